@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from . import backend as backend
     from . import backend_impl as backend_impl
     from . import data_node as data_node
+    from . import experimental as experimental
     from . import external_source as external_source
     from . import fn as fn
     from . import internal as internal
@@ -45,8 +46,8 @@ _NAMES = {
     "StreamPolicy": "types",
 }
 _MODULES = (
-    "backend", "backend_impl", "data_node", "external_source", "fn", "internal", "math", "ops", "pickling", "pipeline", "plugin_manager",
-    "python_function_plugin", "reducers", "sysconfig", "tensors", "tfrecord", "types",
+    "backend", "backend_impl", "data_node", "experimental", "external_source", "fn", "internal", "math", "ops", "pickling", "pipeline",
+    "plugin_manager", "python_function_plugin", "reducers", "sysconfig", "tensors", "tfrecord", "types",
 )  # fmt: skip
 
 __all__ = ["__version__", *_NAMES, *_MODULES]  # noqa: PLE0604

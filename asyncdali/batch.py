@@ -92,6 +92,23 @@ class _View:
         self.starts, self.stops = starts.tolist(), stops.tolist()
 
 
+class _InfoPart(Sequence[str]):
+    """The origins of some samples, from `first` on; text is made when somebody asks."""
+
+    def __init__(self, info: Sequence[str], first: int, count: int):
+        self._info, self._first, self._count = info, first, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[k] for k in range(*index.indices(self._count))]
+        if not 0 <= index < self._count:
+            raise IndexError(index)
+        return self._info[self._first + index]
+
+
 class Batch:
     """A batch: `shapes` int64[samples, ndim], `addresses` int64[samples], element type, layout.
 
@@ -245,6 +262,20 @@ class Batch:
             return self.values[index, ...]  # the ellipsis makes it a view for scalars too
         seen = self._looked_at()
         return seen.whole[seen.starts[index] : seen.stops[index]].view(seen.dtype).reshape(self.shapes[index].tolist())
+
+    def part(self, first: int, stop: int) -> Batch:
+        """The samples from `first` to `stop`, over the same memory; not for a sub-batch in a branch."""
+        if self.values is not None:
+            part = Batch.from_values(self.values[first:stop], self.layout, self.dtype)
+        else:
+            part = Batch(self.shapes[first:stop], self.dtype, self.layout, self.addresses[first:stop], self.memory_owner)
+            part.contiguous = self.contiguous
+        reused = self.reused_memory
+        part.reused = reused if isinstance(reused, bool) else reused[first:stop]
+        part.device = self.device
+        if self.source_info:
+            part.source_info = _InfoPart(self.source_info, first, stop - first)
+        return part
 
     @property
     def read_only(self) -> bool:

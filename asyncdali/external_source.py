@@ -8,6 +8,7 @@ from typing import Any
 from .data_node import DataNode
 from .errors import ArgumentTypeError, OperatorError, OperatorValueError, refused
 from .graph import node as nodes
+from .graph.dali_attributes import DaliAttributes
 from .operators.base import Spec
 from .sources.group import Group
 from .sources.kinds import SourceKind, get_callback_from_source
@@ -246,7 +247,7 @@ _TWICE_RUNTIME = ("source", "layout", "dtype", "ndim", "cuda_stream", "use_copy_
 _TWICE_VALUE = ("batch", "parallel", "no_copy", "batch_info", "prefetch_queue_depth", "bytes_per_sample_hint")
 
 
-class ExternalSource:
+class ExternalSource(DaliAttributes):
     """As :func:`external_source`, in two steps: an object made with arguments, called to make the node(s).
 
     The call may give what the constructor did not. `batch` is by default what `parallel` is not. With `num_outputs` and without a source
@@ -290,12 +291,21 @@ class ExternalSource:
             # What is wrong already is refused already; the source itself is entered when the node is made.
             _check_early(self._given)
 
+    @classmethod
+    def _operator_name(cls) -> str:
+        return "asyncdali.ops.ExternalSource"
+
     @property
     def schema(self) -> Any:
         """The operator's declaration."""
         return ExternalInput.schema
 
     schema_name = "ExternalSource"
+    _schema = ExternalInput.schema
+    _underscored_arguments = (
+        "batch", "batch_info", "bytes_per_sample_hint", "cuda_stream", "dtype", "layout", "ndim", "no_copy", "num_outputs", "parallel",
+        "prefetch_queue_depth", "repeat_last", "use_copy_kernel",
+    )  # fmt: skip
 
     @property
     def device(self) -> str:

@@ -41,7 +41,7 @@ def no_threads_left():
     yield
     if not set(_pipeline_threads()) - before:
         return
-    limit = time.monotonic() + 5
+    limit = time.monotonic() + 60
     while (left := set(_pipeline_threads()) - before) and time.monotonic() < limit:
         # Pipelines are referenced by tracebacks of expected errors; what is still in flight may hold on to one a moment longer.
         gc.collect()

@@ -17,6 +17,11 @@ WINDOW = 64
 """A free extent that was not needed for this many batches is given back to the system."""
 
 
+LARGE = 16 << 20
+"""Before an extent of this size is made, all free memory goes back. The first batch of a source lies in memory that its workers took,
+which fits no later batch: large samples would take a batch more than is in use."""
+
+
 class Extent:
     """A piece of the shared file, mapped into this process."""
 
@@ -223,10 +228,13 @@ class Slots:
         return min((free[0] for free in self._free.values() if free), key=lambda extent: extent.returned, default=None)
 
     def _trim(self, block: int) -> None:
-        """Before growing, give back free extents beyond half of the memory in use. They have other sizes, from earlier batches."""
+        """Before growing, give back free extents beyond half of the memory in use. They have other sizes, from earlier batches.
+
+        Before a large one, all that is free goes back.
+        """
         free = sum(size * len(extents) for size, extents in self._free.items())
         total = sum(extent.size for extent in self._extents)
-        while free > (total - free) // 2 + block and (extent := self._oldest()) is not None:
+        while free > (0 if block >= LARGE else (total - free) // 2 + block) and (extent := self._oldest()) is not None:
             free -= extent.size
             total -= extent.size
             self._let_go(extent)

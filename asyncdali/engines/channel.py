@@ -17,6 +17,7 @@ _MOST_DESCRIPTORS = 64
 _LENGTH = struct.Struct("<I")
 _ANCILLARY = socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS)
 _encode = json.JSONEncoder(separators=(",", ":")).encode
+_decode = json.JSONDecoder().decode
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
@@ -37,7 +38,7 @@ def parsed(data: bytes | memoryview) -> tuple[dict[str, Any], memoryview]:
     (length,) = _LENGTH.unpack_from(data)
     if length > len(data) - 4:
         raise ValueError("a message is cut short")
-    header = json.loads(bytes(data[4 : 4 + length]))
+    header = _decode(str(data[4 : 4 + length], "utf-8"))
     if type(header) is not dict:
         raise ValueError("a header is an object")
     return header, memoryview(data)[4 + length :]

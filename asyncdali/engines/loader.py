@@ -17,14 +17,18 @@ from typing import TYPE_CHECKING, Any
 from ..device.buffers import BufferPool
 from ..errors import SampleError, because, operator_error
 from ..graph.plan import Plan
+from ..operators.base import Iteration
 from ..runtime.executor import Executor
 from ..runtime.loop import shared_loop
+from ..runtime.parts import why_whole
 from ..runtime.segments import BuiltSegment, SegmentRun
 from . import channel as channels
 from .blocks import Lease
 from .cut import Cut
 from .failures import EngineError, unpacked
 from .frames import Frame, Packer, unpack
+from .search import Search
+from .spans import hand_on
 
 if TYPE_CHECKING:
     from .pool import EnginePool, EngineProcess
@@ -43,8 +47,8 @@ class Asked:
     """An iteration that engines are to make."""
 
     __slots__ = (
-        "answer", "before", "blocks", "body", "deaths", "engine", "error", "fed", "generation", "header", "keep", "run", "sent",
-        "told",
+        "answer", "before", "blocks", "body", "deaths", "died", "engine", "error", "fed", "generation", "header", "keep", "run",
+        "search", "sent", "spared", "told",
     )  # fmt: skip
 
     def __init__(self, run: SegmentRun, before: dict[str, Any]):
@@ -58,6 +62,9 @@ class Asked:
         self.generation = 0
         self.sent = 0.0
         self.deaths = 0
+        self.died = "", "", 0, -1  # of the last engine that ended: reason, what it was doing, number of the operator, sample
+        self.search: Search | None = None  # for the sample at which engines end
+        self.spared = False  # a search has found nothing
         self.told = False  # the engine has told by how many samples positions move on
         self.answer: dict[str, Any] | None = None
         self.error: BaseException | None = None
@@ -83,6 +90,7 @@ class Loader:
         self._names = [planned.spec.name for planned in plan.operators]
         self._operators = {planned.spec.name: planned for planned in plan.operators}
         self._chained = cut.depends_on_branches
+        self._why_whole = why_whole(plan)
         self._asked: OrderedDict[int, Asked] = OrderedDict()
         self._places = [Place(engine) for engine in pool.engines]
         self._keep: list[Any] = []
@@ -137,12 +145,15 @@ class Loader:
         record = asked.run.record
         frame = Frame()
         self._keep = asked.keep
-        fed = {name: self._packer.pack(record.fed[name], frame) for name in self._cut.inputs}
+        first, size, whole = record.first, record.batch_size, record.whole
+        given = Iteration(record.number, size, record.fed, first=first, whole=whole)
+        fed = {name: self._packer.pack(given.taken(name), frame) for name in self._cut.inputs}
         body = frame.joined()
-        size = record.batch_size
-        asked.header = {"k": record.number, "n": size, "slice": [0, size], "fed": fed}
+        asked.header = {"k": record.number, "n": whole or size, "slice": [first, first + size], "from": first, "fed": fed}
         if self._chained:
             asked.header["tell"] = 1
+        if self._recorder() is not None:
+            asked.header["trace"] = 1
         self._place(asked)
         if len(body) > channels.LARGEST // 2:
             # The positions are small, and may have to be corrected: only the frame goes through a block.
@@ -157,6 +168,11 @@ class Loader:
         stateful = self._segment.stateful
         asked.header["at"] = {built.planned.spec.name: built.save(asked.before[built.planned.spec.name]) for built in stateful}
         asked.header["g"] = asked.generation
+
+    def _recorder(self) -> Any:
+        """Takes a trace; None: nobody does."""
+        counters = self._executor.counters
+        return None if counters is None else counters.recorder
 
     def _kept(self, owner: Any) -> int:
         self._keep.append(owner)
@@ -187,8 +203,11 @@ class Loader:
         place.alone = asked.deaths > 0
         place.asked += 1
         header, descriptors = self._outer(engine, asked.blocks)
+        header.update(asked.header)
+        if asked.search is not None:
+            header.update(slice=asked.search.probe, g=asked.generation, probe=1)
         try:
-            channels.send(engine.channel, channels.message({**header, **asked.header}, asked.body), descriptors)
+            channels.send(engine.channel, channels.message(header, asked.body), descriptors)
         except OSError:
             pass  # it has ended, which its socket tells; two requests always have room in the socket's buffer
         if self._pool.timeout is not None and not self._watched:
@@ -228,28 +247,28 @@ class Loader:
         self._loop.loop.add_reader(place.engine.channel.fileno(), self._executor.guarded, self._readable, place, place.engine)
 
     def _readable(self, place: Place, engine: EngineProcess) -> None:
-        for _ in range(4):  # other pipelines get their turn
-            if engine.ended:
-                return
-            try:
-                data, descriptors = channels.receive(engine.channel)
-            except BlockingIOError:
-                return
-            if not data:
-                self._lost(place, engine)
-                return
-            header, body = channels.parsed(data)
-            for number, descriptor in zip(header.get("new", ()), descriptors):
-                engine.blocks.add(number, descriptor)
-            gone = header.get("gone")
-            lease = None
-            if "large" in header:
-                lease = Lease(None, header["large"][3], engine.returned, 0)
-                header, body = channels.parsed(engine.blocks.bytes(header["large"]))
-            self._heard(place, engine, header, body)
-            del lease
-            if gone:
-                engine.blocks.drop(gone)
+        # One message: to look whether there are more costs an exception, and the loop calls again if there are.
+        if engine.ended:
+            return
+        try:
+            data, descriptors = channels.receive(engine.channel)
+        except BlockingIOError:
+            return
+        if not data:
+            self._lost(place, engine)
+            return
+        header, body = channels.parsed(data)
+        for number, descriptor in zip(header.get("new", ()), descriptors):
+            engine.blocks.add(number, descriptor)
+        gone = header.get("gone")
+        lease = None
+        if "large" in header:
+            lease = Lease(None, header["large"][3], engine.returned, 0)
+            header, body = channels.parsed(engine.blocks.bytes(header["large"]))
+        self._heard(place, engine, header, body)
+        del lease
+        if gone:
+            engine.blocks.drop(gone)
 
     def _heard(self, place: Place, engine: EngineProcess, header: dict[str, Any], body: memoryview) -> None:
         place.heard = monotonic()
@@ -258,8 +277,14 @@ class Loader:
             place.alone = False
             place.answered += 1
             place.busy += header["took"]
+            recorder = self._recorder()
+            if recorder is not None and "spans" in header:
+                hand_on(header["spans"], recorder.span, engine.number)
             asked = place.outstanding.pop(key, None)  # type: ignore[call-overload]
-            if asked is not None and asked.generation == key[1]:
+            if asked is not None and asked.generation == key[1] and asked.search is not None:
+                asked.search.survived()
+                self._search_on(asked)
+            elif asked is not None and asked.generation == key[1]:
                 self._answered(asked, engine, header, body)
             self._deliver()
             self._dispatch()
@@ -270,6 +295,11 @@ class Loader:
                 self._commit(asked, header["produced"])
                 self._executor.planned_remote(asked.run)
         elif "ready" in header:
+            refusal = self._pool.refusal(engine, header)
+            if refusal:  # its packages were replaced since the others started, say
+                engine.kill("differs from this process")
+                self._give_up(refusal)
+                return
             engine.ready, engine.pid, place.starts = True, header["ready"], 0
         elif "failed" in header:
             engine.reason = f"could not be built again: {unpacked(header['failed'])}"
@@ -332,7 +362,7 @@ class Loader:
             later.before = {built.planned.spec.name: built.position for built in self._segment.stateful}
             self._segment.commit_positions(later.run.record, {})
             later.generation += 1
-            later.engine, later.answer, later.error = None, None, None
+            later.engine, later.answer, later.error, later.search = None, None, None, None
             self._place(later)
         self._loop.loop.call_soon(self._executor.guarded, self._dispatch)
 
@@ -379,9 +409,22 @@ class Loader:
                 continue
             asked.engine = None
             asked.deaths += ready
-            if asked.deaths >= DEATHS:
-                doing = self._doing(what, number) if iteration == asked.run.record.number else ""
-                asked.error = self._death(asked, engine, reason, doing, number, sample)
+            doing = self._doing(what, number) if iteration == asked.run.record.number else ""
+            if asked.search is not None and ready:
+                asked.search.died()
+                asked.died = reason, doing, number, sample
+                self._search_on(asked)
+            elif asked.deaths >= DEATHS and asked.search is None:
+                asked.died = reason, doing, number, sample
+                if asked.spared or self._why_whole:
+                    asked.error = self._death(asked)
+                else:
+                    record = asked.run.record
+                    low, high = record.first, record.first + record.batch_size
+                    if doing and sample >= 0:  # it was noted: only that one is tried again
+                        low, high = low + sample, low + sample + 1
+                    asked.search = Search(low, high)
+                    self._search_on(asked)
         place.outstanding.clear()
         place.alone = False
         place.restarts += 1
@@ -400,16 +443,41 @@ class Loader:
         self._deliver()
         self._dispatch()
 
+    def _search_on(self, asked: Asked) -> None:
+        """Make the next part of an iteration at which engines end, or name what was found."""
+        assert asked.search is not None
+        asked.generation += 1
+        asked.engine = None
+        if asked.search.probe is not None:
+            return
+        if asked.search.sample < 0 and not asked.spared:  # somebody else may have killed the engines: all of it once more
+            asked.spared, asked.search, asked.deaths = True, None, DEATHS - 1
+        else:
+            asked.error = self._death(asked)
+
     def _doing(self, what: int, number: int) -> str:
         planned = self._operators[self._names[number]]
         name = f"`asyncdali.fn.{planned.spec.schema.name}` (name {planned.spec.name!r})"
-        return f" while it ran {name}" if what == 1 else f" while it made the pixels of the segment that begins with {name}"
+        if what == 2:
+            return f" while it made the pixels of the segment that begins with {name}"
+        return f" while it ran {name}" if what == 1 else f" while it made the pixels of {name}"
 
-    def _death(self, asked: Asked, engine: EngineProcess, reason: str, doing: str, number: int, sample: int) -> BaseException:
+    def _death(self, asked: Asked) -> BaseException:
+        """The error of an iteration at which engines ended."""
+        reason, doing, number, sample = asked.died
+        record, search = asked.run.record, asked.search
         planned = self._operators[self._names[number]] if doing else self._segment.operators[0].planned
-        text = f"engine {engine.number} {reason}{doing}. It is the second engine that ended at this iteration."
-        known = bool(doing) and sample >= 0
-        return operator_error(planned, SampleError(sample, text) if known else EngineError(text), asked.run.record.number)
+        text = f"an engine {reason}{doing}. {asked.deaths} engines ended at this iteration."
+        if asked.spared:
+            text += " No sample does so by itself."
+            sample = -1
+        elif search is None:
+            text += f" Its samples cannot be tried one by one: {self._why_whole}."
+            sample = record.first + sample if doing and sample >= 0 else -1
+        else:
+            text += f" Sample {search.sample} does so by itself."
+            sample = search.sample
+        return operator_error(planned, EngineError(text) if sample < 0 else SampleError(sample, text), record.number)
 
     def _give_up(self, reason: str) -> None:
         self._broken = reason

@@ -30,6 +30,7 @@ from . import channel as channels
 from .blocks import ForeignBlocks, OwnBlocks
 from .cut import Cut, make_cut, segments_behind
 from .failures import unpacked
+from .handshake import Description, description, difference
 from .loader import Loader
 from .process import ENGINE, FORKER, forked
 from .program import Program, dumps
@@ -97,6 +98,8 @@ class EnginePool:
         self.count = count
         self.timeout = timeout
         self.seed = program.seed
+        self._options = program.options
+        self._description: Description = {}
         self.pool: BufferPool | None = None
         self.own = OwnBlocks()
         self.engines: list[EngineProcess] = []
@@ -220,6 +223,7 @@ class EnginePool:
         assert self._cut is not None
         assert self._plan is not None
         self._go = True
+        self._description = description(self._plan, self._options, self.seed, segment.operators)
         for engine in self.engines:
             self._send_go(engine)
         waiting = {engine.channel.fileno(): engine for engine in self.engines}
@@ -234,8 +238,15 @@ class EnginePool:
             self._loader = Loader(self, self._cut, self._plan, executor, segment)
             segment.remote, segment.instant = self._loader, False
 
-    @staticmethod
-    def _check_ready(engine: EngineProcess) -> None:
+    def refusal(self, engine: EngineProcess, header: dict[str, Any]) -> str:
+        """Why an engine that is ready may not work: it would not give the results of this process. Empty: it may."""
+        found = difference(self._description, header.get("is"))
+        return found and (
+            f"engine {engine.number} differs from this process, so its results may differ: {found}. Start all of them with the same "
+            "packages and environment, on processors of one kind"
+        )
+
+    def _check_ready(self, engine: EngineProcess) -> None:
         data, _ = channels.receive(engine.channel)
         if not data:
             raise RuntimeError(
@@ -244,6 +255,9 @@ class EnginePool:
         header, _ = channels.parsed(data)
         if "failed" in header:
             raise unpacked(header["failed"])
+        refusal = self.refusal(engine, header)
+        if refusal:
+            raise RuntimeError(refusal)
         engine.ready, engine.pid = True, header["ready"]
 
     def statistics(self) -> list[dict[str, Any]]:

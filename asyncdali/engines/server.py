@@ -19,6 +19,7 @@ from ..runtime.counters import PipelineCounters
 from ..runtime.executor import Executor, Record
 from ..runtime.loop import shared_loop
 from ..runtime.making import Seeds, make_operators
+from ..runtime.parts import why_whole
 from ..runtime.segments import BuiltOperator, BuiltSegment
 from ..types import OperatorConcurrency, StreamPolicy
 from . import channel as channels
@@ -26,13 +27,15 @@ from .blocks import ForeignBlocks, OwnBlocks
 from .cut import make_cut, segments_before
 from .failures import packed
 from .frames import Frame, Packer, unpack
+from .handshake import description
 from .program import Program
+from .spans import Spans
 
 log = logging.getLogger("asyncdali")
 
 STATUS = struct.Struct("<qqqq")
-"""What an engine is doing: iteration (-1: none), what (1: an operator is planned, 2: pixels of a segment are made), its number, and
-the sample for which a function of the user is called (-1: none).
+"""What an engine is doing: iteration (-1: none), what (1: an operator is planned, 2: pixels of a segment are made, 3: those of an
+operator), its number, and the sample for which a function of the user is called (-1: none).
 
 It lies in a page that the training process sees, also when the engine is dead."""
 
@@ -52,8 +55,10 @@ class EngineServer:
         self._foreign = ForeignBlocks()
         self._blocks = OwnBlocks()
         self._busy = self._made = 0
+        self._spans: Spans | None = None
         plan = build_plan(program.outputs, program.instances, program.definition, Seeds(program.seed).entry)
         cut = make_cut(plan, program.cut)
+        self._why_whole = why_whole(plan)
         self._numbers = {planned.spec.name: k for k, planned in enumerate(plan.operators)}
         self._executor = Executor(
             num_threads=options.num_threads, concurrency=options.concurrency or OperatorConcurrency.BACKEND,
@@ -78,6 +83,7 @@ class EngineServer:
         self._inputs = {item.planned.spec.name for item in built if item.planned.spec.schema.role is Role.INPUT}
         self._batch_size = int(options.batch_size)
         self._segments = len(segments)
+        self._description = description(plan, options, program.seed, built)
         self._executor.load(segments, cut.crossing, plan.edge_count)
         self._packer = Packer(self._blocks, self._executor.pool.allocate, self._lend)
 
@@ -85,7 +91,7 @@ class EngineServer:
         """Say that the engine is ready, and answer from now on."""
         self._channel.setblocking(False)
         loop = shared_loop()
-        self._send(channels.message({"ready": os.getpid()}), [])
+        self._send(channels.message({"ready": os.getpid(), "is": self._description}), [])
         loop.call(loop.loop.add_reader, self._channel.fileno(), self._guarded, self._readable)
 
     # --- requests
@@ -99,38 +105,46 @@ class EngineServer:
             self._ended()
 
     def _readable(self) -> None:
-        for _ in range(4):  # other things on the loop get their turn
-            try:
-                data, descriptors = channels.receive(self._channel)
-            except BlockingIOError:
-                return
-            if not data:
-                self._ended()
-                return
-            header, body = channels.parsed(data)
-            for number, descriptor in zip(header.get("new", ()), descriptors):
-                self._foreign.add(number, descriptor)
-            self._foreign.drop(header.get("gone", []))
-            for number in header.get("back", ()):
-                self._lent.pop(number, None)
-            if "large" in header:
-                body = self._foreign.bytes(header["large"])
-            if "k" in header:
-                self._begin(header, body)
-            elif "statistics" in header:
-                self._answer({"statistics": self._statistics()}, Frame())
+        try:
+            data, descriptors = channels.receive(self._channel)
+        except BlockingIOError:
+            return
+        if not data:
+            self._ended()
+            return
+        header, body = channels.parsed(data)
+        for number, descriptor in zip(header.get("new", ()), descriptors):
+            self._foreign.add(number, descriptor)
+        self._foreign.drop(header.get("gone", []))
+        for number in header.get("back", ()):
+            self._lent.pop(number, None)
+        if "large" in header:
+            body = self._foreign.bytes(header["large"])
+        if "k" in header:
+            self._begin(header, body)
+        elif "statistics" in header:
+            self._answer({"statistics": self._statistics()}, Frame())
 
     def _begin(self, header: dict[str, Any], body: memoryview) -> None:
         """Queue an iteration."""
         key = [header["k"], header["g"]]
         try:
-            if header["slice"] != [0, header["n"]]:
-                raise ValueError(f"this engine makes whole iterations, it was asked for the samples {header['slice']} of {header['n']}")
-            record = self._executor.new_record(self._count, header["n"])
+            first, stop = header["slice"]
+            samples = header["n"]
+            if not 0 <= first <= stop <= samples:
+                raise ValueError(f"an iteration of {samples} samples does not have the samples {first} to {stop}")
+            if stop - first < samples and self._why_whole:
+                raise ValueError(f"no part of an iteration can be made: {self._why_whole}")
+            record = self._executor.new_record(self._count, stop - first)
             record.number = header["k"]
+            if stop - first < samples:
+                record.first, record.whole = first, samples
             positions = header["at"]
             record.given = {name: built.load(positions[name]) for name, built in self._stateful.items()}
-            record.fed = {name: self._fed(header["fed"][name], body) for name in self._inputs}
+            self._trace(header.get("trace"), record)
+            record.careful = bool(header.get("probe"))
+            offset = first - header["from"]
+            record.fed = {name: self._fed(header["fed"][name], body, offset, stop - first) for name in self._inputs}
         except Exception as error:
             self._answer({"a": key, "error": packed(error), "took": 0}, Frame())
             return
@@ -153,8 +167,22 @@ class EngineServer:
 
         return planned
 
-    def _fed(self, entry: Any, body: memoryview) -> Any:
-        return unpack(entry, body, self._foreign, None)
+    def _trace(self, wanted: Any, record: Record) -> None:
+        """Whether spans are recorded from this iteration on."""
+        counters = self._executor.counters
+        if counters is None or (not wanted and counters.recorder is None):
+            return
+        if not wanted:
+            counters.recorder = self._spans = None
+            return
+        if self._spans is None:
+            counters.recorder = self._spans = Spans()
+        record.weight = 1
+        self._spans.begins(record.index, record.number)
+
+    def _fed(self, entry: Any, body: memoryview, offset: int, count: int) -> Any:
+        batch = unpack(entry, body, self._foreign, None)
+        return batch if len(batch) == count else batch.part(offset, offset + count)
 
     # --- answers
 
@@ -169,12 +197,14 @@ class EngineServer:
             if record.error is not None:
                 header["error"] = packed(record.error)
                 record.error = None
-            else:
+            elif not record.careful:
                 header["out"] = [self._packer.pack(batch, frame) for batch in record.outputs]
         except Exception as error:  # no memory to be shared
             header.pop("out", None)
             header["error"], frame = packed(error), Frame()
         record.outputs = []
+        if self._spans is not None:
+            header["spans"] = self._spans.take()
         self._answer(header, frame)
 
     def _answer(self, header: dict[str, Any], frame: Frame) -> None:
@@ -196,14 +226,15 @@ class EngineServer:
         self._send(channels.message(text, body), list(new.values()))
 
     def _send(self, data: bytes, descriptors: list[int]) -> None:
-        # A message waits only when the training process has not read for long: then there is nothing else to do.
-        self._channel.setblocking(True)
         try:
-            channels.send(self._channel, data, descriptors)
+            try:
+                channels.send(self._channel, data, descriptors)
+            except BlockingIOError:  # the training process has not read for long: then there is nothing else to do
+                self._channel.setblocking(True)
+                channels.send(self._channel, data, descriptors)
+                self._channel.setblocking(False)
         except OSError:
             self._ended()
-        finally:
-            self._channel.setblocking(False)
 
     def _lend(self, owner: Any) -> int:
         number = next(self._leases)
@@ -214,7 +245,9 @@ class EngineServer:
 
     def _progress(self, record: Record, what: Any) -> None:
         """Note what is about to be done, where the training process finds it when this process dies."""
-        if isinstance(what, BuiltOperator):
+        if isinstance(what, tuple):
+            STATUS.pack_into(self._status, 0, record.number, 3, self._numbers[what[1].planned.spec.name], -1)
+        elif isinstance(what, BuiltOperator):
             STATUS.pack_into(self._status, 0, record.number, 1, self._numbers[what.planned.spec.name], -1)
         else:
             STATUS.pack_into(self._status, 0, record.number, 2, self._numbers[what.operators[0].planned.spec.name], -1)

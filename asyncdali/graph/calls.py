@@ -13,6 +13,7 @@ from ..errors import OperatorValueError
 from ..operators import extensions
 from ..operators.base import REQUIRED, Schema, Spec, camel_case
 from . import node
+from .dali_attributes import DaliAttributes
 
 NAMED_INPUTS = 8
 """Operators with more inputs than this are documented with ``*inputs``."""
@@ -73,16 +74,18 @@ def make_class(schema: Schema, name: str | None = None) -> type:
     old = name if name not in (None, schema.name) else None
     dali_name = schema_name(old or schema.name)
 
-    class OperatorObject:
+    class OperatorObject(DaliAttributes):
         __doc__ = docstring(declared)
         _schema = declared
+        _named_arguments = tuple({"function", "num_outputs"} & declared.by_name.keys())
+        _underscored_arguments = tuple({"output_layouts"} & declared.by_name.keys())
 
         def __init__(self, *given: Any, **arguments: Any):
             arguments = _named(schema, given, arguments)
             if old is not None:
                 warn(f"ops.{class_path(old)} is deprecated; use ops.{class_path(schema.name)}", DeprecationWarning)
-            self._arguments = {key: value for key, value in arguments.items() if value is not None}
-            node.split_arguments(schema, self._arguments)
+            self._given = {key: value for key, value in arguments.items() if value is not None}
+            node.split_arguments(schema, self._given)
 
         schema_name = dali_name
 
@@ -94,27 +97,29 @@ def make_class(schema: Schema, name: str | None = None) -> type:
         @property
         def spec(self) -> Spec:
             """The declaration with the arguments of this object, before inputs are known."""
-            given, _ = node.split_arguments(declared, self._arguments)
+            given, _ = node.split_arguments(declared, self._given)
             name = given.get("name") or ""
             return Spec(declared, name, self.device, given, (), declared.inputs[0], declared.output_count(given, declared.inputs[0]))
 
         @property
         def device(self) -> str:
             """The given device, or "cpu"."""
-            return str(self._arguments.get("device", "cpu"))
+            return str(self._given.get("device", "cpu"))
 
         @property
         def preserve(self) -> bool:
             """Whether the operator runs even if nothing uses its outputs."""
-            return bool(self._arguments.get("preserve", False)) or declared.no_prune
+            return bool(self._given.get("preserve", False)) or declared.no_prune
 
         def __call__(self, *inputs: Any, **arguments: Any) -> Any:
             arguments = {key: value for key, value in arguments.items() if value is not None}
-            twice = self._arguments.keys() & arguments.keys()
+            twice = self._given.keys() & arguments.keys()
             if twice:
                 both = ", ".join(sorted(twice))
                 raise OperatorValueError(f"ops.{schema.class_name}: {both} given both when it was made and when it was called")
-            return node.make(schema, inputs, {**self._arguments, **arguments}, old)
+            made = node.make(schema, inputs, {**self._given, **arguments}, old)
+            self._called = arguments
+            return made
 
     module, _, own_name = class_path(old or schema.name).rpartition(".")
     OperatorObject.__name__ = OperatorObject.__qualname__ = own_name

@@ -114,6 +114,20 @@ def mark_early(operators: Sequence[PlannedOperator]) -> None:
         wanted.update(edge for edge in planned.reads_contents() if producer[edge].backend == planned.backend)
 
 
+def mark_kept(operators: Sequence[PlannedOperator], outputs: Sequence[int]) -> None:
+    """Set `kept_by` of operators whose first output nobody reads but operators that keep their results."""
+    readers: dict[int, list[PlannedOperator]] = {}
+    others = set(outputs)
+    for planned in operators:
+        others.update(planned.inputs[1:], planned.arguments.values())
+        if planned.inputs:
+            readers.setdefault(planned.inputs[0], []).append(planned)
+    for planned in operators:
+        found = readers.get(planned.outputs[0], []) if planned.outputs and planned.outputs[0] not in others else []
+        if found and all(reader.kind.keeps_results(reader.spec) for reader in found):
+            planned.kept_by = len(found)
+
+
 def _can_be_early(planned: PlannedOperator) -> bool:
     return "early" in planned.spec.schema.by_name
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..data_node import DataNode
 from ..operators.base import REGISTRY, Operator, Role, Schema, Spec
-from .fusion import fuse_expressions, mark_early
+from .fusion import fuse_expressions, mark_early, mark_kept
 from .node import Definition, OperatorInstance
 
 SEED_TABLE_SIZE = 1024
@@ -37,6 +37,8 @@ class PlannedOperator:
     """Whether its outputs have their contents after planning."""
     early: bool = False
     """Whether they have them although the operator does not require it (see ``fusion.mark_early``)."""
+    kept_by: int = 0
+    """See ``Operator.kept_by``."""
 
     @property
     def backend(self) -> str:
@@ -205,6 +207,7 @@ def build_plan(
     out = [edge(node) for node in outputs]
     operators = fuse_expressions(operators, out)
     mark_early(operators)
+    mark_kept(operators, out)
     segments = cut_segments(operators, out, fuse_device)
     return Plan(operators, segments, out, next(counter))
 

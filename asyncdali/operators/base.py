@@ -69,9 +69,17 @@ class Operator:
     hands_out_samples: ClassVar[bool] = False
     """Outputs are samples of the inputs where they lie, in batches of other samples."""
 
+    kept_by: int = 0
+    """Operators that read the first output, if all of them keep their results (:meth:`keeps_results`) and nobody else reads it; else 0."""
+
     def __init__(self, spec: Spec, environment: Environment):
         self.spec = spec
         self.environment = environment
+
+    @classmethod
+    def keeps_results(cls, spec: Spec) -> bool:
+        """Whether the instance `spec` finds the results of its first input again (a cache), so that the contents may be left out."""
+        return False
 
     @classmethod
     def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:
@@ -99,6 +107,18 @@ class Operator:
     def after(self, position: Any, samples: int) -> Any:
         """The position behind an iteration that began at `position` and produced `samples` samples."""
         return None
+
+    def part_at(self, position: Any, first: int) -> Any:
+        """Where a part of an iteration begins: at sample `first` of the iteration that begins at `position`.
+
+        An operator that leaves this as it is chooses its samples in `plan` (``iteration.first``, ``iteration.whole``).
+        """
+        return position
+
+    @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        """Why the instance `spec` cannot make a part of an iteration without the other samples; empty: it can."""
+        return "its outputs depend on the number of samples" if cls.schema.looks_across else ""
 
     def save(self, position: Any) -> Any:
         """A position as JSON data."""

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..batch import Batch
 from ..types import DALIDataType
 from .accepts import Input, Output
-from .base import Arg, Arguments, Environment, Iteration, Operator, Planned, Preparation, PythonJob, SampleError, Schema, Spec, register
+from .base import (
+    Arg,
+    Arguments,
+    Environment,
+    Iteration,
+    Operator,
+    Planned,
+    Preparation,
+    PythonJob,
+    SampleError,
+    Schema,
+    Spec,
+    Step,
+    register,
+)  # fmt: skip
 
 
 @register
 class DumpImage(Operator):
+    """Writes images. A GPU's images are copied to the host and written when the copies are complete."""
+
     reads = (0,)
+    reads_on_cuda = ()
+    on_cuda = True
     passes_on = True
     only_compiles = False
     schema = Schema(
@@ -24,7 +44,6 @@ class DumpImage(Operator):
         accepts=(Input((DALIDataType.UINT8,), name="images", ranks=(3,)),),
         gives=(Output(),),
         devices=("cpu", "gpu"),
-        uploads=True,
         args=(
             Arg("input_layout", "layout", "HWC", "Layout of the images; HWC is what there is."),
             Arg("suffix", "str", "", "A part of the files' names."),
@@ -36,6 +55,15 @@ class DumpImage(Operator):
         if spec.constant("input_layout") != "HWC":
             raise ValueError(f'`input_layout` must be "HWC", got "{spec.constant("input_layout")}"')
         self._path(0)
+        self._on_gpu = spec.device == "gpu" and environment.gpu is not None
+        if self._on_gpu:
+            from .arrays import copy_kernels
+
+            self._copies = copy_kernels
+
+    @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        return "files are named after the places of samples in the batch"
 
     def _path(self, sample: int) -> str:
         """The file of a sample; RuntimeError if the pipeline may not write it."""
@@ -52,16 +80,33 @@ class DumpImage(Operator):
         if wrong.any():
             i = int(np.argmax(wrong))
             raise SampleError(i, f"the image must have 1 or 3 channels, got the shape {tuple(source.shapes[i].tolist())}")
+        return () if self._on_gpu else self._writing(source)
 
-        def write(i: int) -> None:
-            with open(self._path(i), "wb") as file:
-                file.write(pnm_text(source.sample(i)))
+    def _writing(self, images: Batch) -> Preparation:
+        yield PythonJob(range(len(images)), lambda i: self._write(images, i))
 
-        yield PythonJob(range(len(source)), write)
+    def _write(self, images: Batch, sample: int) -> None:
+        with open(self._path(sample), "wb") as file:
+            file.write(pnm_text(images.sample(sample)))
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        return Planned([Batch.alias(source, source.shapes, source.dtype, source.layout)])
+        output = Batch.alias(source, source.shapes, source.dtype, source.layout)
+        return Planned([output], [self._copied(source)] if self._on_gpu else [])
+
+    def _copied(self, source: Batch) -> Step:
+        """Copies the images to the host's memory; the files are written when they are there, in the order of iterations."""
+        images, sizes = Batch(source.shapes, source.dtype, source.layout), source.sizes()
+        images.place(self.environment.allocate(int(sizes.sum())))
+
+        def afterwards() -> None:
+            for i in range(len(images)):
+                try:
+                    self._write(images, i)
+                except OSError as error:
+                    raise SampleError(i, f"cannot write the image: {error}") from error
+
+        return replace(self._copies.make_copy_step(source.addresses, images.addresses, sizes), afterwards=afterwards)
 
 
 def pnm_text(image: np.ndarray) -> bytes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..access import EVERYTHING, Access
+from ..batch import Batch
 from .schema import Schema
 
 if TYPE_CHECKING:
@@ -86,8 +87,10 @@ class Iteration:
     batch_size  samples of the whole batch
     fed         external input -> its batch, or the error to raise in its place
     stream      the GPU's stream that the operator's work is queued on
-    position    where a stateful operator is before this iteration
+    position    where a stateful operator is before this iteration (of a part: where the part begins, see :meth:`Operator.part_at`)
     prepared    what :meth:`Operator.prepare` returned
+    first       where only a part of the samples is made: the number of its first sample
+    whole       samples of the whole iteration, whose part `batch_size` samples are; 0: all are made
     """
 
     index: int
@@ -96,3 +99,12 @@ class Iteration:
     stream: CudaStream | None = None
     position: Any = None
     prepared: Any = None
+    first: int = 0
+    whole: int = 0
+
+    def taken(self, name: str) -> Any:
+        """What the external input `name` was fed for these samples: a batch, or an error to raise."""
+        fed = self.fed[name]
+        if self.whole and isinstance(fed, Batch) and len(fed) > self.batch_size:
+            return fed.part(self.first, self.first + self.batch_size)
+        return fed

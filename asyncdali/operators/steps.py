@@ -35,6 +35,9 @@ class Step:
     """The same step for a GPU, over the same tables; asked for once the addresses are known. None: it has no kernel."""
     hardware: GpuImages | None = None
     """The samples that a GPU's decoders take instead."""
+    afterwards: Callable[[], None] | None = None
+    """Work of the host when the launches have completed, on the thread that waits for them: reads what kernels have written to pinned
+    memory. May raise SampleError."""
 
     def place_scratch(self, offset: int) -> None:
         """Tell the step where its scratch begins in the thread's."""

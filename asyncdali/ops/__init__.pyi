@@ -739,8 +739,8 @@ class OpticalFlow:
 
     Input: sequences FHWC of at least two frames, UINT8, one, three or four channels. With `enable_external_hints` also hints, FLOAT
     (frames - 1, height / hint_grid, width / hint_grid, 2). Output: FLOAT (frames - 1, height / output_grid, width / output_grid, 2),
-    the mean movement (x, y) in pixels of each cell of the grid. Extents are rounded up. Found by OpenCV's dense inverse search on the
-    CPU; for the device "gpu" the result is uploaded.
+    the mean movement (x, y) in pixels of each cell of the grid. Extents are rounded up. Found by a dense inverse search, with the same
+    result on the CPU and on a GPU.
 
     - Input 0 (frames): types: UINT8; layouts: FHWC
     - Input 1 (hints): types: FLOAT; dimensions: 4

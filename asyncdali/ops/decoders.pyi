@@ -115,7 +115,7 @@ class Inflate:
     Input: 1-D UINT8. A sample is one block of an array of `shape` and `dtype`. With `chunk_offsets` or `chunk_sizes` it has several
     blocks of that shape, and the output has one more axis, in front. A block that decompresses to fewer bytes is filled up with zeros;
     of a larger one the rest is left out. With `check_output_size` both are errors. So are data that are no LZ4 block.
-    For the device "gpu" the CPU decompresses and the result is uploaded.
+    On a GPU an error is known when the work is done, so the batch is delivered then.
 
     - Input 0 (compressed data): types: UINT8; dimensions: 1
     - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments

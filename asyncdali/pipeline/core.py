@@ -23,6 +23,7 @@ from .processes import Processes
 
 if TYPE_CHECKING:
     from ..runtime.blueprint import Blueprint, Calling
+    from ..runtime.parts import Part
     from ..runtime.session import Session
     from ..types import PipelineAPIType
     from .pipeline import Pipeline
@@ -41,6 +42,7 @@ class Core:
         processes: worker processes of parallel sources, and engines.
         building: held while the pipeline is built. Threads that use an unbuilt pipeline at once must not build it twice.
         shared: outputs that the scheduled calls have returned and not released.
+        part: the samples of each iteration that are made; None: all (asyncdali.fleet).
         in_engine: whether this process is an engine of the pipeline.
     """
 
@@ -60,6 +62,7 @@ class Core:
         self.api_check = True
         self.shared: deque[Any] = deque()
         self.in_engine = False
+        self.part: Part | None = None
 
     @property
     def pipeline(self) -> Pipeline:
@@ -148,7 +151,7 @@ class Core:
     def _blueprint(self) -> Blueprint:
         from ..runtime.blueprint import Blueprint
 
-        return Blueprint(self.options, self.output_nodes(), self.definition, self.access, self.calling)
+        return Blueprint(self.options, self.output_nodes(), self.definition, self.access, self.calling, self.part)
 
     def start_workers(self) -> None:
         """See :meth:`Pipeline.start_py_workers`."""

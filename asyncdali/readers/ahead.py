@@ -97,8 +97,11 @@ class BatchesAhead:
         self._ahead: deque[tuple[np.ndarray, Future[Any]]] = deque()
         self._next: OrderPosition | None = None  # behind the requested batches
 
-    def get(self, indices: np.ndarray, behind: OrderPosition) -> Any:
-        """``fetch(indices)``; raises its error. `behind` is the position behind this batch."""
+    def get(self, indices: np.ndarray, behind: OrderPosition, first: int = 0, whole: int = 0) -> Any:
+        """``fetch(indices)``; raises its error. `behind` is the position behind this batch.
+
+        Where a batch is a part of an iteration of `whole` samples, from sample `first` on, those guessed are such parts, too.
+        """
         guessed = bool(self._ahead) and np.array_equal(self._ahead[0][0], indices)
         found = self._ahead.popleft()[1] if guessed else self._begin(indices)
         if self._order is not None:
@@ -106,7 +109,8 @@ class BatchesAhead:
                 self._ahead.clear()
                 self._next = behind
             while len(self._ahead) < self._depth - 1:
-                coming, self._next = self._order.take(self._next, len(indices))
+                coming, self._next = self._order.take(self._next, whole or len(indices))
+                coming = coming[first : first + len(indices)]
                 self._ahead.append((coming, self._begin(coming)))
         try:
             return found.result()

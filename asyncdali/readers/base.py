@@ -77,11 +77,16 @@ def place_aligned(batch: Batch, allocate: Callable[[int], np.ndarray]) -> None:
 
 
 class Draw(NamedTuple):
-    """The samples of one iteration: their indices, int64[samples], and the positions before and after them."""
+    """The samples of one iteration: their indices, int64[samples], and the positions before and behind the iteration.
+
+    Of an iteration of `whole` samples only those from `first` on may be wanted; 0: all are.
+    """
 
     begin: OrderPosition
     indices: np.ndarray
     behind: OrderPosition
+    first: int = 0
+    whole: int = 0
 
 
 Reading: TypeAlias = Generator[PythonJob | CompiledJob, None, list[Batch]]
@@ -160,14 +165,15 @@ class ReaderOperator(Operator):
         After a change of batch size a hint may be wrong, which is harmless. Hints of the previous batch are not repeated.
         """
         depth, samples = self.spec.constant("prefetch_queue_depth"), len(draw.indices)
+        wanted = slice(draw.first, draw.first + samples)
         if depth == 1:
             return None
         follows = self._hinted is not None and self._hinted[0] == draw.begin
         begin = self._hinted[1] if follows and self._hinted is not None else draw.behind
         drawn = []
         for _ in range(1 if follows else depth - 1):
-            indices, begin = self.order.take(begin, samples)
-            drawn.append(indices)
+            indices, begin = self.order.take(begin, draw.whole or samples)
+            drawn.append(indices[wanted])
         self._hinted = draw.behind, begin
         return np.concatenate(drawn)
 
@@ -179,7 +185,7 @@ class ReaderOperator(Operator):
         if self._remote_ahead is None:
             depth = self.spec.constant("prefetch_queue_depth")
             self._remote_ahead = BatchesAhead(self.order if depth > 1 else None, depth, fetch, self._fetches)
-        return self._remote_ahead.get(draw.indices, draw.behind)
+        return self._remote_ahead.get(draw.indices, draw.behind, draw.first, draw.whole)
 
     def _compile(self) -> None:
         """Import the kernels of hints and of shuffling now, on the building thread."""
@@ -201,8 +207,10 @@ class ReaderOperator(Operator):
         return OrderPosition(engine_from_seed(self.spec.seed or 0), 0, 0)
 
     def draw(self, iteration: Iteration, samples: int) -> Draw:
-        """Return the samples of this iteration."""
-        return Draw(iteration.position, *self.order.take(iteration.position, samples))
+        """The samples of this iteration."""
+        first, whole = iteration.first, iteration.whole
+        indices, behind = self.order.take(iteration.position, whole or samples)  # at a shard's end padding depends on where batches end
+        return Draw(iteration.position, indices[first : first + samples], behind, first, whole)
 
     def after(self, position: OrderPosition, samples: int) -> OrderPosition:
         return self.order.after(position, samples)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 
 import numpy as np
@@ -62,6 +63,25 @@ def file_stamp(path: str) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
+_SETTLED = 1_000_000_000
+"""Nanoseconds after which a change of a file must show in its times: file systems count them in ticks of up to 10 ms."""
+
+
+def settled_stamp(path: str) -> tuple[int, ...]:
+    """As :func:`file_stamp`, of a file that is opened, so that a network file system asks its server; () also for one changed just now."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return ()
+    try:
+        found = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    if max(found.st_mtime_ns, found.st_ctime_ns) + _SETTLED > time.time_ns():
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 def fetched_batch(paths: Sequence[str], allocate: Callable[[int], np.ndarray]) -> Batch:
     """Whole files as a batch of bytes, requested together. SampleError names a file that cannot be read."""
     try:
@@ -101,6 +121,7 @@ class FileContentsReader(ReaderOperator):
         self._read_ahead = int(spec.constant("read_ahead"))
         self._expected = ExpectedSizes()
         self._skipped = 0
+        self._skips = bool(spec.constant("skip_cached_images"))
         compile_all(file_kernels)
         record_kernels.lay_out.compile()
 
@@ -121,9 +142,13 @@ class FileContentsReader(ReaderOperator):
         """
         if self.table.remote:
             return self._fetched(draw)
-        if self.spec.constant("skip_cached_images"):
+        if self._skips or self._may_skip():
             return (yield from self._read_new(draw))
         return (yield from self._read(draw.indices, self.ahead(draw)))
+
+    def _may_skip(self) -> bool:
+        """Whether nobody misses the bytes of a file whose picture is kept: all who read them are decoders of this process with a cache."""
+        return 0 < self.kept_by <= len(self.environment.pictures)
 
     def _read_new(self, draw: Draw) -> Generator[PythonJob | CompiledJob, None, Batch]:
         """Like :meth:`read_contents`, but samples are empty if every image decoder of the pipeline has the picture of their file.
@@ -131,7 +156,8 @@ class FileContentsReader(ReaderOperator):
         Cached pictures are never removed, so the decoders will find them.
         """
         indices, caches = draw.indices, self.environment.pictures
-        stamps = [file_stamp(self.table.path(int(index))) for index in indices]
+        stamp_of = file_stamp if self._skips else settled_stamp
+        stamps = [stamp_of(self.table.path(int(index))) for index in indices]
         known = bool(caches) and None not in caches
         new = np.array([not known or not stamp or not all(cache.holds(stamp) for cache in caches) for stamp in stamps], bool)
         self._skipped += len(indices) - int(new.sum())
@@ -195,7 +221,7 @@ class FileContentsReader(ReaderOperator):
         return fetched_batch([self.table.path(int(index)) for index in indices], self.environment.allocate)
 
     def counted(self) -> tuple[tuple[str, int], ...]:
-        return (("files left out for the cache", self._skipped),) if self.spec.constant("skip_cached_images") else ()
+        return (("files left out for the cache", self._skipped),) if self._skips or self.kept_by else ()
 
     def _refuse_empty(self, sizes: np.ndarray, indices: np.ndarray) -> None:
         if self.spec.constant("dont_use_mmap") or sizes.all():

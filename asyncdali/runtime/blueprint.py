@@ -12,6 +12,7 @@ from ..data_node import DataNode
 from ..graph.node import Definition
 from ..graph.plan import reachable
 from ..options import PipelineOptions
+from .parts import Part
 
 Calling: TypeAlias = Callable[[], AbstractContextManager[None]]
 """Gives the context that functions of the user are called in; see ``Environment.calling``."""
@@ -27,6 +28,7 @@ class Blueprint:
         definition: all operators, in the order in which they were made.
         access: which files the pipeline may open.
         calling: gives :data:`Calling` for the seed that the pipeline uses.
+        part: the samples of each iteration that are made; None: all.
     """
 
     options: PipelineOptions
@@ -34,6 +36,7 @@ class Blueprint:
     definition: Definition
     access: Access
     calling: Callable[[int | None], Calling]
+    part: Part | None = None
 
     def check_scope(self) -> None:
         """RuntimeError for operators that were defined elsewhere, in a pipeline with checkpoints: nobody would save their state."""

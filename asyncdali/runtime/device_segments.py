@@ -173,8 +173,14 @@ class DeviceSegmentRun(SegmentRun):
             decode.queued(event)
         if counters is not None:
             counters.ran_on_device(marks)
-        if self._downloads:
+        told = [(built, step.afterwards) for built, step in compiled if step.afterwards is not None]
+        if self._downloads or told:
             yield Waiting(event)
+        for built, afterwards in told:
+            try:
+                afterwards()
+            except Exception as error:
+                raise self._wrap(built, error) from error
 
     def _launch(self, launches: list[tuple[BuiltOperator | None, Launch]], keep: list[Any]) -> None:
         """Queue the launches, for operators or on behalf of none. An error of the compiler names the operator."""

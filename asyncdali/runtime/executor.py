@@ -52,9 +52,9 @@ class Record:
     """One iteration in flight: its batches, the positions after it, and the callers that wait for it."""
 
     __slots__ = (
-        "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "done_at", "done_segments", "edges", "error", "fed",
-        "finished", "finished_at", "given", "index", "number", "on_planned", "outputs", "place", "positions", "produced", "sources",
-        "weight",
+        "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "careful", "done_at", "done_segments", "edges",
+        "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "number", "on_planned", "outputs", "place",
+        "positions", "produced", "sources", "weight", "whole",
     )  # fmt: skip
 
     def __init__(self, index: int, batch_size: int, edge_count: int):
@@ -64,6 +64,10 @@ class Record:
         self.produced: dict[str, int] = {}  # in an engine: samples that stateful operators produced, if not the batch's
         self.on_planned: Callable[[], None] | None = None  # in an engine: called for every segment whose positions are known
         self.batch_size = batch_size
+        self.whole = 0  # samples of the iteration where only a part is made, `batch_size` samples; 0: all are
+        self.first = 0  # of these, the number of the first in the iteration
+        self.careful = False  # in an engine: the steps of pixels are done one by one, and noted, to find the one that ends the process
+        self.handed: tuple[int, int] | None = None  # samples made that are handed out, from and to; None: all
         self.edges: list[Batch | None] = [None] * edge_count
         self.fed: dict[str, Any] = {}  # batches of external inputs
         self.place = (0, 0)  # epoch, and iteration in it
@@ -438,6 +442,8 @@ class Executor:
         if self._scheduler.done(run.segment, record):
             if record.error is None:
                 record.outputs = [record.edges[edge] for edge in self.outputs]
+                if record.handed is not None:
+                    record.outputs = [batch.part(*record.handed) for batch in record.outputs]
             record.edges, record.fed = [], {}
             self._open_records.remove(record)
             record.finish()

@@ -39,6 +39,7 @@ def make_operators(operators: Sequence[PlannedOperator], environment: Environmen
     dtypes: dict[int, Any] = {}
     for planned in operators:
         operator = _make(planned, environment)
+        operator.kept_by = planned.kept_by
         made.append(BuiltOperator(planned, operator))
         try:
             inferred = operator.infer([dtypes[edge] for edge in planned.inputs])

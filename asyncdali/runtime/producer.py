@@ -16,6 +16,7 @@ from .._deadlocks import PatientLock
 from ..errors import PipelineClosed, set_aside
 from ..sources.sources import Fed, Sources, batch_size_of
 from .executor import Executor, Record
+from .parts import Part
 
 
 class Place(NamedTuple):
@@ -51,7 +52,10 @@ class Producer:
     # restored producer knows two facts from ahead of the consumer: whether the end of the epoch was met, and how many ends were followed by
     # a reset.
 
-    def __init__(self, executor: Executor, sources: Sources, depth: int, batch_size: int):
+    def __init__(
+        self, executor: Executor, sources: Sources, depth: int, batch_size: int, part: Part | None = None, whole: bool = False
+    ):
+        """`part`: what is made of each iteration, None: all; `whole`: all is made, and the part is cut out of it."""
         self.sources = sources
         self.in_flight: deque[Record] = deque()
         self.launched = 0
@@ -60,6 +64,7 @@ class Producer:
         self._executor = executor
         self._depth = depth
         self._batch_size = batch_size
+        self._part, self._whole = part, whole
         self._started = False
         self._resets = 0  # ends ahead that were reset before the checkpoint was saved
         self._end_is_near = False  # the end of the epoch had been met when this position was saved
@@ -151,7 +156,7 @@ class Producer:
         if not self.in_flight or self.in_flight[-1] is not record:
             self.in_flight.append(record)
         if not self.sources.pushed:
-            record.batch_size = batch_size_of(record.fed, self._batch_size)
+            self._set_size(record)
             self.launched = record.index + 1
             self._executor.submit(record)
             return
@@ -159,6 +164,13 @@ class Producer:
             self._unfed.append(record)
             self.launched = record.index + 1
         self._feed_waiting()
+
+    def _set_size(self, record: Record) -> None:
+        samples = batch_size_of(record.fed, self._batch_size)
+        if self._part is None:
+            record.batch_size = samples
+        else:
+            self._part.apply(record, samples, self._whole)
 
     def _feed_waiting(self) -> None:
         """Give fed data to the oldest iterations without data, as far as the data goes."""
@@ -169,7 +181,7 @@ class Producer:
                 record = self._unfed[0]
                 record.sources = {**record.sources, **self.sources.fed_positions()}
                 record.fed = self.sources.take_fed(record.fed)
-                record.batch_size = batch_size_of(record.fed, self._batch_size)
+                self._set_size(record)
                 self._unfed.popleft()
                 self._executor.submit(record)
 

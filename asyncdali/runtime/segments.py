@@ -94,8 +94,9 @@ class BuiltSegment:
         compute its next position (a reader without data) keeps its position.
         """
         for built in self.stateful:
-            samples = produced.get(id(built.operator), record.batch_size)
-            if record.given is not None and samples != record.batch_size:
+            # A part of an iteration moves positions on as all of it: where that depends on data, no part is made.
+            samples = record.whole or produced.get(id(built.operator), record.batch_size)
+            if record.given is not None and samples != (record.whole or record.batch_size):
                 record.produced[built.planned.spec.name] = samples
             try:
                 built.move_on(samples)
@@ -163,6 +164,9 @@ class SegmentRun:
     def _pixels(self, steps: Steps, fresh: Fresh, slots: Slots, scratch: int, timed: Timed) -> Iterator[Job]:
         """Compute the outputs' contents: all steps as one job."""
         counters = self.segment.counters
+        if self.record.careful:
+            yield from self._one_by_one(steps, fresh)
+            return
         if steps and self.executor.progress is not None:
             self.executor.progress(self.record, self.segment)
         if steps:
@@ -179,6 +183,21 @@ class SegmentRun:
                     batch.settle()
             if counters is not None:
                 counters.made(job, job.owners, self.record, job.count)
+
+    def _one_by_one(self, steps: Steps, fresh: Fresh) -> Iterator[Job]:
+        """The outputs' contents, a job for every step: it is noted which one is at work. Nothing lies in scratch memory."""
+        for built, step in branches.resolved(steps, self._scratch_places):
+            if self.executor.progress is not None:
+                self.executor.progress(self.record, (self.segment, built))
+            job = CompiledSamples(_samples(fresh, self.record), [(built, step)], [], 0, Timed.NO)
+            job.is_pixels = True  # type: ignore[attr-defined]
+            try:
+                yield job
+            except SampleError as error:
+                raise self._wrap(error.owner, error, whole=True) from error
+        for _, batch in fresh:
+            if batch.links:
+                batch.settle()
 
     def _one(self, built: BuiltOperator, steps: Steps, fresh: Fresh, produced: dict[int, int], lap: Lap | None) -> Iterator[Job]:
         """Prepare and plan one operator."""
@@ -197,7 +216,10 @@ class SegmentRun:
         arguments = Arguments(built.planned.spec, named, count)
         if self.executor.progress is not None:
             self.executor.progress(record, built)
-        iteration = Iteration(record.number, record.batch_size, record.fed, self._issue_on, built.position)
+        position, first, whole = built.position, record.first, record.whole
+        if first:
+            position = operator.part_at(position, first)
+        iteration = Iteration(record.number, record.batch_size, record.fed, self._issue_on, position, None, first, whole)
         preparation = operator.prepare(inputs, arguments, iteration)
         if isinstance(preparation, Generator):
             iteration.prepared = yield from self._prepare(built, preparation, lap)
@@ -259,7 +281,7 @@ class SegmentRun:
             try:
                 sizes = batch.checked_sizes()
                 largest = int(sizes.max()) if len(sizes) else 0
-                elsewhere = id(batch) in kept or offset + largest > MAX_SCRATCH
+                elsewhere = id(batch) in kept or offset + largest > MAX_SCRATCH or self.record.careful
                 if elsewhere:
                     batch.place(batch.granted(self.executor.allocate, int(sizes.sum()), sizes), sizes=sizes)
             except TooLarge as error:
@@ -301,6 +323,7 @@ class SegmentRun:
             source = self._source_info(built, int(rows[error.sample]) if whole and rows is not None else error.sample)
             if rows is not None and not whole:
                 error.sample = int(np.flatnonzero(rows == error.sample)[0])
+            error.sample += self.record.first
         return operator_error(built.planned, error, self.record.number, source)
 
     def _rows(self, built: BuiltOperator) -> np.ndarray | None:

@@ -36,6 +36,7 @@ from .executor import Executor, Record
 from .hints import reserve
 from .making import Seeds, make_operators
 from .memory import MemoryStatistics
+from .parts import Part, why_whole
 from .producer import Place, Producer
 from .segments import BuiltOperator, BuiltSegment
 from .statistics import NO_STATISTICS, Statistics, take
@@ -93,6 +94,9 @@ class Session:
         if self.gpu is not None:
             self._check_kernels()
             cut_for_gpu(self.plan)
+        self.part: Part | None = blueprint.part
+        self.whole = "" if self.part is None else why_whole(self.plan)
+        """Why all samples of an iteration are made where only a part of them is handed out; empty: they are not."""
         if engines is not None:
             engines.cut(self.plan, fuse, self.gpu is not None)
         self.seed = seeds.seed
@@ -155,7 +159,7 @@ class Session:
         )
         if self.counters is not None:
             sources.counters = [self.counters.source(puller.group) for puller in sources.pullers]
-        self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size))
+        self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size), self.part, bool(self.whole))
         self.stateful: dict[str, Any] = {item.planned.spec.name: item for item in self.operators if item.operator.stateful}
         self.stateful.update(sources.stateful)
         self.iterator_data: Any = None

@@ -48,7 +48,7 @@ class ExternalInput(Operator):
         return [self.spec.constant("dtype")]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        fed = iteration.fed[self.spec.name]
+        fed = iteration.taken(self.spec.name)
         if isinstance(fed, BaseException):
             raise fed
         return Planned([fed])

@@ -68,6 +68,10 @@ class VideoInput(Operator):
         load_av()
 
     @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        return "a batch is a stretch of one video"
+
+    @classmethod
     def port(cls) -> Any:
         """The object that accepts fed data."""
         from .films import FilmPort

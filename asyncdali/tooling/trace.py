@@ -1,6 +1,6 @@
 """Traces of a running pipeline, in the format of chrome://tracing and https://ui.perfetto.dev.
 
-A lane per thread, stream, worker process and stage; arrows link what belongs to one iteration.
+A lane per thread, stream, worker process and stage, those of engines included; arrows link what belongs to one iteration.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _lane(thread: str) -> str:
 
 
 def _rank(lane: str) -> tuple[int, str]:
-    kinds = ("consumer", "sources", "process", "cpu", "mixed", "gpu", "stream", "segment", "worker")
+    kinds = ("consumer", "sources", "engine", "process", "cpu", "mixed", "gpu", "stream", "segment", "worker")
     return next((k for k, kind in enumerate(kinds) if lane.startswith(kind)), len(kinds)), lane
 
 

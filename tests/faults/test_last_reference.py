@@ -5,8 +5,13 @@ A kept exception keeps the frames of its traceback alive, and with them the pipe
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 from helpers.pipelines import run_script
+
+from asyncdali._deadlocks import Patience
 
 PROGRAM = """
     import asyncio, gc, re, sys, threading, weakref
@@ -332,3 +337,21 @@ def test_workers_that_still_import_end_with_the_last_reference(method, when, tmp
     (tmp_path / "slow_import.py").write_text(SLOW_IMPORT)
     done = run_script(IMPORTING, method, tmp_path, when, timeout=60)
     assert done.stdout == "all gone\n", done.stderr
+
+
+def test_a_look_at_stacks_keeps_no_frame():
+    """A call that waits for more than 50 ms looks at the stacks of all threads, its own included."""
+
+    class Thing:
+        pass
+
+    def waits():
+        thing = Thing()
+        Patience(lambda frame: False).look()
+        return weakref.ref(thing)
+
+    gc.disable()
+    try:
+        assert waits()() is None
+    finally:
+        gc.enable()

@@ -44,13 +44,13 @@ def kill_and_wait(pid):
     except ProcessLookupError:
         return  # it is dead already, and the pool has not looked yet
     signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-    assert select.select([descriptor], [], [], 10)[0]
+    assert select.select([descriptor], [], [], 60)[0]
     os.close(descriptor)
 
 
 def until_replaced(pool, count):
     """Receive batches until all workers are there again."""
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 60
     number = 0
     while len(pool.pids) < count or not pool.statistics()["restarts"]:  # a death is noticed by who waits, or every 64 batches
         ask(pool, number)
@@ -87,7 +87,7 @@ def test_a_killed_worker_is_replaced(make_pool, start_method):
     tickets = {i: pool.submit(0, i, 0) for i in range(3)}
     for iteration in range(40):
         if iteration in (5, 20):
-            kill_and_wait(random.choice(pool.pids))
+            kill_and_wait(pool.pids[iteration // 20])
         tickets[iteration + 3] = pool.submit(0, iteration + 3, 0)
         source.check(pool.receive(tickets.pop(iteration), 60), iteration)
     until_replaced(pool, 2)
@@ -98,7 +98,7 @@ def test_all_workers_die_at_once(make_pool):
     pool = make_pool(Source(ws.Counting(), "samples", 8), workers=3)
     for round in range(3):
         for pid in pool.pids:
-            os.kill(pid, signal.SIGKILL)
+            kill_and_wait(pid)
         assert ask(pool, round).outputs[0].sample(7)[0] == 8 * round + 7
         until_replaced(pool, 3)
 
@@ -134,15 +134,19 @@ def patience(monkeypatch):
     monkeypatch.setattr(launch, "FAILED_STARTS", 1 << 30)
 
 
-def test_random_kills(make_pool, patience):
+def test_workers_and_zygote_die_in_turn(make_pool, patience):
+    """Before every third batch."""
     source = Mixed()
-    pool = make_pool(Source(source, "samples", 16, num_outputs=3, prefetch=4), max_retries=10)
-    ask(pool)
-    before = open_descriptors()
-    received, kills = endure(pool, source, 3, 0.1, 1, zygote=True)
-    assert kills >= 10 and received > 50
+    pool = make_pool(Source(source, "samples", 16, num_outputs=3, prefetch=4), max_retries=1 << 30)
+    tickets = [pool.submit(0, i, 0) for i in range(4)]
+    for number in range(30):
+        if number % 3 == 0:
+            kill_and_wait(zygote_of(pool) if number % 15 == 12 or not pool.pids else pool.pids[number % len(pool.pids)])
+        source.check(pool.receive(tickets.pop(0), 60), number)
+        tickets.append(pool.submit(0, number + 4, 0))
+    for number, ticket in enumerate(tickets, 30):
+        source.check(pool.receive(ticket, 60), number)
     until_replaced(pool, 2)
-    assert open_descriptors() <= before + 1
     assert pool.statistics()["outstanding"] == 0
 
 
@@ -203,7 +207,7 @@ def test_a_sample_that_kills_once_is_tried_again(make_pool, tmp_path, how):
     pool = make_pool(Source(source, "samples", 4))
     tickets = [pool.submit(0, i, 0) for i in range(4)]
     for iteration, ticket in enumerate(tickets):
-        assert pool.receive(ticket, 20).outputs[0].values.tolist() == [4 * iteration + i for i in range(4)]
+        assert pool.receive(ticket, 60).outputs[0].values.tolist() == [4 * iteration + i for i in range(4)]
     statistics = pool.statistics()
     assert statistics["retries"] == statistics["restarts"] == 1
 
@@ -214,10 +218,10 @@ def test_a_sample_that_always_kills_is_named(make_pool, how, words, retries):
     pool = make_pool(Source(ws.KillsItself([6], how), "samples", 4, name="mine"), max_retries=retries)
     tickets = [pool.submit(0, i, 0) for i in range(4)]
     for iteration in (0, 2, 3):
-        assert pool.receive(tickets[iteration], 20).count == 4
+        assert pool.receive(tickets[iteration], 60).count == 4
     for ticket in (tickets[1], tickets[1]):
         with pytest.raises(WorkerDied, match=f"mine, sample 2 of iteration 1.*{words}.*{retries + 1} in all"):
-            pool.receive(ticket, 20)
+            pool.receive(ticket, 60)
     assert isinstance(caught_error(pool, tickets[1]), RuntimeError)
     assert ask(pool, 9).count == 4
     with pytest.raises(WorkerDied):
@@ -287,7 +291,7 @@ def test_the_zygote_dies_with_a_request_unread(make_pool, monkeypatch, tmp_path)
     pool = make_pool(Source(ws.Counting(), "samples", 8))
     for pid in pool.pids:
         os.kill(pid, signal.SIGKILL)
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 60
     while pool.statistics()["restarts"] < 2 or len(pool.pids) < 2:
         ask(pool)
         assert time.monotonic() < limit
@@ -327,7 +331,7 @@ def test_a_worker_dies_while_it_takes_a_task(make_pool, monkeypatch, tmp_path):
     pool.ready(ticket)  # notices the death
     assert len(pool.pids) == 1 or pool.statistics()["restarts"]
     go_on.touch()
-    assert pool.receive(ticket, 20).outputs[0].values.tolist() == [[0]]
+    assert pool.receive(ticket, 60).outputs[0].values.tolist() == [[0]]
     assert started.read_text().split().count("0") == 1
     until_replaced(pool, 2)
     assert pool.statistics()["retries"] == 0
@@ -346,7 +350,7 @@ def ended(pid):
 
 
 def wait_until(true):
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 60
     while not true():
         os.sched_yield()
         assert time.monotonic() < limit
@@ -433,7 +437,7 @@ def test_an_iterator_cannot_be_walked_again(make_pool):
     lines = iter([np.full((1, 1), i) for i in range(100)])
     pool = make_pool(Source(lines, "stream", 1, name="lines"), Source(ws.Counting(), "samples", 4))
     tickets = [pool.submit(0, i, 0) for i in range(2)]
-    assert [int(pool.receive(ticket, 20).outputs[0].values[0, 0]) for ticket in tickets] == [0, 1]
+    assert [int(pool.receive(ticket, 60).outputs[0].values[0, 0]) for ticket in tickets] == [0, 1]
     kill_and_wait(pool.pids[0])
     for _ in range(2):
         with pytest.raises(WorkerDied, match=r"lines: worker 0.*SIGKILL.*list_iterator.*state_dict"):

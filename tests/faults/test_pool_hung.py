@@ -11,36 +11,9 @@ import numpy as np
 import pytest
 from asyncdali_workers import Source, WorkerPool, WorkerTimeout, overtime
 from asyncdali_workers.child import STACK_SIGNAL
-from asyncdali_workers.control import SINCE, TASK_ID
+from asyncdali_workers.control import SINCE
+from helpers.clocks import TIMEOUT, PoolClock
 from helpers.processes import wait_until
-
-TIMEOUT = 600.0
-
-
-class Clock:
-    """The pool's clock, as far as `worker_timeout` goes: time passes for the callables that run when a test says so."""
-
-    def __init__(self, pool):
-        self.engine = pool._engine
-        self.moved = 0.0
-        self.stands = None
-
-    def monotonic(self):
-        return time.monotonic() + self.moved if self.stands is None else self.stands
-
-    def over(self, busy=1, stands=True):
-        """The time of so many callables that run is over; nothing else is to be done. With `stands` no more time passes then."""
-        wait_until(lambda: self._settled(busy))
-        self.moved = 2 * TIMEOUT
-        self.stands = time.monotonic() + self.moved if stands else None
-
-    def _settled(self, busy):
-        waiting = any(ring.head != ring.tail for ring in self.engine._queues._rings)
-        running = [member.block for member in self.engine._members if member.block[TASK_ID]]
-        return not waiting and len(running) == busy and all(block[SINCE] for block in running)
-
-    def back(self):
-        self.moved, self.stands = 0.0, None
 
 
 @pytest.fixture
@@ -51,7 +24,7 @@ def make_pool(monkeypatch):
         pool = WorkerPool([Source(callback, kind, batch_size, name="slow")], num_workers=workers, worker_timeout=TIMEOUT)
         pools.append(pool)
         pool.start()
-        clock = Clock(pool)
+        clock = PoolClock(pool)
         monkeypatch.setattr(overtime, "time", clock)
         return pool, clock
 

@@ -51,8 +51,9 @@ def run(then, what="time.sleep(1000)", busy=0, method="fork", **options):
     return process, descriptors
 
 
-def ended(descriptors, seconds):
-    limit = time.monotonic() + seconds
+def ended(descriptors):
+    """Whether all of these processes end by themselves; what they do takes a quarter of an hour."""
+    limit = time.monotonic() + 60
     try:
         return all(select.select([descriptor], [], [], max(0, limit - time.monotonic()))[0] for descriptor in descriptors)
     finally:
@@ -69,7 +70,7 @@ def test_the_parent_is_killed(what, method):
     process, workers = run(WAIT, what, method=method)
     process.kill()
     process.wait()
-    assert ended(workers, 2)
+    assert ended(workers)
     process.communicate()
 
 
@@ -77,16 +78,16 @@ def test_the_parent_is_killed_while_idle():
     process, workers = run("time.sleep(1000)", busy=-1)
     process.kill()
     process.wait()
-    assert ended(workers, 2)
+    assert ended(workers)
     process.communicate()
 
 
 def test_a_forked_child_of_the_parent_does_not_keep_workers_alive():
-    process, workers = run("if os.fork() == 0: time.sleep(3); os._exit(0)\n" + WAIT)
+    process, workers = run("if os.fork() == 0: os.read(0, 1); os._exit(0)\n" + WAIT, stdin=subprocess.PIPE)
     process.kill()
     process.wait()
-    assert ended(workers, 2)
-    process.communicate()
+    assert ended(workers)
+    process.communicate()  # closes its input, which ends the child
 
 
 ENDS = {
@@ -104,22 +105,30 @@ ENDS = {
 def test_the_parent_ends_with_tasks_in_flight(name):
     then, code, words = ENDS[name]
     process, workers = run(then or "pass")
-    start = time.monotonic()
-    _, err = process.communicate(timeout=20)
-    assert ended(workers, 2)
-    assert time.monotonic() - start < 4
+    _, err = process.communicate(timeout=60)
+    assert ended(workers)
     assert process.returncode == code
     assert words in err and err.count("Traceback") == bool(words)
 
 
+TOLD = """
+import threading
+def tell(ident=threading.get_ident()):
+    while not pool._engine._pumping or sys._current_frames()[ident].f_code.co_name != "_pump":
+        os.sched_yield()
+    print("waiting", flush=True)
+threading.Thread(target=tell, daemon=True).start()
+"""
+
+
 @pytest.mark.parametrize("group", [False, True])
 def test_interrupts(group):
-    """Ctrl-C: one traceback, the parent's."""
-    process, workers = run(WAIT, start_new_session=True)
-    time.sleep(0.2)  # it is waiting, or will be: both must do
+    """Ctrl-C: one traceback, the parent's. Interrupts at other places: test_pool_interrupts."""
+    process, workers = run(TOLD + WAIT, start_new_session=True)
+    assert process.stdout.readline() == "waiting\n"
     (os.killpg if group else os.kill)(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=20)
-    assert ended(workers, 2)
+    _, err = process.communicate(timeout=60)
+    assert ended(workers)
     assert err.count("Traceback") == 1 and err.rstrip().endswith("KeyboardInterrupt")
 
 
@@ -132,9 +141,9 @@ def test_a_child_that_forks_and_leaves_does_not_close_the_pool():
     print("good")
     """
     process, workers = run(textwrap.dedent(then).strip(), busy=-1)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     assert out == "good\n" and not err
-    assert ended(workers, 2)
+    assert ended(workers)
 
 
 def test_a_forked_child_cannot_use_the_pool():
@@ -150,15 +159,15 @@ def test_a_forked_child_cannot_use_the_pool():
     pool.receive(tickets[5])
     """
     process, workers = run(textwrap.dedent(then).strip(), busy=-1)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     assert out == "PoolClosed True\n" * 2 and not err
-    assert ended(workers, 2)
+    assert ended(workers)
 
 
 def test_busy_workers_are_closed_at_once():
-    then = "time.sleep(0.2); start = time.monotonic(); pool.close(); print(time.monotonic() - start)"
+    then = "pool.close(); print('closed')"
     for what in ("time.sleep(1000)", "ctypes.PyDLL(None).sleep(1000)"):
         process, workers = run(then, what)
-        out, _ = process.communicate(timeout=20)
-        assert float(out) < 1
-        assert ended(workers, 1)
+        out, _ = process.communicate(timeout=60)
+        assert out == "closed\n"
+        assert ended(workers)

@@ -28,8 +28,8 @@ from asyncdali.errors import PipelineClosed
 from asyncdali.readers import remote
 
 ROOT = Path(__file__).resolve().parent.parent
-SOON = 5.0
-"""Seconds that suffice for closing on a busy machine; the requests would take as long as the server likes."""
+SOON = 60.0
+"""Seconds that suffice for closing on any machine; the requests would take as long as the server likes, which is for ever."""
 
 
 def fetching():
@@ -92,7 +92,7 @@ def test_close(name, depth, server, tmp_path):
     server.arrived = threading.Semaphore(0)  # what it took to build does not count
     server.hold.clear()
     pipe.schedule_run()
-    assert server.arrived.acquire(timeout=20)
+    assert server.arrived.acquire(timeout=60)
     closed_soon(pipe)
 
 
@@ -108,7 +108,7 @@ def test_who_waits_is_told(server, tmp_path):
 
     consumer = threading.Thread(target=consume)
     consumer.start()
-    assert server.arrived.acquire(timeout=20)
+    assert server.arrived.acquire(timeout=60)
     closed_soon(pipe)
     consumer.join(SOON)
     assert told
@@ -118,7 +118,7 @@ def test_dropping_the_pipeline(server, tmp_path):
     pipe = files_pipeline(server, tmp_path)
     server.hold.clear()
     pipe.schedule_run()
-    assert server.arrived.acquire(timeout=20)
+    assert server.arrived.acquire(timeout=60)
     del pipe
     gc.collect()
     assert not fetching() and not requests_left()
@@ -133,13 +133,13 @@ def test_outputs_before_stay(server, tmp_path):
 
 
 def test_between_attempts(server, tmp_path, monkeypatch):
-    """A minute would be waited until the next attempt."""
-    monkeypatch.setattr(remote.retries, "first", 60.0)
+    """An hour would be waited until the next attempt."""
+    monkeypatch.setattr(remote.retries, "first", 3600.0)
     server.failures = 99
     pipe = files_pipeline(server, tmp_path)
     pipe.schedule_run()
     for _ in range(6):  # of three batches
-        assert server.arrived.acquire(timeout=20)
+        assert server.arrived.acquire(timeout=60)
     closed_soon(pipe)
 
 
@@ -151,7 +151,7 @@ def test_while_looking_for_the_data(server, tmp_path):
     name = pipe._core.session.executor._name
     server.hold.clear()
     pipe.schedule_run()
-    assert server.arrived.acquire(timeout=20)
+    assert server.arrived.acquire(timeout=60)
     closed_soon(pipe)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith(name)]
 
@@ -178,7 +178,7 @@ def test_a_file_system_that_cannot_be_interrupted(tmp_path):
         pipe.set_outputs(fn.readers.file(files=["stuck://a"] * 4, prefetch_queue_depth=2)[0])
     pipe.build()
     pipe.schedule_run()
-    assert Stuck.asked.acquire(timeout=20)
+    assert Stuck.asked.acquire(timeout=60)
     name = pipe._core.session.executor._name
     begun = time.monotonic()
     pipe.close()
@@ -208,7 +208,7 @@ def test_programs_that_end(how, server, tmp_path):
         assert server.arrived.acquire(timeout=60)
         if how != "exit":
             run.send_signal(signal.SIGINT)
-        out, errors = run.communicate("go on\n", timeout=20)
+        out, errors = run.communicate("go on\n", timeout=60)
     finally:
         run.kill()
     if how == "exit":

@@ -35,6 +35,7 @@ CASES = {
     "remap": (remapped, 1),
     "experimental.resize": (lambda x: fn.experimental.resize(x, size=[31.0, 47.0]), 1),
     "jitter": (lambda x: fn.jitter(x, nDegree=5, seed=3), 0),
+    "equalize": (lambda x: fn.experimental.equalize(x), 0),
     "debayer": (lambda x: fn.debayer(fn.slice(x, [0, 0], [32, 38], axis_names="HW")[:, :, 0], blue_position=[0, 1]), 0),
     "optical_flow": (lambda x: fn.optical_flow(fn.stack(x, fn.flip(x, horizontal=0, vertical=1), axis=0, axis_name="F")), 0),
 }
@@ -103,6 +104,45 @@ def test_inflate():
     here, there = outputs(make)
     equal(here, there)
     np.testing.assert_array_equal(there[0][0][3], arrays[3])
+
+
+def test_damaged_blocks():
+    """The error names the sample; other iterations are delivered."""
+    good = np.frombuffer(compress(np.resize(np.arange(7, dtype=np.uint8), 5000).tobytes()), np.uint8)
+
+    @pipeline_def(batch_size=BATCH, num_threads=4, device_id=0)
+    def graph():
+        data = fn.external_source(lambda info: good[:-1] if (info.iteration, info.idx_in_batch) == (2, 5) else good, batch=False)
+        return fn.decoders.inflate(data.gpu(), shape=[5000], check_output_size=True)
+
+    pipe = graph()
+    pipe.build()
+    for iteration in range(5):
+        if iteration == 2:
+            with pytest.raises(RuntimeError, match="sample 5.*|chunk 0 of 1 is not a valid LZ4 block"):
+                pipe.run()
+        else:
+            np.testing.assert_array_equal(samples_of(pipe.run()[0])[5], np.resize(np.arange(7, dtype=np.uint8), 5000))
+    pipe.close()
+
+
+@pytest.mark.parametrize("preset", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("temporal", [False, True])
+def test_optical_flow(preset, temporal):
+    """Bit for bit the flow of the CPU, with hints and without."""
+    rng = np.random.default_rng(7)
+    scene = np.kron(rng.integers(0, 256, (40, 60, 3)), np.ones((4, 4, 1))).astype(np.uint8)
+    frames = [np.stack([scene[k : k + 97, 2 * k : 2 * k + 130 + i] for k in range(4)]) for i in range(BATCH)]
+    hints = [rng.normal(0, 3, (3, 25, -(-(130 + i) // 4), 2)).astype(np.float32) for i in range(BATCH)]
+
+    def make(device):
+        data = fn.external_source(lambda: frames, layout="FHWC")
+        given = fn.external_source(lambda: hints)
+        data, given = (data.gpu(), given.gpu()) if device == "gpu" else (data, given)
+        options = {"preset": preset, "enable_temporal_hints": temporal}
+        return [fn.optical_flow(data, output_grid=1, **options), fn.optical_flow(data, given, enable_external_hints=True, **options)]
+
+    equal(*outputs(make, 2))
 
 
 def test_fits_files(tmp_path):

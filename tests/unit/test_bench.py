@@ -109,7 +109,7 @@ def test_figures_as_json(capsys, target):
     rate = found["samples_per_second"]
     assert rate["lower_quartile"] <= rate["median"] <= rate["upper_quartile"]
     assert len(found["rates"]) == 30 and len(found["timeline"]) == 30
-    assert 0 < found["interpreter_seconds"] <= found["processor_seconds"] * 1.1 + 1e-3  # read one after the other
+    assert found["interpreter_seconds"] > 0
     assert found["processor_us_per_sample"] == pytest.approx(found["processor_seconds"] / 180 * 1e6)
     assert found["peak_memory"] > 2**20
     assert sum(item["share"] for item in found["operators"]) == pytest.approx(1)
@@ -142,7 +142,7 @@ def test_a_function_that_returns_a_pipeline(capsys, target):
 def test_worker_processes_are_paid_for(capsys, target):
     found = measured(capsys, target("workers"), "--iterations", "20", "--workers", "1")["measurement"]
     assert found["settings"]["py_num_workers"] == 1 and found["statistics"]["workers"]["count"] == 1
-    assert found["processor_seconds"] > found["statistics"]["workers"]["busy_seconds"] > 0
+    assert found["processor_seconds"] > 0 < found["statistics"]["workers"]["busy_seconds"]
 
 
 @pytest.mark.parametrize(
@@ -234,13 +234,22 @@ def test_a_sweep_is_about_several(capsys, target, tmp_path):
 # ------------------------------------------------------------------------------------------------------------------------ consumer
 
 
+@pytest.mark.slow  # compares times
+def test_times_fit_together(capsys, target):
+    found = measured(capsys, target("small"), "--iterations", "30")["measurement"]
+    assert found["interpreter_seconds"] <= found["processor_seconds"] * 1.1 + 1e-3  # read one after the other
+    found = measured(capsys, target("workers"), "--iterations", "20", "--workers", "1")["measurement"]
+    assert found["processor_seconds"] > found["statistics"]["workers"]["busy_seconds"]
+    found = measured(capsys, target("small"), "--iterations", "10", "--consumer-ms", "5")["measurement"]
+    assert found["seconds"] >= 9 * found["consumer"]["step_alone_ms"] / 1e3 * 0.5
+
+
 def test_a_training_step_beside(capsys, target):
     found = measured(capsys, target("small"), "--iterations", "10", "--consumer-ms", "5")["measurement"]
     beside = found["consumer"]
     assert beside["step_ms"] == 5 and beside["step_alone_ms"] > 0
     assert beside["slowdown"] == pytest.approx(beside["step_beside_ms"] / beside["step_alone_ms"] - 1)
     assert 0 <= beside["stalls"] <= 10 and 0 <= beside["stall_share"] <= 1
-    assert found["seconds"] >= 9 * beside["step_alone_ms"] / 1e3 * 0.5
     status, out, _ = run(capsys, target("small"), "--iterations", "5", "--consumer-ms", "5")
     assert status == 0
     assert re.search(r"training step of 5 ms: [\d.]+ ms beside the pipeline, [\d.]+ ms alone \([+-]\d+ %\); \d+ stalls", out)
@@ -267,6 +276,7 @@ def test_interpreter_time_leaves_compiled_code_out(target):
     pipeline.close()
 
 
+@pytest.mark.slow  # measures processor time
 def test_calls_under_way_when_the_measurement_begins_and_ends_are_left_out():
     call = Compiled(None, 0)
     call._call = lambda: hashlib.pbkdf2_hmac("sha256", b"", b"", 300_000)  # some 0.1 to 0.2 s of one thread, without the interpreter
@@ -326,6 +336,25 @@ def test_a_trace(capsys, target, tmp_path):
     assert len(waits) == 20
     assert {event["ph"] for event in events if event.get("cat") == "iteration"} >= {"s", "f"}
     assert [event for event in events if event["ph"] == "C" and event["name"] == "iterations ready"]
+
+
+def test_a_trace_shows_what_engines_do(capsys, target, tmp_path):
+    path = tmp_path / "trace.json"
+    measured(capsys, target("small"), "--iterations", "12", "--engines", "2", "--trace", str(path))
+    events = json.loads(path.read_text())["traceEvents"]
+    lanes = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    spans = [event for event in events if event["ph"] == "X"]
+    there = [event for event in spans if lanes[event["tid"]].startswith("engine ")]
+    assert {lanes[event["tid"]].split()[1] for event in there} == {"0", "1"}
+    assert any(event["name"].startswith("plan segment") for event in there)
+    waits = {event["args"]["iteration"]: event for event in spans if event["name"] == "wait for a batch"}
+    checked = 0
+    for event in there:
+        wait = waits.get(event["args"]["iteration"])
+        if wait is not None:
+            assert event["ts"] <= wait["ts"] + wait["dur"], "an engine works on what was delivered before"
+            checked += 1
+    assert checked >= 12
 
 
 def test_worker_processes_are_seen_however_short_the_measurement(target, monkeypatch):

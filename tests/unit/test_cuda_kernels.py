@@ -123,6 +123,20 @@ def test_resize_of_a_region_in_sequences_of_one_channel():
     assert_close(expected, found, relative=1e-5)
 
 
+@pytest.mark.parametrize("axes", [2, 3])
+def test_nearest_pixels_of_regions(axes):
+    """Positions on borders of pixels: the axis that counts from its first pixel is the same for the kernel."""
+    rng = np.random.default_rng(9)
+    extents = rng.integers(2, 40, (40, axes))
+    samples = [np.arange(row.prod(), dtype=np.uint16).reshape(*row, 1) for row in extents]
+    begin = rng.integers(0, extents).astype(np.float32)
+    end = np.where(begin + 1 < extents, extents, 0).astype(np.float32)
+    size = rng.integers(1, 50, (40, axes)).astype(np.float32)
+    per_sample = {"size": size, "roi_start": begin, "roi_end": end}
+    expected, found = both("resize", samples, "DHWC"[3 - axes :], per_sample, interp_type=types.INTERP_NN)
+    assert_close(expected, found)
+
+
 @pytest.mark.slow
 def test_resize_of_volumes():
     rng = np.random.default_rng(8)

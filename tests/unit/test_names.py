@@ -44,7 +44,7 @@ ABSENT = {
 """Names of DALI's inside (C++ objects, helpers of its own modules): they raise the documented AttributeError."""
 
 ELSEWHERE = ("experimental",)
-"""Modules of another change: ``experimental.dynamic`` and ``experimental.torchvision``."""
+"""``experimental.dynamic`` and ``experimental.torchvision`` are refused as a whole."""
 
 
 def is_elsewhere(module):
@@ -158,3 +158,19 @@ def test_a_missing_library_names_its_extra(module, call, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises((RuntimeError, ValueError), match=rf"pip install asyncdali\[{extra}\]"):
         eval(call)
+
+
+@pytest.mark.parametrize("module", [module for module in RECORDED if is_elsewhere(module) and "." in module])
+def test_modules_that_are_refused(module):
+    with pytest.raises(ImportError, match=r"asyncdali\.experimental\.\w+ is not in asyncdali: "):
+        importlib.import_module(f"asyncdali.{module}")
+
+
+def test_experimental_names_what_it_lacks():
+    for name in ("dynamic", "torchvision"):
+        with pytest.raises(AttributeError, match=f"asyncdali.experimental.{name} is not in asyncdali: "):
+            getattr(asyncdali.experimental, name)
+    with pytest.raises(ImportError, match="imperative mode comes later; use pipeline_def"):
+        exec("from asyncdali.experimental import dynamic", {})
+    with pytest.raises(AttributeError, match="has no attribute 'dynamics'"):
+        asyncdali.experimental.dynamics  # noqa: B018

@@ -401,3 +401,22 @@ def test_workers_end_with_the_pipeline():
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+def test_large_samples_take_two_batches_of_memory():
+    """One batch is with the user, one is being made. What the first batch lay in, before its size was known, goes back."""
+    size = 12_000_000
+
+    def give(info):
+        return np.full(size, info.idx_in_epoch, np.uint8)
+
+    pipe = Pipeline(batch_size=2, num_threads=1, py_num_workers=2, prefetch_queue_depth=1)
+    with pipe:
+        pipe.set_outputs(fn.external_source(source=give, parallel=True, batch=False, prefetch_queue_depth=1))
+    for k in range(5):
+        (outputs,) = pipe.run()
+        assert all((np.asarray(outputs[i])[[0, -1]] == 2 * k + i).all() for i in range(2))
+        used = pipe.worker_statistics()["used_bytes"]
+        del outputs
+        assert k < 2 or used <= 4 * size + (6 << 20), (k, used)
+    pipe.close()

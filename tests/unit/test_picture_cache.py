@@ -16,6 +16,7 @@ from asyncdali import fn, pipeline_def, types
 from asyncdali.device.cuda import nvjpeg_library
 from asyncdali.operators.decode import picture_cache
 from asyncdali.operators.decode.picture_cache import CacheOptions, PictureCache
+from asyncdali.readers import contents
 
 
 def encoded(seed, size=(90, 70), kind="JPEG", **options):
@@ -96,6 +97,59 @@ def test_the_second_epoch_decodes_and_reads_nothing(folder):
     assert decoded == 18 and found["JPEGs decoded by asyncdali"] == decoded
     assert found["pictures in the cache"] == 24 and found["pictures from the cache"] >= 24
     assert count(pipe, "reader")["files left out for the cache"] >= 24
+
+
+LEFT_OUT = "files left out for the cache"
+
+
+@pytest.fixture
+def old_files(monkeypatch):
+    """Files need no second to be taken as unchanged: these were written just now."""
+    monkeypatch.setattr(contents, "_SETTLED", -(1 << 62))
+
+
+def test_files_whose_bytes_nobody_else_reads_are_left_out(folder, old_files):
+    """Without being asked: all who read the bytes are decoders that have the pictures."""
+    expected = taken(built(folder, {}, {"name": "decode"}), 12)
+    pipe = built(folder, prefetch_queue_depth=1)
+    same(taken(pipe, 12), expected)
+    assert count(pipe, "reader")[LEFT_OUT] >= 24
+    changed = folder / "class" / "17.jpeg"
+    changed.write_bytes(encoded(99, (50, 50)))
+    assert (50, 50, 3) in [image.shape for image, _ in taken(pipe, 6)]
+
+
+def test_files_changed_just_now_are_read(folder, monkeypatch):
+    monkeypatch.setattr(contents, "_SETTLED", 1 << 62)
+    pipe = built(folder, prefetch_queue_depth=1)
+    taken(pipe, 9)
+    assert count(pipe, "reader")[LEFT_OUT] == 0 and count(pipe)["pictures from the cache"] >= 24
+
+
+@pytest.mark.parametrize("other", ["output", "shape", "decoder", "branch"])
+def test_files_whose_bytes_others_read_are_read(folder, old_files, other):
+    @pipeline_def(batch_size=6, num_threads=2, device_id=None, enable_conditionals=True, prefetch_queue_depth=1)
+    def shared():
+        files, _ = fn.readers.file(file_root=str(folder), name="reader")
+        picture = fn.decoders.image(files, **DECODE)
+        if other == "output":
+            return picture, files
+        if other == "shape":
+            return picture, fn.peek_image_shape(files)
+        if other == "decoder":
+            return picture, fn.decoders.image(files)
+        if fn.random.coin_flip(seed=1) == 1:
+            more = fn.decoders.image(files)
+        else:
+            more = fn.decoders.image(files, **{**DECODE, "name": "second"})
+        return picture, more
+
+    pipe = shared()
+    pipe.build()
+    for _ in range(12):
+        sizes = [np.array(sample).size for output in pipe.run() for sample in output]
+        assert min(sizes) > 0
+    assert count(pipe, "reader").get(LEFT_OUT, 0) == 0 and count(pipe)["pictures from the cache"] > 0
 
 
 def test_decoders_with_equal_settings_share_one(folder):

@@ -514,6 +514,7 @@ def best_of(runs, action):
     return min(times)
 
 
+@pytest.mark.slow  # measures processor time
 def test_restoring_is_cheap():
     """An ImageNet-sized reader at the end of its epoch. Measured 0.005 ms and 25 ms; the bounds are the promise."""
     far = (980519533, 7, 1_281_000)

@@ -45,7 +45,7 @@ NO_GPU = {
     ),
     **dict.fromkeys(("_conditional.not_", "_conditional.validate_logical"), "conditions are on the CPU"),
     **dict.fromkeys(
-        ("clahe", "equalize", "experimental.warp_perspective", "jpeg_compression_distortion", "sphere", "water"),
+        ("clahe", "experimental.warp_perspective", "jpeg_compression_distortion", "sphere", "water"),
         _HOST_LIBRARY + ", or a compiled step without a kernel yet: refused on a GPU",
     ),
 }  # fmt: skip

@@ -119,3 +119,12 @@ def test_wrong_inputs():
         harness.run("resize", [np.zeros((4, 5, 3), np.int8)], "HWC", size=[2.0])
     with pytest.raises(ValueError, match=r'"HW".*HWC, FHWC'):
         harness.run("resize", [np.zeros((4, 5), np.uint8)], "HW", size=[2.0])
+
+
+def test_nearest_pixels_of_a_region_that_leaves_the_image():
+    """Outside is the nearest pixel of the image, on all sides."""
+    image = np.arange(12, dtype=np.uint8).reshape(3, 4, 1)
+    region = {"roi_start": [-1.0, -2.0], "roi_end": [4.0, 6.0]}
+    (found,) = harness.run("resize", [image], "HWC", size=[5.0, 8.0], **region, interp_type=DALIInterpType.INTERP_NN)
+    rows, columns = np.arange(-1, 4).clip(0, 2), np.arange(-2, 6).clip(0, 3)
+    np.testing.assert_array_equal(found, image[rows][:, columns])

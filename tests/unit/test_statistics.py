@@ -162,7 +162,7 @@ def test_debug_mode_counts():
     found = pipe.statistics()
     assert (found.consumer.iterations, found.consumer.samples) == (4, 12)
     assert found.operator("draw").samples == 12
-    assert 0 < sum(item.planning_seconds for item in found.segments) < found.elapsed_seconds
+    assert sum(item.planning_seconds for item in found.segments) > 0
     assert not any(item.name.startswith("__input_") for item in found.operators)
     pipe.close()
 
@@ -229,6 +229,11 @@ def test_who_waits_for_whom():
     found = slow.statistics()
     assert found.sources[0].wait_seconds >= 0.01 * found.sources[0].batches
     assert found.sources[0].processor_seconds < 0.5 * found.sources[0].wait_seconds
+    slow.close()
+
+
+@pytest.mark.slow  # compares wall-clock times
+def test_a_consumer_that_is_away():
     quick = pipeline_of(lambda: fn.random.uniform(name="quick"))
     for _ in range(5):
         quick.run()
@@ -236,8 +241,7 @@ def test_who_waits_for_whom():
     found = quick.statistics()
     assert found.consumer.away_seconds >= 0.04 > found.consumer.wait_seconds
     assert found.segments[0].wait_output_seconds > 0.02  # it could have gone on
-    for item in (slow, quick):
-        item.close()
+    quick.close()
 
 
 def test_a_stage_waits_for_its_input():
@@ -383,6 +387,7 @@ def test_an_iteration_stands_for_others(stride, monkeypatch):
     assert counters.away == 60 * 160 and counters.ready == [0, 161 + last]
 
 
+@pytest.mark.slow  # measures processor time
 def test_counting_takes_microseconds():
     """What a pipeline of one instant operator does per iteration, and one that counts: processor time, the best of several rounds."""
     pipes = [pipeline_of(lambda: fn.random.uniform(name="draw"), enable_statistics=on) for on in (True, False)]

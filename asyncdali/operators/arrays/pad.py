@@ -42,6 +42,12 @@ class Pad(Operator):
 
         self._kernels: Any = strided_kernels
 
+    @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        if "shape" in spec.constants and all(extent > 0 for extent in np.atleast_1d(spec.constants["shape"]).tolist()):
+            return ""
+        return "samples are padded to the largest of the batch; give `shape`"
+
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         self._kernels.copy_step.compile()
         return dtypes

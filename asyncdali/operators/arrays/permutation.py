@@ -71,6 +71,10 @@ class PermuteBatch(Operator):
     reads = (0,)
     eager = True
 
+    @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        return "a sample may end up anywhere in the batch"
+
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return dtypes
 

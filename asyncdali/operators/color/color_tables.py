@@ -68,4 +68,4 @@ EQUALIZE_RECORD = Table(
     Field("planes", "int64", "planes of a group, whose elements alternate"),
     Field("pixels", "int64", "elements of a plane"),
 )
-EQUALIZE = Table("EQUALIZE", INPUTS, OUTPUTS, Field("records", "EQUALIZE_RECORD[samples]", "planes of each sample"))
+EQUALIZE = Table("EQUALIZE", INPUTS, OUTPUTS, Field("records", "EQUALIZE_RECORD[samples]", "planes of each sample"), SAMPLES)

@@ -10,8 +10,8 @@ from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
 from ..arrays.strided import like
-from ..base import Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, no_explanation, register
-from .color_tables import EQUALIZE, EQUALIZE_RECORD
+from ..base import Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
+from .color_tables import EQUALIZE_RECORD
 
 word = EQUALIZE_RECORD.word
 
@@ -20,6 +20,7 @@ _LAYOUTS = ("HW", "HWC", "CHW", "FHW", "FHWC", "FCHW")
 
 @register
 class Equalize(Operator):
+    on_cuda = True
     schema = Schema(
         name="equalize",
         aliases=("experimental.equalize",),
@@ -35,8 +36,8 @@ class Equalize(Operator):
         super().__init__(spec, environment)
         from . import equalize_kernels
 
-        self._step: Any = equalize_kernels.equalize_step
-        self._step.compile()
+        self._kernels: Any = equalize_kernels
+        equalize_kernels.equalize_step.compile()
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.UINT8]
@@ -50,5 +51,4 @@ class Equalize(Operator):
         groups = total // np.maximum(pixels * planes, 1)
         records = EQUALIZE_RECORD.zeros(len(source))
         records[:, word.groups], records[:, word.planes], records[:, word.pixels] = groups, planes, pixels
-        table, keep = EQUALIZE.make(inputs=source.addresses, outputs=output.addresses, records=records)
-        return Planned([output], [Step(self._step.address, table, no_explanation, keep=keep)])
+        return Planned([output], [self._kernels.make_equalize_step(source.addresses, output.addresses, records)])

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from ...compiled.byte_vectors import translator
 from ...compiled.intrinsics import address, load_i64, load_u8, local_array, view_u8, view_u32
 from ...compiled.step import inlined, step
+from ...compiled.tables import laid_out
+from ...device.launch import Kernel, Launch, grid_of
+from ..base import Step, no_explanation
 from .color_tables import EQUALIZE, EQUALIZE_RECORD
 
+_KERNEL = Kernel(Path(__file__).with_suffix(".cu"), "equalize")
 _VALUES = 256
 _BYTES = 4 * _VALUES  # of a histogram
 _MOST_PLANES = 4  # that are counted side by side
@@ -112,3 +118,16 @@ def equalize_step(context, sample, thread):
                 for plane in range(planes):
                     out[i * planes + plane] = tables[plane * _VALUES + source[i * planes + plane]]
     return 0
+
+
+def make_equalize_step(in_addresses: np.ndarray, out_addresses: np.ndarray, records: np.ndarray) -> Step:
+    """The step for a batch; EQUALIZE_RECORDs."""
+    entries = EQUALIZE.entries(inputs=in_addresses, outputs=out_addresses, records=records, samples=len(records))
+    table, keep = laid_out(entries)
+
+    def launches() -> list[Launch]:
+        word = EQUALIZE_RECORD.word
+        planes = int((records[:, word.groups] * records[:, word.planes]).max(initial=1))
+        return [Launch(_KERNEL, entries, grid_of(planes, len(records), 1))]
+
+    return Step(equalize_step.address, table, no_explanation, keep=keep, launches=launches)

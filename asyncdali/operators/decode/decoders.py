@@ -140,6 +140,10 @@ class ImageDecoder(Operator):
 
                 compile_all(jpeg_lane_kernels)
 
+    @classmethod
+    def keeps_results(cls, spec: Spec) -> bool:
+        return "cache_size" in spec.schema.by_name and spec.constant("cache_size") > 0
+
     def _open_cache(self) -> None:
         """Take part in the cache, if the user asked for one."""
         options = CacheOptions.of(self.spec) if "cache_size" in self.schema.by_name else None

@@ -15,8 +15,9 @@ ALGORITHMS = ("LZ4",)
 
 @register
 class Inflate(Operator):
-    """Decompresses LZ4 on the CPU. For a GPU the result is uploaded: a GPU kernel could not report damaged data."""
+    """Decompresses LZ4. On a GPU a warp decompresses a chunk; the host reads the chunk's status when the launch has completed."""
 
+    on_cuda = True
     schema = Schema(
         name="decoders.inflate",
         aliases=("experimental.inflate",),
@@ -25,11 +26,10 @@ class Inflate(Operator):
         Input: 1-D UINT8. A sample is one block of an array of `shape` and `dtype`. With `chunk_offsets` or `chunk_sizes` it has several
         blocks of that shape, and the output has one more axis, in front. A block that decompresses to fewer bytes is filled up with zeros;
         of a larger one the rest is left out. With `check_output_size` both are errors. So are data that are no LZ4 block.
-        For the device "gpu" the CPU decompresses and the result is uploaded.""",
+        On a GPU an error is known when the work is done, so the batch is delivered then.""",
         accepts=(Input((DALIDataType.UINT8,), name="compressed data", ranks=(1,)),),
         gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),
         devices=("cpu", "gpu"),
-        uploads=True,
         args=(
             Arg("algorithm", "str", "LZ4", 'How it is compressed: "LZ4", in any case.'),
             Arg("check_output_size", "bool", False, "Whether a block that decompresses to another size is an error."),
@@ -77,7 +77,8 @@ class Inflate(Operator):
         output = Batch(shapes, dtype, layout, source_info=source.source_info)
         rows = np.concatenate([*chunks, INFLATE_CHUNK.zeros(0)])
         exact = self.spec.constant("check_output_size")
-        return Planned([output], [self._kernels.make_inflate_step(source.addresses, output.addresses, records, rows, exact)])
+        allocate = self.environment.allocate
+        return Planned([output], [self._kernels.make_inflate_step(source.addresses, output.addresses, records, rows, exact, allocate)])
 
     @staticmethod
     def _shapes(arguments: Arguments) -> np.ndarray:

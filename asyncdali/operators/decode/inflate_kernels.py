@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
 import numpy as np
 
 from ...compiled.intrinsics import copy_bytes, load_i64, smaller, view_i64, view_u8
+from ...compiled.memory import address_of
 from ...compiled.step import inlined, step
 from ...compiled.tables import laid_out
-from ..base import Step
+from ...device.launch import Entry, Kernel, Launch
+from ..base import SampleError, Step
 from .inflate_tables import INFLATE, INFLATE_CHUNK, INFLATE_RECORD
 
 at, word, chunk_word = INFLATE.at, INFLATE_RECORD.word, INFLATE_CHUNK.word
@@ -17,6 +22,9 @@ _REASONS = {
     _LONGER: "decompresses to more bytes than `shape` and `dtype` tell",
     _SHORTER: "decompresses to fewer bytes than `shape` and `dtype` tell",
 }
+_KERNEL = Kernel(Path(__file__).with_suffix(".cu"), "inflate")
+_LANES = 32  # a warp decompresses a chunk
+_MAX_BLOCKS, _MAX_SAMPLES = 4096, 65535
 _EXTENDED = 15  # a length of so many goes on in the next bytes
 _LEAST_MATCH = 4
 
@@ -101,11 +109,38 @@ def inflate_step(context, sample, thread):
     return 0
 
 
-def make_inflate_step(in_addresses: np.ndarray, out_addresses: np.ndarray, records: np.ndarray, chunks: np.ndarray, exact: bool) -> Step:
-    """The step for a batch; INFLATE_RECORDs and INFLATE_CHUNKs."""
+def make_inflate_step(
+    in_addresses: np.ndarray,
+    out_addresses: np.ndarray,
+    records: np.ndarray,
+    chunks: np.ndarray,
+    exact: bool,
+    allocate: Callable[[int], np.ndarray],
+) -> Step:
+    """The step for a batch; INFLATE_RECORDs and INFLATE_CHUNKs. `allocate`: memory of the host that a GPU can write to."""
 
     def explain(code: int, text: str, sample: int) -> str:
         return f"chunk {code // 4} of {int(records[sample, word.chunks])} {_REASONS[code % 4]}"
 
-    table, keep = laid_out(INFLATE.entries(inputs=in_addresses, outputs=out_addresses, records=records, chunks=chunks, exact=exact))
-    return Step(inflate_step.address, table, explain, keep=keep)
+    def entries(statuses: int) -> Sequence[Entry]:
+        return INFLATE.entries(
+            inputs=in_addresses, outputs=out_addresses, records=records, chunks=chunks, exact=exact, samples=len(records), statuses=statuses
+        )
+
+    told: list[np.ndarray] = []
+
+    def launches() -> list[Launch]:
+        told[:] = [allocate(8 * max(len(chunks), 1)).view(np.int64)[: len(chunks)]]
+        most, samples = int(records[:, word.chunks].max(initial=1)), len(records)
+        grid = max(1, min(most, _MAX_BLOCKS)), max(1, min(samples, _MAX_SAMPLES))
+        return [Launch(_KERNEL, entries(address_of(told[0])), grid, _LANES)]
+
+    def afterwards() -> None:
+        (statuses,) = told
+        if statuses.any():
+            first = int(np.flatnonzero(statuses)[0])
+            sample = int(np.flatnonzero(records[:, word.first] <= first)[-1])
+            raise SampleError(sample, explain(4 * (first - int(records[sample, word.first])) + int(statuses[first]), "", sample))
+
+    table, keep = laid_out(entries(0))
+    return Step(inflate_step.address, table, explain, keep=keep, launches=launches, afterwards=afterwards)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compiled.tables import INPUTS, OUTPUTS, Field, Table
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 
 INFLATE_RECORD = Table(
     "INFLATE_RECORD",
@@ -22,4 +22,6 @@ INFLATE = Table(
     Field("records", "INFLATE_RECORD[samples]", "samples"),
     Field("chunks", "INFLATE_CHUNK[chunks]", "chunks of all samples"),
     Field("exact", "int64", "1: a chunk must have the size of its output"),
+    SAMPLES,
+    Field("statuses", "int64[chunks]", "of the chunks, written by the kernel"),
 )

@@ -4,6 +4,10 @@ A picture is found by its encoded bytes: their number and a digest of 128 bits. 
 changed, never gets the pixels of another picture. Decoders whose settings change pixels (colour space, element type, orientation,
 inverse DCT) have caches of their own; those with equal settings share one in the process, which lives as long as one of them.
 
+The files of pictures that are kept are not read again where nobody but decoders with a cache reads their bytes, or where the reader has
+`skip_cached_images`. The first case is decided in ``build()`` (``fusion.mark_kept``). There a file counts as unchanged if it has the same
+device, inode, size and times as before, and did not change within the last second.
+
 Nothing is ever thrown out. What a reader knows to be in the cache (`skip_cached_images`) is there when the decoder comes for it.
 
 Pixels are equal with and without the cache, so the cache is no part of a checkpoint.

@@ -16,9 +16,46 @@ DEVICE float32 gaussian_reach(float32 reach) {
     return 32.0f / (64.0f / support);
 }
 
-DEVICE void fill_nearest(int64 extent, int64 out_extent, float64 lo, float64 hi, bool running, int32 *first, float32 *weights) {
+// Pixels of an axis that DALI keeps for a source interval.
+DEVICE int64 touched_by(int64 extent, float64 lo, float64 hi) {
+    const float64 end = smaller(larger(ceil(larger(lo, hi)) + 1, 0.0), (float64)extent);
+    return (int64)(end - smaller(larger(floor(smaller(lo, hi)), 0.0), (float64)extent));
+}
+
+// The axis whose nearest pixels are counted from its first one, as in tap_kernels.py; -1 where an axis is not of nearest pixels.
+DEVICE int64 axis_from_zero(const int64 *record, const float64 *intervals) {
+    int64 touched[3], out[3];
+    for (int axis = 0; axis < 3; ++axis) {
+        const float64 lo = intervals[INTERVAL_WORDS * axis + INTERVAL_LO], hi = intervals[INTERVAL_WORDS * axis + INTERVAL_HI];
+        out[axis] = record[RESIZE_RECORD_OUT_DEPTH + axis];
+        const bool less = out[axis] < (hi < lo ? lo - hi : hi - lo);
+        if (record[less ? RESIZE_RECORD_MIN_FILTER : RESIZE_RECORD_MAG_FILTER] != NN) return -1;
+        touched[axis] = touched_by(record[RESIZE_RECORD_IN_DEPTH + axis], lo, hi);
+    }
+    const int64 area = out[1] * out[2];
+    if (record[RESIZE_RECORD_IN_DEPTH] == 1 && out[0] == 1) return 20 * out[1] * touched[2] + 22 * area < 22 * touched[1] * out[2] + 20 * area ? 1 : 2;
+    int64 found = 2, least = -1;
+    for (int a = 2; a >= 0; --a)
+        for (int b = 2; b >= 0; --b) {
+            if (a == b) continue;
+            const int order[3] = {a, b, 3 - a - b};
+            int64 cost = 0, extents[3] = {touched[0], touched[1], touched[2]};
+            for (int step = 0; step < 3; ++step) {
+                const int axis = order[step];
+                extents[axis] = out[axis];
+                cost += (axis == 0 ? 21 : axis == 1 ? 20 : 22) * extents[0] * extents[1] * extents[2];
+            }
+            if (least < 0 || cost < least) {
+                found = a;
+                least = cost;
+            }
+        }
+    return found;
+}
+
+DEVICE void fill_nearest(int64 extent, int64 out_extent, float64 lo, float64 hi, bool running, bool whole, int32 *first, float32 *weights) {
     const float32 scale = (float32)(hi - lo) / (float32)out_extent;
-    const int64 begin = larger((int64)floor(smaller(lo, hi)), (int64)0);
+    const int64 begin = whole ? 0 : larger((int64)floor(smaller(lo, hi)), (int64)0);
     const float32 origin = (float32)(lo - begin);
     if (!running) {
         for (int64 i = threadIdx.x; i < out_extent; i += blockDim.x) {
@@ -51,7 +88,8 @@ KERNEL taps(const int64 *context) {
         int32 *first = at<int32>(context[RESIZE_CUDA_TAPS]) + axis_taps[TAPS_FIRST];
         float32 *weights = at<float32>(context[RESIZE_CUDA_TAPS]) + axis_taps[TAPS_WEIGHTS];
         if (kind == NN) {
-            fill_nearest(extent, out_extent, lo, hi, axis != 2, first, weights);
+            const bool whole = axis == axis_from_zero(record, interval - INTERVAL_WORDS * axis);
+            fill_nearest(extent, out_extent, lo, hi, axis != 2, whole, first, weights);
             continue;
         }
         const float32 *table = array<float32>(context, RESIZE_CUDA_FILTERS) + filter[FILTER_OFFSET];

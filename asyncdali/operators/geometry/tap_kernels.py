@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ...compiled.intrinsics import larger, load_f64, load_i64, smaller, store_i64, view_f32, view_i32, view_i64
+from ...compiled.intrinsics import larger, load_f64, load_i64, local_array, smaller, store_i64, view_f32, view_i32, view_i64
 from ...compiled.step import compiled
 from .resize_tables import FILTER, INTERVAL, RESIZE, RESIZE_RECORD, TAP_HEAD, TAPS
 
 NN, LINEAR, CUBIC, LANCZOS3, TRIANGULAR, GAUSSIAN = range(6)
 _inner = njit(inline="always")
+_three = local_array(np.int64, 3)
 
 
 def _filter_tables() -> tuple[np.ndarray, np.ndarray]:
@@ -66,13 +67,14 @@ def _count_taps(extent, out_extent, lo, hi, kind, antialias, radius):
 
 
 @_inner
-def _fill_nearest(extent, out_extent, lo, hi, running, first, weights):
+def _fill_nearest(extent, out_extent, lo, hi, running, whole, first, weights):
     """Nearest source indices; DALI computes columns one by one and (`running`) rows and planes as a running float32 sum.
 
-    Positions count from the first whole pixel of the source interval, which matters where they fall on a boundary.
+    Positions count from the first pixel of the axis (`whole`) or from that of the source interval, which matters where they fall on a
+    boundary: DALI resamples one axis after the other, and the first pass leaves of the other axes only what their intervals touch.
     """
     scale = _scale(lo, hi, out_extent)
-    begin = larger(np.int64(np.floor(smaller(lo, hi))), 0)
+    begin = np.int64(0) if whole else larger(np.int64(np.floor(smaller(lo, hi))), 0)
     origin = np.float32(lo - begin)
     center = origin + np.float32(0.5) * scale
     for i in range(out_extent):
@@ -81,6 +83,41 @@ def _fill_nearest(extent, out_extent, lo, hi, running, first, weights):
         first[i] = smaller(larger(begin + np.int64(np.floor(center)), 0), extent - 1)
         weights[i] = np.float32(1)
         center += scale
+
+
+@_inner
+def _touched(extent, lo, hi):
+    """Pixels of an axis that DALI keeps for a source interval: those that it touches, and one more."""
+    end = smaller(larger(np.ceil(larger(lo, hi)) + 1, 0.0), np.float64(extent))
+    return np.int64(end - smaller(larger(np.floor(smaller(lo, hi)), 0.0), np.float64(extent)))
+
+
+@_inner
+def _first_axis(touched, out, planar):
+    """The axis that DALI resamples first: passes in the order that makes the fewest pixels, those of a pass along z, y and x counting as
+    21, 20 and 22. `touched`: source pixels of each axis; `out`: output extents; `planar`: there is no pass along z.
+
+    (Found by asking DALI for the nearest pixels of 20,000 regions; where their last bit tells the axis, it is this one.)
+    """
+    area = out[1] * out[2]
+    if planar:
+        return 1 if 20 * out[1] * touched[2] + 22 * area < 22 * touched[1] * out[2] + 20 * area else 2
+    found, least, extents, order = np.int64(2), np.int64(-1), _three(), _three()
+    for a in range(2, -1, -1):
+        for b in range(2, -1, -1):
+            if a == b:
+                continue
+            cost = np.int64(0)
+            order[0], order[1], order[2] = a, b, 3 - a - b
+            for axis in range(3):
+                extents[axis] = touched[axis]
+            for k in range(3):
+                axis = order[k]
+                extents[axis] = out[axis]
+                cost += (21 if axis == 0 else 20 if axis == 1 else 22) * extents[0] * extents[1] * extents[2]
+            if least < 0 or cost < least:
+                found, least = np.int64(a), cost
+    return found
 
 
 @_inner
@@ -135,11 +172,28 @@ HEAD_BYTES = 128
 _at, _record, _interval, _filter, _taps, _head = RESIZE.at, RESIZE_RECORD.word, INTERVAL.at, FILTER.word, TAPS.at, TAP_HEAD.at
 
 
+@_inner
+def _axis_from_zero(context, sample):
+    """The axis whose nearest pixels are counted from its first one; -1 where an axis is not of nearest pixels."""
+    record = view_i64(load_i64(context + _at.records) + _record.size * sample, _record.words)
+    touched, out = _three(), _three()
+    for axis in range(3):
+        interval = load_i64(context + _at.intervals) + _interval.size * (3 * sample + axis)
+        lo, hi = load_f64(interval + _interval.lo), load_f64(interval + _interval.hi)
+        out[axis] = record[_record.out_depth + axis]
+        if (record[_record.min_filter] if out[axis] < abs(hi - lo) else record[_record.mag_filter]) != NN:
+            return -1
+        touched[axis] = _touched(record[_record.in_depth + axis], lo, hi)
+    planar = record[_record.in_depth] == 1 and out[0] == 1  # a volume of one plane is taken for a picture
+    return _first_axis(touched, out, planar)
+
+
 @compiled(3)
 def tap_tables(context, sample, scratch):
     """Fill the tap tables of a sample's three axes at `scratch`, behind a TAP_HEAD; see ``resize_tables``."""
     record = view_i64(load_i64(context + _at.records) + _record.size * sample, _record.words)
     free = scratch + HEAD_BYTES
+    whole = _axis_from_zero(context, sample)
     for axis in range(3):
         extent = record[_record.in_depth + axis]
         out_extent = record[_record.out_depth + axis]
@@ -154,7 +208,7 @@ def tap_tables(context, sample, scratch):
         first = view_i32(free, out_extent)
         weights = view_f32(weights_at, out_extent * taps)
         if kind == NN:
-            _fill_nearest(extent, out_extent, lo, hi, axis != 2, first, weights)
+            _fill_nearest(extent, out_extent, lo, hi, axis != 2, axis == whole, first, weights)
         else:
             table = view_f32(load_i64(context + _at.filters) + 4 * described[_filter.offset], entries + 2)
             _fill_taps(extent, out_extent, lo, hi, taps, widen, table, entries, radius, kind == GAUSSIAN, first, weights)

@@ -49,6 +49,10 @@ class MultiPaste(Operator):
         ),
     )
 
+    @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        return "regions come from other samples of the batch (`in_ids`)" if spec.given("in_ids") else ""
+
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         if spec.given("in_ids") and spec.input_count != 1:

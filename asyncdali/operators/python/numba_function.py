@@ -28,6 +28,7 @@ from ..base import (
     no_explanation,
     register,
 )  # fmt: skip
+from .python_function import WHOLE_BATCH
 
 MAX_ARRAYS = 6
 _MOST_BLOCKS = (2**31 - 1, 65535, 65535)
@@ -77,6 +78,12 @@ class NumbaFunction(Operator):
             "threads_per_block",
         ),
     )
+
+    @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        if spec.constant("setup_fn") is not None:
+            return "its `setup_fn` is called with the shapes of the whole batch"
+        return WHOLE_BATCH if spec.constant("batch_processing") else ""
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)

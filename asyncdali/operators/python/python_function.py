@@ -23,6 +23,9 @@ class CallbackError(RuntimeError):
     """An exception of the user's function; it is chained."""
 
 
+WHOLE_BATCH = "its function is called with the whole batch (`batch_processing`)"
+
+
 def _arguments(batch_processing: bool) -> tuple[Arg, ...]:
     """What both operators take; `batch_processing` has the default that it has in DALI."""
     return (
@@ -53,6 +56,10 @@ class _PythonOperator(Operator):
             from ..arrays.copy_kernels import copy_step
 
             copy_step.compile()
+
+    @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        return WHOLE_BATCH if spec.constant("batch_processing") else ""
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         with self.environment.calling():

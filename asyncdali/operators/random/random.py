@@ -31,6 +31,9 @@ class StreamOperator(Operator):
     def after(self, position: StreamPosition, samples: int) -> StreamPosition:
         return position.advanced(samples)
 
+    def part_at(self, position: StreamPosition, first: int) -> StreamPosition:
+        return position.slot(first)
+
     def save(self, position: StreamPosition) -> str:
         return str(position)
 

@@ -130,6 +130,10 @@ class Normalize(Operator):
     reads = (0,)
     reads_on_cuda = ()  # launches follow one another
 
+    @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        return "mean and deviation are those of the batch (`batch`)" if spec.constant("batch") else ""
+
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         if spec.given("axes") and spec.given("axis_names"):

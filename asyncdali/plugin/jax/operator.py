@@ -9,8 +9,8 @@ import numpy as np
 
 from ...batch import Batch
 from ...operators.accepts import CHOSEN, DATA, Output
-from ...operators.base import REQUIRED, Arg, Arguments, Iteration, Planned, Schema, register
-from ...operators.python.python_function import _PythonOperator
+from ...operators.base import REQUIRED, Arg, Arguments, Iteration, Planned, Schema, Spec, register
+from ...operators.python.python_function import WHOLE_BATCH, _PythonOperator
 from .arrays import on_device, sharded
 
 
@@ -31,6 +31,10 @@ class JaxFunction(_PythonOperator):
             Arg("sharding", "any", None, "Sharding of the arrays that the function gets."),
         ),
     )
+
+    @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        return WHOLE_BATCH
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         arrays = [self._array(batch, k) for k, batch in enumerate(inputs)]

@@ -1,0 +1,25 @@
+"""DALI's experimental modules, which are not here: asking for one says what to use instead.
+
+``asyncdali.fn.experimental`` and ``asyncdali.ops.experimental`` are something else: they have DALI's experimental operators.
+"""
+
+from __future__ import annotations
+
+from .._absent import refuser
+
+ABSENT = {
+    "dynamic": "the imperative mode comes later; use pipeline_def, or pipeline_def(debug=True) to run a graph function line by line",
+    "torchvision": "use the operators of asyncdali.fn in a pipeline, and asyncdali.plugin.pytorch for tensors of torch",
+}
+"""Modules, and what to use instead."""
+
+_refuse = refuser(__name__, ABSENT)
+
+
+def __getattr__(name: str) -> object:
+    return _refuse(name)
+
+
+def refused(name: str) -> ImportError:
+    """The error of importing a module of :data:`ABSENT`."""
+    return ImportError(f"{__name__}.{name} is not in asyncdali: {ABSENT[name]}", name=f"{__name__}.{name}")

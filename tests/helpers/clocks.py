@@ -1,0 +1,53 @@
+"""Clocks that a test moves: for limits of time that no busy machine may reach by chance."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from asyncdali_workers.control import SINCE, TASK_ID
+
+from .processes import wait_until
+
+TIMEOUT = 600.0
+"""What tests give as `worker_timeout` or `engine_timeout`."""
+
+
+class PoolClock:
+    """For ``asyncdali_workers.overtime.time``: time passes for the callables of a pool when a test says so."""
+
+    def __init__(self, pool: Any):
+        self.engine = pool._engine
+        self.moved = 0.0
+        self.stands: float | None = None
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.moved if self.stands is None else self.stands
+
+    def over(self, busy: int = 1, stands: bool = True) -> None:
+        """The time of so many callables that run is over; nothing else is to be done. With `stands` no more time passes then."""
+        wait_until(lambda: self._settled(busy))
+        self.moved = 2 * TIMEOUT
+        self.stands = time.monotonic() + self.moved if stands else None
+
+    def _settled(self, busy: int) -> bool:
+        waiting = any(ring.head != ring.tail for ring in self.engine._queues._rings)
+        running = [member.block for member in self.engine._members if member.block[TASK_ID]]
+        return not waiting and len(running) == busy and all(block[SINCE] for block in running)
+
+    def back(self) -> None:
+        self.moved, self.stands = 0.0, None
+
+
+class EngineClock:
+    """For ``asyncdali.engines.loader.monotonic``: each look finds that more than :data:`TIMEOUT` has passed, while `hangs` says so."""
+
+    def __init__(self, hangs: Callable[[], bool]):
+        self.hangs = hangs
+        self.moved = 0.0
+
+    def __call__(self) -> float:
+        if self.hangs():
+            self.moved += 2 * TIMEOUT
+        return time.monotonic() + self.moved
