@@ -121,10 +121,11 @@ class Batch:
     In a branch of a conditional a batch is a partial batch: `rows` int64[samples of the iteration] gives each sample's index in it, or -1.
     `links` are the batches that contain its samples (after splits and merges of data without memory): addresses are passed on sample by
     sample while the pixels are computed.
+    `feed` (operators/row_feeds.py) passes rows to the only operator that reads the batch; such samples are never stored whole.
     """
 
     __slots__ = (
-        "_addresses", "_view", "alias_of", "contiguous", "device", "dtype", "layout", "links", "owner", "reused", "rows", "shapes",
+        "_addresses", "_view", "alias_of", "contiguous", "device", "dtype", "feed", "layout", "links", "owner", "reused", "rows", "shapes",
         "source_info", "values",
     )  # fmt: skip
 
@@ -153,6 +154,7 @@ class Batch:
         self.reused: bool | np.ndarray = False
         self.rows: np.ndarray | None = None
         self.links: tuple[Batch, ...] = ()
+        self.feed: Any = None
         self._view: _View | None = None
 
     @classmethod

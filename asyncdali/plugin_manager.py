@@ -11,7 +11,7 @@ def load_library(library_path: str, global_symbols: bool = False) -> None:
     """Raises RuntimeError, whether the file exists or not. TypeError unless `library_path` is a path."""
     path = os.fspath(library_path)
     if not os.path.isfile(path):
-        raise RuntimeError(f"Failed to load library {path!r}: there is no such file. Anyhow, {NO_LIBRARIES}")
+        raise RuntimeError(f"Failed to load library {path!r}: there is no such file, and {NO_LIBRARIES}")
     raise RuntimeError(f"Failed to load library {path!r}: {NO_LIBRARIES}")
 
 

@@ -135,7 +135,7 @@ def busy() -> None:
     alone = min(step() for _ in range(9))
     print(f"\npure Python in the main thread: {alone * 1e3:.1f} ms alone")
     for engines in (0, 1):
-        pipe = programs.training(asyncdali, folder, 8, engines=engines)
+        pipe = programs.training(asyncdali, folder, 8, threads=1, engines=engines)  # one core is the loader's
         for _ in range(6):
             pipe.run()
         beside = []

@@ -18,13 +18,13 @@ from . import segmentation as segmentation
 from . import transforms as transforms
 
 def audio_resample(input_0: Any, /, *, dtype: DALIDataType | None = ..., in_rate: float | DataNode | None = ..., out_length: int | DataNode | None = ..., out_rate: float | DataNode | None = ..., quality: float | None = ..., scale: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Resamples sound with a sinc in a Hann window; the band is not limited when the rate goes down.
+    """Resamples sound with a sinc filter in a Hann window. The band is not limited when the rate decreases.
 
     Input: 1-D, or (time, channels); INT8, UINT8, INT16, UINT16, INT32, UINT32 or FLOAT. The factor is given in one of three ways:
     `in_rate` and `out_rate`, `scale`, or `out_length`. The output has ``ceil(length * factor)`` samples in time.
 
-    Where `dtype` is another type than the input's, ranges are mapped: FLOAT is [-1, 1], integers have their type's, unsigned ones with
-    0.0 in its middle. What is before and after the sound is 0 in the output's type. Computed in FLOAT.
+    If `dtype` differs from the input's type, ranges are mapped: FLOAT is [-1, 1], integers use the range of their type; for
+    unsigned types 0.0 is the middle. Outside of the sound the signal is 0. Computed in FLOAT.
 
     - Input 0 (sound): types: INT8, UINT8, INT16, UINT16, INT32, UINT32, FLOAT; dimensions: 1 or 2
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
@@ -48,7 +48,7 @@ def bb_flip(input_0: Any, /, *, horizontal: int | DataNode | None = ..., ltrb: b
     """
 
 def bbox_paste(input_0: Any, /, *, ratio: float | DataNode, ltrb: bool | None = ..., paste_x: float | DataNode | None = ..., paste_y: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Moves boxes as ``paste`` with the same arguments moves their image.
+    """Moves boxes in the same way as ``paste`` with the same arguments moves their image.
 
     Boxes are four numbers from 0 to 1, relative to the image: FLOAT, any shape of a multiple of four elements.
 
@@ -57,10 +57,10 @@ def bbox_paste(input_0: Any, /, *, ratio: float | DataNode, ltrb: bool | None = 
     """
 
 def bbox_rotate(input_0: Any, input_1: Any = ..., /, *, angle: float | DataNode, input_shape: int | Sequence[int] | DataNode, bbox_layout: str | None = ..., bbox_normalized: bool | None = ..., keep_size: bool | None = ..., mode: str | None = ..., remove_threshold: float | None = ..., shape_layout: str | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Moves boxes as ``rotate`` with the same `angle`, `keep_size` and `size` moves their image.
+    """Moves boxes in the same way as ``rotate`` with the same `angle`, `keep_size` and `size` moves their image.
 
-    Inputs: boxes, FLOAT [n, 4]; optionally labels, INT32 [n] or [n, 1]. Outputs: the boxes, within the new canvas, without those of
-    which less than `remove_threshold` is left (nor those without area), and their labels.
+    Inputs: boxes, FLOAT [n, 4]; optionally labels, INT32 [n] or [n, 1]. Outputs: the boxes, clipped to the new canvas, and
+    their labels. Boxes of which less than `remove_threshold` is left, and boxes without area, are removed.
 
     - Input 0 (boxes): types: FLOAT; dimensions: 2
     - Input 1 (labels): types: INT32; dimensions: 1 or 2
@@ -130,8 +130,8 @@ def cat(input_0: Any, /, *inputs: Any, axis: int | None = ..., axis_name: str | 
 def clahe(input_0: Any, /, *, clip_limit: float, tiles_x: int, tiles_y: int, bins: int | None = ..., luma_only: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Contrast limited adaptive histogram equalization.
 
-    Each tile has a table that makes its histogram flat, of which no bin may be higher than `clip_limit` times the mean one; a pixel is
-    blended of the tables around it. Layout HWC, UINT8, one channel or three (RGB).
+    Each tile has a table that flattens its histogram; bins are limited to `clip_limit` times the mean bin. A pixel is
+    interpolated between the tables around it. Layout HWC, UINT8, one channel or three (RGB).
 
     - Input 0 (images): types: UINT8; layouts: HWC
     - Output 0: type, dimensions and layout as input 0
@@ -158,9 +158,9 @@ def color_twist(input_0: Any, /, *, brightness: float | DataNode | None = ..., c
     """
 
 def constant(*, dtype: DALIDataType | None = ..., fdata: float | Sequence[float] | None = ..., idata: int | Sequence[int] | None = ..., layout: str | None = ..., shape: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Produces a batch of samples that are all the same, given as numbers.
+    """A batch of equal samples, given as numbers.
 
-    Exactly one of `fdata` and `idata` must be given. A single number fills `shape`; several must match its volume.
+    Exactly one of `fdata` and `idata` must be given. A single number fills `shape`; several numbers must match its volume.
 
     - Output 0: type: by the arguments; dimensions: by the arguments; layout: `layout`, default none
     """
@@ -204,8 +204,8 @@ def crop(input_0: Any, /, *, crop: float | Sequence[float] | DataNode | None = .
     """Crops images, sequences and volumes to a window of given extents and relative position.
 
     Layouts: HWC, CHW, DHWC, CDHW and these with frames. `dtype` may be the input's type, FLOAT, FLOAT16 or UINT8.
-    `out_of_bounds_policy` may also be "edge" (or "clamp"), "wrap", "reflect" (or "reflect_1001"), "reflect_101": the input
-    goes on beyond its bounds.
+    `out_of_bounds_policy` may also be "edge" (or "clamp"), "wrap", "reflect" (or "reflect_1001") or "reflect_101", which extend
+    the input.
 
     - Input 0 (images): types: numbers, BOOL; layouts: HWC, CHW, DHWC, CDHW, FHWC, FCHW, CFHW, FDHWC, FCDHW, CFDHW
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
@@ -221,7 +221,7 @@ def crop_mirror_normalize(input_0: Any, /, *, crop: float | Sequence[float] | Da
     """
 
 def debayer(input_0: Any, /, *, blue_position: int | Sequence[int] | DataNode, algorithm: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Makes RGB images of what a sensor with a Bayer mosaic has seen: each of its pixels knows one colour only.
+    """Converts images of a sensor with a Bayer mosaic, whose pixels have one colour each, to RGB.
 
     Layouts HW, HWC with one channel, FHW, FHWC; height and width even; UINT8 or UINT16. The output has the layout HWC or FHWC, and the
     input's type. Algorithms: "bilinear_ocv" averages neighbours; "edgeaware_ocv" takes green along edges; "vng_ocv" (UINT8) averages
@@ -233,9 +233,9 @@ def debayer(input_0: Any, /, *, blue_position: int | Sequence[int] | DataNode, a
     """
 
 def dl_tensor_python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., synchronize_stream: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
-    """As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in (but for
-    records read where a mapped file holds them: libraries do not know memory that cannot be written to). The function is called
-    once per batch, with lists of capsules, unless `batch_processing=False`.
+    """Like `python_function`, with DLPack capsules instead of arrays. Inputs are not copied, except records in mapped
+    files, because libraries do not respect read-only memory. The function is called once per batch, with lists of capsules,
+    unless `batch_processing=False`.
 
     On a GPU results must be complete on return, or made on CuPy's current stream, which is the pipeline's.
 
@@ -244,7 +244,7 @@ def dl_tensor_python_function(*inputs: Any, function: Any, num_outputs: int | No
     """
 
 def dump_image(input_0: Any, /, *, input_layout: str | None = ..., suffix: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Writes images into the current folder and hands them on.
+    """Writes images into the current folder and passes them on.
 
     In every iteration sample `i` is written to the file ``{i}-{suffix}-0.ppm``, as text (PPM of the kind P3; one channel: P2).
     Input: UINT8, HWC, one or three channels. For debugging: the files of an iteration replace those of the one before.
@@ -254,7 +254,7 @@ def dump_image(input_0: Any, /, *, input_layout: str | None = ..., suffix: str |
     """
 
 def element_extract(input_0: Any, /, *, element_map: int | Sequence[int], name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
-    """Picks frames out of sequences: one output for each index in `element_map`.
+    """Selects frames of sequences: one output per index in `element_map`.
 
     The input must have a layout that begins with F, or none, and at least two dimensions.
 
@@ -263,9 +263,9 @@ def element_extract(input_0: Any, /, *, element_map: int | Sequence[int], name: 
     """
 
 def equalize(input_0: Any, /, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Equalizes histograms: each channel by itself, so that its values are spread evenly over 0 to 255.
+    """Equalizes the histogram of each channel: its values are spread evenly over 0 to 255.
 
-    Layouts HW, HWC, CHW, FHW, FHWC, FCHW (each frame by itself), UINT8. A channel of one value stays as it is.
+    Layouts HW, HWC, CHW, FHW, FHWC, FCHW (each frame by itself), UINT8. A channel with a single value does not change.
 
     - Input 0 (images): types: UINT8; layouts: HW, HWC, CHW, FHW, FHWC, FCHW
     - Output 0: type, dimensions and layout as input 0
@@ -274,8 +274,8 @@ def equalize(input_0: Any, /, *, name: str | None = ..., device: str | None = ..
 def erase(input_0: Any, /, *, anchor: float | Sequence[float] | DataNode | None = ..., axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., centered_anchor: bool | None = ..., fill_value: float | Sequence[float] | DataNode | None = ..., normalized: bool | None = ..., normalized_anchor: bool | None = ..., normalized_shape: bool | None = ..., shape: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Fills regions of each sample with a value.
 
-    `anchor` and `shape` list the regions of a sample one after another, each with a number for every one of the axes; samples may have
-    different numbers of them. What leaves the sample is cut. Coordinates lose their fraction.
+    `anchor` and `shape` list the regions of a sample one after another, with one number per axis. Samples may have different
+    numbers of regions. Regions are clipped to the sample. Fractions of coordinates are dropped.
 
     - Input 0 (data): types: numbers, BOOL, enumerations
     - Output 0: type, dimensions and layout as input 0
@@ -291,7 +291,7 @@ def expand_dims(input_0: Any, /, *, axes: int | Sequence[int], new_axis_names: s
     """
 
 def filter(input_0: Any, input_1: Any, input_2: Any = ..., /, *, anchor: int | Sequence[int] | DataNode | None = ..., border: str | None = ..., dtype: DALIDataType | None = ..., mode: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Correlates each sample with a filter of its own.
+    """Correlates each sample with its own filter.
 
     Inputs: images or volumes (channels first or last, frames first; UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT); filters (FLOAT, as
     many dimensions as there are data axes); optionally what is outside with ``border="constant"`` (one scalar of the input's type).
@@ -320,7 +320,7 @@ def full(input_0: Any, /, *, layout: str | None = ..., shape: int | Sequence[int
     """
 
 def full_like(input_0: Any, input_1: Any, /, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """The second input, broadcast to the shape of the first one, in whose type (by the rules of `cast`) and layout it comes.
+    """The second input, broadcast to the shape of the first input, with the first input's type (converted as by `cast`) and layout.
 
     - Input 0 and further ones (data): types: numbers, BOOL, enumerations
     - Output 0: type, dimensions and layout as input 0
@@ -330,9 +330,9 @@ def gaussian_blur(input_0: Any, /, *, dtype: DALIDataType | None = ..., sigma: f
     """Blurs images or volumes with a gaussian.
 
     Without `window_size` a window has ``2 * ceil(3 * sigma) + 1`` elements; without `sigma` it is
-    ``((window_size - 1) / 2 - 1) * 0.3 + 0.8``. Both are for all data axes or one for each, from the outermost to the innermost,
-    and may be per frame. What is outside of the image is reflected about its border pixels. Channels come first or last, frames first.
-    Element types: all but BOOL; computed in FLOAT, rounded half away from zero.
+    ``((window_size - 1) / 2 - 1) * 0.3 + 0.8``. Give one value for all data axes, or one per axis from the outermost to the
+    innermost. Values may be per frame. Outside, the image is reflected about its border pixels. Channels come first or last,
+    frames first. Element types: all but BOOL; computed in FLOAT, rounded half away from zero.
 
     - Input 0 (images): types: numbers; layouts: frames first, channels first or last, and 1 to 3 other axes
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
@@ -374,7 +374,7 @@ def hue(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataN
     """
 
 def jitter(input_0: Any, /, *, fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., mask: int | DataNode | None = ..., nDegree: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
-    """Every pixel comes from a random neighbour.
+    """Replaces every pixel by a random neighbour.
 
     A pixel at (y, x) comes from (y + dy, x + dx), or from the nearest pixel of the image if that is outside. dy and dx are drawn from
     `nDegree` consecutive integers that begin at ``-(nDegree // 2)``. Layout HWC, UINT8 or FLOAT. All channels of a pixel have the same
@@ -385,7 +385,7 @@ def jitter(input_0: Any, /, *, fill_value: float | None = ..., interp_type: DALI
     """
 
 def jpeg_compression_distortion(input_0: Any, /, *, quality: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Images with the artefacts of JPEG: written as one (4:2:0) and decoded again.
+    """Adds the artefacts of JPEG: images are encoded (4:2:0) and decoded.
 
     Layouts HWC and FHWC, UINT8, three channels (RGB).
 
@@ -396,9 +396,9 @@ def jpeg_compression_distortion(input_0: Any, /, *, quality: int | DataNode | No
 def laplacian(input_0: Any, /, *, dtype: DALIDataType | None = ..., normalized_kernel: bool | None = ..., scale: float | Sequence[float] | DataNode | None = ..., smoothing_size: int | Sequence[int] | DataNode | None = ..., window_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """The Laplacian of images or volumes: the sum of second derivatives along the data axes.
 
-    Each derivative is a separable filter: a derivative window along its axis, smoothing windows along the others. What is outside of
-    the image is reflected about its border pixels. Channels come first or last, frames first. Element types: all but BOOL; computed in
-    FLOAT, rounded half away from zero and saturated. All argument inputs may be per frame.
+    Each derivative is a separable filter: a derivative window along its axis, smoothing windows along the others. Outside, the
+    image is reflected about its border pixels. Channels come first or last, frames first. Element types: all but BOOL; computed
+    in FLOAT, rounded half away from zero and saturated. All argument inputs may be per frame.
 
     - Input 0 (images): types: numbers; layouts: frames first, channels first or last, and 1 to 3 other axes
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
@@ -406,7 +406,7 @@ def laplacian(input_0: Any, /, *, dtype: DALIDataType | None = ..., normalized_k
     """
 
 def lookup_table(input_0: Any, /, *, default_value: float | None = ..., dtype: DALIDataType | None = ..., keys: int | Sequence[int] | None = ..., output_dtype: DALIDataType | None = ..., values: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Replaces each integer by the value that `values` has at its place in `keys`, or by `default_value`.
+    """Replaces each integer in `keys` by the value at the same index of `values`, and others by `default_value`.
 
     - Input 0 (keys): types: integers
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
@@ -434,11 +434,12 @@ def mfcc(input_0: Any, /, *, axis: int | None = ..., dct_type: int | None = ...,
 def multi_paste(input_0: Any, /, *inputs: Any, dtype: DALIDataType | None = ..., in_anchors: int | Sequence[int] | DataNode | None = ..., in_anchors_rel: float | Sequence[float] | DataNode | None = ..., in_ids: int | Sequence[int] | DataNode | None = ..., out_anchors: int | Sequence[int] | DataNode | None = ..., out_anchors_rel: float | Sequence[float] | DataNode | None = ..., output_size: int | Sequence[int] | DataNode | None = ..., shapes: int | Sequence[int] | DataNode | None = ..., shapes_rel: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Pastes regions of several images on one canvas, which is 0 elsewhere; later regions cover earlier ones.
 
-    With `in_ids` the regions of a sample come from the samples of the batch that it names, in that order, otherwise from the same
-    sample of each input. Layout HWC or FHWC. In sequences `in_ids` numbers the frames of all samples, one after the other, and every
-    frame of the result shows those; regions may be per frame. Types: UINT8, INT16, INT32, FLOAT. The canvas is as large as the
-    inputs, if these are of one size and `output_size` is not given. Regions are tables of as many rows (y, x) as there are pastes, and
-    must lie within their image and the canvas. The origin of a sample is those of what is pasted, joined by ";".
+    With `in_ids` the regions of a sample come from the named samples of the batch, in that order; otherwise from the same
+    sample of each input. Layout HWC or FHWC. In sequences `in_ids` numbers the frames of all samples consecutively, and every
+    frame of the result shows these frames; regions may be per frame. Types: UINT8, INT16, INT32, FLOAT. The canvas is as large
+    as the inputs, if these are of one size and `output_size` is not given. Regions are tables of as many rows (y, x) as there
+    are pastes, and must lie within their image and the canvas. The origin of a sample is the list of the origins of its
+    regions, joined by ";".
 
     - Input 0 and further ones (images): types: UINT8, INT16, INT32, FLOAT; layouts: HWC, FHWC; same type and rank as input 0
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
@@ -446,7 +447,7 @@ def multi_paste(input_0: Any, /, *inputs: Any, dtype: DALIDataType | None = ...,
     """
 
 def nonsilent_region(input_0: Any, /, *, cutoff_db: float | None = ..., reference_power: float | None = ..., reset_interval: int | None = ..., window_length: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> list[DataNode]:
-    """Where a signal is not silent: first sample and length, INT32 scalars (0 and 0 if nothing is above the cut-off).
+    """The part of a signal that is not silent: first sample and length, INT32 scalars (0 and 0 if nothing is above the cut-off).
 
     The power of the signal, averaged over `window_length` samples, is compared with the cut-off below the reference power.
 
@@ -458,8 +459,8 @@ def normalize(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_n
     """``(input - mean) / stddev * scale + shift``.
 
     Mean and standard deviation are computed over `axes` (by default all), unless given: as numbers, or as tensors of the input's rank
-    with an extent of 1 along the reduced axes (which then need not be named). With `batch` they are those of the whole batch. Where the
-    deviation is 0, so is the quotient. Integers are rounded and saturated.
+    with an extent of 1 along the reduced axes (which then need not be named). With `batch` they are those of the whole batch. I
+    f the deviation is 0, the quotient is 0. Integers are rounded and saturated.
 
     - Input 0 (data): types: UINT8, UINT16, UINT32, INT8, INT16, INT32, UINT64, INT64, FLOAT
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
@@ -489,7 +490,7 @@ def ones_like(input_0: Any, /, *, dtype: DALIDataType | None = ..., name: str | 
     """
 
 def optical_flow(input_0: Any, input_1: Any = ..., /, *, enable_external_hints: bool | None = ..., enable_temporal_hints: bool | None = ..., hint_grid: int | None = ..., image_type: DALIImageType | None = ..., output_format: int | None = ..., output_grid: int | None = ..., preset: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Estimates how far the parts of a picture move from one frame to the next.
+    """Estimates the movement of image parts from one frame to the next.
 
     Input: sequences FHWC of at least two frames, UINT8, one, three or four channels. With `enable_external_hints` also hints, FLOAT
     (frames - 1, height / hint_grid, width / hint_grid, 2). Output: FLOAT (frames - 1, height / output_grid, width / output_grid, 2),
@@ -504,8 +505,8 @@ def optical_flow(input_0: Any, input_1: Any = ..., /, *, enable_external_hints: 
 def pad(input_0: Any, /, *, align: int | Sequence[int] | DataNode | None = ..., axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., fill_value: float | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Pads samples at their ends, along all axes or those given by `axes` or `axis_names`.
 
-    The extent along a padded axis is that of `shape`, or the largest one in the batch where there is none (or one not above 0);
-    no sample is cut. Then it is rounded up to a multiple of `align`.
+    The extent along a padded axis is that of `shape`. If it is missing or not positive, it is the largest extent in the batch.
+    No sample is cut. The extent is then rounded up to a multiple of `align`.
 
     - Input 0 (data): types: numbers, BOOL, enumerations
     - Output 0: type, dimensions and layout as input 0
@@ -539,7 +540,7 @@ def per_frame(input_0: Any, /, *, replace: bool | None = ..., name: str | None =
     """
 
 def permute_batch(input_0: Any, /, *, indices: int | Sequence[int] | DataNode, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """A batch of the samples that `indices` name; samples may be left out or occur more than once.
+    """A batch of the samples in `indices`. Samples may be omitted or repeated.
 
     The data are not copied: equal samples share their memory.
 
@@ -559,7 +560,7 @@ def power_spectrum(input_0: Any, /, *, axis: int | None = ..., nfft: int | None 
 def preemphasis_filter(input_0: Any, /, *, border: str | None = ..., dtype: DALIDataType | None = ..., preemph_coeff: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Emphasises high frequencies: ``output[t] = input[t] - preemph_coeff * input[t - 1]``.
 
-    Computed in FLOAT, rounded and saturated to `dtype`. Samples of several dimensions are taken as one row.
+    Computed in FLOAT, rounded and saturated to `dtype`. Samples of several dimensions are treated as one row.
 
     - Input 0 (sound): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT, FLOAT64
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
@@ -568,24 +569,24 @@ def preemphasis_filter(input_0: Any, /, *, border: str | None = ..., dtype: DALI
 def python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
     """Calls a Python function for each sample (or batch), in order, one call at a time.
 
-    The function gets numpy arrays, which are the pipeline's memory: to be read, not changed. It returns arrays. It is called also if
-    nothing uses its outputs. An exception fails the iteration: RuntimeError, with the original chained.
+    The function gets numpy arrays over the pipeline's memory, which it must not change. It returns arrays. It is also
+    called if nothing uses its outputs. An exception fails the iteration: RuntimeError, with the original chained.
 
-    On a GPU it gets CuPy arrays and returns arrays in GPU memory (CuPy's, DLPack objects, __cuda_array_interface__). CuPy's current
-    stream is the pipeline's: what the function does there is ordered, and nobody waits. Its results are copied.
+    On a GPU it gets CuPy arrays and returns arrays in GPU memory (CuPy's, DLPack objects, __cuda_array_interface__). CuPy's
+    current stream is the pipeline's stream, so the function's work is ordered without waiting. Its results are copied.
 
     - Input 0 and further ones (data): types: any
     - Output 0 and further ones: type: by the arguments; dimensions: by the arguments; layout: by the arguments
     """
 
 def random_bbox_crop(input_0: Any, input_1: Any = ..., /, *, all_boxes_above_threshold: bool | None = ..., allow_no_crop: bool | None = ..., aspect_ratio: float | Sequence[float] | None = ..., bbox_layout: str | None = ..., bbox_prune_threshold: float | None = ..., crop_shape: int | Sequence[int] | DataNode | None = ..., input_shape: int | Sequence[int] | DataNode | None = ..., ltrb: bool | None = ..., num_attempts: int | None = ..., output_bbox_indices: bool | None = ..., quiet: bool | None = ..., scaling: float | Sequence[float] | None = ..., shape_layout: str | None = ..., threshold_type: str | None = ..., thresholds: float | Sequence[float] | None = ..., total_num_attempts: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:
-    """Draws a crop window that overlaps boxes as asked for; boxes are moved into it, those outside are dropped.
+    """Draws a crop window with a given overlap with boxes. Boxes are moved into the window; boxes outside are dropped.
 
     Inputs: boxes, FLOAT [n, 4] or [n, 6], relative to the image; optionally labels, [n, ...].
     Outputs: anchor and shape of the window (FLOAT, x first; relative, or in pixels with `crop_shape`), the boxes that are left, their
     labels (if given), their indices (INT32, with `output_bbox_indices`).
-    Windows are drawn until one has an overlap of at least the threshold, which is picked from `thresholds` for each round of
-    `num_attempts`. Streams are DALI's, bit for bit, for the same seed.
+    Windows are drawn until the overlap of one reaches the threshold. A new threshold is drawn from `thresholds` for every
+    `num_attempts` windows. Streams are DALI's, bit for bit, for the same seed.
 
     - Input 0 (boxes): types: FLOAT; dimensions: 2
     - Input 1 (labels): types: numbers, BOOL, enumerations; dimensions: 1 or more
@@ -609,15 +610,15 @@ def random_crop_generator(input_0: Any, /, *, num_attempts: int | None = ..., ra
 def random_resized_crop(input_0: Any, /, *, size: int | Sequence[int], antialias: bool | None = ..., dtype: DALIDataType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., temp_buffer_hint: int | None = ..., num_attempts: int | None = ..., random_area: float | Sequence[float] | None = ..., random_aspect_ratio: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
     """Crops a random window of a random aspect ratio and area and resizes it.
 
-    Windows are DALI's for the same seed; all frames of a sequence have the same one. Layouts: HWC, CHW, FHWC, FCHW, CFHW; element types
-    UINT8, INT16, UINT16, FLOAT.
+    Windows are DALI's for the same seed; all frames of a sequence have the same window. Layouts: HWC, CHW, FHWC, FCHW, CFHW;
+    element types UINT8, INT16, UINT16, FLOAT.
 
     - Input 0 (images): types: UINT8, INT16, UINT16, FLOAT; layouts: HWC, CHW, FHWC, FCHW, CFHW
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
 def reinterpret(input_0: Any, input_1: Any = ..., /, *, dtype: DALIDataType | None = ..., layout: str | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., src_dims: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Takes the bytes of the input for elements of another type, shape or layout; the data are not copied.
+    """Interprets the bytes of the input as elements of another type, shape or layout. The data is not copied.
 
     If no shape is given, the innermost extent changes with the size of the elements. Otherwise as `reshape`; the size in bytes must
     remain the same, and extents in `rel_shape` are relative to those of the input.
@@ -628,10 +629,10 @@ def reinterpret(input_0: Any, input_1: Any = ..., /, *, dtype: DALIDataType | No
     """
 
 def reshape(input_0: Any, input_1: Any = ..., /, *, layout: str | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., src_dims: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Gives the input another shape or layout; the data are not copied.
+    """Gives the input another shape or layout. The data is not copied.
 
     The shape comes from `shape`, `rel_shape`, `src_dims` or the second input (a 1-D tensor of integers per sample).
-    One extent may be negative: it takes what the others leave. `rel_shape` are multiples of the input's extents
+    One extent may be negative: it follows from the others. `rel_shape` are multiples of the input's extents
     (of the axes `src_dims`, if given). `src_dims` picks and reorders input extents, -1 inserts an extent of 1.
 
     - Input 0 (data): types: numbers, BOOL, enumerations
@@ -651,20 +652,21 @@ def resize(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALIDataType
     """
 
 def resize_crop_mirror(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | DataNode | None = ..., resize_shorter: float | DataNode | None = ..., resize_x: float | DataNode | None = ..., resize_y: float | DataNode | None = ..., resize_z: float | DataNode | None = ..., roi_end: float | Sequence[float] | DataNode | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | DataNode | None = ..., size: float | Sequence[float] | DataNode | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., crop: float | Sequence[float] | DataNode | None = ..., crop_d: float | DataNode | None = ..., crop_h: float | DataNode | None = ..., crop_pos_x: float | DataNode | None = ..., crop_pos_y: float | DataNode | None = ..., crop_pos_z: float | DataNode | None = ..., crop_w: float | DataNode | None = ..., mirror: int | DataNode | None = ..., rounding: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Resizes, crops and mirrors images in one go: only what is in the window is resampled.
+    """Resizes, crops and mirrors images in one pass. Only the window is resampled.
 
-    The size is given as for ``resize``, the window as for ``crop``, in pixels of the resized image; a window beyond it shows its border
-    pixels. Layouts and element types are those of ``resize``.
+    The size is given as for ``resize``, the window as for ``crop``, in pixels of the resized image; a window beyond the image
+    repeats its border pixels. Layouts and element types are those of ``resize``.
 
     - Input 0 (images): types: UINT8, INT16, UINT16, FLOAT; layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
 def roi_random_crop(input_0: Any = ..., /, *, crop_shape: int | Sequence[int] | DataNode, roi_start: int | Sequence[int] | DataNode, in_shape: int | Sequence[int] | DataNode | None = ..., roi_end: int | Sequence[int] | DataNode | None = ..., roi_shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
-    """Draws the start of a window of a given shape that contains as much of a region of interest as it can.
+    """Draws the start of a window of a given shape that covers as much of a region of interest as possible.
 
-    A window larger than the region contains it, a smaller one lies in it. Where the input's shape is known (from the optional input,
-    or `in_shape`), the window stays within it. Output: INT64, one number per axis. Streams are DALI's for the same seed.
+    A window larger than the region contains it; a smaller window is inside it. Where the input's shape is known (from the
+    optional input, or `in_shape`), the window stays within it. Output: INT64, one number per axis. Streams are DALI's for the
+    same seed.
 
     - Input 0 (data): types: any; dimensions: 1 or more
     - Output 0: type: INT64; dimensions: 1; layout: none
@@ -673,7 +675,7 @@ def roi_random_crop(input_0: Any = ..., /, *, crop_shape: int | Sequence[int] | 
 def rotate(input_0: Any, /, *, angle: float | DataNode, axis: float | Sequence[float] | DataNode | None = ..., dtype: DALIDataType | None = ..., fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., keep_size: bool | None = ..., output_dtype: DALIDataType | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Rotates images (counter-clockwise) or volumes (about `axis`) by an angle.
 
-    The canvas grows to hold the rotated image unless `size` or `keep_size` says otherwise. Layouts: HWC, FHWC, DHWC, FDHWC.
+    The canvas grows to hold the rotated image, unless `size` or `keep_size` is given. Layouts: HWC, FHWC, DHWC, FDHWC.
 
     - Input 0 (images): types: UINT8, INT16, INT32, FLOAT; layouts: HWC, FHWC, DHWC, FDHWC
     - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments
@@ -689,7 +691,7 @@ def saturation(input_0: Any, /, *, dtype: DALIDataType | None = ..., image_type:
     """
 
 def sequence_rearrange(input_0: Any, /, *, new_order: int | Sequence[int] | DataNode, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Frames of sequences in another order: ``output[k] = input[new_order[k]]``.
+    """Reorders the frames of sequences: ``output[k] = input[new_order[k]]``.
 
     Frames may be repeated or left out. The input's layout begins with F, or there is none.
 
@@ -709,8 +711,8 @@ def slice(input_0: Any, input_1: Any = ..., input_2: Any = ..., /, *, axes: int 
 
     The window is given for the axes named by `axes` or `axis_names`, the other axes stay whole: by named arguments (`start` or
     `rel_start`; `end`, `rel_end`, `shape` or `rel_shape`), or by two more inputs, anchor and shape (floats are relative unless
-    `normalized_anchor`, `normalized_shape` say otherwise; integers are elements). Relative coordinates are rounded. `dtype` may be the
-    input's type, FLOAT, FLOAT16 or UINT8; floats lose their fraction.
+    `normalized_anchor`, `normalized_shape` say otherwise; integers are elements). Relative coordinates are rounded. `dtype` may
+    be the input's type, FLOAT, FLOAT16 or UINT8; fractions of floats are dropped.
 
     - Input 0 (data): types: numbers, BOOL, enumerations
     - Input 1 (anchor): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64
@@ -719,7 +721,7 @@ def slice(input_0: Any, input_1: Any = ..., input_2: Any = ..., /, *, axes: int 
     """
 
 def spectrogram(input_0: Any, /, *, center_windows: bool | None = ..., layout: str | None = ..., nfft: int | None = ..., power: int | None = ..., reflect_padding: bool | None = ..., window_fn: float | Sequence[float] | None = ..., window_length: int | None = ..., window_step: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Spectrogram of a signal: windows of it, and the magnitude (or power) of their Fourier transforms.
+    """Spectrogram of a signal: the magnitude (or power) of the Fourier transforms of its windows.
 
     Input: one channel, FLOAT, of shape (samples,), (samples, 1) or (1, samples).
     Output: FLOAT, nfft / 2 + 1 frequencies by windows.
@@ -729,9 +731,10 @@ def spectrogram(input_0: Any, /, *, center_windows: bool | None = ..., layout: s
     """
 
 def sphere(input_0: Any, /, *, fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., mask: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Images as seen in a sphere.
+    """Distorts images as if they were seen in a sphere.
 
-    Layout HWC, UINT8 or FLOAT. A pixel comes from its own distance to the centre times that distance over half of the longer side.
+    Layout HWC, UINT8 or FLOAT. The source of a pixel at distance d from the centre is at the distance d * d / (half of the
+    longer side).
 
     - Input 0 (images): types: UINT8, FLOAT; layouts: HWC
     - Output 0: type, dimensions and layout as input 0
@@ -748,9 +751,9 @@ def ssd_random_crop(input_0: Any, input_1: Any, input_2: Any, /, *, num_attempts
     """Crops images at random so that boxes overlap the window enough; use `random_bbox_crop` in new programs.
 
     Inputs: images (HWC), boxes, FLOAT [n, 4], left, top, right, bottom, relative to the image; their labels [n, ...]. Outputs: the
-    cropped images, the boxes whose centre is in the window, relative to it, and their labels. The least overlap (intersection by
-    union) with all boxes is picked from any, 0.1, 0.3, 0.5, 0.7, 0.9; or the image stays as it is. Streams are DALI's, bit for bit,
-    for the same seed.
+    cropped images, the boxes whose centre is in the window, relative to it, and their labels. The least overlap (intersection
+    over union) with all boxes is drawn from: any, 0.1, 0.3, 0.5, 0.7, 0.9; or the image is not cropped. Streams are DALI's, bit
+    for bit, for the same seed.
 
     - Input 0 (images): types: numbers, BOOL, enumerations; dimensions: 3
     - Input 1 (boxes): types: FLOAT; dimensions: 2
@@ -763,8 +766,8 @@ def ssd_random_crop(input_0: Any, input_1: Any, input_2: Any, /, *, num_attempts
 def stack(input_0: Any, /, *inputs: Any, axis: int | None = ..., axis_name: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Joins the inputs along a new axis.
 
-    They must have the same type and equal shapes. The output keeps a layout if `axis_name` says what the new axis is called (the
-    first input must have one, then, unless its samples are scalars).
+    They must have the same type and equal shapes. The output has a layout if `axis_name` names the new axis. Then the first
+    input must have a layout, unless its samples are scalars.
 
     - Input 0 and further ones (data): types: numbers, BOOL, enumerations; same type and shape as input 0
     - Output 0: type: as input 0; dimensions: one more than input 0; layout: by the arguments
@@ -774,8 +777,8 @@ def tensor_resize(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALID
     """Resizes some axes of a tensor, by linear or other interpolation (see `resize`).
 
     The axes are given by `axes` or `axis_names` (all by default), their extents by `sizes` or by `scales`, in the order of the axes;
-    a region by `roi_start` and `roi_end` alike. From the first to the last of them there may be three axes, where those
-    between them that stay as they are and are next to each other count as one. Element types: UINT8, INT16, UINT16, FLOAT.
+    a region by `roi_start` and `roi_end` alike. From the first to the last of them there may be three axes; adjacent unchanged
+    axes in between count as one. Element types: UINT8, INT16, UINT16, FLOAT.
 
     - Input 0 (tensors): types: UINT8, INT16, UINT16, FLOAT; dimensions: 1 or more
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
@@ -789,7 +792,7 @@ def to_decibels(input_0: Any, /, *, cutoff_db: float | None = ..., multiplier: f
     """
 
 def transpose(input_0: Any, /, *, output_layout: str | None = ..., perm: int | Sequence[int] | None = ..., transpose_layout: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Brings the axes into another order, by default the reverse one.
+    """Permutes the axes; by default reverses their order.
 
     - Input 0 (data): types: numbers, BOOL, enumerations
     - Output 0: type: as input 0; dimensions: as input 0; layout: by the arguments
@@ -809,9 +812,10 @@ def warp_affine(input_0: Any, input_1: Any = ..., /, *, dtype: DALIDataType | No
     """
 
 def water(input_0: Any, /, *, ampl_x: float | None = ..., ampl_y: float | None = ..., fill_value: float | None = ..., freq_x: float | None = ..., freq_y: float | None = ..., interp_type: DALIInterpType | None = ..., mask: int | DataNode | None = ..., phase_x: float | None = ..., phase_y: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Images as seen under water.
+    """Distorts images as if they were seen under water.
 
-    Layout HWC, UINT8 or FLOAT. A pixel (x, y) comes from x + ampl_x sin(freq_x y + phase_x) and y + ampl_y cos(freq_y x + phase_y).
+    Layout HWC, UINT8 or FLOAT. The source of pixel (x, y) is (x + ampl_x sin(freq_x y + phase_x), y + ampl_y cos(freq_y x +
+    phase_y)).
 
     - Input 0 (images): types: UINT8, FLOAT; layouts: HWC
     - Output 0: type, dimensions and layout as input 0

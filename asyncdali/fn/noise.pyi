@@ -27,7 +27,7 @@ def salt_and_pepper(input_0: Any, /, *, pepper_val: float | DataNode | None = ..
 def shot(input_0: Any, /, *, factor: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
     """Shot noise: ``poisson(max(0, input / factor)) * factor``.
 
-    As counted events do, each of which adds `factor`. Streams are DALI's for the same seed.
+    It models counted events that add `factor` each. Streams are DALI's for the same seed.
 
     - Input 0 (data): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT
     - Output 0: type, dimensions and layout as input 0

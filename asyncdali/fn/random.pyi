@@ -20,7 +20,7 @@ def choice(input_0: Any, input_1: Any = ..., /, *, p: float | Sequence[float] | 
     """Random elements of a list.
 
     The first input is a list (or a tensor, of which slices along its first axis are picked), or a scalar n: it stands for
-    0..n - 1. Elements are picked independently, all equally likely unless `p` says otherwise. The shape of the result is `shape`, or
+    0..n - 1. Elements are drawn independently, with equal probability unless `p` is given. The shape of the result is `shape`, or
     that of the second input, or one element; its type is that of the first input.
     Streams are DALI's, bit for bit, for the same seed.
 

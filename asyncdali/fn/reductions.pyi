@@ -7,7 +7,7 @@ from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
 def max(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """The largest element over axes; NaN does not count. Without elements: the type's smallest number.
+    """The largest element over axes; NaN is ignored. Without elements: the type's smallest number.
 
     - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
     - Input 1 (means): types: FLOAT
@@ -31,7 +31,7 @@ def mean_square(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis
     """
 
 def min(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """The smallest element over axes; NaN does not count. Without elements: the type's largest number.
+    """The smallest element over axes; NaN is ignored. Without elements: the type's largest number.
 
     - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
     - Input 1 (means): types: FLOAT

@@ -14,9 +14,9 @@ def combine(input_0: Any, input_1: Any, /, *inputs: Any, reverse_order: bool | N
     """
 
 def crop(input_0: Any = ..., /, *, absolute: bool | None = ..., from_end: float | Sequence[float] | DataNode | None = ..., from_start: float | Sequence[float] | DataNode | None = ..., to_end: float | Sequence[float] | DataNode | None = ..., to_start: float | Sequence[float] | DataNode | None = ..., reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """The scaling and translation that brings one box onto another.
+    """The scaling and translation that maps one box to another.
 
-    With an input, a transform that is applied first, it is their product.
+    An input is a transform that is applied first; the result is the product.
 
     - Input 0 (transforms): types: FLOAT; dimensions: 2 or 3
     - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
@@ -26,7 +26,7 @@ def crop(input_0: Any = ..., /, *, absolute: bool | None = ..., from_end: float 
 def rotation(input_0: Any = ..., /, *, angle: float | DataNode, axis: float | Sequence[float] | DataNode | None = ..., center: float | Sequence[float] | DataNode | None = ..., reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """A rotation by an angle in degrees, about `center`; in three dimensions if `axis` is given.
 
-    With an input, a transform that is applied first, it is their product.
+    An input is a transform that is applied first; the result is the product.
 
     - Input 0 (transforms): types: FLOAT; dimensions: 2 or 3
     - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
@@ -36,7 +36,7 @@ def rotation(input_0: Any = ..., /, *, angle: float | DataNode, axis: float | Se
 def scale(input_0: Any = ..., /, *, scale: float | Sequence[float] | DataNode, center: float | Sequence[float] | DataNode | None = ..., ndim: int | None = ..., reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """A scaling, about `center`.
 
-    With an input, a transform that is applied first, it is their product.
+    An input is a transform that is applied first; the result is the product.
 
     - Input 0 (transforms): types: FLOAT; dimensions: 2 or 3
     - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
@@ -46,7 +46,7 @@ def scale(input_0: Any = ..., /, *, scale: float | Sequence[float] | DataNode, c
 def shear(input_0: Any = ..., /, *, angles: float | Sequence[float] | DataNode | None = ..., center: float | Sequence[float] | DataNode | None = ..., shear: float | Sequence[float] | DataNode | None = ..., reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """A shear, about `center`: of two numbers in two dimensions (xy, yx), of six in three (xy, xz, yx, yz, zx, zy).
 
-    With an input, a transform that is applied first, it is their product.
+    An input is a transform that is applied first; the result is the product.
 
     - Input 0 (transforms): types: FLOAT; dimensions: 2 or 3
     - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
@@ -56,7 +56,7 @@ def shear(input_0: Any = ..., /, *, angles: float | Sequence[float] | DataNode |
 def translation(input_0: Any = ..., /, *, offset: float | Sequence[float] | DataNode, reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """A translation.
 
-    With an input, a transform that is applied first, it is their product.
+    An input is a transform that is applied first; the result is the product.
 
     - Input 0 (transforms): types: FLOAT; dimensions: 2 or 3
     - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments

@@ -227,7 +227,7 @@ def make(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], old_n
     if schema.composed_of:
         return _make_composed(schema, inputs, arguments)
     if schema.role is Role.INPUT and eager_definition() is not None:
-        raise OperatorError(f"{_public(schema)} does not run in debug mode: what it was fed lasts for several iterations")
+        raise OperatorError(f"{_public(schema)} does not run in debug mode, because one fed batch serves several iterations")
     return _results(_make_one(schema, inputs, arguments, None, old_name=old_name))
 
 

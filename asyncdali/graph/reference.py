@@ -1,6 +1,6 @@
-"""Generates type stubs and reference pages from the operators' declarations.
+"""Generates the list of operators' modules, type stubs and reference pages from the operators' declarations.
 
-python -m asyncdali.graph.reference        # rewrites asyncdali/fn/*.pyi, asyncdali/ops/*.pyi, docs/operators.md
+python -m asyncdali.graph.reference        # rewrites fn/*.pyi, ops/*.pyi and operators/modules.py in asyncdali/, and docs/operators.md
 python -m asyncdali.graph.reference --check
 python -m asyncdali.graph.reference --package acme-operators [--check]   # an installed package's operators (docs/own_operators.md)
 """
@@ -16,6 +16,7 @@ import textwrap
 from collections.abc import Iterable
 
 from ..operators import extensions, load_registry
+from ..operators import modules as operator_list
 from ..operators.base import COMMON_ARGUMENTS, REQUIRED, Arg, Schema, camel_case
 from .calls import NAMED_INPUTS, class_path
 
@@ -24,6 +25,30 @@ _PYTHON = {
     "int": "int", "float": "float", "bool": "bool", "str": "str", "layout": "str", "dtype": "DALIDataType",
     "image_type": "DALIImageType", "interp": "DALIInterpType", "any": "Any",
 }  # fmt: skip
+
+
+_DECLARES = re.compile(r"^@register$", re.MULTILINE)
+_PLUGINS = "plugin"
+"""The folder whose operators belong to other frameworks: a plugin registers them when it is imported."""
+
+
+def operator_modules(package: str) -> list[str]:
+    """The modules of the package at path `package` that declare operators, by name relative to the package."""
+    found = []
+    for folder, folders, files in os.walk(package):
+        if folder == package:
+            folders[:] = [name for name in folders if name != _PLUGINS]
+        for name in files:
+            path = os.path.join(folder, name)
+            if name.endswith(".py") and _DECLARES.search(_read(path)):
+                found.append(os.path.relpath(path, package)[: -len(".py")].replace(os.sep, "."))
+    return sorted(found)
+
+
+def modules_file(names: Iterable[str]) -> str:
+    """Contents of operators/modules.py."""
+    lines = [_HEADER, "MODULES: tuple[str, ...] = (", *(f'    "{name}",' for name in names), ")"]
+    return "\n".join([*lines, '"""Every module that declares operators, relative to the package."""', ""])
 
 
 def _annotation(arg: Arg) -> str:
@@ -235,17 +260,25 @@ def main(arguments: list[str]) -> int:
     if "--package" in arguments:
         return _write(package_files(arguments[arguments.index("--package") + 1]), "--check" in arguments)
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    wanted = {os.path.join(package, path): text for path, text in stub_files().items()}
+    found = operator_modules(package)
+    operator_list.MODULES = tuple(found)  # a module may have come, gone or moved since the list was written
+    wanted = {os.path.join(package, "operators", "modules.py"): modules_file(found)}
+    wanted |= {os.path.join(package, path): text for path, text in stub_files().items()}
     docs = os.path.join(os.path.dirname(package), "docs")
     if os.path.isdir(docs):
         wanted[os.path.join(docs, "operators.md")] = reference_table()
     return _write(wanted, "--check" in arguments)
 
 
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 def _write(wanted: dict[str, str], check: bool) -> int:
     stale = []
     for path, text in wanted.items():
-        current = open(path).read() if os.path.exists(path) else None
+        current = _read(path) if os.path.exists(path) else None
         if current == text:
             continue
         stale.append(path)

@@ -1,4 +1,4 @@
-"""What an operator accepts as inputs and what its outputs are: declarations that the runtime checks, the docs show and a test proves.
+"""Declarations of an operator's inputs and outputs. The runtime checks them, the docs show them, and a test compares them with reality.
 
 A schema declares an :class:`Input` for each input and an :class:`Output` for each output; the last one stands for all further ones::
 
@@ -6,10 +6,9 @@ A schema declares an :class:`Input` for each input and an :class:`Output` for ea
     gives=(Output(type=argument("dtype")),),
 
 Before an operator prepares or plans an iteration, the runtime compares element types, numbers of dimensions (ranks) and layouts of its
-inputs with those that the operator accepted last. Only where they differ is the declaration asked (:func:`check_inputs`). What is not
-declared is refused.
+inputs with the last accepted ones. Only if they differ, the declaration is checked (:func:`check_inputs`). Undeclared input is refused.
 
-An operator without letters to look for accepts any layout (:data:`ANY_LAYOUT`). All others refuse layouts in which a letter occurs twice.
+An operator that does not look for letters accepts any layout (:data:`ANY_LAYOUT`). All others refuse layouts with repeated letters.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class Layouts(NamedTuple):
 
     text      for docs and errors
     test      whether a layout is one of them
-    assumed   the layout that data of so many dimensions are taken to have where they have none ("": it does not matter; None: refused)
+    assumed   the layout assumed for unlabelled data with a number of dimensions ("": it does not matter; None: refused)
     """
 
     text: str
@@ -79,7 +78,7 @@ class Layouts(NamedTuple):
 
 
 def listed(*names: str) -> Layouts:
-    """One of `names`. Data without a layout are taken to have the first one of their number of dimensions."""
+    """One of `names`. Unlabelled data is assumed to have the first one with its number of dimensions."""
     by_rank: dict[int, str] = {}
     for name in names:
         by_rank.setdefault(len(name), name)
@@ -87,7 +86,7 @@ def listed(*names: str) -> Layouts:
 
 
 def matching(text: str, test: Callable[[str], bool], assumed: Callable[[int], str | None] = lambda rank: "") -> Layouts:
-    """Layouts of different letters for which `test` holds; `text` describes them."""
+    """Layouts without repeated letters for which `test` is true; `text` describes them."""
     return Layouts(text, lambda layout: not repeated_letter(layout) and test(layout), assumed)
 
 
@@ -97,19 +96,19 @@ SEQUENCES = matching("F first", lambda layout: layout[0] == "F")
 
 
 def repeated_letter(layout: str) -> str:
-    """The first letter that occurs twice, "" if there is none. An asterisk is an axis without a name, no letter."""
+    """The first repeated letter; "" if there is none. An asterisk is an unnamed axis and no letter."""
     return next((letter for k, letter in enumerate(layout) if letter != "*" and letter in layout[:k]), "")
 
 
 @dataclass(frozen=True)
 class Input:
-    """What an operator accepts as one of its inputs.
+    """One input of an operator.
 
     types     element types
     layouts   see :func:`listed` and :func:`matching`
-    name      what errors and docs call the input
+    name      the input's name in errors and docs
     ranks     numbers of dimensions; None: those of listed layouts
-    like      in what it must equal the first input: of "type", "rank" and "shape"
+    like      properties that must equal those of the first input: "type", "rank", "shape"
     """
 
     types: tuple[DALIDataType, ...]
@@ -119,11 +118,11 @@ class Input:
     like: tuple[str, ...] = ()
 
     def layout(self, batch: Batch) -> str:
-        """The layout of an accepted batch, or the one that it is taken to have."""
+        """The layout of an accepted batch, or the assumed one."""
         return batch.layout or self.layouts.assumed(batch.ndim) or ""
 
     def refusal(self, position: int, batch: Batch, first: Batch) -> str:
-        """Why `batch` is not accepted at `position`; "" if it is. `first` is the first input."""
+        """Why `batch` is not accepted at `position`; "" if it is accepted. `first` is the first input."""
         own = self._type(position, batch) or self._rank(position, batch) or self._layout(position, batch)
         return own or self._like(position, batch, first)
 
@@ -177,9 +176,9 @@ class Input:
 
 
 ANYTHING = Input(ANY_TYPE, ranks=ANY_RANK)
-"""For operators that look at metadata only, or hand samples on."""
+"""For operators that read metadata only, or that pass samples on."""
 DATA = Input(ELEMENTS, ranks=ANY_RANK)
-"""For operators that move elements, whatever they are."""
+"""For operators that move elements of any type."""
 
 
 # --- outputs
@@ -189,8 +188,8 @@ class Rule(NamedTuple):
     """How a property of an output follows from inputs and arguments.
 
     text    for the docs
-    value   ``value(what, spec, inputs, layouts)`` gives it; `what` is "type", "rank" or "layout", `layouts` those that the inputs are taken
-            to have. None: it can be told only when running
+    value   ``value(what, spec, inputs, layouts)`` returns it. `what` is "type", "rank" or "layout"; `layouts` are the actual or assumed
+            layouts of the inputs. None: known only at run time
     """
 
     text: str
@@ -198,7 +197,7 @@ class Rule(NamedTuple):
 
 
 def of_input(position: int) -> Rule:
-    """That of an input."""
+    """The property of an input."""
 
     def value(what: str, spec: Spec, inputs: Sequence[Batch], layouts: Sequence[str]) -> Any:
         return {"type": inputs[position].dtype, "rank": inputs[position].ndim, "layout": layouts[position]}[what]
@@ -211,7 +210,7 @@ CHOSEN = Rule("by the arguments", None)
 
 
 def argument(name: str, otherwise: Any = LIKE) -> Rule:
-    """The value of the argument `name`, where that is not given (None or "") `otherwise`, a value or a rule."""
+    """The value of the argument `name`. If it is not given (None or ""): `otherwise`, a value or a rule."""
 
     def value(what: str, spec: Spec, inputs: Sequence[Batch], layouts: Sequence[str]) -> Any:
         given = spec.constant(name)
@@ -244,14 +243,14 @@ def _value_text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Output:
-    """What an output of an operator is: values, or a :class:`Rule`. By default as the first input."""
+    """One output of an operator: values, or a :class:`Rule`. By default like the first input."""
 
     type: DALIDataType | Rule = LIKE
     rank: int | Rule = LIKE
     layout: str | Rule = LIKE
 
     def expected(self, spec: Spec, inputs: Sequence[Batch], accepts: Sequence[Input]) -> dict[str, Any]:
-        """The properties ("type", "rank", "layout") that follow from the declaration; those that do not are left out."""
+        """The properties ("type", "rank", "layout") that follow from the declaration. Unknown ones are omitted."""
         layouts = [declared(accepts, k).layout(batch) for k, batch in enumerate(inputs)]
         found = {}
         for what, rule in (("type", self.type), ("rank", self.rank), ("layout", self.layout)):
@@ -271,7 +270,7 @@ class Output:
 
 
 def declared(declarations: Sequence[Any], position: int) -> Any:
-    """The declaration of an input or output: the last one is that of all further ones."""
+    """The declaration of an input or output. The last one is that of all further ones."""
     return declarations[min(position, len(declarations) - 1)]
 
 
@@ -279,7 +278,7 @@ def declared(declarations: Sequence[Any], position: int) -> Any:
 
 
 def check_inputs(operator: str, accepts: Sequence[Input], inputs: Sequence[Batch]) -> None:
-    """InputError unless types, ranks and layouts of `inputs` are those that `accepts` declares."""
+    """Raise InputError unless `accepts` declares the types, ranks and layouts of `inputs`."""
     for position, batch in enumerate(inputs):
         if accepts:
             refusal = declared(accepts, position).refusal(position, batch, inputs[0])
@@ -292,7 +291,7 @@ def check_inputs(operator: str, accepts: Sequence[Input], inputs: Sequence[Batch
 
 
 def check_counts(inputs: Sequence[Batch], count: int) -> None:
-    """InputError unless all inputs have `count` samples."""
+    """Raise InputError unless all inputs have `count` samples."""
     for position, batch in enumerate(inputs):
         if len(batch.shapes) != count:
             text = f"Input 0 has {count}, input {position} {len(batch.shapes)}."
@@ -302,7 +301,7 @@ def check_counts(inputs: Sequence[Batch], count: int) -> None:
 
 
 def check_shapes(inputs: Sequence[Batch]) -> None:
-    """SampleError unless the samples of all inputs have the shapes of those of the first."""
+    """Raise SampleError unless the samples of all inputs have the shapes of the first input's."""
     first = inputs[0].shapes
     for position, batch in enumerate(inputs):
         wrong: np.ndarray = (batch.shapes != first).any(axis=1)

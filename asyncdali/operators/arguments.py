@@ -26,19 +26,19 @@ class Arguments:
         return self.spec.given(name)
 
     def is_input(self, name: str) -> bool:
-        """Whether it is a DataNode (per-sample values)."""
+        """Whether it is a DataNode (values per sample)."""
         return name in self._inputs
 
     def batch(self, name: str) -> Batch:
-        """The batch behind an argument input."""
+        """The batch of an argument input."""
         return self._inputs[name]
 
     def constant(self, name: str) -> Any:
-        """A constant (or the default) of an argument that is not an argument input."""
+        """The constant (or default) of an argument that is no argument input."""
         return self.spec.constant(name)
 
     def scalars(self, name: str, dtype: Any = np.float32) -> np.ndarray:
-        """One value per sample: dtype[count]. ValueError when a sample has more than one element."""
+        """One value per sample: dtype[count]. ValueError if a sample has more than one element."""
         batch = self._inputs.get(name)
         if batch is None:
             value = self.spec.constant(name)
@@ -58,10 +58,10 @@ class Arguments:
         return out
 
     def vectors(self, name: str, length: int | None = None, dtype: Any = np.float32) -> np.ndarray:
-        """A vector per sample: dtype[count, length]; one value is repeated `length` times.
+        """A vector per sample: dtype[count, length]. A single value is repeated `length` times.
 
-        With ``length=None`` all samples must agree on the length. Raises SampleError on another length, and for more than one dimension.
-        The rows of a constant are read-only.
+        With ``length=None`` all samples must have the same length. SampleError for another length, and for more than one dimension. The
+        rows of a constant are read-only.
         """
         batch = self._inputs.get(name)
         if batch is None:
@@ -79,10 +79,10 @@ class Arguments:
         return np.stack([self._fit(name, row, want, i) for i, row in enumerate(samples)]) if samples else np.empty((0, 0), dtype)
 
     def rows(self, name: str, lengths: np.ndarray, default: np.ndarray, dtype: Any = np.float32) -> np.ndarray:
-        """A vector per sample, of lengths that differ: dtype[count, most], of which ``lengths[i]`` values of row i count.
+        """A vector per sample, with different lengths: dtype[count, most]; ``lengths[i]`` values of row i are valid.
 
-        One value is repeated. A sample without values, or all if the argument is not given, has its row of `default`.
-        Raises ValueError (SampleError for an argument input) on another length.
+        A single value is repeated. A sample without values, or every sample if the argument is not given, has `default` in its row.
+        ValueError (SampleError for an argument input) for another length.
         """
         out = np.array(default, dtype)
         if not self.given(name):
@@ -105,10 +105,10 @@ class Arguments:
         return out
 
     def chosen_axes(self, name: str, ndim: int) -> tuple[np.ndarray, np.ndarray]:
-        """Axes that an argument names: int64[count, most] from 0 to ``ndim - 1``, and how many of each row count, int64[count].
+        """Axes named by an argument: int64[count, most] from 0 to ``ndim - 1``, and the number of valid ones per row, int64[count].
 
-        Negative axes count from the back; a sample (or a constant) without values means all axes. Raises ValueError, or SampleError for
-        an argument input, for axes that do not exist and for those that occur twice.
+        Negative axes count from the back. A sample (or a constant) without values means all axes. ValueError (SampleError for an argument
+        input) for axes that do not exist, and for repeated axes.
         """
         batch = self._inputs.get(name)
         if batch is None:
@@ -135,7 +135,7 @@ class Arguments:
         return axes, lengths
 
     def _rows_of_constant(self, name: str, length: int | None, dtype: Any) -> np.ndarray:
-        """A constant as read-only dtype[count, length]. The last array of each constant is kept: making one takes 8 us, finding it 0.3."""
+        """A constant as read-only dtype[count, length]. The last array of each constant is cached: making one takes 8 us, a look-up 0.3."""
         key = name, length, dtype
         kept = self.spec.constant_rows.get(key)
         if kept is None or len(kept) != self.count:
@@ -144,7 +144,7 @@ class Arguments:
         return kept
 
     def per_axis(self, name: str, length: int, dtype: Any = np.float32) -> np.ndarray:
-        """As :meth:`vectors`; one number per sample is repeated by a stride of 0 instead of a copy."""
+        """Like :meth:`vectors`, but one number per sample is repeated by a stride of 0 instead of a copy."""
         batch = self._inputs.get(name)
         if batch is not None and batch.values is not None and batch.ndim <= 1 and batch.values.size == self.count:
             return np.broadcast_to(batch.values.reshape(self.count, 1).astype(dtype), (self.count, length))

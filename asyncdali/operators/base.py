@@ -1,26 +1,25 @@
-"""The operator contract: how an operator is declared, checked, planned.
+"""The operator contract: how an operator is declared, checked and planned.
 
-An operator is one class in one module. Its class attribute ``schema`` declares everything a user can see (name, inputs, arguments, types,
-defaults, devices, documentation); ``fn``, ``ops``, the type stubs and the reference tables are derived from it. An instance lives in
-a built pipeline and is asked once per iteration::
+An operator is one class in one module. Its class attribute ``schema`` declares everything that a user can see: name, inputs, arguments,
+types, defaults, devices, documentation. ``fn``, ``ops``, the type stubs and the reference pages are derived from it. An instance belongs to
+a built pipeline and is called once per iteration::
 
     prepare(inputs, arguments, iteration)  yields jobs to run on the samples before planning   (read bytes, odd formats)
     plan(inputs, arguments, iteration)     -> Planned(outputs, steps)                          (vectorised over the batch)
 
-What `prepare` returns is ``iteration.prepared`` in `plan`. Neither changes the operator: any iteration may be planned at any time, in any
-order, several at once, or twice.
+The return value of `prepare` is ``iteration.prepared`` in `plan`. Neither method changes the operator: any iteration may be planned at any
+time, in any order, several at once, or twice.
 
-`plan` runs on one thread, with the shapes of all inputs known; it returns output batches whose memory is not placed yet, and compiled
-steps (see ``asyncdali.compiled``) that fill them sample by sample. An output whose contents `plan` computes itself
-(``Batch.from_values``) needs no step. Contents of inputs may be read in `plan` only for the inputs named by ``reads``; the graph is
-cut into segments so that they are ready.
+`plan` runs on one thread and knows the shapes of all inputs. It returns output batches without memory, and compiled steps (see
+``asyncdali.compiled``) that compute them sample by sample. An output whose contents `plan` itself computes (``Batch.from_values``) needs no
+step. `plan` may read the contents of an input only if ``reads`` names the input; the graph is cut into segments accordingly.
 
-State is a position, an immutable value that the runtime keeps. A stateful operator tells the first one (``start``), reads
-``iteration.position``, and computes with ``after(position, samples)`` the position behind an iteration that produced `samples` samples.
+State is a position, an immutable value that the runtime keeps. A stateful operator has a first position (``start``), reads
+``iteration.position``, and computes with ``after(position, samples)`` the position after an iteration that produced `samples` samples.
 
-The parts of the contract are in modules of their own: ``schema`` (the declaration), ``spec`` (what an instance is given), ``arguments``
-(values per sample), ``steps`` (what an operator answers with), ``gate`` (the check of inputs), ``registry``. Other modules import them
-from here.
+The parts of the contract have their own modules: ``schema`` (the declaration), ``spec`` (what an instance receives), ``arguments`` (values
+per sample), ``steps`` (what `plan` and `prepare` return), ``gate`` (the check of inputs), ``registry``. Other modules import them from
+here.
 """
 
 from __future__ import annotations
@@ -48,26 +47,32 @@ __all__ = [
 
 
 class Operator:
-    """Base of all operators; see the module docstring."""
+    """Base class of all operators; see the module docstring."""
 
     schema: ClassVar[Schema]
     reads: ClassVar[tuple[int, ...]] = ()
-    """Positional inputs whose contents `prepare` or `plan` look at (argument inputs always are)."""
+    """Positional inputs whose contents `prepare` or `plan` read. Argument inputs are always read."""
     reads_on_cuda: ClassVar[tuple[int, ...] | None] = None
-    """As `reads`, where a GPU does the work; None: the same."""
+    """Like `reads`, for operators on a GPU; None: the same."""
     eager: ClassVar[bool] = False
-    """Outputs have their contents after `plan` (draws, constants, readers)."""
+    """Whether outputs have their contents after `plan` (draws, constants, readers)."""
     passes_on: ClassVar[bool] = False
-    """Outputs have their contents after `plan` if the inputs have."""
+    """Whether outputs have their contents after `plan` if the inputs have theirs."""
     barrier: ClassVar[bool] = False
-    """Must be a segment of its own (user Python)."""
+    """Whether it must be alone in its segment (user Python)."""
     on_cuda: ClassVar[bool] = False
-    """Whether it runs on a CUDA device: all its steps have launches, or it has no steps. A pipeline with one that does not is refused."""
+    """Whether it runs on a CUDA device: all its steps have launches, or it has no steps. Other operators are refused in GPU pipelines."""
 
     only_compiles: ClassVar[bool] = True
     """Making an instance compiles kernels and has no effect outside (a reader looks for its files); see ``runtime.compiling``."""
+    can_feed: ClassVar[bool] = False
+    """Its output may hand on rows while they are made (``row_feeds``)."""
+    takes_rows: ClassVar[bool] = False
+    """It may take samples of its first input in rows."""
+    feeds: bool = False
+    """Set in ``build()``: the output's only reader takes rows."""
     hands_out_samples: ClassVar[bool] = False
-    """Outputs are samples of the inputs where they lie, in batches of other samples."""
+    """Whether outputs consist of input samples in place, in batches of other samples."""
 
     kept_by: int = 0
     """Operators that read the first output, if all of them keep their results (:meth:`keeps_results`) and nobody else reads it; else 0."""
@@ -83,20 +88,20 @@ class Operator:
 
     @classmethod
     def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:
-        """Positional inputs whose contents `prepare` or `plan` of the instance `spec` look at; `on_cuda`: where a GPU does the work."""
+        """Positional inputs whose contents `prepare` or `plan` of the instance `spec` read. `on_cuda`: the work runs on a GPU."""
         return cls.reads if not on_cuda or cls.reads_on_cuda is None else cls.reads_on_cuda
 
     @property
     def output_device(self) -> str:
-        """Where the outputs are: "gpu" for mixed and gpu operators."""
+        """The device of the outputs: "gpu" for mixed and gpu operators."""
         return "cpu" if self.spec.device == "cpu" else "gpu"
 
     # --- state
 
     scope_argument: ClassVar[str | None] = None
-    """The argument that tells in which branch of a conditional the operator is; by default any input does."""
+    """The argument that tells the operator's branch of a conditional; by default any input does."""
     skips_empty: ClassVar[bool] = True
-    """In a branch of a conditional that no sample takes it is not asked at all."""
+    """Whether the operator is skipped in a branch without samples."""
     stateful: ClassVar[bool] = False
 
     @property
@@ -105,7 +110,7 @@ class Operator:
         return None
 
     def after(self, position: Any, samples: int) -> Any:
-        """The position behind an iteration that began at `position` and produced `samples` samples."""
+        """The position after an iteration that began at `position` and produced `samples` samples."""
         return None
 
     def part_at(self, position: Any, first: int) -> Any:
@@ -121,66 +126,66 @@ class Operator:
         return "its outputs depend on the number of samples" if cls.schema.looks_across else ""
 
     def save(self, position: Any) -> Any:
-        """A position as JSON data."""
+        """The position as JSON data."""
         return None
 
     def load(self, data: Any) -> Any:
-        """The position saved as `data`; ValueError with a readable reason if it is not one."""
+        """The position that was saved as `data`. ValueError with a readable reason for invalid data."""
         return None
 
     def settings(self) -> Any:
-        """What was decided in ``build()`` and changes results, as JSON data for checkpoints; None: nothing."""
+        """Decisions of ``build()`` that change results, as JSON data for checkpoints; None: there are none."""
         return None
 
     def use_settings(self, data: Any) -> None:
-        """Decide as the pipeline did whose :meth:`settings` are `data`; ValueError with a readable reason if they are none."""
+        """Make the decisions in `data`, the :meth:`settings` of another pipeline. ValueError with a readable reason for invalid data."""
 
     # --- build
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        """Element types of the outputs for those of the inputs, None where only known when running.
+        """Element types of the outputs for given types of the inputs; None for types known only at run time.
 
-        Called once in ``build()``: kernels that depend on element types are compiled here, not in a pool thread.
+        Called once in ``build()``, so that kernels that depend on element types are compiled there and not on a worker thread.
         """
         return [None] * self.spec.output_count
 
     @property
     def instant(self) -> bool:
-        """Whether `plan` is a matter of microseconds, needs no jobs and no steps, and runs no user code.
+        """Whether `plan` takes microseconds, needs no jobs and no steps, and runs no user code.
 
-        A segment of nothing else is planned on the loop's own thread: waking another would cost several times as much.
+        A segment of such operators is planned on the deciding thread, because waking another thread would cost several times as much.
         """
         return False
 
     def counted(self) -> tuple[tuple[str, int], ...]:
-        """What the operator has counted since ``build()``: (name, number) pairs, always the same names in the same order."""
+        """Counts since ``build()``: (name, number) pairs, always with the same names in the same order."""
         return ()
 
     # --- inputs
 
     def accepts(self) -> tuple[Input, ...]:
-        """What this instance accepts as inputs: what the schema declares, or less, where arguments say so."""
+        """The inputs that this instance accepts: those of the schema, or fewer if arguments restrict them."""
         return self.schema.accepts
 
     def layout_of(self, batch: Batch, position: int = 0) -> str:
-        """The layout of an input, or the one that it is taken to have."""
+        """The layout of an input, or the assumed one."""
         return batch.layout or declared(self.schema.accepts, position).layout(batch)
 
     # --- one iteration
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
-        """Work per sample that has to be done before :meth:`plan`.
+        """Work per sample that must be done before :meth:`plan`.
 
-        A generator is resumed when the job that it yielded is over; what it returns is ``iteration.prepared`` in `plan`.
+        A generator of jobs. It is resumed after each job; its return value is ``iteration.prepared`` in `plan`.
         """
         return NOTHING
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        """Decide the iteration; see the module docstring."""
+        """Plan the iteration; see the module docstring."""
         raise TypeError(f"operator {self.schema.name} does not implement plan()")
 
     def stop(self) -> None:
-        """The pipeline is being closed: wake whoever waits in this operator. Its threads may be at work still."""
+        """The pipeline is being closed: wake threads that wait in this operator. Its threads may still be running."""
 
     def close(self) -> None:
-        """Release what the operator holds (files, processes), when the threads of the pipeline have ended."""
+        """Release resources (files, processes), after the threads of the pipeline have ended."""

@@ -1,7 +1,7 @@
-"""What conditionals are made of: batches are split by a condition and merged again; no sample is copied.
+"""The operators of conditionals: they split batches by a condition and merge them again, without copying a sample.
 
-Samples keep their order. Where data has no memory yet (it is made in the same segment) the parts are linked to it, see ``Batch.links``.
-On a GPU everything has its memory while it is planned: a part is a table of addresses.
+Samples keep their order. If data has no memory yet (it is made in the same segment), the parts are linked to it, see ``Batch.links``. On a
+GPU all data has its memory while it is planned: a part is a table of addresses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .accepts import ANYTHING, CHOSEN, Output
 from .base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Role, Schema, Spec, register
 
 _COPIED = 64 * 1024
-"""Bytes below which contents that are known while planning are copied, so that they stay known."""
+"""Smaller contents (bytes) that are known while planning are copied, so that they stay known."""
 
 _PREDICATE = Arg("predicate", "bool", None, "The condition: one number per sample, non-zero is true.", tensor=True)
 
@@ -27,7 +27,7 @@ _FLOATS = (DALIDataType.FLOAT16, DALIDataType.FLOAT, DALIDataType.FLOAT64)
 
 
 class SplitInfo(Sequence):
-    """The origins of a sub-batch's samples; text is made only for those asked for."""
+    """The origins of a partial batch's samples. Text is made on demand."""
 
     def __init__(self, info: Sequence[str], places: np.ndarray):
         self._info = info
@@ -61,7 +61,7 @@ class MergedInfo(Sequence):
 
 
 def truth(predicate: Batch) -> np.ndarray:
-    """The condition as bool[samples]; RuntimeError unless it is a scalar per sample."""
+    """The condition as bool[samples]. RuntimeError unless it is a scalar per sample."""
     if predicate.ndim and len(predicate):
         raise RuntimeError(
             f"Conditions are restricted to scalar (0-d tensors) inputs, that are placed on CPU; got samples with {predicate.ndim} "
@@ -73,7 +73,7 @@ def truth(predicate: Batch) -> np.ndarray:
 
 
 def chosen_index(index: Batch, count: int) -> np.ndarray:
-    """A choice by number as int64[samples] in 0 to `count` - 1: smaller ones are the first, larger ones the last.
+    """A choice by number as int64[samples] from 0 to `count` - 1. Smaller numbers become the first, larger ones the last.
 
     RuntimeError unless it is an integer scalar per sample.
     """
@@ -91,7 +91,7 @@ def chosen_index(index: Batch, count: int) -> np.ndarray:
 
 
 def places_by_part(which: np.ndarray, count: int) -> list[np.ndarray]:
-    """The samples of each of `count` parts, in their order; `which` says for each sample in which part it is."""
+    """The samples of each of `count` parts, in order. `which` has the part of each sample."""
     order = np.argsort(which, kind="stable")
     return np.split(order, np.cumsum(np.bincount(which, minlength=count))[:-1])
 
@@ -100,11 +100,11 @@ def rows_of(parent: np.ndarray | None, places: np.ndarray, count: int) -> np.nda
     """The `rows` of the samples at `places` of a batch of `count` samples with rows `parent`."""
     rows = np.full(count + 1, -1, np.int64)
     rows[places] = np.arange(len(places))
-    return rows[:-1] if parent is None else rows[parent]  # -1 stays -1: it is the last one
+    return rows[:-1] if parent is None else rows[parent]  # -1 stays -1, because it selects the last entry
 
 
 def part_of(batch: Batch, places: np.ndarray) -> Batch:
-    """The sub-batch of the samples at `places`, over the same memory."""
+    """The partial batch of the samples at `places`, over the same memory."""
     part = _over(batch.shapes[places], batch, (batch,), lambda: batch.addresses[places])
     reused = batch.reused_memory
     part.reused = reused if isinstance(reused, bool) else _all_or_each(reused[places])
@@ -121,7 +121,7 @@ def part_of(batch: Batch, places: np.ndarray) -> Batch:
 
 
 def _over(shapes: np.ndarray, like: Batch, sources: tuple[Batch, ...], addresses: Any) -> Batch:
-    """A batch whose samples are those of other batches; linked unless all of them have their memory."""
+    """A batch of samples of other batches. It is linked unless all of them have their memory."""
     made = Batch(shapes, like.dtype, like.layout, device=like.device)
     if all(source.is_placed for source in sources):
         made._addresses = addresses()
@@ -133,12 +133,12 @@ def _over(shapes: np.ndarray, like: Batch, sources: tuple[Batch, ...], addresses
 
 
 def _all_or_each(reused: np.ndarray) -> bool | np.ndarray:
-    """``Batch.reused``, in short where all samples are alike."""
+    """``Batch.reused``, as one value if all samples are equal."""
     return bool(reused.any()) if reused.all() or not reused.any() else reused
 
 
 class _Dividing(Operator):
-    """What splits and merges share: their argument `predicate` says where each sample is."""
+    """The common base of splits and merges. The argument `predicate` gives the part of each sample."""
 
     on_cuda = True
     hands_out_samples = True
@@ -165,7 +165,7 @@ class _Splitting(_Dividing):
         from ..compiled import branches
         from ..compiled.step import compile_all
 
-        compile_all(branches)  # the steps of branches are made when running
+        compile_all(branches)  # the steps of branches are made at run time
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [dtypes[0]] * self.spec.output_count
@@ -258,7 +258,7 @@ class _Merging(_Dividing):
 class Merge(_Merging):
     schema = Schema(
         name="_conditional.merge",
-        doc="Puts the parts of a batch together again, in the order of the condition.",
+        doc="Merges the parts of a batch, in the order of the condition.",
         accepts=(ANYTHING,),
         gives=(Output(CHOSEN, CHOSEN, CHOSEN),),
         inputs=(2, 2),
@@ -272,7 +272,7 @@ class Merge(_Merging):
 class MergeByIndex(_DividingByIndex, _Merging):
     schema = Schema(
         name="_conditional.merge_by_index",
-        doc="Puts the parts of a batch together again, in the order of the numbers it was split by.",
+        doc="Merges the parts of a batch, in the order of the numbers by which it was split.",
         accepts=(ANYTHING,),
         gives=(Output(CHOSEN, CHOSEN, CHOSEN),),
         inputs=(2, 1 << 16),
@@ -370,7 +370,7 @@ class Not(Operator):
 class ValidateLogical(Operator):
     schema = Schema(
         name="_conditional.validate_logical",
-        doc="Passes on what is a BOOL scalar per sample: what `and` and `or` accept.",
+        doc="Checks that the input is one BOOL scalar per sample, as `and` and `or` require.",
         accepts=(ANYTHING,),
         gives=(Output(CHOSEN, CHOSEN, CHOSEN),),
         args=(

@@ -37,7 +37,7 @@ class DumpImage(Operator):
     only_compiles = False
     schema = Schema(
         name="dump_image",
-        doc="""Writes images into the current folder and hands them on.
+        doc="""Writes images into the current folder and passes them on.
 
         In every iteration sample `i` is written to the file ``{i}-{suffix}-0.ppm``, as text (PPM of the kind P3; one channel: P2).
         Input: UINT8, HWC, one or three channels. For debugging: the files of an iteration replace those of the one before.""",
@@ -45,7 +45,7 @@ class DumpImage(Operator):
         gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(
-            Arg("input_layout", "layout", "HWC", "Layout of the images; HWC is what there is."),
+            Arg("input_layout", "layout", "HWC", "Layout of the images. Only HWC is supported."),
             Arg("suffix", "str", "", "A part of the files' names."),
         ),
     )

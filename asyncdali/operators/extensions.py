@@ -5,8 +5,8 @@ A package declares its operators in its metadata, by their names in ``fn``::
     [project.entry-points."asyncdali.operators"]
     "acme.threshold" = "acme_operators.threshold:Threshold"
 
-Nothing of the package is imported before a program asks for ``fn.acme.threshold`` (or ``ops.acme.Threshold``), or a stored pipeline that
-has the operator is restored. The metadata are read when a name is asked for that this library does not know.
+The package is imported when a program uses ``fn.acme.threshold`` (or ``ops.acme.Threshold``), or when a stored pipeline with the operator
+is restored. The metadata is read when a program uses a name that asyncdali does not know.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 
 
 class OperatorPackageError(RuntimeError, ImportError):
-    """An operator that a package declares cannot be used; the message names the package and its entry point."""
+    """An operator of a package cannot be used. The message names the package and its entry point."""
 
 
 @cache
 def declared() -> dict[str, tuple[EntryPoint, ...]]:
-    """The entry points of installed packages by operator name. Names of this library's own operators are left out, with a warning."""
+    """The entry points of installed packages by operator name. Names of asyncdali's own operators are ignored, with a warning."""
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for point in entry_points(group=GROUP):
         if point.name in REGISTRY and REGISTRY[point.name].__module__.startswith("asyncdali."):
@@ -39,16 +39,16 @@ def declared() -> dict[str, tuple[EntryPoint, ...]]:
 
 
 def find(name: str) -> type[Operator] | None:
-    """The operator of that name, this library's or a package's, which is imported for it; None: there is none.
+    """The operator with this name, of asyncdali or of a package, which is imported; None if there is none.
 
-    Raises OperatorPackageError where two packages declare the name, and where the package cannot be imported or declares no operator.
+    OperatorPackageError if two packages declare the name, or if the package cannot be imported or declares no operator.
     """
     kind = REGISTRY.get(name)
     return kind if kind is not None or name not in declared() else _loaded(name, declared()[name])
 
 
 def names() -> set[str]:
-    """All operators that :func:`find` knows, without importing any."""
+    """All operators that :func:`find` knows. None is imported."""
     return {*REGISTRY, *declared()}
 
 

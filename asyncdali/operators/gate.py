@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """Lets the batches of one operator instance through that it accepts; called before each iteration is prepared.
+    """Checks the inputs of one operator instance before each iteration is prepared.
 
-    Signatures (types, numbers of dimensions, layouts) rarely change. So the one that was accepted last is compared first.
+    Signatures (types, numbers of dimensions, layouts) rarely change, so they are first compared with the last accepted signature.
     """
 
     __slots__ = ("_accepted", "_counts", "_operator", "_scalars", "_shapes")
@@ -26,13 +26,13 @@ class Gate:
         schema = operator.schema
         self._operator = operator
         self._accepted: Any = None
-        self._counts = schema.role is not Role.MERGE  # whose inputs are parts of a batch
+        self._counts = schema.role is not Role.MERGE  # the inputs of a merge are parts of a batch
         self._shapes = any("shape" in accepted.like for accepted in schema.accepts)
         whole = {arg.name for arg in schema.args if arg.tensor and not arg.is_list and arg.name not in schema.per_frame}
         self._scalars = [name for name in operator.spec.argument_inputs if name in whole]
 
     def check(self, inputs: Sequence[Batch], arguments: Mapping[str, Batch], count: int) -> None:
-        """InputError or SampleError for what the operator does not accept; `count`: samples of the first input."""
+        """Raise InputError or SampleError for inputs that are not accepted. `count`: samples of the first input."""
         signature: Any
         if len(inputs) == 1:
             first = inputs[0]
@@ -52,7 +52,7 @@ class Gate:
 
 
 def _check_one_frame(name: str, batch: Batch) -> None:
-    """InputError for an argument that has several values per sample, one for each frame."""
+    """Raise InputError for an argument with several values per sample (one per frame), if the operator does not accept that."""
     if batch.ndim and (batch.shapes[:, 0] > 1).any():
         error = InputError(f"The argument `{name}` cannot have a value for each frame here; give one value per sample.")
         error.argument = name

@@ -20,7 +20,7 @@ class OpticalFlow(Operator):
     on_cuda = True
     schema = Schema(
         name="optical_flow",
-        doc="""Estimates how far the parts of a picture move from one frame to the next.
+        doc="""Estimates the movement of image parts from one frame to the next.
 
         Input: sequences FHWC of at least two frames, UINT8, one, three or four channels. With `enable_external_hints` also hints, FLOAT
         (frames - 1, height / hint_grid, width / hint_grid, 2). Output: FLOAT (frames - 1, height / output_grid, width / output_grid, 2),
@@ -32,7 +32,7 @@ class OpticalFlow(Operator):
         devices=("cpu", "gpu"),
         args=(
             Arg("enable_external_hints", "bool", False, "Begin the search at the movements of the second input."),
-            Arg("enable_temporal_hints", "bool", False, "Begin the search at the movements found for the frames before."),
+            Arg("enable_temporal_hints", "bool", False, "Begin the search at the movements of the previous frames."),
             Arg("hint_grid", "int", 4, "Pixels of a cell of the hints, along each axis: 1, 2, 4 or 8."),
             Arg("image_type", "image_type", DALIImageType.RGB, "RGB, BGR or GRAY."),
             Arg("output_format", "int", None, "Deprecated, no effect."),

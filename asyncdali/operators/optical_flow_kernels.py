@@ -18,13 +18,14 @@ import numpy as np
 
 from ..batch import Batch
 from ..compiled.intrinsics import larger, load_i64, local_array, smaller, view_f32, view_i64, view_u8
+from ..compiled.job_tables import THREAD
 from ..compiled.step import inlined, step
 from ..compiled.tables import laid_out
 from ..device.launch import Kernel, Launch, Scratch, grid_of
 from .base import Step, no_explanation
 from .optical_flow_tables import FLOW, FLOW_RECORD
 
-at, word = FLOW.at, FLOW_RECORD.word
+at, word, thread_at = FLOW.at, FLOW_RECORD.word, THREAD.at
 _SOURCE = Path(__file__).with_suffix(".cu")
 PATCH, STRIDE = 8, 4
 SMALLEST = 16
@@ -355,7 +356,7 @@ def flow_step(context, sample, thread):
     source = load_i64(load_i64(context + at.inputs) + 8 * sample)
     hinted = load_i64(context + at.hinted)
     hints = load_i64(load_i64(context + at.hints) + 8 * sample) if hinted != 0 else np.int64(0)
-    m = view_f32(load_i64(thread) + load_i64(context + at.scratch), r[word.work])
+    m = view_f32(load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch), r[word.work])
     rows, columns, levels, finest = r[word.rows], r[word.columns], r[word.levels], r[word.finest]
     order, grid = load_i64(context + at.order), load_i64(context + at.grid)
     fine = _extent(rows, finest) * _extent(columns, finest)
@@ -435,7 +436,7 @@ def make_flow_step(
     def launches() -> list[Launch]:
         return _launches(given, records, temporal, refinements)
 
-    return Step(flow_step.address, table, no_explanation, most, at.scratch // 8, keep, launches=launches)
+    return Step(flow_step.address, table, no_explanation, most, FLOW.word.scratch, keep, launches=launches)
 
 
 def _launches(given: dict, records: np.ndarray, temporal: bool, refinements: int) -> list[Launch]:

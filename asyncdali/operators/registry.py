@@ -1,4 +1,4 @@
-"""Tables of what is known by name: operators, and the classes of objects that stored pipelines may hold."""
+"""Registries by name: operators, and classes of objects that stored pipelines may contain."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ REGISTRY: dict[str, type[Operator]] = {}
 
 
 STORABLE: dict[str, Any] = {}
-"""Class name -> class of the objects, besides numbers, text and arrays, that stored pipelines may hold; see :func:`storable`."""
+"""Class name -> class of objects, besides numbers, text and arrays, that stored pipelines may contain; see :func:`storable`."""
 
 
 def storable(cls: Any) -> Any:
-    """Class decorator: arguments of operators may hold these objects, and pipelines that have them can be stored.
+    """Class decorator: arguments of operators may be objects of this class, and pipelines with such objects can be stored.
 
-    ``stored()`` gives a dict of what can be stored, and the class method ``restored(dict)`` makes the object of it, checking all.
+    ``stored()`` returns a dict of storable values. The class method ``restored(dict)`` checks the dict and makes the object again.
     """
     STORABLE[cls.__name__] = cls
     return cls

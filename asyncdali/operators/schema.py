@@ -98,12 +98,12 @@ class Arg:
     """One keyword argument of an operator.
 
     kind      "int", "float", "bool", "str", "layout", "dtype", "image_type", "interp", "any", or one of these with "_list"
-    default   value when absent; None = absent has a meaning of its own; REQUIRED = must be given
-    tensor    may be a DataNode (one value per sample)
-    stream    the argument changes which samples or values come out (it enters the checkpoint's fingerprint)
-    compiled  a function that is compiled as the user wrote it, whatever conditional execution made of it
-    path      "read" or "write": names files or directories that the operator reads or writes; see :func:`check_access`
-    inert     DALI's operator has the argument and ours has no use for it: `doc` says why, and so does a notice to who gives it
+    default   the value if it is not given; None: the operator decides; REQUIRED: it must be given
+    tensor    whether it may be a DataNode (one value per sample)
+    stream    whether it changes which samples or values are produced (it is part of the checkpoint's fingerprint)
+    compiled  a function that is compiled as the user wrote it, even with conditional execution
+    path      "read" or "write": it names files or directories that the operator reads or writes; see :func:`check_access`
+    inert     the argument of DALI's operator has no effect here: `doc` says why, and users of the argument get a notice
     """
 
     name: str
@@ -121,7 +121,7 @@ class Arg:
         return self.kind.endswith("_list")
 
     def convert(self, value: Any) -> Any:
-        """The value in its declared type; TypeError or ValueError when it has none. A list of one is accepted for a scalar."""
+        """The value in its declared type. TypeError or ValueError if that is impossible. A list of one value is accepted for a scalar."""
         scalar = _SCALARS[self.kind.removesuffix("_list")]
         value = getattr(value, "value", value) if type(value).__name__ == "ScalarConstant" else value
         if self.is_list:
@@ -135,7 +135,7 @@ class Arg:
         return scalar(value)
 
     def describe(self) -> str:
-        """The type as the documentation prints it."""
+        """The type as shown in the documentation."""
         text = {"dtype": "DALIDataType", "image_type": "DALIImageType", "interp": "DALIInterpType"}.get(
             self.kind.removesuffix("_list"), self.kind.removesuffix("_list")
         )
@@ -145,9 +145,9 @@ class Arg:
 
 COMMON_ARGUMENTS = (
     Arg("name", "str", None, "Name of the operator instance; unique in the pipeline."),
-    Arg("device", "str", None, 'Where it runs: "cpu", "gpu" or "mixed"; default: "gpu" if an input is on the GPU, else "cpu".'),
+    Arg("device", "str", None, 'Device: "cpu", "gpu" or "mixed"; default: "gpu" if an input is on the GPU, else "cpu".'),
     Arg("preserve", "bool", False, "Run it even if nothing uses its outputs."),
-    Arg("bytes_per_sample_hint", "int_list", [0], "Expected bytes of a sample, of each output or of all: `build()` makes buffers."),
+    Arg("bytes_per_sample_hint", "int_list", [0], "Expected bytes of a sample, per output or for all: `build()` allocates buffers."),
 )
 SEED_ARGUMENT = Arg("seed", "int", -1, "Seed of this operator's stream; by default taken from the pipeline's seed.")
 
@@ -164,7 +164,7 @@ def camel_case(name: str) -> str:
 
 
 class Role(enum.Enum):
-    """What an operator is for the graph and the runtime, where that is more than to compute outputs from inputs."""
+    """What an operator is for the graph and the runtime, besides computing outputs from inputs."""
 
     WORK = "computes outputs from inputs"
     TRANSFER = "moves a batch between CPU and GPU"
@@ -185,28 +185,28 @@ class Schema:
     """The declaration of an operator; see the module docstring.
 
     inputs         fewest and most positional inputs
-    accepts        element types, numbers of dimensions and layouts of the inputs, see :mod:`asyncdali.operators.accepts`; the last one is
-                   that of all further inputs, and without any no input is accepted
+    accepts        element types, numbers of dimensions and layouts of the inputs, see :mod:`asyncdali.operators.accepts`. The last one
+                   applies to all further inputs. Without any, no input is accepted
     per_frame      arguments that may have a value for each frame of a sequence (a node whose layout begins with F)
-    outputs        number of outputs, or a function of the constant arguments (a dict) that gives it
-    gives          what the outputs are; the last one is that of all further outputs
-    devices        of "cpu", "gpu", "mixed"
-    seeded         takes a seed from the pipeline's table (random operators and readers)
-    no_prune       runs even if nothing uses its outputs
-    deprecated     {old argument name: new name, or None if it no longer does anything}
+    outputs        number of outputs, or a function of the constant arguments (a dict) that returns it
+    gives          the outputs' properties; the last one applies to all further outputs
+    devices        a subset of "cpu", "gpu", "mixed"
+    seeded         whether it takes a seed from the pipeline's table (random operators and readers)
+    no_prune       whether it runs even if nothing uses its outputs
+    deprecated     {old argument name: new name, or None if it has no effect any more}
     aliases        deprecated names of the whole operator
-    cpu_inputs     positions of inputs that stay on the CPU whatever the operator's device (sizes, say)
-    moved_inputs   positions of inputs that may be on either device: a copy to where the operator wants them is part of the graph
+    cpu_inputs     positions of inputs that stay on the CPU on every device of the operator (for example sizes)
+    moved_inputs   positions of inputs that may be on either device: the graph copies them to the device that the operator needs
     uploads        with device "gpu" it runs on the CPU: its inputs are copied to the CPU, its outputs to the GPU
     metadata_inputs  positions of inputs of which only shape, type, layout and origin are read: they may be on any device
-    role           see :class:`Role`; operators are told apart by it, never by their names
-    composed_of    names of two operators that a call makes instead, with the arguments of both; the second works on the first output of the
-                   first
-    looks_across   without inputs, its outputs depend on the number of samples: in a branch of a conditional it asks for those of the branch
-    output_per_optional_input  each optional input that is given has one more output (labels that go with boxes)
-    positional     arguments that its class in ``ops`` takes by position, too
-    hand_written   module of its ``fn`` and ``ops`` forms, where they are not derived (they take Python objects)
-    results        what a call gives the user for (constants, outputs), where it is neither a node nor a list of them
+    role           see :class:`Role`. Operators are told apart by their role, never by their names
+    composed_of    names of two operators that a call makes instead, with the arguments of both. The second one processes the first output
+                   of the first one
+    looks_across   it has no inputs, and its outputs depend on the number of samples: in a branch of a conditional it needs the branch's
+    number output_per_optional_input  each given optional input adds one output (for example labels of boxes)
+    positional     arguments that its class in ``ops`` also accepts by position
+    hand_written   module of its ``fn`` and ``ops`` forms, if they are not derived (they take Python objects)
+    results        a function of (constants, outputs) that makes the result of a call, if it is neither a node nor a list of nodes
     """
 
     name: str
@@ -240,7 +240,7 @@ class Schema:
 
     by_name: dict[str, Arg] = field(init=False, repr=False, default_factory=dict)
 
-    def __reduce__(self) -> Any:  # declarations hold functions: a schema is pickled as its name
+    def __reduce__(self) -> Any:  # declarations contain functions, so a schema is pickled as its name
         return _schema_named, (self.name,)
 
     @property
@@ -254,7 +254,7 @@ class Schema:
         return self.name.rpartition(".")[0]
 
     def output_count(self, constants: dict[str, Any], inputs: int) -> int:
-        """Outputs of an instance with these constant arguments and so many inputs."""
+        """Number of outputs of an instance with these constant arguments and this many inputs."""
         count = self.outputs if isinstance(self.outputs, int) else self.outputs(constants)
         return count + (inputs - self.inputs[0] if self.output_per_optional_input else 0)
 

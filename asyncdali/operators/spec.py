@@ -1,4 +1,4 @@
-"""What an operator instance is given: its arguments and surroundings in ``build()``, and its place in each iteration."""
+"""What an operator instance receives: its arguments and environment in ``build()``, and its place in each iteration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Spec:
-    """What the graph knows about one operator instance when it is made in ``build()``."""
+    """The graph's description of one operator instance when it is made in ``build()``."""
 
     schema: Schema
     name: str
@@ -30,7 +30,7 @@ class Spec:
     output_count: int
     seed: int | None = None
     constant_rows: dict[tuple[Any, ...], np.ndarray] = field(init=False, repr=False, compare=False, default_factory=dict)
-    """What :meth:`Arguments.vectors` has made of constants."""
+    """Cached results of :meth:`Arguments.vectors` for constants."""
 
     def constant(self, name: str) -> Any:
         """Constant value of an argument, or its declared default."""
@@ -45,30 +45,33 @@ class Spec:
 
 @dataclass(frozen=True)
 class Environment:
-    """What a built pipeline offers its operators."""
+    """Services of a built pipeline for its operators."""
 
     batch_size: int
     num_threads: int
     device_id: int | None
     checkpointing: bool
     allocate: Callable[[int], np.ndarray]
-    """``allocate(bytes) -> uint8 array`` of pooled memory; it returns to the pool when the last view is dropped."""
+    """``allocate(bytes) -> uint8 array`` of pooled memory. The memory returns to the pool when the last view is dropped."""
     calling: Callable[[], AbstractContextManager[None]] = nullcontext
-    """``with calling():`` around calls of the user's functions."""
+    """``with calling():`` encloses calls of the user's functions."""
     gpu: CudaDevice | None = None
     """The GPU that mixed and gpu operators run on; None on the host device."""
     depth: int = 1
-    """Iterations kept in flight."""
+    """Number of iterations kept in flight."""
     access: Access = EVERYTHING
     """What the operators may open."""
     noting: Callable[[int], None] | None = None
-    """Called with the sample for which a function of the user is about to be called: it may end the process. None: nobody wants to know."""
+    """Called with the sample for which a user function is about to be called, because the function may end the process.
+
+    None: not needed.
+    """
     pictures: list[Any] = field(default_factory=list)
-    """Of each image decoder its cache of decoded pictures (operators/decode/picture_cache.py), or None."""
+    """For each image decoder its cache of decoded pictures (operators/decode/picture_cache.py), or None."""
 
 
 def check_access(spec: Spec, access: Access) -> None:
-    """RuntimeError for an argument that names a file or directory which the pipeline may not open."""
+    """Raise RuntimeError for an argument that names a file or directory which the pipeline may not open."""
     for arg in spec.schema.args:
         if not arg.path or not spec.given(arg.name):
             continue
@@ -79,18 +82,18 @@ def check_access(spec: Spec, access: Access) -> None:
                 check(path, f"argument `{arg.name}`")
 
 
-@dataclass(slots=True)  # not frozen: there is one for every iteration, and a frozen one takes three times as long to make
+@dataclass(slots=True)  # not frozen: one is made for every iteration, and a frozen one takes three times as long
 class Iteration:
-    """What one operator may know about the iteration it plans.
+    """What one operator may know about the iteration that it plans.
 
     index       number of the iteration, from 0
     batch_size  samples of the whole batch
-    fed         external input -> its batch, or the error to raise in its place
-    stream      the GPU's stream that the operator's work is queued on
-    position    where a stateful operator is before this iteration (of a part: where the part begins, see :meth:`Operator.part_at`)
-    prepared    what :meth:`Operator.prepare` returned
-    first       where only a part of the samples is made: the number of its first sample
-    whole       samples of the whole iteration, whose part `batch_size` samples are; 0: all are made
+    fed         external input -> its batch, or the error to raise instead
+    stream      the GPU's stream for the operator's work
+    position    the position of a stateful operator before this iteration; for a part, before the part (see :meth:`Operator.part_at`)
+    prepared    the return value of :meth:`Operator.prepare`
+    first       for a part of the samples: the number of its first sample
+    whole       for a part: samples of the whole iteration, of which `batch_size` are computed; 0: all are computed
     """
 
     index: int

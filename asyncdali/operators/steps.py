@@ -1,4 +1,4 @@
-"""What an operator answers with: compiled steps, output batches, and jobs to be done before planning."""
+"""The results of `plan` and `prepare`: compiled steps, output batches, and jobs before planning."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Step:
-    """A compiled step: address of the function, its context table, scratch it needs, and what must stay alive meanwhile.
+    """A compiled step: address of the function, its context table, its scratch memory, and the objects that must stay alive.
 
     ``explain(code, text, sample)`` turns a non-zero status into a message.
     """
@@ -27,12 +27,12 @@ class Step:
     explain: Callable[[int, str, int], str]
     scratch_bytes: int = 0
     scratch_field: int | None = None
-    """Index in `context` that receives the offset of this step's own scratch in the thread's scratch."""
+    """Index in `context` of the word that receives the offset of this step's own scratch memory in the thread's."""
     keep: Sequence[Any] = ()
     inner: Step | None = None
-    """The step that this one calls, if it takes another's place."""
+    """The step that this one calls, if it replaces another step."""
     launches: Callable[[], list[Launch]] | None = None
-    """The same step for a GPU, over the same tables; asked for once the addresses are known. None: it has no kernel."""
+    """The same step for a GPU, over the same tables; called when the addresses are known. None: there is no kernel."""
     hardware: GpuImages | None = None
     """The samples that a GPU's decoders take instead."""
     afterwards: Callable[[], None] | None = None
@@ -40,7 +40,7 @@ class Step:
     memory. May raise SampleError."""
 
     def place_scratch(self, offset: int) -> None:
-        """Tell the step where its scratch begins in the thread's."""
+        """Set the offset of the step's scratch memory in the thread's."""
         if self.inner is not None:
             self.inner.place_scratch(offset)
         elif self.scratch_field is not None:
@@ -49,7 +49,7 @@ class Step:
 
 @dataclass
 class Planned:
-    """Result of :meth:`Operator.plan`: output batches, and the steps that fill those without contents."""
+    """Result of :meth:`Operator.plan`: output batches, and the steps that compute those without contents."""
 
     outputs: list[Batch]
     steps: list[Step] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Planned:
 
 @dataclass
 class PythonJob:
-    """Work that must be Python: ``work(sample)`` for each of `samples`; the first error is raised with its sample."""
+    """Python work: ``work(sample)`` for each of `samples`. The first error is raised with its sample."""
 
     samples: Sequence[int]
     work: Callable[[int], None]
@@ -65,9 +65,9 @@ class PythonJob:
 
 @dataclass
 class CompiledJob:
-    """Compiled steps over samples 0..count-1, outside a segment's own pixels (reading files, say).
+    """Compiled steps over samples 0..count-1, outside of a segment's own pixels (for example reading files).
 
-    `brief`: a matter of microseconds. The thread that plans does it alone, for waking others would take longer.
+    `brief`: the job takes microseconds. The planning thread does it alone, because waking others would take longer.
     """
 
     count: int
@@ -76,10 +76,10 @@ class CompiledJob:
 
 
 Preparation: TypeAlias = "Generator[PythonJob | CompiledJob, None, Any] | tuple[()]"
-"""What :meth:`Operator.prepare` gives: a generator of jobs, or nothing."""
+"""The result of :meth:`Operator.prepare`: a generator of jobs, or nothing."""
 
 NOTHING: Preparation = ()
-"""What an operator without such jobs gives."""
+"""The result for an operator without such jobs."""
 
 
 def no_explanation(code: int, text: str, sample: int) -> str:

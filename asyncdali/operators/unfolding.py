@@ -1,7 +1,7 @@
-"""Per-frame arguments: operators that take every frame of a sequence for a sample of its own.
+"""Per-frame arguments: operators that treat every frame of a sequence as a sample.
 
-An argument input whose layout begins with F (``fn.per_frame``) has a value for each frame of the input, or one for all of them. The
-operator then plans a batch of frames, with that many arguments, and its steps run frame by frame; the output is a batch of sequences again.
+An argument input whose layout begins with F (``fn.per_frame``) has a value for each frame of the input, or one for all frames. The operator
+then plans a batch of frames, with as many arguments, and its steps run frame by frame. The output is a batch of sequences again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .base import Arguments, Environment, Iteration, Operator, Planned, SampleEr
 
 
 class Frames:
-    """How many frames each sample of a batch has; `counts` int64[samples]."""
+    """Number of frames of each sample of a batch: `counts` int64[samples]."""
 
     def __init__(self, counts: np.ndarray):
         self.counts = counts
@@ -32,20 +32,20 @@ class Frames:
         self.sample = np.repeat(np.arange(len(counts)), counts)
         """int64[frames]: the sample of each frame."""
         self.number = np.arange(self.total) - self.first[self.sample]
-        """int64[frames]: its number in the sample."""
+        """int64[frames]: number of the frame in its sample."""
 
     def largest(self, extents: np.ndarray) -> np.ndarray:
-        """int64[frames, n]: for each frame the largest of the `extents` [frames, n] of its sample."""
+        """int64[frames, n]: for each frame the largest of the `extents` [frames, n] in its sample."""
         return np.maximum.reduceat(extents, self.first)[self.sample] if self.total else extents
 
     def mean(self, numbers: np.ndarray) -> np.ndarray:
-        """float64[frames, n]: for each frame the mean of the `numbers` [frames, n] of its sample."""
+        """float64[frames, n]: for each frame the mean of the `numbers` [frames, n] in its sample."""
         if not self.total:
             return numbers.astype(np.float64)
         return (np.add.reduceat(numbers, self.first) / self.counts[:, None])[self.sample]
 
     def spread(self, addresses: np.ndarray, frame_bytes: np.ndarray) -> np.ndarray:
-        """int64[frames]: the address of each frame, of samples at `addresses` with frames of `frame_bytes`."""
+        """int64[frames]: the address of each frame, for samples at `addresses` with frames of `frame_bytes`."""
         return addresses[self.sample] + frame_bytes[self.sample] * self.number
 
 
@@ -55,10 +55,10 @@ def is_sequence(batch: Batch) -> bool:
 
 
 def agreed(inputs: Iterable[tuple[str, Batch]], arguments: Iterable[tuple[str, Batch]], expand: bool) -> Frames | None:
-    """The frames of what are sequences among named batches; None if none is.
+    """The frames of the sequences among named batches; None if there is no sequence.
 
-    Inputs must have the same numbers of frames, arguments these or one. Without a sequence among the inputs arguments have one frame
-    per sample, or any number if they `expand` the inputs. Raises SampleError where numbers differ, and for samples without frames.
+    Inputs must have equal numbers of frames; arguments have as many frames, or one. Without a sequence among the inputs, arguments have one
+    frame per sample, or any number if they `expand` the inputs. SampleError if numbers differ, and for samples without frames.
     """
     counts, name_of, fixed = None, "the input", False
     for given, is_input in ((inputs, True), (arguments, False)):
@@ -87,7 +87,7 @@ def named_arguments(arguments: Arguments) -> list[tuple[str, Batch]]:
 
 
 def unfolded(batch: Batch, frames: Frames) -> Batch:
-    """What is known while planning, frame by frame; what is no sequence, or a sequence of one frame, is repeated."""
+    """Values known while planning, frame by frame. Values that are no sequence, or a sequence of one frame, are repeated."""
     sizes, shapes, layout = np.zeros(len(batch), np.int64), batch.shapes[frames.sample], batch.layout
     if is_sequence(batch):
         alone = batch.shapes[:, 0] == 1
@@ -109,7 +109,7 @@ def unfolded_arguments(arguments: Arguments, frames: Frames) -> Arguments:
 
 
 def folded(values: np.ndarray, frames: Frames, layout: str) -> Batch:
-    """Sequences of results known while planning: `values` [frames, ...]."""
+    """Results known while planning as sequences: `values` [frames, ...]."""
     values = np.ascontiguousarray(values)
     if len(frames.counts) and (frames.counts == frames.counts[0]).all():
         return Batch.from_values(values.reshape(len(frames.counts), -1, *values.shape[1:]), "F" + layout)
@@ -120,16 +120,16 @@ def folded(values: np.ndarray, frames: Frames, layout: str) -> Batch:
 
 
 class PerFrame(Operator):
-    """Base of operators whose argument inputs may be per frame; they implement :meth:`plan_samples`.
+    """Base class of operators whose argument inputs may be per frame. They implement :meth:`plan_samples`.
 
-    Their first input is data, further ones are known while planning (but see `late_inputs`). All frames of a sample give results of the
+    The first input is data; further inputs are known while planning (except with `late_inputs`). All frames of a sample have results of the
     same shape.
     """
 
     expands: ClassVar[bool] = False
-    """Whether arguments of several frames make sequences of inputs that are none."""
+    """Whether arguments of several frames turn inputs without frames into sequences."""
     late_inputs: ClassVar[bool] = False
-    """Whether the contents of further inputs are known when the steps run, not while planning."""
+    """Whether the contents of further inputs are known only when the steps run."""
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
@@ -158,11 +158,11 @@ class PerFrame(Operator):
         return _folded_plan(planned, source, piece, frames, late)
 
     def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
-        """As :meth:`Operator.plan`; nothing is per frame. With `frames` the samples are those of sequences."""
+        """Like :meth:`Operator.plan`, without per-frame values. With `frames` the samples are frames of sequences."""
         raise TypeError("abstract")
 
     def data_layout(self, source: Batch) -> str:
-        """The layout that the first input has, or is taken to have."""
+        """The layout of the first input, or the assumed one."""
         raise TypeError("abstract")
 
 
@@ -171,7 +171,7 @@ def _labelled(source: Batch, layout: str) -> Batch:
 
 
 def _pieces(source: Batch, frames: Frames) -> Batch:
-    """The frames of data, one for each frame of the sample, without addresses: these are known when the steps run."""
+    """The frames of data, one per frame of the sample, without addresses, which are known only when the steps run."""
     shapes, layout = source.shapes[frames.sample], source.layout
     if is_sequence(source):
         shapes, layout = shapes[:, 1:], layout[1:]
@@ -183,7 +183,7 @@ Late: TypeAlias = "list[tuple[Batch, Batch]]"
 
 
 def _folded_plan(planned: Planned, source: Batch, piece: Batch, frames: Frames, late: Late) -> Planned:
-    """The plan for sequences, from that for their frames."""
+    """The plan for sequences, made from the plan for their frames."""
     (flat,) = planned.outputs
     shapes = np.concatenate([frames.counts[:, None], flat.shapes[frames.first]], axis=1)
     assert (flat.shapes == shapes[frames.sample, 1:]).all(), "frames of a sequence have one shape"
@@ -193,7 +193,7 @@ def _folded_plan(planned: Planned, source: Batch, piece: Batch, frames: Frames, 
 
 
 def _frame_bytes(batch: Batch, frames: Frames) -> np.ndarray:
-    """Bytes from one frame of an input to the next, int64[samples]; 0 where all frames have the same data."""
+    """Bytes from one frame of an input to the next, int64[samples]; 0 if all frames have the same data."""
     if not is_sequence(batch):
         return np.zeros(len(batch), np.int64)
     own = batch.shapes[:, 0]

@@ -19,13 +19,13 @@ from . import segmentation as segmentation
 from . import transforms as transforms
 
 class AudioResample:
-    """Resamples sound with a sinc in a Hann window; the band is not limited when the rate goes down.
+    """Resamples sound with a sinc filter in a Hann window. The band is not limited when the rate decreases.
 
     Input: 1-D, or (time, channels); INT8, UINT8, INT16, UINT16, INT32, UINT32 or FLOAT. The factor is given in one of three ways:
     `in_rate` and `out_rate`, `scale`, or `out_length`. The output has ``ceil(length * factor)`` samples in time.
 
-    Where `dtype` is another type than the input's, ranges are mapped: FLOAT is [-1, 1], integers have their type's, unsigned ones with
-    0.0 in its middle. What is before and after the sound is 0 in the output's type. Computed in FLOAT.
+    If `dtype` differs from the input's type, ranges are mapped: FLOAT is [-1, 1], integers use the range of their type; for
+    unsigned types 0.0 is the middle. Outside of the sound the signal is 0. Computed in FLOAT.
 
     - Input 0 (sound): types: INT8, UINT8, INT16, UINT16, INT32, UINT32, FLOAT; dimensions: 1 or 2
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
@@ -64,7 +64,7 @@ class BbFlip:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class BBoxPaste:
-    """Moves boxes as ``paste`` with the same arguments moves their image.
+    """Moves boxes in the same way as ``paste`` with the same arguments moves their image.
 
     Boxes are four numbers from 0 to 1, relative to the image: FLOAT, any shape of a multiple of four elements.
 
@@ -78,10 +78,10 @@ class BBoxPaste:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class BBoxRotate:
-    """Moves boxes as ``rotate`` with the same `angle`, `keep_size` and `size` moves their image.
+    """Moves boxes in the same way as ``rotate`` with the same `angle`, `keep_size` and `size` moves their image.
 
-    Inputs: boxes, FLOAT [n, 4]; optionally labels, INT32 [n] or [n, 1]. Outputs: the boxes, within the new canvas, without those of
-    which less than `remove_threshold` is left (nor those without area), and their labels.
+    Inputs: boxes, FLOAT [n, 4]; optionally labels, INT32 [n] or [n, 1]. Outputs: the boxes, clipped to the new canvas, and
+    their labels. Boxes of which less than `remove_threshold` is left, and boxes without area, are removed.
 
     - Input 0 (boxes): types: FLOAT; dimensions: 2
     - Input 1 (labels): types: INT32; dimensions: 1 or 2
@@ -186,8 +186,8 @@ class Cat:
 class Clahe:
     """Contrast limited adaptive histogram equalization.
 
-    Each tile has a table that makes its histogram flat, of which no bin may be higher than `clip_limit` times the mean one; a pixel is
-    blended of the tables around it. Layout HWC, UINT8, one channel or three (RGB).
+    Each tile has a table that flattens its histogram; bins are limited to `clip_limit` times the mean bin. A pixel is
+    interpolated between the tables around it. Layout HWC, UINT8, one channel or three (RGB).
 
     - Input 0 (images): types: UINT8; layouts: HWC
     - Output 0: type, dimensions and layout as input 0
@@ -229,9 +229,9 @@ class ColorTwist:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Constant:
-    """Produces a batch of samples that are all the same, given as numbers.
+    """A batch of equal samples, given as numbers.
 
-    Exactly one of `fdata` and `idata` must be given. A single number fills `shape`; several must match its volume.
+    Exactly one of `fdata` and `idata` must be given. A single number fills `shape`; several numbers must match its volume.
 
     - Output 0: type: by the arguments; dimensions: by the arguments; layout: `layout`, default none
     """
@@ -300,8 +300,8 @@ class Crop:
     """Crops images, sequences and volumes to a window of given extents and relative position.
 
     Layouts: HWC, CHW, DHWC, CDHW and these with frames. `dtype` may be the input's type, FLOAT, FLOAT16 or UINT8.
-    `out_of_bounds_policy` may also be "edge" (or "clamp"), "wrap", "reflect" (or "reflect_1001"), "reflect_101": the input
-    goes on beyond its bounds.
+    `out_of_bounds_policy` may also be "edge" (or "clamp"), "wrap", "reflect" (or "reflect_1001") or "reflect_101", which extend
+    the input.
 
     - Input 0 (images): types: numbers, BOOL; layouts: HWC, CHW, DHWC, CDHW, FHWC, FCHW, CFHW, FDHWC, FCDHW, CFDHW
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
@@ -327,7 +327,7 @@ class CropMirrorNormalize:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Debayer:
-    """Makes RGB images of what a sensor with a Bayer mosaic has seen: each of its pixels knows one colour only.
+    """Converts images of a sensor with a Bayer mosaic, whose pixels have one colour each, to RGB.
 
     Layouts HW, HWC with one channel, FHW, FHWC; height and width even; UINT8 or UINT16. The output has the layout HWC or FHWC, and the
     input's type. Algorithms: "bilinear_ocv" averages neighbours; "edgeaware_ocv" takes green along edges; "vng_ocv" (UINT8) averages
@@ -344,9 +344,9 @@ class Debayer:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class DLTensorPythonFunction:
-    """As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in (but for
-    records read where a mapped file holds them: libraries do not know memory that cannot be written to). The function is called
-    once per batch, with lists of capsules, unless `batch_processing=False`.
+    """Like `python_function`, with DLPack capsules instead of arrays. Inputs are not copied, except records in mapped
+    files, because libraries do not respect read-only memory. The function is called once per batch, with lists of capsules,
+    unless `batch_processing=False`.
 
     On a GPU results must be complete on return, or made on CuPy's current stream, which is the pipeline's.
 
@@ -360,7 +360,7 @@ class DLTensorPythonFunction:
     def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
 
 class DumpImage:
-    """Writes images into the current folder and hands them on.
+    """Writes images into the current folder and passes them on.
 
     In every iteration sample `i` is written to the file ``{i}-{suffix}-0.ppm``, as text (PPM of the kind P3; one channel: P2).
     Input: UINT8, HWC, one or three channels. For debugging: the files of an iteration replace those of the one before.
@@ -375,7 +375,7 @@ class DumpImage:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class ElementExtract:
-    """Picks frames out of sequences: one output for each index in `element_map`.
+    """Selects frames of sequences: one output per index in `element_map`.
 
     The input must have a layout that begins with F, or none, and at least two dimensions.
 
@@ -389,9 +389,9 @@ class ElementExtract:
     def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
 
 class Equalize:
-    """Equalizes histograms: each channel by itself, so that its values are spread evenly over 0 to 255.
+    """Equalizes the histogram of each channel: its values are spread evenly over 0 to 255.
 
-    Layouts HW, HWC, CHW, FHW, FHWC, FCHW (each frame by itself), UINT8. A channel of one value stays as it is.
+    Layouts HW, HWC, CHW, FHW, FHWC, FCHW (each frame by itself), UINT8. A channel with a single value does not change.
 
     - Input 0 (images): types: UINT8; layouts: HW, HWC, CHW, FHW, FHWC, FCHW
     - Output 0: type, dimensions and layout as input 0
@@ -405,8 +405,8 @@ class Equalize:
 class Erase:
     """Fills regions of each sample with a value.
 
-    `anchor` and `shape` list the regions of a sample one after another, each with a number for every one of the axes; samples may have
-    different numbers of them. What leaves the sample is cut. Coordinates lose their fraction.
+    `anchor` and `shape` list the regions of a sample one after another, with one number per axis. Samples may have different
+    numbers of regions. Regions are clipped to the sample. Fractions of coordinates are dropped.
 
     - Input 0 (data): types: numbers, BOOL, enumerations
     - Output 0: type, dimensions and layout as input 0
@@ -432,7 +432,7 @@ class ExpandDims:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Filter:
-    """Correlates each sample with a filter of its own.
+    """Correlates each sample with its own filter.
 
     Inputs: images or volumes (channels first or last, frames first; UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT); filters (FLOAT, as
     many dimensions as there are data axes); optionally what is outside with ``border="constant"`` (one scalar of the input's type).
@@ -476,7 +476,7 @@ class Full:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class FullLike:
-    """The second input, broadcast to the shape of the first one, in whose type (by the rules of `cast`) and layout it comes.
+    """The second input, broadcast to the shape of the first input, with the first input's type (converted as by `cast`) and layout.
 
     - Input 0 and further ones (data): types: numbers, BOOL, enumerations
     - Output 0: type, dimensions and layout as input 0
@@ -491,9 +491,9 @@ class GaussianBlur:
     """Blurs images or volumes with a gaussian.
 
     Without `window_size` a window has ``2 * ceil(3 * sigma) + 1`` elements; without `sigma` it is
-    ``((window_size - 1) / 2 - 1) * 0.3 + 0.8``. Both are for all data axes or one for each, from the outermost to the innermost,
-    and may be per frame. What is outside of the image is reflected about its border pixels. Channels come first or last, frames first.
-    Element types: all but BOOL; computed in FLOAT, rounded half away from zero.
+    ``((window_size - 1) / 2 - 1) * 0.3 + 0.8``. Give one value for all data axes, or one per axis from the outermost to the
+    innermost. Values may be per frame. Outside, the image is reflected about its border pixels. Channels come first or last,
+    frames first. Element types: all but BOOL; computed in FLOAT, rounded half away from zero.
 
     - Input 0 (images): types: numbers; layouts: frames first, channels first or last, and 1 to 3 other axes
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
@@ -560,7 +560,7 @@ class Hue:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Jitter:
-    """Every pixel comes from a random neighbour.
+    """Replaces every pixel by a random neighbour.
 
     A pixel at (y, x) comes from (y + dy, x + dx), or from the nearest pixel of the image if that is outside. dy and dx are drawn from
     `nDegree` consecutive integers that begin at ``-(nDegree // 2)``. Layout HWC, UINT8 or FLOAT. All channels of a pixel have the same
@@ -576,7 +576,7 @@ class Jitter:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class JpegCompressionDistortion:
-    """Images with the artefacts of JPEG: written as one (4:2:0) and decoded again.
+    """Adds the artefacts of JPEG: images are encoded (4:2:0) and decoded.
 
     Layouts HWC and FHWC, UINT8, three channels (RGB).
 
@@ -592,9 +592,9 @@ class JpegCompressionDistortion:
 class Laplacian:
     """The Laplacian of images or volumes: the sum of second derivatives along the data axes.
 
-    Each derivative is a separable filter: a derivative window along its axis, smoothing windows along the others. What is outside of
-    the image is reflected about its border pixels. Channels come first or last, frames first. Element types: all but BOOL; computed in
-    FLOAT, rounded half away from zero and saturated. All argument inputs may be per frame.
+    Each derivative is a separable filter: a derivative window along its axis, smoothing windows along the others. Outside, the
+    image is reflected about its border pixels. Channels come first or last, frames first. Element types: all but BOOL; computed
+    in FLOAT, rounded half away from zero and saturated. All argument inputs may be per frame.
 
     - Input 0 (images): types: numbers; layouts: frames first, channels first or last, and 1 to 3 other axes
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
@@ -607,7 +607,7 @@ class Laplacian:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class LookupTable:
-    """Replaces each integer by the value that `values` has at its place in `keys`, or by `default_value`.
+    """Replaces each integer in `keys` by the value at the same index of `values`, and others by `default_value`.
 
     - Input 0 (keys): types: integers
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
@@ -650,11 +650,12 @@ class MFCC:
 class MultiPaste:
     """Pastes regions of several images on one canvas, which is 0 elsewhere; later regions cover earlier ones.
 
-    With `in_ids` the regions of a sample come from the samples of the batch that it names, in that order, otherwise from the same
-    sample of each input. Layout HWC or FHWC. In sequences `in_ids` numbers the frames of all samples, one after the other, and every
-    frame of the result shows those; regions may be per frame. Types: UINT8, INT16, INT32, FLOAT. The canvas is as large as the
-    inputs, if these are of one size and `output_size` is not given. Regions are tables of as many rows (y, x) as there are pastes, and
-    must lie within their image and the canvas. The origin of a sample is those of what is pasted, joined by ";".
+    With `in_ids` the regions of a sample come from the named samples of the batch, in that order; otherwise from the same
+    sample of each input. Layout HWC or FHWC. In sequences `in_ids` numbers the frames of all samples consecutively, and every
+    frame of the result shows these frames; regions may be per frame. Types: UINT8, INT16, INT32, FLOAT. The canvas is as large
+    as the inputs, if these are of one size and `output_size` is not given. Regions are tables of as many rows (y, x) as there
+    are pastes, and must lie within their image and the canvas. The origin of a sample is the list of the origins of its
+    regions, joined by ";".
 
     - Input 0 and further ones (images): types: UINT8, INT16, INT32, FLOAT; layouts: HWC, FHWC; same type and rank as input 0
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
@@ -667,7 +668,7 @@ class MultiPaste:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class NonsilentRegion:
-    """Where a signal is not silent: first sample and length, INT32 scalars (0 and 0 if nothing is above the cut-off).
+    """The part of a signal that is not silent: first sample and length, INT32 scalars (0 and 0 if nothing is above the cut-off).
 
     The power of the signal, averaged over `window_length` samples, is compared with the cut-off below the reference power.
 
@@ -684,8 +685,8 @@ class Normalize:
     """``(input - mean) / stddev * scale + shift``.
 
     Mean and standard deviation are computed over `axes` (by default all), unless given: as numbers, or as tensors of the input's rank
-    with an extent of 1 along the reduced axes (which then need not be named). With `batch` they are those of the whole batch. Where the
-    deviation is 0, so is the quotient. Integers are rounded and saturated.
+    with an extent of 1 along the reduced axes (which then need not be named). With `batch` they are those of the whole batch. I
+    f the deviation is 0, the quotient is 0. Integers are rounded and saturated.
 
     - Input 0 (data): types: UINT8, UINT16, UINT32, INT8, INT16, INT32, UINT64, INT64, FLOAT
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
@@ -735,7 +736,7 @@ class OnesLike:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class OpticalFlow:
-    """Estimates how far the parts of a picture move from one frame to the next.
+    """Estimates the movement of image parts from one frame to the next.
 
     Input: sequences FHWC of at least two frames, UINT8, one, three or four channels. With `enable_external_hints` also hints, FLOAT
     (frames - 1, height / hint_grid, width / hint_grid, 2). Output: FLOAT (frames - 1, height / output_grid, width / output_grid, 2),
@@ -755,8 +756,8 @@ class OpticalFlow:
 class Pad:
     """Pads samples at their ends, along all axes or those given by `axes` or `axis_names`.
 
-    The extent along a padded axis is that of `shape`, or the largest one in the batch where there is none (or one not above 0);
-    no sample is cut. Then it is rounded up to a multiple of `align`.
+    The extent along a padded axis is that of `shape`. If it is missing or not positive, it is the largest extent in the batch.
+    No sample is cut. The extent is then rounded up to a multiple of `align`.
 
     - Input 0 (data): types: numbers, BOOL, enumerations
     - Output 0: type, dimensions and layout as input 0
@@ -810,7 +811,7 @@ class PerFrame:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class PermuteBatch:
-    """A batch of the samples that `indices` name; samples may be left out or occur more than once.
+    """A batch of the samples in `indices`. Samples may be omitted or repeated.
 
     The data are not copied: equal samples share their memory.
 
@@ -840,7 +841,7 @@ class PowerSpectrum:
 class PreemphasisFilter:
     """Emphasises high frequencies: ``output[t] = input[t] - preemph_coeff * input[t - 1]``.
 
-    Computed in FLOAT, rounded and saturated to `dtype`. Samples of several dimensions are taken as one row.
+    Computed in FLOAT, rounded and saturated to `dtype`. Samples of several dimensions are treated as one row.
 
     - Input 0 (sound): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT, FLOAT64
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
@@ -854,11 +855,11 @@ class PreemphasisFilter:
 class PythonFunction:
     """Calls a Python function for each sample (or batch), in order, one call at a time.
 
-    The function gets numpy arrays, which are the pipeline's memory: to be read, not changed. It returns arrays. It is called also if
-    nothing uses its outputs. An exception fails the iteration: RuntimeError, with the original chained.
+    The function gets numpy arrays over the pipeline's memory, which it must not change. It returns arrays. It is also
+    called if nothing uses its outputs. An exception fails the iteration: RuntimeError, with the original chained.
 
-    On a GPU it gets CuPy arrays and returns arrays in GPU memory (CuPy's, DLPack objects, __cuda_array_interface__). CuPy's current
-    stream is the pipeline's: what the function does there is ordered, and nobody waits. Its results are copied.
+    On a GPU it gets CuPy arrays and returns arrays in GPU memory (CuPy's, DLPack objects, __cuda_array_interface__). CuPy's
+    current stream is the pipeline's stream, so the function's work is ordered without waiting. Its results are copied.
 
     - Input 0 and further ones (data): types: any
     - Output 0 and further ones: type: by the arguments; dimensions: by the arguments; layout: by the arguments
@@ -870,13 +871,13 @@ class PythonFunction:
     def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
 
 class RandomBBoxCrop:
-    """Draws a crop window that overlaps boxes as asked for; boxes are moved into it, those outside are dropped.
+    """Draws a crop window with a given overlap with boxes. Boxes are moved into the window; boxes outside are dropped.
 
     Inputs: boxes, FLOAT [n, 4] or [n, 6], relative to the image; optionally labels, [n, ...].
     Outputs: anchor and shape of the window (FLOAT, x first; relative, or in pixels with `crop_shape`), the boxes that are left, their
     labels (if given), their indices (INT32, with `output_bbox_indices`).
-    Windows are drawn until one has an overlap of at least the threshold, which is picked from `thresholds` for each round of
-    `num_attempts`. Streams are DALI's, bit for bit, for the same seed.
+    Windows are drawn until the overlap of one reaches the threshold. A new threshold is drawn from `thresholds` for every
+    `num_attempts` windows. Streams are DALI's, bit for bit, for the same seed.
 
     - Input 0 (boxes): types: FLOAT; dimensions: 2
     - Input 1 (labels): types: numbers, BOOL, enumerations; dimensions: 1 or more
@@ -910,8 +911,8 @@ class RandomCropGenerator:
 class RandomResizedCrop:
     """Crops a random window of a random aspect ratio and area and resizes it.
 
-    Windows are DALI's for the same seed; all frames of a sequence have the same one. Layouts: HWC, CHW, FHWC, FCHW, CFHW; element types
-    UINT8, INT16, UINT16, FLOAT.
+    Windows are DALI's for the same seed; all frames of a sequence have the same window. Layouts: HWC, CHW, FHWC, FCHW, CFHW;
+    element types UINT8, INT16, UINT16, FLOAT.
 
     - Input 0 (images): types: UINT8, INT16, UINT16, FLOAT; layouts: HWC, CHW, FHWC, FCHW, CFHW
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
@@ -923,7 +924,7 @@ class RandomResizedCrop:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Reinterpret:
-    """Takes the bytes of the input for elements of another type, shape or layout; the data are not copied.
+    """Interprets the bytes of the input as elements of another type, shape or layout. The data is not copied.
 
     If no shape is given, the innermost extent changes with the size of the elements. Otherwise as `reshape`; the size in bytes must
     remain the same, and extents in `rel_shape` are relative to those of the input.
@@ -939,10 +940,10 @@ class Reinterpret:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Reshape:
-    """Gives the input another shape or layout; the data are not copied.
+    """Gives the input another shape or layout. The data is not copied.
 
     The shape comes from `shape`, `rel_shape`, `src_dims` or the second input (a 1-D tensor of integers per sample).
-    One extent may be negative: it takes what the others leave. `rel_shape` are multiples of the input's extents
+    One extent may be negative: it follows from the others. `rel_shape` are multiples of the input's extents
     (of the axes `src_dims`, if given). `src_dims` picks and reorders input extents, -1 inserts an extent of 1.
 
     - Input 0 (data): types: numbers, BOOL, enumerations
@@ -972,10 +973,10 @@ class Resize:
     def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
 
 class ResizeCropMirror:
-    """Resizes, crops and mirrors images in one go: only what is in the window is resampled.
+    """Resizes, crops and mirrors images in one pass. Only the window is resampled.
 
-    The size is given as for ``resize``, the window as for ``crop``, in pixels of the resized image; a window beyond it shows its border
-    pixels. Layouts and element types are those of ``resize``.
+    The size is given as for ``resize``, the window as for ``crop``, in pixels of the resized image; a window beyond the image
+    repeats its border pixels. Layouts and element types are those of ``resize``.
 
     - Input 0 (images): types: UINT8, INT16, UINT16, FLOAT; layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
@@ -987,10 +988,11 @@ class ResizeCropMirror:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class ROIRandomCrop:
-    """Draws the start of a window of a given shape that contains as much of a region of interest as it can.
+    """Draws the start of a window of a given shape that covers as much of a region of interest as possible.
 
-    A window larger than the region contains it, a smaller one lies in it. Where the input's shape is known (from the optional input,
-    or `in_shape`), the window stays within it. Output: INT64, one number per axis. Streams are DALI's for the same seed.
+    A window larger than the region contains it; a smaller window is inside it. Where the input's shape is known (from the
+    optional input, or `in_shape`), the window stays within it. Output: INT64, one number per axis. Streams are DALI's for the
+    same seed.
 
     - Input 0 (data): types: any; dimensions: 1 or more
     - Output 0: type: INT64; dimensions: 1; layout: none
@@ -1004,7 +1006,7 @@ class ROIRandomCrop:
 class Rotate:
     """Rotates images (counter-clockwise) or volumes (about `axis`) by an angle.
 
-    The canvas grows to hold the rotated image unless `size` or `keep_size` says otherwise. Layouts: HWC, FHWC, DHWC, FDHWC.
+    The canvas grows to hold the rotated image, unless `size` or `keep_size` is given. Layouts: HWC, FHWC, DHWC, FDHWC.
 
     - Input 0 (images): types: UINT8, INT16, INT32, FLOAT; layouts: HWC, FHWC, DHWC, FDHWC
     - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments
@@ -1030,7 +1032,7 @@ class Saturation:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class SequenceRearrange:
-    """Frames of sequences in another order: ``output[k] = input[new_order[k]]``.
+    """Reorders the frames of sequences: ``output[k] = input[new_order[k]]``.
 
     Frames may be repeated or left out. The input's layout begins with F, or there is none.
 
@@ -1060,8 +1062,8 @@ class Slice:
 
     The window is given for the axes named by `axes` or `axis_names`, the other axes stay whole: by named arguments (`start` or
     `rel_start`; `end`, `rel_end`, `shape` or `rel_shape`), or by two more inputs, anchor and shape (floats are relative unless
-    `normalized_anchor`, `normalized_shape` say otherwise; integers are elements). Relative coordinates are rounded. `dtype` may be the
-    input's type, FLOAT, FLOAT16 or UINT8; floats lose their fraction.
+    `normalized_anchor`, `normalized_shape` say otherwise; integers are elements). Relative coordinates are rounded. `dtype` may
+    be the input's type, FLOAT, FLOAT16 or UINT8; fractions of floats are dropped.
 
     - Input 0 (data): types: numbers, BOOL, enumerations
     - Input 1 (anchor): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64
@@ -1075,7 +1077,7 @@ class Slice:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Spectrogram:
-    """Spectrogram of a signal: windows of it, and the magnitude (or power) of their Fourier transforms.
+    """Spectrogram of a signal: the magnitude (or power) of the Fourier transforms of its windows.
 
     Input: one channel, FLOAT, of shape (samples,), (samples, 1) or (1, samples).
     Output: FLOAT, nfft / 2 + 1 frequencies by windows.
@@ -1090,9 +1092,10 @@ class Spectrogram:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Sphere:
-    """Images as seen in a sphere.
+    """Distorts images as if they were seen in a sphere.
 
-    Layout HWC, UINT8 or FLOAT. A pixel comes from its own distance to the centre times that distance over half of the longer side.
+    Layout HWC, UINT8 or FLOAT. The source of a pixel at distance d from the centre is at the distance d * d / (half of the
+    longer side).
 
     - Input 0 (images): types: UINT8, FLOAT; layouts: HWC
     - Output 0: type, dimensions and layout as input 0
@@ -1119,9 +1122,9 @@ class SSDRandomCrop:
     """Crops images at random so that boxes overlap the window enough; use `random_bbox_crop` in new programs.
 
     Inputs: images (HWC), boxes, FLOAT [n, 4], left, top, right, bottom, relative to the image; their labels [n, ...]. Outputs: the
-    cropped images, the boxes whose centre is in the window, relative to it, and their labels. The least overlap (intersection by
-    union) with all boxes is picked from any, 0.1, 0.3, 0.5, 0.7, 0.9; or the image stays as it is. Streams are DALI's, bit for bit,
-    for the same seed.
+    cropped images, the boxes whose centre is in the window, relative to it, and their labels. The least overlap (intersection
+    over union) with all boxes is drawn from: any, 0.1, 0.3, 0.5, 0.7, 0.9; or the image is not cropped. Streams are DALI's, bit
+    for bit, for the same seed.
 
     - Input 0 (images): types: numbers, BOOL, enumerations; dimensions: 3
     - Input 1 (boxes): types: FLOAT; dimensions: 2
@@ -1139,8 +1142,8 @@ class SSDRandomCrop:
 class Stack:
     """Joins the inputs along a new axis.
 
-    They must have the same type and equal shapes. The output keeps a layout if `axis_name` says what the new axis is called (the
-    first input must have one, then, unless its samples are scalars).
+    They must have the same type and equal shapes. The output has a layout if `axis_name` names the new axis. Then the first
+    input must have a layout, unless its samples are scalars.
 
     - Input 0 and further ones (data): types: numbers, BOOL, enumerations; same type and shape as input 0
     - Output 0: type: as input 0; dimensions: one more than input 0; layout: by the arguments
@@ -1155,8 +1158,8 @@ class TensorResize:
     """Resizes some axes of a tensor, by linear or other interpolation (see `resize`).
 
     The axes are given by `axes` or `axis_names` (all by default), their extents by `sizes` or by `scales`, in the order of the axes;
-    a region by `roi_start` and `roi_end` alike. From the first to the last of them there may be three axes, where those
-    between them that stay as they are and are next to each other count as one. Element types: UINT8, INT16, UINT16, FLOAT.
+    a region by `roi_start` and `roi_end` alike. From the first to the last of them there may be three axes; adjacent unchanged
+    axes in between count as one. Element types: UINT8, INT16, UINT16, FLOAT.
 
     - Input 0 (tensors): types: UINT8, INT16, UINT16, FLOAT; dimensions: 1 or more
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
@@ -1180,7 +1183,7 @@ class ToDecibels:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Transpose:
-    """Brings the axes into another order, by default the reverse one.
+    """Permutes the axes; by default reverses their order.
 
     - Input 0 (data): types: numbers, BOOL, enumerations
     - Output 0: type: as input 0; dimensions: as input 0; layout: by the arguments
@@ -1210,9 +1213,10 @@ class WarpAffine:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Water:
-    """Images as seen under water.
+    """Distorts images as if they were seen under water.
 
-    Layout HWC, UINT8 or FLOAT. A pixel (x, y) comes from x + ampl_x sin(freq_x y + phase_x) and y + ampl_y cos(freq_y x + phase_y).
+    Layout HWC, UINT8 or FLOAT. The source of pixel (x, y) is (x + ampl_x sin(freq_x y + phase_x), y + ampl_y cos(freq_y x +
+    phase_y)).
 
     - Input 0 (images): types: UINT8, FLOAT; layouts: HWC
     - Output 0: type, dimensions and layout as input 0

@@ -10,7 +10,7 @@ class Audio:
     """Decodes sound: WAV; FLAC, OGG (Vorbis, Opus), MP3, AIFF, AU and others if `soundfile` is installed (asyncdali[audio]).
 
     Input: encoded bytes (1-D UINT8). Outputs: the samples, (time, channels), or 1-D with `downmix`; their sampling rate (FLOAT scalar).
-    FLOAT samples are in [-1, 1]; integers take their type's range. Broken data are an error that names the sample and its source.
+    FLOAT samples are in [-1, 1]; integers take their type's range. Broken data is an error that names the sample and its source.
 
     - Input 0 (encoded sound): types: UINT8; dimensions: 1
     - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments
@@ -25,10 +25,10 @@ class Audio:
 class Image:
     """Decodes images: JPEG, PNG, BMP, TIFF, WebP, PNM (P1 to P6) and JPEG2000.
 
-    Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for
+    Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` determines the output range ([0, 1] for
     FLOAT, up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma
-    upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the
-    whole image.
+    upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of
+    the whole image.
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
 
@@ -46,10 +46,10 @@ class ImageCrop:
 
     The window starts at ``crop_pos * (image - window)``. A window that leaves the image is an error.
 
-    Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for
+    Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` determines the output range ([0, 1] for
     FLOAT, up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma
-    upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the
-    whole image.
+    upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of
+    the whole image.
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
 
@@ -68,10 +68,10 @@ class ImageRandomCrop:
     The window's area (as a fraction of the image) and aspect ratio (width / height) are drawn from the given ranges. Windows are
     DALI's for the same seed.
 
-    Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for
+    Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` determines the output range ([0, 1] for
     FLOAT, up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma
-    upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the
-    whole image.
+    upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of
+    the whole image.
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
 
@@ -91,10 +91,10 @@ class ImageSlice:
     floats are fractions of the image unless `normalized_anchor` or `normalized_shape` is False). Coordinates are rounded half
     away from zero. A window that leaves the image is an error.
 
-    Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for
+    Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` determines the output range ([0, 1] for
     FLOAT, up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma
-    upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the
-    whole image.
+    upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of
+    the whole image.
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
 
@@ -112,10 +112,10 @@ class ImageSlice:
 class Inflate:
     """Decompresses LZ4 blocks (without a frame's header).
 
-    Input: 1-D UINT8. A sample is one block of an array of `shape` and `dtype`. With `chunk_offsets` or `chunk_sizes` it has several
-    blocks of that shape, and the output has one more axis, in front. A block that decompresses to fewer bytes is filled up with zeros;
-    of a larger one the rest is left out. With `check_output_size` both are errors. So are data that are no LZ4 block.
-    On a GPU an error is known when the work is done, so the batch is delivered then.
+    Input: 1-D UINT8. A sample is one block with an array of `shape` and `dtype`. With `chunk_offsets` or `chunk_sizes` it has several
+    blocks of that shape, and the output has one more axis, in front. A block with fewer bytes is filled with zeros; a block
+    with more bytes is truncated. With `check_output_size` both are errors. Data that is no LZ4 block is always an error.
+    On a GPU the batch is delivered when the work is done, because errors are known only then.
 
     - Input 0 (compressed data): types: UINT8; dimensions: 1
     - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments
@@ -129,9 +129,9 @@ class Inflate:
 class Numpy:
     """Decodes NumPy files (``.npy``, all versions; nothing is ever unpickled).
 
-    Input: the bytes of a file (1-D UINT8). Output: its array, in C order whatever the file's; elements are booleans, integers or
-    floats, little-endian. All arrays of a batch have as many dimensions, and one type unless `dtype` is given: elements are
-    converted to it as by `cast`. Broken files are an error that names the sample and its source.
+    Input: the bytes of a file (1-D UINT8). Output: its array, always in C order. Elements are booleans, integers or floats,
+    little-endian. All arrays of a batch must have the same number of dimensions, and one type unless `dtype` is given; elements
+    are converted as by `cast`. Broken files are an error that names the sample and its source.
 
     - Input 0 (NumPy files): types: UINT8; dimensions: 1
     - Output 0: type: by the arguments; dimensions: by the arguments; layout: none
@@ -143,14 +143,14 @@ class Numpy:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Video:
-    """Decodes videos, all their frames or some.
+    """Decodes all or some frames of videos.
 
-    Input: encoded bytes (1-D UINT8). Output: frames in RGB (UINT8, FHWC). Which ones: all; those that `frames` lists; or every
-    `stride`-th from `start_frame` on, up to `end_frame` or `sequence_length` of them. What stands for frames that a video does not
-    have, `pad_mode` says.
+    Input: encoded bytes (1-D UINT8). Output: frames in RGB (UINT8, FHWC). The frames are all; those in `frames`; or every
+    `stride`-th from `start_frame` on, up to `end_frame` or `sequence_length` frames. `pad_mode` replaces frames that a video
+    does not have.
 
-    Needs PyAV (``asyncdali[video]``), which decodes what its FFmpeg does. Broken data are an error that names the sample and its
-    source; so are a `start_frame` behind the last frame and an `end_frame` that is not behind `start_frame`.
+    Needs PyAV (``asyncdali[video]``) and decodes the codecs of its FFmpeg. Broken data, a `start_frame` behind the last frame,
+    and an `end_frame` not behind `start_frame` are errors that name the sample and its source.
 
     - Input 0 (encoded videos): types: UINT8; dimensions: 1
     - Output 0: type: UINT8; dimensions: 4; layout: FHWC

@@ -37,7 +37,7 @@ class SaltAndPepper:
 class Shot:
     """Shot noise: ``poisson(max(0, input / factor)) * factor``.
 
-    As counted events do, each of which adds `factor`. Streams are DALI's for the same seed.
+    It models counted events that add `factor` each. Streams are DALI's for the same seed.
 
     - Input 0 (data): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT
     - Output 0: type, dimensions and layout as input 0

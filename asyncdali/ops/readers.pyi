@@ -9,8 +9,8 @@ from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 class Caffe:
     """Reads (image, label) pairs from LMDB databases of Caffe ``Datum`` records, in the order of their keys.
 
-    An image is the bytes of an encoded file (1-D UINT8) unless the record says that it is not encoded: then it has the shape (height,
-    width, channels) over the bytes as they are. The label is INT32, shape (1,), or (0,) for a record without one.
+    An image is the bytes of an encoded file (1-D UINT8). If the record says that it is not encoded, the image is its bytes in
+    the shape (height, width, channels). The label is INT32, shape (1,), or (0,) for a record without a label.
     """
 
     def __init__(self, *, path: str | _Sequence[str], image_available: bool | None = ..., label_available: bool | None = ..., allow_redirects: bool | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | _Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
@@ -83,7 +83,7 @@ class NemoAsr:
     Outputs: the audio (1-D, or (samples, channels) without `downmix`); then, if asked for, the file's sampling rate (FLOAT scalar), the
     transcript (1-D UINT8, UTF-8), the entry's number among those kept of its manifest (INT64, shape (1,)).
 
-    Paths are taken as they are: absolute, or below the working directory.
+    Paths are absolute, or relative to the working directory.
 
     WAV files are read by this library; FLAC, OGG, MP3 and others if `soundfile` is installed (asyncdali[audio]).
     """
@@ -96,9 +96,9 @@ class NemoAsr:
 class Numpy:
     """Reads arrays from NumPy files (``.npy``, all versions; nothing is ever unpickled).
 
-    With `file_root` alone, files of that directory come first, then those of its sub-directories in byte order. Arrays in Fortran order
-    come out in C order. A region of interest, in coordinates of the array as NumPy shows it, is read without the rest where
-    the file's layout allows it. All arrays of a batch must have the same type and number of dimensions. On the GPU files are
+    With `file_root` alone, files of that directory come first, then those of its sub-directories in byte order. Arrays in
+    Fortran order are returned in C order. A region of interest (in NumPy's coordinates) is read without the rest of the file,
+    if the file's layout allows it. All arrays of a batch must have the same type and number of dimensions. On the GPU files are
     read as on the CPU, and uploaded.
     """
 
@@ -127,8 +127,8 @@ class TFRecord:
     where values are missing; variable ones are as long as the record has values (0 if the feature is missing). A string is
     the bytes of its first element (1-D UINT8).
 
-    An index (one line ``offset size`` per record) says which records are read, and in what order. Without `index_path` the files are
-    scanned; an index file that does not exist is made. Checksums are verified.
+    An index (one line ``offset size`` per record) determines which records are read, and their order. Without `index_path` the
+    files are scanned. An index file that does not exist is written. Checksums are verified.
     """
 
     def __init__(self, path: str | _Sequence[str], index_path: str | _Sequence[str] | None = ..., features: Any = ..., *, use_o_direct: bool | None = ..., shuffle_after_epoch: bool | None = ..., shuffle_after_epoch_seed: int | None = ..., allow_redirects: bool | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | _Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
@@ -139,13 +139,13 @@ class TFRecord:
 class Video:
     """Reads sequences of frames from video files.
 
-    A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as its last frame is there. With
-    `pad_sequences` it may also end behind the video: the frames that are missing are zero.
+    A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as its last frame is there. W
+    ith `pad_sequences` it may also end behind the video; missing frames are zero.
 
     Outputs: frames (UINT8, FHWC); the label (INT32, shape (1,)) with `labels`, `file_root` or `file_list`; frame numbers
     (INT32, shape (1,) or (F,)) with `enable_frame_num`; times in seconds (FLOAT64, shape (F,)) with `enable_timestamps`.
 
-    Needs PyAV (``asyncdali[video]``), which decodes what its FFmpeg does. A file that can't be opened is left out with a warning.
+    Needs PyAV (``asyncdali[video]``) and decodes the codecs of its FFmpeg. A file that cannot be opened is skipped with a warning.
     """
 
     def __init__(self, *, sequence_length: int, filenames: str | _Sequence[str] | None = ..., file_root: str | None = ..., labels: int | _Sequence[int] | None = ..., stride: int | None = ..., step: int | None = ..., image_type: DALIImageType | None = ..., enable_frame_num: Any | None = ..., enable_timestamps: bool | None = ..., allow_outside_root: bool | None = ..., allow_remote_entries: bool | None = ..., file_list: str | None = ..., file_list_frame_num: bool | None = ..., file_list_include_preceding_frame: bool | None = ..., pad_sequences: bool | None = ..., dtype: DALIDataType | None = ..., normalized: bool | None = ..., channels: int | None = ..., skip_vfr_check: bool | None = ..., additional_decode_surfaces: int | None = ..., allow_redirects: bool | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | _Sequence[int] | None = ..., seed: int | None = ...) -> None: ...

@@ -7,7 +7,7 @@ from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
 class Max:
-    """The largest element over axes; NaN does not count. Without elements: the type's smallest number.
+    """The largest element over axes; NaN is ignored. Without elements: the type's smallest number.
 
     - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
     - Input 1 (means): types: FLOAT
@@ -46,7 +46,7 @@ class MeanSquare:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Min:
-    """The smallest element over axes; NaN does not count. Without elements: the type's largest number.
+    """The smallest element over axes; NaN is ignored. Without elements: the type's largest number.
 
     - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
     - Input 1 (means): types: FLOAT

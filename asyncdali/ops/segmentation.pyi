@@ -7,9 +7,9 @@ from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
 class RandomMaskPixel:
-    """The coordinates of a pixel picked at random, INT64, one number per axis.
+    """The coordinates of a random pixel, INT64, one number per axis.
 
-    With `foreground` one of those that are `value`, or above `threshold`; any pixel if there is none. Streams are DALI's, bit for bit,
+    With `foreground`, a pixel equal to `value` or above `threshold`; any pixel if there is none. Streams are DALI's, bit for bit,
     for the same seed.
 
     - Input 0 (masks): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT, BOOL
@@ -22,11 +22,11 @@ class RandomMaskPixel:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class RandomObjectBBox:
-    """The box of an object that is picked at random from a mask of labels, INT32; of the whole mask if there is none.
+    """The box of a random object in a mask of labels, INT32; the box of the whole mask if there is no object.
 
-    Objects are regions of one label that touch at a face. A class is drawn first, then one of its objects; where none is large enough
-    another class. Masks have 1 to 6 axes; outputs are by `format`, then with `output_class` the label of the object, or that of the
-    background (INT32 scalar). Streams are DALI's, bit for bit, for the same seed.
+    Objects are regions of one label that touch at a face. A class is drawn first, then one of its objects. If no object is
+    large enough, another class is drawn. Masks have 1 to 6 axes; outputs are by `format`, then with `output_class` the label of
+    the object, or that of the background (INT32 scalar). Streams are DALI's, bit for bit, for the same seed.
 
     - Input 0 (masks): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, BOOL; dimensions: 1 to 6
     - Output 0 and further ones: type: INT32; dimensions: by the arguments; layout: none
@@ -38,7 +38,7 @@ class RandomObjectBBox:
     def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
 
 class SelectMasks:
-    """The polygons of the masks that are named, in the order of their names, and their vertices.
+    """The polygons of the given masks, in the order of the given ids, and their vertices.
 
     Inputs: ids of masks, INT32 [m], none twice; polygons, INT32 [n, 3]: id of the mask, first vertex, end of the vertices; vertices
     [v, coordinates] of any type. Outputs: polygons and vertices as the inputs, of the selected masks only.

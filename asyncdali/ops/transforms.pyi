@@ -19,9 +19,9 @@ class Combine:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Crop:
-    """The scaling and translation that brings one box onto another.
+    """The scaling and translation that maps one box to another.
 
-    With an input, a transform that is applied first, it is their product.
+    An input is a transform that is applied first; the result is the product.
 
     - Input 0 (transforms): types: FLOAT; dimensions: 2 or 3
     - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
@@ -36,7 +36,7 @@ class Crop:
 class Rotation:
     """A rotation by an angle in degrees, about `center`; in three dimensions if `axis` is given.
 
-    With an input, a transform that is applied first, it is their product.
+    An input is a transform that is applied first; the result is the product.
 
     - Input 0 (transforms): types: FLOAT; dimensions: 2 or 3
     - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
@@ -51,7 +51,7 @@ class Rotation:
 class Scale:
     """A scaling, about `center`.
 
-    With an input, a transform that is applied first, it is their product.
+    An input is a transform that is applied first; the result is the product.
 
     - Input 0 (transforms): types: FLOAT; dimensions: 2 or 3
     - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
@@ -66,7 +66,7 @@ class Scale:
 class Shear:
     """A shear, about `center`: of two numbers in two dimensions (xy, yx), of six in three (xy, xz, yx, yz, zx, zy).
 
-    With an input, a transform that is applied first, it is their product.
+    An input is a transform that is applied first; the result is the product.
 
     - Input 0 (transforms): types: FLOAT; dimensions: 2 or 3
     - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
@@ -81,7 +81,7 @@ class Shear:
 class Translation:
     """A translation.
 
-    With an input, a transform that is applied first, it is their product.
+    An input is a transform that is applied first; the result is the product.
 
     - Input 0 (transforms): types: FLOAT; dimensions: 2 or 3
     - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments

@@ -1,7 +1,7 @@
 """The core of a pipeline: options, definition, session, worker processes. The public class is a front to it.
 
-Plugins and tools get the core with :func:`~asyncdali.pipeline.front.core_of`. The rooms below know neither: a session is built from a
-``runtime.blueprint.Blueprint``, operators are added to a ``graph.node.Definition``.
+Plugins and tools get the core with :func:`~asyncdali.pipeline.front.core_of`. Other rooms do not know pipelines: a session is built from a
+``runtime.blueprint.Blueprint``, and operators are added to a ``graph.node.Definition``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Core:
     """
 
     def __init__(self, pipeline: Pipeline, options: PipelineOptions, definition: Definition | None = None):
-        self._pipeline = weakref.ref(pipeline)  # the pipeline owns its core, and is closed when its last reference is dropped
+        self._pipeline = weakref.ref(pipeline)  # weak, because the pipeline owns its core and is closed when its last reference is dropped
         self.options = options
         self.reported: dict[str, Any] = {}
         self.definition = Definition(options) if definition is None else definition
@@ -66,7 +66,7 @@ class Core:
 
     @property
     def pipeline(self) -> Pipeline:
-        """The pipeline that this is the core of: it has the methods that programs override."""
+        """The pipeline of this core. It has the methods that programs override."""
         pipeline = self._pipeline()
         assert pipeline is not None, "the core is used by calls of the pipeline only"
         return pipeline
@@ -121,7 +121,7 @@ class Core:
     # --- building
 
     def check_open(self) -> None:
-        """PipelineClosed after :meth:`close`."""
+        """Raise PipelineClosed after :meth:`close`."""
         if self.closed:
             raise PipelineClosed("the pipeline was closed")
 
@@ -143,7 +143,7 @@ class Core:
         processes = self.processes
         processes.release(self.is_built)
         try:
-            processes.start(self)  # before the device is touched: a process cannot be forked after that
+            processes.start(self)  # before the device is used, because processes cannot be forked after that
             self.session = Session(self._blueprint(), processes.parallel, processes.unfinished.append, processes.engines)
         finally:
             processes.release(self.is_built)
@@ -164,7 +164,7 @@ class Core:
             self.processes.unfinished.clear()
 
     def built(self) -> Session:
-        """The session; builds the pipeline if need be. PipelineClosed after :meth:`close`, RuntimeError in a forked process."""
+        """The session. Builds the pipeline if necessary. PipelineClosed after :meth:`close`, RuntimeError in a forked process."""
         self.check_open()
         if self.session is None:
             self.pipeline.build()  # programs override it
@@ -173,7 +173,7 @@ class Core:
         return self.session
 
     def rebuild(self, options: PipelineOptions) -> None:
-        """Build again with other options; the pipeline keeps its own ones. What is in flight is dropped, processes are started again."""
+        """Build again with other options; the pipeline keeps its own options. Iterations in flight are dropped, processes are restarted."""
         old = self.built()
         with self.building:
             old.close()
@@ -194,15 +194,15 @@ class Core:
         return {} if data is None else checkpoints.decode(data).get("operators", {})
 
     def calling(self, seed: int | None) -> Calling:
-        """What the runtime calls the user's functions within: the current pipeline is a stand-in there, with this one's properties."""
+        """The context in which the runtime calls user functions: the current pipeline is a stand-in with this pipeline's properties."""
         return self.pipeline._calling(seed)
 
     # --- running
 
     def refuse_in_callbacks(self, name: str, hook: bool = True) -> None:
-        """RuntimeError if a function that this pipeline calls is the caller: it would wait for itself, or change what is half done.
+        """Raise RuntimeError if the caller is a function that this pipeline calls: it would wait for itself, or change unfinished work.
 
-        `hook`: the legacy hook ``iter_setup`` may not call it either.
+        `hook`: also for the legacy hook ``iter_setup``.
         """
         session = self.session
         if self.in_engine:
@@ -217,11 +217,11 @@ class Core:
             )
 
     def enter_engine(self) -> None:
-        """This process was forked to be an engine: functions of the user that run in it must not build or run the pipeline."""
+        """This process was forked as an engine: user functions in it must not build or run the pipeline."""
         self.in_engine = True
 
     def use_api(self, kind: PipelineAPIType) -> None:
-        """RuntimeError if the pipeline was used with calls of another kind."""
+        """Raise RuntimeError if the pipeline was used with calls of another kind."""
         if not self.api_check:
             return
         if self.api_type is None:
@@ -233,7 +233,7 @@ class Core:
             )
 
     def schedule(self, session: Session) -> None:
-        """Queue one iteration; on the first call as many as the queue is deep."""
+        """Queue one iteration; on the first call, as many as the queue holds."""
         session.producer.schedule(self.pipeline.iter_setup)
         if not self.options.exec_async:
             session.wait_all()
@@ -242,7 +242,7 @@ class Core:
     # --- the end
 
     def close(self) -> None:
-        """Close the pipeline. Closing is not interrupted: what it has not come to could not be closed again."""
+        """Close the pipeline. Interrupts are delayed, because an interrupted close could not be repeated."""
         if self.closed:
             return
         if self.session is None and self.processes.empty:

@@ -32,7 +32,7 @@ def _settable_option(name: str) -> Any:
 
 
 class DaliNames(Front):
-    """Base of :class:`asyncdali.Pipeline`."""
+    """Base class of :class:`asyncdali.Pipeline`."""
 
     _max_batch_size = _settable_option("batch_size")
     _num_threads = _settable_option("num_threads")
@@ -87,22 +87,22 @@ class DaliNames(Front):
 
     @property
     def _consumer_iter(self) -> int:
-        """Iterations of this epoch of the sources that were returned."""
+        """Number of returned iterations of this epoch of the sources."""
         return 0 if self._core.session is None else self._core.session.iteration
 
     @property
     def _consumer_epoch_idx(self) -> int:
-        """The epoch of the sources that the next batch to be returned belongs to."""
+        """The sources' epoch of the next batch to be returned."""
         return 0 if self._core.session is None else self._core.session.producer.place()[0]
 
     @property
     def _epoch_idx(self) -> int:
-        """The epoch of the sources that is being queued."""
+        """The sources' epoch that is being queued."""
         return 0 if self._core.session is None else self._core.session.producer.sources.epoch
 
     @property
     def _first_iter(self) -> bool:
-        """Whether nothing of this epoch was queued yet."""
+        """Whether nothing of this epoch has been queued yet."""
         return self._core.session is None or not self._core.session.producer.started
 
     @property
@@ -111,7 +111,7 @@ class DaliNames(Front):
         return self._core.session is not None and self._core.session.producer.ended
 
     def _prefetch(self) -> None:
-        """Queue as many iterations as the queue is deep (builds)."""
+        """Queue as many iterations as the queue holds. Builds the pipeline."""
         session = self._core.built()
         before = session.producer.launched
         while True:
@@ -123,8 +123,8 @@ class DaliNames(Front):
 
     @contextmanager
     def _check_api_type_scope(self, kind: PipelineAPIType) -> Iterator[None]:
-        """For the block, calls count as those of `kind` (iterators that programs wrote themselves use it). RuntimeError for another kind
-        than the pipeline was used with."""
+        """Within the block, calls count as calls of `kind`, for users' own iterators. RuntimeError for a kind other than the one that the
+        pipeline was used with."""
         self._core.use_api(kind)
         before, self._core.api_check = self._core.api_check, False
         try:

@@ -29,7 +29,7 @@ _WITHOUT = "is not available in debug mode (debug=True)"
 
 
 class DebugCore(Core):
-    """The core of a pipeline in debug mode: a definition whose operators run, and no session.
+    """The core of a pipeline in debug mode: a definition whose operators run at once, and no session.
 
     Attributes:
         eager: the definition.
@@ -111,7 +111,7 @@ class DebugPipeline(Pipeline):
         self._core.build()
 
     def start_py_workers(self) -> None:
-        """Does nothing: parallel sources are asked in this process."""
+        """Does nothing, because parallel sources run in this process."""
         self._core.check_open()
 
     # --- running
@@ -194,7 +194,7 @@ class DebugPipeline(Pipeline):
                 raise OperatorError(f"Output {index} has an unexpected layout: expected {layout!r}, got {output.layout()!r}")
 
     def reset(self) -> None:
-        """After the end of the data: start the next epoch. Does nothing otherwise."""
+        """Start the next epoch after the end of the data. Otherwise do nothing."""
         self._core.refuse_in_callbacks("reset()")
         self._core.eager.reset()
 

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def start_engines(core: Core, opened: Callable[[Callable[[], None]], None]) -> EnginePool:
-    """Start the engines of a pipeline that is about to be built. `opened` is called first, with what ends them."""
+    """Start the engines of a pipeline that is about to be built. `opened` is called first, with the function that ends them."""
     from ..engines.pool import EnginePool
     from ..engines.program import Program
 
     options = core.options
-    # In an engine every pipeline of this process stays unbuilt, and this one must not be built by a function that it calls.
+    # In an engine no pipeline may be built by a function that the pipeline calls, so every pipeline stays unbuilt there.
     seed = secrets.randbits(62) if options.seed is None else int(options.seed)
     program = Program(
         options, core.output_nodes(), core.definition.instances, seed, core.access, core.calling(seed), options.cut_names(),

@@ -1,4 +1,4 @@
-"""What the parts of :class:`~asyncdali.Pipeline` have in common: the core that does the work."""
+"""The common base of the parts of :class:`~asyncdali.Pipeline`: it holds the core, which does the work."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 
 class Front:
-    """Base of the classes that :class:`~asyncdali.Pipeline` is made of."""
+    """Base class of the parts of :class:`~asyncdali.Pipeline`."""
 
     _core: Core
 
 
 def core_of(pipeline: Front) -> Core:
-    """The core of a pipeline: what plugins and tools use of it, besides its public methods."""
+    """The core of a pipeline, for plugins and tools that need more than its public methods."""
     return pipeline._core

@@ -1,4 +1,4 @@
-"""Processes that belong to a pipeline: the workers of its parallel sources, and its engines."""
+"""Processes of a pipeline: the workers of its parallel sources, and its engines."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class Processes:
-    """Started before the session is built, and handed to it.
+    """Processes that are started before the session is built, and passed to it.
 
     Attributes:
-        parallel: the workers; None without parallel sources, or before they are started.
-        engines: the engines; likewise.
-        unfinished: closes what a build has opened and not finished. An interrupt may leave something here.
+        parallel: the workers; None without parallel sources, or before the start.
+        engines: the engines; None without engines, or before the start.
+        unfinished: functions that close what an unfinished build has opened. After an interrupt some may be left.
     """
 
     def __init__(self) -> None:
@@ -27,11 +27,11 @@ class Processes:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to be closed."""
+        """Whether there is nothing to close."""
         return self.parallel is None and self.engines is None and not self.unfinished
 
     def start(self, core: Core) -> None:
-        """Start what `core` needs and does not have yet. RuntimeError when a process cannot be forked any more, or does not start."""
+        """Start the missing processes of `core`. RuntimeError if a process cannot be forked any more, or does not start."""
         if self.parallel is None:
             self._start_parallel(core)
         if self.engines is None and core.options.engines:
@@ -60,9 +60,9 @@ class Processes:
                 raise
 
     def release(self, built: bool) -> None:
-        """Close what a build has opened that failed or was interrupted; `built`: it was finished.
+        """Close what a failed or interrupted build has opened. `built`: the build was finished.
 
-        What this does not come to, because of another interrupt, is left for the next build or :meth:`Core.close`.
+        If another interrupt stops this, the next build or :meth:`Core.close` does the rest.
         """
         if not self.unfinished:
             return

@@ -1,4 +1,4 @@
-"""What a pipeline tells of its options and outputs."""
+"""Properties of a pipeline: its options and outputs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Properties(DaliNames):
 
     @property
     def seed(self) -> int | None:
-        """The seed of the operators' streams. Where none was given (or a negative one), the one drawn in :meth:`build`; None before."""
+        """The seed of the operators' streams. If none (or a negative one) was given: None before :meth:`build`, which draws one."""
         return self._core.seed
 
     @property

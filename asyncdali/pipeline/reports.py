@@ -1,4 +1,4 @@
-"""What a pipeline tells of its readers, of the time that it took, and of its plan."""
+"""Reports of a pipeline: its readers, its statistics, and its plan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Reports(Front):
-    """The part of :class:`~asyncdali.Pipeline` that tells what is known of it."""
+    """The part of :class:`~asyncdali.Pipeline` that reports."""
 
     def external_source_shm_statistics(self) -> dict[str, list[int]]:
         """Shared memory of the worker processes: `capacities` and `per_sample_capacities` in bytes; empty lists without workers."""
@@ -21,7 +21,7 @@ class Reports(Front):
         return {"capacities": [], "per_sample_capacities": []} if parallel is None else parallel.shm_statistics()
 
     def worker_statistics(self) -> dict[str, Any]:
-        """What the worker processes did: tasks, busy and waiting time, bytes, restarts; empty without workers."""
+        """Work of the worker processes: tasks, busy and waiting time, bytes, restarts. Empty without workers."""
         parallel = self._core.processes.parallel
         return {} if parallel is None else parallel.pool.statistics()
 
@@ -50,10 +50,11 @@ class Reports(Front):
         return self._core.built().memory_statistics()
 
     def statistics(self) -> Statistics:
-        """Where the time went since the pipeline was built (builds): per segment, operator, source, stream and worker process, and how full
-        the queue was. The difference of two is that of what happened between: ``pipe.statistics().since(earlier)``.
+        """Statistics since the pipeline was built (builds): times per segment, operator, source, stream and worker process, and the fill of
+        the queue.
 
-        RuntimeError with ``enable_statistics=False``.
+        The difference of two reports describes the time between them: ``pipe.statistics().since(earlier)``. RuntimeError with
+        ``enable_statistics=False``.
         """
         return self._core.built().statistics()
 
@@ -64,7 +65,7 @@ class Reports(Front):
     def save_graph_to_dot_file(
         self, filename: str | os.PathLike[str], *, show_tensors: bool = False, show_ids: Any = None, use_colors: bool = False
     ) -> None:
-        """Write the graph that runs as a Graphviz file (builds); `show_tensors` draws the data, too, `use_colors` marks the devices."""
+        """Write the graph that runs as a Graphviz file (builds). `show_tensors` also draws the data, `use_colors` marks the devices."""
         if show_ids is not None:
             warn("`show_ids` does nothing: operators are identified by their names", DeprecationWarning)
         from ..graph.dot import dot
@@ -74,7 +75,7 @@ class Reports(Front):
             file.write(drawn)
 
     def save_graph_to_svg_file(self, filename: str | os.PathLike[str]) -> None:
-        """Draw the plan (builds): a column per stage, a frame per segment; hovering shows arguments and the user's line."""
+        """Draw the plan (builds): one column per stage, one frame per segment. Tooltips show arguments and the user's line."""
         from ..graph.drawing import svg
 
         drawn = svg(self._core.built().plan)  # before the file is opened: this may fail

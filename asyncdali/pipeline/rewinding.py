@@ -48,13 +48,13 @@ def seek(pipeline: Pipeline, iterations: int) -> None:
 
 
 def restart(pipeline: Pipeline) -> None:
-    """Be as after :meth:`Pipeline.build`: sources without a state go on where they are."""
+    """Return to the state after :meth:`Pipeline.build`. Sources without a state keep their position."""
     core = core_of(pipeline)
     core.rebuild(_options(core, core.options.checkpoint))
 
 
 def _options(core: Core, checkpoint: bytes | None) -> PipelineOptions:
-    """The pipeline's options with another checkpoint; a seed that was drawn is kept."""
+    """The pipeline's options with another checkpoint. A drawn seed is kept."""
     options = copy.copy(core.options)
     options.checkpoint = checkpoint
     if options.seed is None:
@@ -63,7 +63,7 @@ def _options(core: Core, checkpoint: bytes | None) -> PipelineOptions:
 
 
 def _check(core: Core, checkpoint: bytes) -> None:
-    """Refuse what does not fit before anything is torn down."""
+    """Refuse a checkpoint that does not fit, before anything is torn down."""
     found = checkpoints.differences(checkpoints.decode(checkpoint).get("graph", {}), core.built().describe())
     if found and core.options.strict:
         raise CheckpointError("The checkpoint does not fit this pipeline:\n  " + "\n  ".join(found))

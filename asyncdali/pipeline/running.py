@@ -1,4 +1,4 @@
-"""Running a pipeline: the synchronous calls, the scheduled ones, the asynchronous ones, and what is fed between them."""
+"""Running a pipeline: synchronous, scheduled and asynchronous calls, and feeding data."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ class Running(Front):
     """The part of :class:`~asyncdali.Pipeline` that runs it."""
 
     output_names: tuple[str, ...] | None
-    """Names of the outputs, where the graph function returned a dict: :meth:`epoch`, ``async for`` and iterators give dicts then."""
+    """Names of the outputs, if the graph function returned a dict. :meth:`epoch`, ``async for`` and iterators then return dicts."""
 
     def enable_api_check(self, enable: bool) -> None:
-        """False allows to mix `run`, the scheduled calls and iterators on one pipeline."""
+        """False allows `run`, the scheduled calls and iterators on the same pipeline."""
         self._core.api_check = enable
 
     def iter_setup(self) -> None:
-        """Legacy hook: called once before each scheduled iteration, after the sources were asked; may feed inputs, or raise StopIteration
-        to end the epoch."""
+        """Legacy hook, called once before each scheduled iteration, after the sources were asked. It may feed inputs, or raise
+        StopIteration to end the epoch."""
 
     def run(self, cuda_stream: Any = None, /, **inputs: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Run one iteration and return its outputs.
 
-        Keeps `prefetch_queue_depth` iterations in flight. With `cuda_stream` (a handle, or a torch, CuPy, CUDA stream object) the
-        call does not wait for GPU outputs; they are ordered on that stream instead.
+        Keeps `prefetch_queue_depth` iterations in flight. With `cuda_stream` (a handle, or a stream object of torch, CuPy or CUDA) the call
+        does not wait for GPU outputs; they are ordered on that stream instead.
 
-        Raises the operator's error at the iteration it belongs to (the next call goes on with the next iteration), StopIteration at the end
-        of the data, RuntimeError when API families are mixed.
+        Raises an operator's error at its iteration (the next call continues with the next iteration), StopIteration at the end of the data,
+        and RuntimeError if kinds of calls are mixed.
         """
         self._core.refuse_in_callbacks("run()")
         self._core.use_api(PipelineAPIType.BASIC)
@@ -60,16 +60,16 @@ class Running(Front):
         session.producer.wait_without_frames()
 
     def outputs(self, cuda_stream: Any = None, /) -> tuple[TensorListCPU | TensorListGPU, ...]:
-        """Release what was shared before, wait for the oldest scheduled iteration and return its outputs.
+        """Release the shared outputs, wait for the oldest scheduled iteration and return its outputs.
 
-        Raises StopIteration when nothing is scheduled, else as :meth:`run`.
+        StopIteration if nothing is scheduled; otherwise the errors of :meth:`run`.
         """
         self._core.refuse_in_callbacks("outputs()")
         self.release_outputs()
         return self.share_outputs(cuda_stream)
 
     def share_outputs(self, cuda_stream: Any = None, /) -> tuple[TensorListCPU | TensorListGPU, ...]:
-        """As :meth:`outputs`, keeping what was shared before."""
+        """Like :meth:`outputs`, but the shared outputs are kept."""
         self._core.refuse_in_callbacks("share_outputs()")
         self._core.use_api(PipelineAPIType.SCHEDULED)
         _check_stream(cuda_stream, self._core)
@@ -78,20 +78,20 @@ class Running(Front):
         return result
 
     def release_outputs(self) -> None:
-        """Give up the outputs shared so far (they stay valid as long as they are referenced)."""
+        """Release the shared outputs. They stay valid as long as they are referenced."""
         self._core.refuse_in_callbacks("release_outputs()")
         self._core.use_api(PipelineAPIType.SCHEDULED)
         self._core.shared.clear()
 
     def empty(self) -> bool:
-        """True when no scheduled iteration is left to be fetched."""
+        """Whether no scheduled iteration is left to be fetched."""
         session = self._core.session
         return session is None or not session.in_flight
 
     def reset(self) -> None:
-        """After the end of the data: start the next epoch. Does nothing otherwise.
+        """Start the next epoch after the end of the data. Otherwise do nothing.
 
-        A pipeline with a `checkpoint` is built: the checkpoint may have been taken at the end of the data.
+        A pipeline with a `checkpoint` is built, because the checkpoint may have been taken at the end of the data.
         """
         core = self._core
         core.refuse_in_callbacks("reset()")
@@ -103,16 +103,16 @@ class Running(Front):
     def feed_input(
         self, data_node: str | DataNode, data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False
     ) -> None:
-        """Queue a batch for an external input without a source (builds); each iteration takes one.
+        """Queue a batch for an external input without a source (builds). Each iteration takes one.
 
         `data` is a list of arrays, an array whose first axis counts samples, a TensorList, or a DLPack object. It is copied unless the
         input has ``no_copy=True``. Data in the memory of the pipeline's GPU (CuPy, torch, DLPack, TensorGPU, TensorListGPU), for an input
-        there, are copied in the order of `cuda_stream` (a handle or stream object; None or -1: the one that the data name). If there
-        is none, the call waits for the copy. `use_copy_kernel` changes nothing in the result.
+        on the GPU, is copied in the order of `cuda_stream` (a handle or stream object; None or -1: the stream that the data names). If
+        there is no stream, the call waits for the copy. `use_copy_kernel` has no effect on the result.
 
-        Raises KeyError for an unknown input, RuntimeError for one that has a source and for data that is no batch or larger than
-        the batch size, TypeError for a `data_node` that is neither a name nor a node. What contradicts the input's dtype, ndim or layout
-        fails the iteration it would have fed.
+        KeyError for an unknown input; RuntimeError for an input with a source, and for data that is no batch or exceeds the batch size;
+        TypeError for a `data_node` that is neither a name nor a node. Data that contradicts the input's dtype, ndim or layout fails its
+        iteration.
         """
         self._core.refuse_in_callbacks("feed_input()", hook=False)
         session = self._core.built()
@@ -123,14 +123,14 @@ class Running(Front):
             raise
 
     def input_feed_count(self, input_name: str) -> int:
-        """How many batches to feed before the first run, so that nothing waits (builds); before later runs one each. KeyError if
-        unknown."""
+        """Number of batches to feed before the first run, so that no call waits (builds). Feed one batch before each later run. KeyError
+        for an unknown input."""
         return self._core.built().producer.feed_count(input_name)
 
     # --- asynchronous front end, and epochs
 
     async def run_async(self, *, stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
-        """As :meth:`run`, awaitable in any running event loop; several tasks may wait at once and are served in turn.
+        """Like :meth:`run`, awaitable in any running event loop. Several tasks may wait at once and are served in turn.
 
         A cancelled await loses no batch. The end of the data is StopAsyncIteration.
         """
@@ -139,7 +139,7 @@ class Running(Front):
         session = self._core.built()
         _check_stream(stream, self._core)
         async with AsyncExitStack() as stack:
-            turn = session.turn()  # now: the order is that of the calls
+            turn = session.turn()  # now, so that the order is that of the calls
             stack.push_async_exit(turn)
             async with claim(session, self._core.schedule):
                 await turn.__aenter__()
@@ -154,9 +154,9 @@ class Running(Front):
                 raise StopAsyncIteration from None
 
     def __aiter__(self) -> AsyncIterator[Any]:
-        """One epoch: until the sources end, or for pipelines of readers until `epoch_size` samples were delivered.
+        """One epoch: until the sources end, or, for pipelines with readers, until `epoch_size` samples were delivered.
 
-        Batches are what :meth:`run` returns; with :attr:`output_names`, dicts of it by name.
+        Yields the results of :meth:`run`; with :attr:`output_names`, dicts by name.
         """
         return self._epoch_async()
 
@@ -172,8 +172,8 @@ class Running(Front):
             yield self._named(batch)
 
     def epoch(self) -> Iterator[Any]:
-        """``for batch in pipe.epoch():`` one epoch, as ``async for batch in pipe`` gives it. After a `break`, the rest of that epoch comes
-        next."""
+        """``for batch in pipe.epoch():`` iterates over one epoch, as ``async for batch in pipe`` does. After a `break`, the next loop gets
+        the rest of that epoch."""
         self._core.refuse_in_callbacks("epoch()")
         session = self._core.built()
         self._core.use_api(PipelineAPIType.BASIC)
@@ -194,9 +194,9 @@ class Running(Front):
 
 
 def _feed_now(core: Core, session: Session, inputs: dict[str, Any], cuda_stream: Any) -> None:
-    """`run(name=data)`: only where the next iteration is the one returned."""
+    """`run(name=data)` is allowed only if the next queued iteration is the one returned."""
     for name in inputs:
-        session.producer.sources.port(name)  # all or nothing
+        session.producer.sources.port(name)  # check all names before feeding any
     options = core.options
     if options.exec_pipelined and session.depth > 1:
         raise RuntimeError(
@@ -209,7 +209,7 @@ def _feed_now(core: Core, session: Session, inputs: dict[str, Any], cuda_stream:
 
 
 def _check_stream(stream: Any, core: Core) -> None:
-    """TypeError for what is no stream; RuntimeError without the default executor."""
+    """TypeError for an object that is no stream; RuntimeError without the default executor."""
     if stream is None:
         return
     named = ("__cuda_stream__", "cuda_stream", "ptr", "handle")

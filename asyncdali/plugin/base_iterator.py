@@ -544,7 +544,7 @@ def _checked_names(pipes: Sequence[Pipeline], output_map: Sequence[str] | None) 
     if output_map is None:
         names = pipes[0].output_names
         if names is None or any(pipe.output_names != names for pipe in pipes):
-            raise ValueError("output_map is missing: only pipelines whose graph function returns a dict name their outputs")
+            raise ValueError("output_map is missing; it may be omitted only if the graph function returns a dict")
         return list(names)
     if isinstance(output_map, str) or not all(isinstance(name, str) for name in output_map):
         raise TypeError(f"output_map must be a list of names, got {output_map!r}")

@@ -19,18 +19,18 @@ from .order import OrderPosition, SampleOrder, engine_from_seed, load_kernels
 REDIRECT_ARG = Arg("allow_redirects", "bool", False, "Follow redirects of web servers to other hosts, ports and schemes.")
 READER_ARGS = (
     REDIRECT_ARG,
-    Arg("dont_use_mmap", "bool", False, "Records of containers are copied, not handed out where the file is mapped; files may be empty."),
+    Arg("dont_use_mmap", "bool", False, "Copy records of containers instead of using them in the mapped file; files may be empty."),
     Arg("initial_fill", "int", 1024, "Samples in the shuffle buffer.", stream=True),
-    Arg("lazy_init", "bool", False, "Look for the data at first use instead of in `build()`."),
-    Arg("num_shards", "int", 1, "Parts the data set is cut into.", stream=True),
+    Arg("lazy_init", "bool", False, "Find the data at first use instead of in `build()`."),
+    Arg("num_shards", "int", 1, "Number of parts into which the data set is divided.", stream=True),
     Arg("pad_last_batch", "bool", False, "Fill the last batch of a shard with its last sample.", stream=True),
-    Arg("prefetch_queue_depth", "int", 1, "Batches whose files are asked for at a time: the one to be read, and those that follow."),
+    Arg("prefetch_queue_depth", "int", 1, "Number of batches whose files are requested at a time: the current one and the following ones."),
     Arg("random_shuffle", "bool", False, "Mix the samples with a buffer of `initial_fill`.", stream=True),
-    Arg("read_ahead", "bool", False, "Tell the system to read whole files when they are opened."),
-    Arg("shard_id", "int", 0, "The part this reader starts with.", stream=True),
+    Arg("read_ahead", "bool", False, "Ask the system to read whole files when they are opened."),
+    Arg("shard_id", "int", 0, "The part that this reader starts with.", stream=True),
     Arg("skip_cached_images", "bool", False, "No effect: records are not copied, or read in one go.", inert=True),
-    Arg("stick_to_shard", "bool", False, "Stay in the own part for ever.", stream=True),
-    Arg("tensor_init_bytes", "int", 1048576, "Expected bytes of a sample: a buffer for a batch is made in `build()`."),
+    Arg("stick_to_shard", "bool", False, "Read the same part in every epoch.", stream=True),
+    Arg("tensor_init_bytes", "int", 1048576, "Expected bytes of a sample: `build()` allocates a buffer for a batch."),
 )
 
 

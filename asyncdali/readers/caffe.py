@@ -31,8 +31,8 @@ class CaffeReader(LmdbReader):
         name="readers.caffe",
         doc="""Reads (image, label) pairs from LMDB databases of Caffe ``Datum`` records, in the order of their keys.
 
-        An image is the bytes of an encoded file (1-D UINT8) unless the record says that it is not encoded: then it has the shape (height,
-        width, channels) over the bytes as they are. The label is INT32, shape (1,), or (0,) for a record without one.""",
+        An image is the bytes of an encoded file (1-D UINT8). If the record says that it is not encoded, the image is its bytes in
+        the shape (height, width, channels). The label is INT32, shape (1,), or (0,) for a record without a label.""",
         inputs=(0, 0),
         outputs=lambda constants: max(1, constants.get("image_available", True) + constants.get("label_available", True)),
         seeded=True,

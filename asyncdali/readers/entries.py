@@ -16,9 +16,9 @@ from ..access import EVERYTHING, Access, climbs
 from ..operators.base import Arg, Spec
 from .remote import folder_of, is_remote
 
-REMOTE_ARG = Arg("allow_remote_entries", "bool", False, "Names that stand in data may be URLs.")
+REMOTE_ARG = Arg("allow_remote_entries", "bool", False, "Allow URLs as names in data.")
 ENTRY_ARGS = (
-    Arg("allow_outside_root", "bool", False, "Names that stand in data files may lead out of the root, with `..` or as absolute paths."),
+    Arg("allow_outside_root", "bool", False, "Allow names in data files to lead out of the root, with `..` or as absolute paths."),
     REMOTE_ARG,
 )
 """Arguments of readers whose files are named by data."""

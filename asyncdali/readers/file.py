@@ -44,7 +44,7 @@ class FileReader(FileContentsReader):
             Arg("case_sensitive_filter", "bool", False, "Whether patterns mind upper and lower case."),
             *ENTRY_ARGS,
             *SHUFFLE_AFTER_EPOCH_ARGS,
-            *reader_args("Leave samples empty whose file all image decoders of the pipeline have in their cache (`cache_size`)."),
+            *reader_args("Return empty samples for files that all image decoders of the pipeline have in their cache (`cache_size`)."),
         ),
     )
 

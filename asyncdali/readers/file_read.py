@@ -58,7 +58,7 @@ class FileRead(Operator):
         name="io.file.read",
         doc="""Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts); output 1-D UINT8.
 
-        The names are data: they are paths of local files, and URLs only with `allow_remote_entries`.""",
+        Paths come from data, so only local files are allowed, and URLs only with `allow_remote_entries`.""",
         accepts=(Input((DALIDataType.UINT8, DALIDataType.INT8), name="paths", ranks=ANY_RANK),),
         gives=(Output(DALIDataType.UINT8, 1, ""),),
         args=(

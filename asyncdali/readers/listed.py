@@ -23,14 +23,14 @@ def listing_args(file_filter: str) -> tuple[Arg, ...]:
     return (
         Arg(
             "file_root", "str", None, path="read",
-            doc="Directory of the files, or what relative paths of `files` and `file_list` are relative to.",
+            doc="Directory of the files, and base of relative paths in `files` and `file_list`.",
         ),
         Arg(
             "file_list", "str", None, path="read",
             doc="Text file of paths, one per line; relative to `file_root`, or else to the list's directory.",
         ),
         Arg("files", "str_list", None, "The paths.", path="read"),
-        Arg("file_filter", "str", file_filter, "Shell pattern of file names in directory mode; it minds upper and lower case."),
+        Arg("file_filter", "str", file_filter, "Shell pattern of file names in directory mode, case-sensitive."),
         *ENTRY_ARGS,
     )
 

@@ -95,7 +95,7 @@ class NemoAsrReader(ReaderOperator):
         Outputs: the audio (1-D, or (samples, channels) without `downmix`); then, if asked for, the file's sampling rate (FLOAT scalar), the
         transcript (1-D UINT8, UTF-8), the entry's number among those kept of its manifest (INT64, shape (1,)).
 
-        Paths are taken as they are: absolute, or below the working directory.
+        Paths are absolute, or relative to the working directory.
 
         WAV files are read by this library; FLAC, OGG, MP3 and others if `soundfile` is installed (asyncdali[audio]).""",
         inputs=(0, 0),

@@ -64,9 +64,9 @@ class NumpyReader(ListedReader):
         name="readers.numpy",
         doc="""Reads arrays from NumPy files (``.npy``, all versions; nothing is ever unpickled).
 
-        With `file_root` alone, files of that directory come first, then those of its sub-directories in byte order. Arrays in Fortran order
-        come out in C order. A region of interest, in coordinates of the array as NumPy shows it, is read without the rest where
-        the file's layout allows it. All arrays of a batch must have the same type and number of dimensions. On the GPU files are
+        With `file_root` alone, files of that directory come first, then those of its sub-directories in byte order. Arrays in
+        Fortran order are returned in C order. A region of interest (in NumPy's coordinates) is read without the rest of the file,
+        if the file's layout allows it. All arrays of a batch must have the same type and number of dimensions. On the GPU files are
         read as on the CPU, and uploaded.""",
         inputs=(0, 0),
         devices=("cpu", "gpu"),
@@ -77,7 +77,7 @@ class NumpyReader(ListedReader):
         args=(
             *listing_args("*.npy"),
             Arg("cache_header_information", "bool", False, "Keep the headers: files are expected not to change."),
-            Arg("fill_value", "float", 0.0, 'What lies outside of the array, for `out_of_bounds_policy` "pad".'),
+            Arg("fill_value", "float", 0.0, 'Value outside of the array, for `out_of_bounds_policy` "pad".'),
             Arg("out_of_bounds_policy", "str", "error", 'Regions beyond the array: "error", "pad" or "trim_to_shape".'),
             Arg("register_buffers", "bool", True, "No effect: GPUDirect Storage is not used.", inert=True),
             Arg("rel_roi_end", "float_list", None, "End of the region, as fractions of the extents.", tensor=True),

@@ -58,8 +58,8 @@ class TFRecordReader(ContainerReader):
         where values are missing; variable ones are as long as the record has values (0 if the feature is missing). A string is
         the bytes of its first element (1-D UINT8).
 
-        An index (one line ``offset size`` per record) says which records are read, and in what order. Without `index_path` the files are
-        scanned; an index file that does not exist is made. Checksums are verified.""",
+        An index (one line ``offset size`` per record) determines which records are read, and their order. Without `index_path` the
+        files are scanned. An index file that does not exist is written. Checksums are verified.""",
         inputs=(0, 0),
         outputs=lambda constants: len(_features(constants)),
         positional=("path", "index_path", "features"),
@@ -68,7 +68,7 @@ class TFRecordReader(ContainerReader):
         aliases=("tfrecord_reader",),
         args=(
             Arg("path", "str_list", REQUIRED, "TFRecord files.", path="read"),
-            Arg("index_path", "str_list", None, "Their index files, as many; those that do not exist are made.", path="read"),
+            Arg("index_path", "str_list", None, "The index files, one per file of `path`; missing ones are written.", path="read"),
             Arg("features", "any", REQUIRED, "Features by name; made by tfrecord.FixedLenFeature and VarLenFeature."),
             Arg("use_o_direct", "bool", False, "Read past the system's cache; needs `dont_use_mmap`."),
             *SHUFFLE_AFTER_EPOCH_ARGS,

@@ -66,7 +66,7 @@ _SOURCE_ARGS = (
 _OUTPUTS_DOC = """Outputs: frames (UINT8, FHWC); the label (INT32, shape (1,)) with `labels`, `file_root` or `file_list`; frame numbers
         (INT32, shape (1,) or (F,)) with `enable_frame_num`; times in seconds (FLOAT64, shape (F,)) with `enable_timestamps`.
 
-        Needs PyAV (``asyncdali[video]``), which decodes what its FFmpeg does. A file that can't be opened is left out with a warning."""
+        Needs PyAV (``asyncdali[video]``) and decodes the codecs of its FFmpeg. A file that cannot be opened is skipped with a warning."""
 
 
 def _outputs(constants: dict[str, Any]) -> int:
@@ -265,7 +265,7 @@ class ExperimentalVideoReader(_VideoReader):
         doc=f"""Reads sequences of frames from video files.
 
         A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as `sequence_length` * `stride`
-        frames are left. What is left behind the last one makes a sequence of its own if `pad_mode` says how to fill it up.
+        frames are left. With a `pad_mode` other than "none", the remaining frames make one more sequence, which is filled up.
 
         {_OUTPUTS_DOC}""",
         inputs=(0, 0),
@@ -274,14 +274,14 @@ class ExperimentalVideoReader(_VideoReader):
         seeded=True,
         args=(
             *_SOURCE_ARGS,
-            Arg("file_list", "str", "", "Text file of lines `path label [start [end]]`; paths are taken as they are.", path="read"),
-            Arg("file_list_format", "str", "timestamps", 'What start and end are: "timestamps" (seconds) or "frames".', stream=True),
+            Arg("file_list", "str", "", "Text file of lines `path label [start [end]]`; paths are used unchanged.", path="read"),
+            Arg("file_list_format", "str", "timestamps", 'Unit of start and end: "timestamps" (seconds) or "frames".', stream=True),
             Arg("file_list_rounding", "str", "start_down_end_up",
                 "How times between frames and fractions of frames are rounded: start_down_end_up, start_up_end_down, all_up, all_down.",
                 stream=True),
             Arg("file_list_include_end", "bool", True, "No effect, as in DALI: the end is the first frame that is not read.", inert=True),
             Arg("pad_mode", "str", "none",
-                'What stands for frames behind the end: "none" (nothing: no such sequences), "constant" (`fill_value`), "edge" (or '
+                'Frames behind the end: "none" (nothing: no such sequences), "constant" (`fill_value`), "edge" (or '
                 '"repeat"), "reflect_1001" (or "symmetric"), "reflect_101" (or "reflect").', stream=True),
             Arg("fill_value", "int_list", [0], 'Of `pad_mode="constant"`: one value (0 to 255) or one per channel.'),
             Arg("uniform_sample", "bool", False,
@@ -322,8 +322,8 @@ class VideoReader(_VideoReader):
         name="readers.video",
         doc=f"""Reads sequences of frames from video files.
 
-        A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as its last frame is there. With
-        `pad_sequences` it may also end behind the video: the frames that are missing are zero.
+        A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as its last frame is there. W
+        ith `pad_sequences` it may also end behind the video; missing frames are zero.
 
         {_OUTPUTS_DOC}""",
         inputs=(0, 0),
@@ -333,7 +333,7 @@ class VideoReader(_VideoReader):
         aliases=("video_reader",),
         args=(
             *_SOURCE_ARGS,
-            Arg("file_list", "str", "", "Text file of lines `path label [start [end]]`, in seconds; paths are taken as they are.",
+            Arg("file_list", "str", "", "Text file of lines `path label [start [end]]`, in seconds; paths are used unchanged.",
                 path="read"),
             Arg("file_list_frame_num", "bool", False, "Start and end in `file_list` are frame numbers; negative ones count from the end.",
                 stream=True),
@@ -382,7 +382,7 @@ class VideoReader(_VideoReader):
         if self.spec.constant("file_list_frame_num"):
             return frame_bounds(listed.start, listed.stop, len(video), _ROUNDING["start_up_end_down"])
         if not video.rate:
-            raise ValueError("the file tells no frame rate, by which times could be turned into frames")
+            raise ValueError("the file has no frame rate, so times cannot be converted to frames")
         return rate_bounds(listed.start, listed.stop, len(video), video.rate, self.spec.constant("file_list_include_preceding_frame"))
 
     def convert(self, image: np.ndarray, target: np.ndarray) -> None:

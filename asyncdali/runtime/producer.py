@@ -104,10 +104,9 @@ class Producer:
                 self._behind += 1
                 return
             if not self._started:
-                self._started = True
-                self._behind = max(0, self._depth - 1 + self._more)
-                self._more = 0
                 self.sources.start()
+                # Nothing is called between these, so an interrupt (Ctrl-C) finds all or none done: the queue is filled in any case.
+                self._behind, self._more, self._started = max(0, self._depth - 1 + self._more), 0, True
             before, burst = self.launched, 1 + self._behind
             try:
                 while self.launched - before < burst and self._advance(hook):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -81,6 +81,7 @@ class BuiltSegment:
         self.remote: Remote | None = None
         """The engines that make the segment; None: this process makes it."""
         self.counters: SegmentCounters | None = None
+        _find_feeds(operators, self.kept)
 
     def go_to(self, positions: dict[str, Any]) -> None:
         """Set the positions of the operators."""
@@ -105,6 +106,20 @@ class BuiltSegment:
             record.positions[built.planned.spec.name] = built.position
         if record.on_planned is not None:
             record.on_planned()
+
+
+def _find_feeds(operators: Sequence[BuiltOperator], kept: Iterable[int]) -> None:
+    """Tell operators whose outputs one operator alone reads, row by row."""
+    readers: dict[int, list[BuiltOperator]] = {}
+    for built in operators:
+        for edge in [*built.inputs, *built.planned.arguments.values()]:
+            readers.setdefault(edge, []).append(built)
+    for built in operators:
+        if built.operator.can_feed:
+            (edge,) = built.outputs
+            found = readers.get(edge, [])
+            alone = edge not in kept and len(found) == 1
+            built.operator.feeds = alone and found[0].operator.takes_rows and found[0].inputs[:1] == [edge]
 
 
 Steps: TypeAlias = "list[tuple[BuiltOperator, Step | Batch]]"
@@ -231,6 +246,7 @@ class SegmentRun:
                 batch.source_info = inputs[0].source_info
             if batch.rows is None:
                 batch.rows = rows
+                batch.feed = None if rows is not None else batch.feed  # branches count samples of their own
             if batch.owner is None or batch.alias_of is not None or batch.links:
                 fresh.append((edge, batch))
             if batch.links or (rows is not None and batch.owner is None and batch.alias_of is None):
@@ -280,6 +296,8 @@ class SegmentRun:
                 continue
             try:
                 sizes = batch.checked_sizes()
+                if batch.feed is not None and batch.feed.held is not None:
+                    sizes = batch.feed.held
                 largest = int(sizes.max()) if len(sizes) else 0
                 elsewhere = id(batch) in kept or offset + largest > MAX_SCRATCH or self.record.careful
                 if elsewhere:

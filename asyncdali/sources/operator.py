@@ -21,12 +21,12 @@ class ExternalInput(Operator):
         hand_written="external_source",
         role=Role.INPUT,
         args=(
-            Arg("blocking", "bool", False, "Push mode: wait for data instead of failing."),
+            Arg("blocking", "bool", False, "Fed data: wait for data instead of failing."),
             Arg("dtype", "dtype", None, "Element type; other data is refused."),
             Arg("layout", "layout", None, "Layout of the samples."),
             Arg("ndim", "int", None, "Number of dimensions of a sample; other data is refused."),
-            Arg("no_copy", "bool", False, "Use the data where it lies: it must not change until the iteration is done."),
-            Arg("repeat_last", "bool", False, "Push mode: feed the last batch again when nothing new was fed."),
+            Arg("no_copy", "bool", False, "Use the data in place. It must not change until the iteration is done."),
+            Arg("repeat_last", "bool", False, "Fed data: use the last batch again if nothing new was fed."),
         ),
     )
 

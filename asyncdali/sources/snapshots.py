@@ -168,7 +168,7 @@ def checked_position(data: Any, every: int) -> Position:
     if isinstance(data, dict) and "asks" not in data:
         data = _of_earlier_release(data)
     if not isinstance(data, dict) or "state" not in data or not _are_asks(data.get("asks")):
-        raise ValueError(f"{data!r} is not the position of a source; expected its state and what it was asked since")
+        raise ValueError(f"{data!r} is not the position of a source; expected its state and the requests since then")
     position = Position(data["state"], tuple((outcome, count) for outcome, count in data["asks"]))
     if position.batches > max(every - 1, 0):
         raise ValueError(

@@ -36,15 +36,15 @@ class VideoInput(Operator):
         name="experimental.inputs.video",
         doc="""Decodes videos that the program feeds, a batch of sequences of frames at a time.
 
-        Feed one encoded video at a time, ``pipe.feed_input(name, [bytes])`` with a 1-D UINT8 array; further samples are left out. Every
-        iteration has the next sequences of that video, as many as the batch size of the pipeline. The last batch of a video is smaller, and
-        its last sequence is shorter or filled up. The next video begins with the next iteration. An iteration for which nothing is left
-        is an error; the pipeline goes on when another video was fed.
+        Feed one encoded video at a time: ``pipe.feed_input(name, [bytes])`` with a 1-D UINT8 array. Further samples are ignored.
+        Every iteration returns the next sequences of that video, as many as the batch size. The last batch of a video may be
+        smaller, and its last sequence may be shorter or filled up. The next video begins with the next iteration. An iteration
+        without data is an error; the pipeline continues after another video was fed.
 
-        Output: frames in RGB (UINT8, FHWC). A checkpoint keeps how far the current video was decoded: feed that video again to the restored
-        pipeline, then those that follow.
+        Output: frames in RGB (UINT8, FHWC). A checkpoint stores the position in the current video. Feed that video again to the
+        restored pipeline, then the following ones.
 
-        Needs PyAV (``asyncdali[video]``), which decodes what its FFmpeg does.""",
+        Needs PyAV (``asyncdali[video]``) and decodes the codecs of its FFmpeg.""",
         inputs=(0, 0),
         devices=("cpu", "mixed"),
         role=Role.INPUT,
@@ -53,7 +53,7 @@ class VideoInput(Operator):
             Arg("last_sequence_policy", "str", "partial",
                 'The last sequence of a video: "partial" (as many frames as there are) or "pad" (filled with frames of 0).', stream=True),
             Arg("blocking", "bool", False, "Wait for a video instead of failing."),
-            Arg("no_copy", "bool", False, "Use the video where it lies: it must not change until it has been decoded."),
+            Arg("no_copy", "bool", False, "Use the video in place. It must not change until it has been decoded."),
             Arg("affine", "bool", True, "No effect: threads are pinned by the pipeline's `set_affinity`.", inert=True),
         ),
     )  # fmt: skip

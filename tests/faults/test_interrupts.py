@@ -65,10 +65,10 @@ RUNS = """
         pipe.build()
         return pipe
 
-    def nothing_lost(kind, depth, pipe, batches):
+    def nothing_lost(kind, depth, pipe, batches, place=""):
         for _ in range(3):
-            np.testing.assert_array_equal(pipe.run()[0].as_array(), next(batches), err_msg=kind)
-        assert len(pipe._core.session.in_flight) == depth - 1
+            np.testing.assert_array_equal(pipe.run()[0].as_array(), next(batches), err_msg=f"{kind} {place}")
+        assert len(pipe._core.session.in_flight) == depth - 1, (kind, str(place), len(pipe._core.session.in_flight))
         if kind in ("random", "engines"):
             restored = pipeline_of(drawn, batch_size=4, enable_checkpointing=True, checkpoint=pipe.checkpoint())
             np.testing.assert_array_equal(restored.run()[0].as_array(), next(batches))
@@ -115,7 +115,7 @@ CHOSEN_RUNS = """
         for place in first:
             pipe, batches = built(kind, depth), expected(kind)
             came += interrupted(kind, depth, pipe, batches, place)
-            nothing_lost(kind, depth, pipe, batches)
+            nothing_lost(kind, depth, pipe, batches, place)
             pipe.close()
         pipe, batches = built(kind, depth), expected(kind)
         np.testing.assert_array_equal(pipe.run()[0].as_array(), next(batches))

@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-from asyncdali_workers import Source, WorkerDied, WorkerPool
+from asyncdali_workers import Source, WorkerDied, WorkerError, WorkerPool
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_closing_our_descriptors(reuse, tmp_path):
     """That worker cannot answer any more: it is replaced, and nothing of ours lands in files that it opens then."""
     code = f"""
 import os, numpy as np
-from asyncdali_workers import Source, WorkerDied, WorkerPool
+from asyncdali_workers import Source, WorkerDied, WorkerError, WorkerPool
 
 def source(iteration):
     if iteration == 2:
@@ -219,7 +219,7 @@ def test_an_exception_that_cannot_be_shown(make_pool):
     def source(iteration):
         raise Odd
 
-    with pytest.raises(Exception, match="Odd"):
+    with pytest.raises(WorkerError, match="Odd"):
         ask(make_pool(source))
 
 

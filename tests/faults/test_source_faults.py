@@ -130,7 +130,7 @@ def test_a_callable_that_hangs_is_shown(tmp_path, monkeypatch):
     monkeypatch.setenv("GATE", str(gate))
     pipe = make(hangs, worker_timeout=TIMEOUT, prefetch_queue_depth=1)
     pipe.run()  # the next batches have been asked for
-    clock = PoolClock(pipe._parallel.pool)
+    clock = PoolClock(pipe._core.processes.parallel.pool)
     monkeypatch.setattr(overtime, "time", clock)
     clock.over()
     with pytest.raises(RuntimeError, match=r"(?s)stuck_here"):

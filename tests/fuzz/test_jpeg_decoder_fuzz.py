@@ -14,6 +14,7 @@ from helpers.jpegs import Decoders
 from asyncdali.operators.decode import jpeg_kernels as kernels
 from asyncdali.operators.decode.jpeg import positions
 from asyncdali.operators.decode.jpeg_tables import JPEG_HEADER
+from asyncdali.operators.row_feeds import BAND
 
 _LARGEST = 1 << 18
 """Pixels of a mutated file that are still decoded: what is larger takes only time."""
@@ -83,7 +84,8 @@ def fuzz(sampling: str, count: int, seed: int) -> tuple[int, int]:
         if rng.random() < 0.3:  # in a second epoch, which begins at block positions that the first one noted
             data += bytes(positions.SMALLEST_FILE)
             decoders.ours(data, (width // 2, height // 2, 1, 1), index=index)
-        image = decoders.ours(data, place, channels, index=index)
+        ring = int(rng.integers(BAND, 40)) if rng.random() < 0.2 else 0  # rows are taken while they are made
+        image = decoders.ours(data, place, channels, index=index, ring=ring)
         if image is None:
             over += 1
             continue

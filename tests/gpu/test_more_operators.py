@@ -36,6 +36,9 @@ CASES = {
     "experimental.resize": (lambda x: fn.experimental.resize(x, size=[31.0, 47.0]), 1),
     "jitter": (lambda x: fn.jitter(x, nDegree=5, seed=3), 0),
     "equalize": (lambda x: fn.experimental.equalize(x), 0),
+    "sphere": (lambda x: fn.sphere(x, fill_value=7), 0),
+    "sphere, linear": (lambda x: fn.sphere(x, interp_type=types.INTERP_LINEAR), 1),
+    "water, linear": (lambda x: fn.water(x, interp_type=types.INTERP_LINEAR), 1),
     "debayer": (lambda x: fn.debayer(fn.slice(x, [0, 0], [32, 38], axis_names="HW")[:, :, 0], blue_position=[0, 1]), 0),
     "optical_flow": (lambda x: fn.optical_flow(fn.stack(x, fn.flip(x, horizontal=0, vertical=1), axis=0, axis_name="F")), 0),
 }
@@ -229,3 +232,23 @@ def test_cached_pictures(tmp_path, decoding, skip):
     equal(expected, found)
     assert decoder["pictures in the cache"] == 40 and decoder["pictures from the cache"] >= 40
     assert not skip or reader["files left out for the cache"] >= 40
+
+
+@pytest.mark.parametrize("policy", ["rand_augment", "trivial_augment", "auto_augment"])
+def test_automatic_augmentations(policy):
+    """They choose as on the CPU; pixels differ by what filters and warps round."""
+    from asyncdali.auto_aug import auto_augment, rand_augment, trivial_augment
+
+    apply = {
+        "rand_augment": lambda data: rand_augment.rand_augment(data, n=2, m=9),
+        "trivial_augment": trivial_augment.trivial_augment_wide,
+        "auto_augment": auto_augment.auto_augment,
+    }[policy]
+
+    def make(device):
+        data = fn.external_source(pictures, batch=False, layout="HWC")
+        return apply(data.gpu() if device == "gpu" else data)
+
+    for a, b in zip(*outputs(make, enable_conditionals=True), strict=True):
+        for x, y in zip(a[0], b[0], strict=True):
+            assert x.shape == y.shape and (np.abs(x.astype(int) - y.astype(int)) <= 1).mean() > 0.98

@@ -299,6 +299,28 @@ def cases(names: list[str], every: bool) -> Iterator[Case]:
                             yield Case(name, number, position, dtype, rank, layout, empty)
 
 
+def extents_of(accepted: Input, call: Call, position: int, rank: int, layout: str) -> tuple[int, ...]:
+    """The shape of a sample with so many dimensions."""
+    given = call.shapes.get(position)
+    if given is not None and len(given) == rank:
+        return given
+    letters = layout or (accepted.layouts.assumed(rank) or "")
+    extents = tuple(_EXTENTS.get(letter, 4) for letter in letters) if letters else _PLAIN[:rank]
+    if accepted.name == "mosaics":
+        extents = tuple(1 if letter == "C" else extent for letter, extent in zip(letters or _GENERIC, extents))
+    return extents if rank else ()
+
+
+def usual(accepted: Input, call: Call, position: int) -> tuple[DALIDataType, tuple[int, ...]]:
+    """Type and shape of a sample as it should be: UINT8 or FLOAT and three dimensions, where these are accepted."""
+    dtype = accepted.types[0] if DALIDataType.FLOAT not in accepted.types else DALIDataType.FLOAT
+    dtype = DALIDataType.UINT8 if DALIDataType.UINT8 in accepted.types else dtype
+    ranks = [rank for rank in range(6) if _accepts_rank(accepted, rank)]
+    given = call.shapes.get(position)
+    rank = len(given) if given is not None else 3 if 3 in ranks else ranks[-1]
+    return dtype, extents_of(accepted, call, position, rank, "")
+
+
 # --- running
 
 
@@ -352,12 +374,9 @@ class Runner:
         if chosen:
             dtype, rank, layout = case.dtype, case.rank, case.layout
         else:
-            dtype = accepted.types[0] if DALIDataType.FLOAT not in accepted.types else DALIDataType.FLOAT
-            dtype = DALIDataType.UINT8 if DALIDataType.UINT8 in accepted.types else dtype
-            ranks = [rank for rank in range(6) if _accepts_rank(accepted, rank)]
-            given = call.shapes.get(position)
-            rank, layout = len(given) if given is not None else 3 if 3 in ranks else ranks[-1], ""
-        extents = list(self._extents(accepted, call, position, rank, layout))
+            dtype, shape = usual(accepted, call, position)
+            rank, layout = len(shape), ""
+        extents = list(extents_of(accepted, call, position, rank, layout))
         if chosen and case.empty in ("first axis", "last axis"):
             extents[0 if case.empty == "first axis" else -1] = 0
         shapes = np.tile(np.array(extents, np.int64), (count, 1)).reshape(count, rank)
@@ -377,17 +396,6 @@ class Runner:
             pieces.append(piece)
         batch.owner = pieces
         return batch
-
-    @staticmethod
-    def _extents(accepted: Input, call: Call, position: int, rank: int, layout: str) -> tuple[int, ...]:
-        given = call.shapes.get(position)
-        if given is not None and len(given) == rank:
-            return given
-        letters = layout or (accepted.layouts.assumed(rank) or "")
-        extents = tuple(_EXTENTS.get(letter, 4) for letter in letters) if letters else _PLAIN[:rank]
-        if accepted.name == "mosaics":
-            extents = tuple(1 if letter == "C" else extent for letter, extent in zip(letters or _GENERIC, extents))
-        return extents if rank else ()
 
     def _outputs(self, operator: Operator, inputs: list[Batch], count: int) -> list[Batch]:
         operator.infer([batch.dtype for batch in inputs])
@@ -487,9 +495,11 @@ def examine(mode: str, names: list[str], timeout: float = 500.0) -> Report:
     folder = Path(__file__).parent.parent
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))}
     while len(total.bugs) < _MOST_BUGS:
-        with tempfile.TemporaryFile() as errors:
+        with tempfile.TemporaryFile() as errors, tempfile.TemporaryDirectory() as scratch:  # dump_image writes where it is called
             command = [sys.executable, "-m", "helpers.guarded", mode, str(first), *names]
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, env=environment, timeout=timeout, check=False)
+            done = subprocess.run(
+                command, stdout=subprocess.PIPE, stderr=errors, cwd=scratch, env=environment, timeout=timeout, check=False
+            )
             errors.seek(0)
             said = errors.read()
         if done.returncode == 0:

@@ -28,7 +28,6 @@ _CONCURRENT = ["concurrent/futures/_base", "concurrent/futures/thread"]
 _MODULES = ["contextlib", "socket", "subprocess", "threading", "queue", "selectors", *_CONCURRENT]
 _FILES = frozenset(os.path.join(_LIBRARY, f"{name}.py") for name in _MODULES)
 """The rest of the standard library opens nothing for us, or works on other threads."""
-_RETURN = dis.opmap["RETURN_VALUE"]
 
 
 class Place(NamedTuple):
@@ -51,12 +50,17 @@ class Place(NamedTuple):
 
 @functools.cache
 def offsets(code: CodeType) -> frozenset[int]:
-    """Where signals are handled in a function."""
+    """Where signals are handled in a function.
+
+    Left out: between a call and the return of what it gave. Since Python 3.11 no signal is handled there when the function that was called
+    is one of Python's (``take_next`` relies on it); where it is not, the place after the caller's own call comes to the same.
+    """
     found, after = set(), False
     for instruction in dis.get_instructions(code):
         name = instruction.opname
         if after and name != "CACHE":
-            found.add(instruction.offset)
+            if name != "RETURN_VALUE":
+                found.add(instruction.offset)
             after = False
         if name == "RESUME" or (name.startswith("CALL") and not name.startswith("CALL_INTRINSIC")):
             after = True
@@ -140,7 +144,7 @@ class PlacedInterrupts:
     def _outermost(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "return":
             self._inside -= 1
-        elif frame.f_code.co_code[frame.f_lasti] != _RETURN:  # else the result is the caller's
+        else:
             self._passed(frame, event, argument)
         return self._outermost
 

@@ -12,6 +12,7 @@ from asyncdali.operators.decode import jpeg_library
 from asyncdali.operators.decode.jpeg import progressive
 from asyncdali.operators.decode.jpeg import window as own
 from asyncdali.operators.decode.jpeg_tables import DECODE_WINDOW, JPEG_HEADER, JPEG_WINDOW
+from asyncdali.operators.row_feeds import BAND
 
 _PAGE = mmap.PAGESIZE
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -53,29 +54,43 @@ class Decoders:
 
     def ours(
         self, data: bytes, place: tuple[int, int, int, int] | None = None, channels: int = 3, bgr: bool = False, room: int | None = None,
-        index: int = 0,
+        index: int = 0, ring: int = 0,
     ) -> np.ndarray | None:  # fmt: skip
         """The window (x, y, w, h) as our decoder gives it: uint8[h, w, channels]; None if it hands over. `index`: address of one of
-        block positions, or 0; `found` is whether they were known."""
+        block positions, or 0; `found` is whether they were known. `ring`: rows of a ring that the pixels are taken from, or 0."""
         header = self.header(data)
         width, height, components = header[JPEG_HEADER.span("width", "components")].tolist()
         x, y, w, h = place or (0, 0, width, height)
         file = self._file.last(len(data))
         file[:] = np.frombuffer(data, np.uint8)
-        out = self._pixels.last(w * h * channels)
+        row_bytes = w * channels
+        out = self._pixels.last((ring or h) * row_bytes)
         out[:] = 0x5A
+        taken = np.empty((h, row_bytes), np.uint8)
+        calls = [0]
+
+        def take(state: int, rows: int) -> int:
+            for row in range(calls[-1], min(rows, h)):
+                taken[row] = out.reshape(ring, row_bytes)[row % ring]
+            calls.append(rows)
+            return 0
+
+        taking = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(take)
         room = int(own.room_for(len(data), width)) if room is None else room
         work = self._work.last(room, 64)
         request, _ = DECODE_WINDOW.make(
             data=file, bytes=len(data), out=out, x=x, y=y, w=w, h=h, picture_width=width, picture_height=height,
             picture_components=components, channels=channels, blue_first=bgr, work=work, room=room, constants=self._constants,
-            scans=progressive.decode_scans.address, index=index, found=0,
+            scans=progressive.decode_scans.address, index=index, found=0, take=ctypes.cast(taking, ctypes.c_void_p).value if ring else 0,
+            state=0, ring_stop=out.ctypes.data + out.nbytes if ring else 0,
         )  # fmt: skip
         code = own.decode_window(request.ctypes.data)
         self.found = bool(request[DECODE_WINDOW.word.found])
+        if ring:
+            assert all(0 <= step <= BAND for step in np.diff(calls)), calls
         if code != 0:
             return None
-        return out.reshape(h, w, channels).copy()
+        return (taken if ring else out).reshape(h, w, channels).copy()
 
     def turbos(
         self, data: bytes, place: tuple[int, int, int, int] | None = None, channels: int = 3, bgr: bool = False
@@ -94,8 +109,6 @@ class Decoders:
         )  # fmt: skip
         pointers = np.array([array.ctypes.data, len(data), out.ctypes.data], np.int64)
         at = pointers.ctypes.data
-        context = kernels.context_of(
-            self._table.ctypes.data, at, at + 8, window.ctypes.data, at + 16, color=8 if bgr else 2, turned=offset
-        )
+        context = kernels.context_of(self._table.ctypes.data, at, at + 8, window.ctypes.data, at + 16, color=8 if bgr else 2, turned=offset)
         thread = kernels.thread_record(scratch, text)
         return out if kernels.decode_step(context.ctypes.data, 0, thread.ctypes.data) == 0 else None

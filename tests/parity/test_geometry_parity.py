@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from helpers import operators as harness
 
+from asyncdali.errors import SampleError
+
 dali = pytest.importorskip("nvidia.dali")
 fn, types = importlib.import_module("nvidia.dali.fn"), importlib.import_module("nvidia.dali.types")
 
@@ -385,7 +387,7 @@ def test_both_refuse(name, constants):
     samples = [np.zeros((6, 7, 3), np.uint8)]
     with pytest.raises((ValueError, RuntimeError)) as theirs:
         dali_run(name, samples, "HWC", **constants)
-    with pytest.raises(Exception) as ours:
+    with pytest.raises((ValueError, SampleError)) as ours:
         harness.run(name, samples, "HWC", **constants)
     assert type(ours.value).__name__ in ("ValueError", "SampleError"), ours.value
     # The argument at fault is named in both messages.

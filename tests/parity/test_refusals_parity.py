@@ -16,6 +16,10 @@ def samples():
     return [np.zeros(1)] * 2
 
 
+def samples_of_one():
+    return [np.zeros(1)]
+
+
 def source(*given, **arguments):
     return lambda lib: lib.fn.external_source(*given, **arguments)
 
@@ -58,6 +62,17 @@ CALLS = {
     "data: a number": data(5),
     "data: objects": data([object()] * 2),
     "data: a dictionary": data({"a": 1}),
+    "data: too few outputs": data((samples(),), num_outputs=2),
+    "data: outputs that are none": data(5, num_outputs=2),
+    "data: batches of two sizes": lambda lib: [lib.fn.external_source(made) for made in (samples, samples_of_one)],
+    "nothing was fed": source(name="x"),
+    "expression: a number beyond 64 bits": lambda lib: lib.fn.external_source(samples) + 2**70,
+    "expression: 40 indices": lambda lib: lib.fn.external_source(samples)[(0,) * 40],
+    "expression: text": lambda lib: lib.fn.external_source(samples) + "a",
+    "expression: text as an index": lambda lib: lib.fn.external_source(samples)["a"],
+    "expression: no node": lambda lib: lib.math.sqrt(3),
+    "output: an object": lambda lib: object(),
+    "ops: an argument twice": lambda lib: lib.ops.Cast(dtype=lib.types.FLOAT)(lib.fn.external_source(samples), dtype=lib.types.FLOAT),
     "file: nothing": reader("file"),
     "file: root": reader("file", file_root=3),
     "file: shard": reader("file", file_root="/tmp", shard_id=5, num_shards=2),
@@ -66,11 +81,14 @@ CALLS = {
     "coco: no annotations": reader("coco", file_root="/tmp"),
     "numpy: nothing": reader("numpy"),
     "webdataset: no file": reader("webdataset", paths="/nonexistent", ext="a"),
+    "mxnet: no file": reader("mxnet", path=["/nonexistent"], index_path=["/nonexistent"]),
+    "nemo_asr: no file": reader("nemo_asr", manifest_filepaths=["/nonexistent"]),
+    "sequence: length": reader("sequence", file_root="/tmp", sequence_length=0),
 }
 
 
 def refusal(lib, call, **options):
-    with pytest.raises(Exception) as error:
+    with pytest.raises((RuntimeError, ValueError, TypeError, LookupError, AttributeError)) as error:
         pipe = lib.Pipeline(batch_size=2, num_threads=1, **options)
         with pipe:
             made = call(lib)
@@ -93,3 +111,31 @@ def test_fields():
     for name, argument in (("cycle", "cycle"), ("no source", "source"), ("dtype", "dtype"), ("repeat_last", "repeat_last")):
         error = refusal(asyncdali, CALLS[name])
         assert isinstance(error, OperatorError) and (error.operator, error.argument) == ("external_source", argument)
+
+
+FED = {
+    "another input": lambda pipe: pipe.feed_input("other", samples()),
+    "no name": lambda pipe: pipe.feed_input(3, samples()),
+    "text": lambda pipe: pipe.feed_input("x", "text"),
+    "objects": lambda pipe: pipe.feed_input("x", [object()] * 2),
+    "too many": lambda pipe: pipe.feed_input("x", [np.zeros(1)] * 9),
+    "layout": lambda pipe: pipe.feed_input("x", samples(), layout="HWC"),
+    "run with another input": lambda pipe: pipe.run(other=samples()),
+    "count of another input": lambda pipe: pipe.input_feed_count("other"),
+}
+
+
+@pytest.mark.parametrize("name", FED)
+def test_kinds_of_refusals_of_what_is_fed(name):
+    found = []
+    for lib in (dali, asyncdali):
+        pipe = lib.Pipeline(batch_size=2, num_threads=1, device_id=None, prefetch_queue_depth=1)
+        with pipe:
+            pipe.set_outputs(lib.fn.external_source(name="x"))
+        pipe.build()
+        with pytest.raises(Exception) as error:
+            FED[name](pipe)
+        found.append(error.value)
+    theirs, ours = found
+    kind = next(kind for kind in type(theirs).__mro__ if kind.__module__ == "builtins")
+    assert isinstance(ours, kind) and isinstance(ours, OperatorError), f"{kind.__name__}: {theirs}\n{type(ours).__mro__}: {ours}"

@@ -196,7 +196,7 @@ def test_out_of_memory_names_the_request_and_leaves_the_pipeline_usable(cuda):
     cuda._limit = 4 << 20
     pipe = graph()
     assert pipe.run()[0].as_cpu()[0].shape() == [9, 9, 3]
-    with pytest.raises(Exception, match=r"out of memory on GPU 0: no \d+ bytes of device memory"):
+    with pytest.raises(RuntimeError, match=r"out of memory on GPU 0: no \d+ bytes of device memory"):
         pipe.run()
     assert pipe.run()[0].as_cpu()[0].shape() == [9, 9, 3]
 

@@ -32,7 +32,7 @@ def test_pipeline(cuda):
     @pipeline_def(batch_size=4, num_threads=2, device_id=0)
     def graph():
         data = fn.external_source(lambda: images, layout="HWC")
-        return fn.experimental.equalize(data), fn.experimental.equalize(data.gpu())
+        return fn.equalize(data), fn.equalize(data.gpu())
 
     pipe = graph()
     pipe.build()

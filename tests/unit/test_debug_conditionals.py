@@ -190,7 +190,7 @@ def test_escaped_nodes_and_plain_errors():
             x = x // (x - x)  # here
         return x
 
-    with pytest.raises(Exception, match="(?s)division by zero") as caught:
+    with pytest.raises(RuntimeError, match="(?s)division by zero") as caught:
         debug(fails).run()
     assert "# here" in str(caught.value)
 

@@ -43,7 +43,7 @@ ALLOWED = {
         "types", "workers", "_deadlocks", "_descriptors", "_notices",
     },
     "pickling": {"workers"},
-    "external_source": {"errors", "operators.base", "data_node", "graph.node", "sources", "types"},
+    "external_source": {"errors", "operators.base", "data_node", "graph.dali_attributes", "graph.node", "sources", "types"},
     "runtime": {
         "_processes", "access", "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node",
         "graph.plan", "operators.base", "operators.random.random_streams", "options", "sources", "tensors", "types", "workers",
@@ -66,6 +66,7 @@ ALLOWED = {
     "backend": {"_absent", "_notices", "device", "graph.calls", "operators", "plugin_manager", "tensors"},
     "backend_impl": {"backend", "tfrecord", "types"},
     "extending": {"batch", "compiled", "device.launch", "operators"},
+    "experimental": {"_absent"},
     "internal": set(),
     "plugin_manager": {"_absent"},
     "python_function_plugin": set(),

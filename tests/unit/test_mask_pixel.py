@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from helpers import operators as harness
 
+from asyncdali.errors import SampleError
+
 NAME = "segmentation.random_mask_pixel"
 
 
@@ -26,5 +28,5 @@ def test_any_pixel_without_foreground():
 
 
 def test_an_empty_mask_is_refused():
-    with pytest.raises(Exception, match="the mask is empty"):
+    with pytest.raises(SampleError, match="the mask is empty"):
         harness.run(NAME, [np.zeros((0, 3), np.uint8)])

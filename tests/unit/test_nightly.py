@@ -6,13 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 PIECES = Path(__file__).resolve().parent.parent.parent / ".ci" / "pieces.py"
 HEAD = "import pytest, time\npytestmark = pytest.mark.slow\n"
 
 
-def nightly(folder, limit=20, **files):
+def nightly(folder, limit=150, **files):
     for name, text in files.items():
         (folder / f"test_{name}.py").write_text(HEAD + text)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = slow: long\n")
@@ -26,22 +24,24 @@ def test_all_pieces_pass(tmp_path):
     assert status == 0 and "3 slow tests in 2 pieces; 0 pieces failed" in summary and "test_good.py 2/2" in summary
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("def test_it(): assert False\n", "failed (status 1)"),
-        ("def test_it(): pytest.skip('never')\n", "ran no test"),
-        ("def test_it(): __import__('os')._exit(0)\n", "no report"),
-    ],
-)
-def test_a_piece_that_is_wrong(tmp_path, text, said):
-    status, summary = nightly(tmp_path, good="def test_it(): pass\n", wrong=text)
-    assert status == 1 and said in summary and "2 slow tests in 2 pieces; 1 pieces failed" in summary
+WRONG = {
+    "fails": ("def test_it(): assert False\n", "failed (status 1)"),
+    "skips": ("def test_it(): pytest.skip('never')\n", "ran no test"),
+    "leaves": ("def test_it(): __import__('os')._exit(0)\n", "no report"),
+}
+
+
+def test_pieces_that_are_wrong(tmp_path):
+    status, summary = nightly(tmp_path, good="def test_it(): pass\n", **{name: text for name, (text, _) in WRONG.items()})
+    assert status == 1 and "4 slow tests in 4 pieces; 3 pieces failed" in summary
+    lines = {name: next(line for line in summary.splitlines() if f"test_{name}.py" in line) for name in ("good", *WRONG)}
+    assert lines["good"].rstrip().endswith("test_good.py")
+    assert all(said in lines[name] for name, (_, said) in WRONG.items())
 
 
 def test_a_piece_that_does_not_end(tmp_path):
-    status, summary = nightly(tmp_path, 6, endless="def test_it():\n    while True: time.sleep(1)\n")
-    assert status == 1 and "did not end in 6 s" in summary
+    status, summary = nightly(tmp_path, 1, endless="def test_it():\n    while True: time.sleep(1)\n")
+    assert status == 1 and "did not end in 1 s" in summary
 
 
 def test_nothing_to_run_is_a_failure(tmp_path):

@@ -9,6 +9,7 @@ from helpers.operators import run_operator
 from helpers.pipelines import pipeline_of
 
 from asyncdali import fn, types
+from asyncdali.errors import SampleError
 
 
 def moving(dx, dy, frames=3, height=96, width=112, channels=3):
@@ -83,5 +84,5 @@ def test_the_host_device():
     ],
 )  # fmt: skip
 def test_wrong_arguments_and_inputs(shape, arguments, text):
-    with pytest.raises(Exception, match=text):
+    with pytest.raises((ValueError, SampleError), match=text):
         run_operator("optical_flow", [np.zeros(shape, np.uint8)], **arguments)

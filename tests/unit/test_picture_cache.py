@@ -303,7 +303,7 @@ def test_an_empty_sample_without_a_picture():
         warnings.simplefilter("ignore")
         pipe = empty()
         pipe.build()
-    with pytest.raises(RuntimeError, match="(?s)sample 1.*no picture of the cache stands for it"):
+    with pytest.raises(RuntimeError, match="(?s)sample 1.*the cache has no picture for it"):
         pipe.run()
 
 

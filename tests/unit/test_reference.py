@@ -20,6 +20,20 @@ def test_stub_is_current_and_valid(path):
     ast.parse(text)
 
 
+def test_the_list_of_modules_is_current():
+    with open(os.path.join(PACKAGE, "operators", "modules.py")) as file:
+        text = file.read()
+    assert text == reference.modules_file(reference.operator_modules(PACKAGE)), "run `python -m asyncdali.graph.reference`"
+
+
+def test_modules_are_found_by_what_they_declare(tmp_path):
+    texts = {"operators/new.py": "@register\nclass New: ...\n", "operators/base.py": "def register(cls): ...\n", "plugin/a.py": "@register"}
+    for path, text in texts.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    assert reference.operator_modules(str(tmp_path)) == ["operators.new"]
+
+
 def test_reference_table_is_current():
     docs = os.path.join(os.path.dirname(PACKAGE), "docs", "operators.md")
     if not os.path.exists(docs):

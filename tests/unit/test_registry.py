@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
+from helpers.guarded import calls
+from helpers.mentions import mentions
 from helpers.readers import EVERY_KIND
 
 from asyncdali.operators import load_registry
@@ -45,7 +46,7 @@ NO_GPU = {
     ),
     **dict.fromkeys(("_conditional.not_", "_conditional.validate_logical"), "conditions are on the CPU"),
     **dict.fromkeys(
-        ("clahe", "experimental.warp_perspective", "jpeg_compression_distortion", "sphere", "water"),
+        ("clahe", "experimental.warp_perspective", "jpeg_compression_distortion"),
         _HOST_LIBRARY + ", or a compiled step without a kernel yet: refused on a GPU",
     ),
 }  # fmt: skip
@@ -69,15 +70,6 @@ def sources(*patterns):
     return "\n".join(path.read_text() for pattern in patterns for path in sorted(TESTS.glob(pattern)))
 
 
-def names(name, text):
-    """Whether a text calls an operator or has its name as a string; tables name operators of a family without their module."""
-    in_family = name.startswith(("reductions.", "transforms.", "random.", "noise.", "decoders."))
-    short = re.escape(name.rpartition(".")[2] if in_family else name)
-    called = re.escape(name.removeprefix("experimental."))
-    quoted = rf"[\"'`]({re.escape(name)}|{short})[\"'`]"
-    return re.search(rf"\bfn\.(experimental\.)?{called}\b|{quoted}|\.{short}\(", text) is not None
-
-
 @pytest.fixture(scope="module")
 def parity():
     return sources("parity/*.py", "helpers/*parity*.py", "helpers/auto_aug.py", "helpers/conditional_programs.py")
@@ -92,7 +84,7 @@ def twins():
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("readers.")])
 def test_parity_case_or_reason(name, parity):
-    assert names(name, parity) != (name in NO_PARITY), "give it a parity case or a reason, not both"
+    assert mentions(name, parity) != (name in NO_PARITY), "give it a parity case or a reason, not both"
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "readers." not in name and REGISTRY[name].schema.inputs != (0, 0)])
@@ -101,7 +93,7 @@ def test_gpu_twin_or_reason(name, twins):
     if operator.schema.uploads:
         return
     if operator.on_cuda:
-        assert name not in NO_GPU and (names(name, twins) or name in SAME_KERNEL)
+        assert name not in NO_GPU and (mentions(name, twins) or name in SAME_KERNEL)
     else:
         assert name in NO_GPU
 
@@ -114,7 +106,7 @@ def test_reasons_are_of_operators():
 
 def test_readers_have_their_parity_matrix(parity):
     text = sources("parity/test_*reader*.py", "parity/test_decode*.py", "parity/test_input_video_parity.py", "helpers/readers.py")
-    assert not [name for name in NAMES if name.startswith("readers.") and not names(name, text) and name not in text]
+    assert not [name for name in NAMES if name.startswith("readers.") and not mentions(name, text) and name not in text]
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("_")])
@@ -124,8 +116,7 @@ def test_docs_row(name):
 
 
 def test_serialization_cases():
-    """test_serialize_operators.py runs them (slow); here only their names are looked for."""
+    """test_serialize_operators.py runs them (slow): those it names, and all others that run on the inputs that they declare."""
     text = sources("unit/test_serialize_operators.py", "unit/test_input_video.py")
-    assert not [
-        name for name in NAMES if not name.startswith("_") and name.rpartition("readers.")[2] not in EVERY_KIND and not names(name, text)
-    ]
+    public = [name for name in NAMES if not name.startswith("_") and name.rpartition("readers.")[2] not in EVERY_KIND]
+    assert not [name for name in public if not mentions(name, text) and not calls(name, REGISTRY[name].schema)]

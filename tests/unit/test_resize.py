@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from helpers import operators as harness
 
+from asyncdali.errors import SampleError
 from asyncdali.operators.geometry.resize_rules import geometry
 from asyncdali.types import DALIDataType, DALIInterpType
 
@@ -110,7 +111,7 @@ def test_subpixel_scale_keeps_the_scale():
     ],
 )  # fmt: skip
 def test_refusals(constants, text):
-    with pytest.raises(Exception, match=text):
+    with pytest.raises((ValueError, SampleError), match=text):
         harness.run("resize", [np.zeros((4, 5, 3), np.uint8)], "HWC", **constants)
 
 

@@ -37,6 +37,7 @@ def test_words_and_offsets():
     assert RECORD.word == (0, 1, 2, 3, 24) and RECORD.word.stride_x == 1
     assert RECORD.at == (0, 8, 16, 3, 24) and RECORD.at.count == 16
     assert RECORD.columns("stride") == slice(0, 2) and RECORD.columns("count") == 2
+    assert RECORD.span("stride", "count") == slice(0, 3) and RECORD.span("stride", "stride") == slice(0, 2)
     assert "count" in RECORD and "stride" not in RECORD
 
 
@@ -96,12 +97,12 @@ def _is_number(node: ast.AST) -> bool:
 
 
 def _counts_words(call: ast.Call) -> bool:
-    """``load_i64(row + 8)``, ``load_i64(context)``; a `Step` whose scratch is told to a number's entry."""
+    """``load_i64(row + 8)``, ``load_i64(context)``, ``load_i64(thread)``; a `Step` whose scratch is told to a number's entry."""
     name = getattr(call.func, "id", "")
     if name in _ACCESSES and call.args:
         place = call.args[0]
         behind = isinstance(place, ast.BinOp) and isinstance(place.left, ast.Name) and _is_number(place.right)
-        return behind or getattr(place, "id", "") == "context"
+        return behind or getattr(place, "id", "") in ("context", "thread")
     scratch = call.args[4:5] + [keyword.value for keyword in call.keywords if keyword.arg == "scratch_field"]
     return name == "Step" and any(map(_is_number, scratch))
 
@@ -180,6 +181,7 @@ def test_the_search_finds_bare_numbers():
     assert bare_indices_in_python("def f(context):\n    return load_i64(context + 8)\n") == [2]
     assert bare_indices_in_python("def f(context):\n    r = view_i64(a, 9)\n    return r[3]\n") == [3]
     assert bare_indices_in_python("x = load_i64(context) + load_i64(row + 16) + load_i64(row) + load_i64(row + at.size)\n") == [1]
+    assert bare_indices_in_python("x = load_i64(thread) + load_i64(thread + at.scratch)\ny = load_i64(thread)\n") == [1, 2]
     assert bare_indices_in_python("store_i64(out + 8, 1)\nstore_i64(out, 1)\nstore_i64(out + at.kind, 1)\n") == [1]
     assert bare_indices_in_python("Step(a, t, e, 8, 7, keep)\nStep(a, t, e, 8, word.scratch, keep)\nStep(a, t, e, 8)\n") == [1]
     assert bare_indices_in_python("found[:, 3]\nfound[:, 1:2]\nfound[:, [0, 3]]\nopening[11:]\n") == [1, 2, 3, 4]

@@ -19,10 +19,10 @@ def video(*, sequence_length: int, filenames: str | Sequence[str] | None = ..., 
     """Reads sequences of frames from video files.
 
     A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as `sequence_length` * `stride`
-    frames are left. What is left behind the last one makes a sequence of its own if `pad_mode` says how to fill it up.
+    frames are left. With a `pad_mode` other than "none", the remaining frames make one more sequence, which is filled up.
 
     Outputs: frames (UINT8, FHWC); the label (INT32, shape (1,)) with `labels`, `file_root` or `file_list`; frame numbers
     (INT32, shape (1,) or (F,)) with `enable_frame_num`; times in seconds (FLOAT64, shape (F,)) with `enable_timestamps`.
 
-    Needs PyAV (``asyncdali[video]``), which decodes what its FFmpeg does. A file that can't be opened is left out with a warning.
+    Needs PyAV (``asyncdali[video]``) and decodes the codecs of its FFmpeg. A file that cannot be opened is skipped with a warning.
     """

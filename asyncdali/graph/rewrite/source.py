@@ -58,7 +58,7 @@ def definition(function: types.FunctionType) -> tuple[Definition, str | None]:
     if len(found) > 1:
         found = [item for item in found if _same_code(item[0], function)]
     if not found:
-        raise NotFound("its file does not have it where it should be; was it changed after it was imported?")
+        raise NotFound("its file has other code on its lines; was the file changed after the import?")
     return found[0]  # if several have the same code, any of them will do
 
 

@@ -69,9 +69,9 @@ class ArrayConstant(_Repeated):
 class Constant(_Repeated):
     schema = Schema(
         name="constant",
-        doc="""Produces a batch of samples that are all the same, given as numbers.
+        doc="""A batch of equal samples, given as numbers.
 
-        Exactly one of `fdata` and `idata` must be given. A single number fills `shape`; several must match its volume.""",
+        Exactly one of `fdata` and `idata` must be given. A single number fills `shape`; several numbers must match its volume.""",
         gives=(Output(CHOSEN, CHOSEN, argument("layout", "")),),
         inputs=(0, 0),
         devices=("cpu", "gpu"),

@@ -201,7 +201,7 @@ class Full(_Broadcast):
 class FullLike(_Broadcast):
     schema = Schema(
         name="full_like",
-        doc="The second input, broadcast to the shape of the first one, in whose type (by the rules of `cast`) and layout it comes.",
+        doc="The second input, broadcast to the shape of the first input, with the first input's type (converted as by `cast`) and layout.",
         accepts=(DATA,),
         gives=(Output(),),
         inputs=(2, 2),

@@ -20,7 +20,7 @@ class ElementExtract(Operator):
     on_cuda = True
     schema = Schema(
         name="element_extract",
-        doc="""Picks frames out of sequences: one output for each index in `element_map`.
+        doc="""Selects frames of sequences: one output per index in `element_map`.
 
         The input must have a layout that begins with F, or none, and at least two dimensions.""",
         accepts=(Input(ELEMENTS, SEQUENCES, "sequences", at_least(2)),),

@@ -14,7 +14,7 @@ from .strided import Pieces, dense_strides, like, normal_axis
 
 _AXIS_ARGS = (
     Arg("axis", "int", 0, "The axis; negative ones count from the back."),
-    Arg("axis_name", "str", None, "The axis by its letter; excludes `axis`."),
+    Arg("axis_name", "str", None, "The axis by its letter, instead of `axis`."),
 )
 
 
@@ -113,8 +113,8 @@ class Stack(_Join):
         name="stack",
         doc="""Joins the inputs along a new axis.
 
-        They must have the same type and equal shapes. The output keeps a layout if `axis_name` says what the new axis is called (the
-        first input must have one, then, unless its samples are scalars).""",
+        They must have the same type and equal shapes. The output has a layout if `axis_name` names the new axis. Then the first
+        input must have a layout, unless its samples are scalars.""",
         accepts=(Input(ELEMENTS, ranks=ANY_RANK, like=("type", "shape")),),
         gives=(Output(LIKE, ONE_MORE, CHOSEN),),
         inputs=(1, 999),

@@ -47,14 +47,14 @@ class LookupTable(Operator):
     on_cuda = True
     schema = Schema(
         name="lookup_table",
-        doc="Replaces each integer by the value that `values` has at its place in `keys`, or by `default_value`.",
+        doc="Replaces each integer in `keys` by the value at the same index of `values`, and others by `default_value`.",
         accepts=(Input(INTEGERS, name="keys", ranks=ANY_RANK),),
         gives=(Output(type=argument("dtype")),),
         devices=("cpu", "gpu"),
         args=(
-            Arg("default_value", "float", 0.0, "Value of what is not in `keys`."),
+            Arg("default_value", "float", 0.0, "Value of integers that are not in `keys`."),
             Arg("dtype", "dtype", DALIDataType.FLOAT, "Element type of the output; values are rounded and saturated."),
-            Arg("keys", "int_list", [], "The keys, 0 to 65535; of equal ones the last counts."),
+            Arg("keys", "int_list", [], "The keys, 0 to 65535. Of equal keys the last counts."),
             Arg("output_dtype", "dtype", None, "Deprecated name of `dtype`."),
             Arg("values", "float_list", [], "A value for each key."),
         ),

@@ -20,13 +20,13 @@ class Pad(Operator):
         name="pad",
         doc="""Pads samples at their ends, along all axes or those given by `axes` or `axis_names`.
 
-        The extent along a padded axis is that of `shape`, or the largest one in the batch where there is none (or one not above 0);
-        no sample is cut. Then it is rounded up to a multiple of `align`.""",
+        The extent along a padded axis is that of `shape`. If it is missing or not positive, it is the largest extent in the batch.
+        No sample is cut. The extent is then rounded up to a multiple of `align`.""",
         accepts=(DATA,),
         gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(
-            Arg("align", "int_list", None, "Extents become multiples of these: one, or one per padded axis.", tensor=True),
+            Arg("align", "int_list", None, "Extents become multiples of these numbers: one, or one per padded axis.", tensor=True),
             Arg("axes", "int_list", None, "The padded axes; negative ones count from the back. By default all.", tensor=True),
             Arg("axis_names", "layout", None, "The padded axes by their letters in the layout."),
             Arg("fill_value", "float", 0.0, "Value of the new elements.", tensor=True),

@@ -26,7 +26,7 @@ class BatchPermutation(StreamOperator):
         looks_across=True,
         args=(
             Arg("allow_repetitions", "bool", False, "Whether indices may occur more than once.", stream=True),
-            Arg("no_fixed_points", "bool", False, "Whether no sample stays where it is (in batches of more than one).", stream=True),
+            Arg("no_fixed_points", "bool", False, "Whether every sample must move (in batches of more than one sample).", stream=True),
         ),
     )
     eager = True
@@ -57,7 +57,7 @@ class PermuteBatch(Operator):
     on_cuda = True
     schema = Schema(
         name="permute_batch",
-        doc="""A batch of the samples that `indices` name; samples may be left out or occur more than once.
+        doc="""A batch of the samples in `indices`. Samples may be omitted or repeated.
 
         The data are not copied: equal samples share their memory.""",
         accepts=(ANYTHING,),

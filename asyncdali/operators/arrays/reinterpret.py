@@ -16,7 +16,7 @@ from .reshape import Reshape
 class Reinterpret(Reshape):
     schema = Schema(
         name="reinterpret",
-        doc="""Takes the bytes of the input for elements of another type, shape or layout; the data are not copied.
+        doc="""Interprets the bytes of the input as elements of another type, shape or layout. The data is not copied.
 
         If no shape is given, the innermost extent changes with the size of the elements. Otherwise as `reshape`; the size in bytes must
         remain the same, and extents in `rel_shape` are relative to those of the input.""",

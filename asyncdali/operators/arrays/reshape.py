@@ -15,10 +15,10 @@ class Reshape(Operator):
     on_cuda = True
     schema = Schema(
         name="reshape",
-        doc="""Gives the input another shape or layout; the data are not copied.
+        doc="""Gives the input another shape or layout. The data is not copied.
 
         The shape comes from `shape`, `rel_shape`, `src_dims` or the second input (a 1-D tensor of integers per sample).
-        One extent may be negative: it takes what the others leave. `rel_shape` are multiples of the input's extents
+        One extent may be negative: it follows from the others. `rel_shape` are multiples of the input's extents
         (of the axes `src_dims`, if given). `src_dims` picks and reorders input extents, -1 inserts an extent of 1.""",
         accepts=(DATA, Input(INTEGERS, name="shape", ranks=(0, 1))),
         gives=(Output(LIKE, CHOSEN, CHOSEN),),

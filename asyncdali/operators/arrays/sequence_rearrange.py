@@ -19,7 +19,7 @@ class SequenceRearrange(Operator):
     on_cuda = True
     schema = Schema(
         name="sequence_rearrange",
-        doc="""Frames of sequences in another order: ``output[k] = input[new_order[k]]``.
+        doc="""Reorders the frames of sequences: ``output[k] = input[new_order[k]]``.
 
         Frames may be repeated or left out. The input's layout begins with F, or there is none.""",
         accepts=(Input(ELEMENTS, SEQUENCES, "sequences", at_least(1)),),

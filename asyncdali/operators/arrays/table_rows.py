@@ -14,7 +14,7 @@ from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Sa
 class TableRow(Operator):
     schema = Schema(
         name="_table_row",
-        doc="The row of a constant table that an integer per sample names. Negative integers count from the end.",
+        doc="One row of a constant table per sample, chosen by an integer. Negative integers count from the end.",
         accepts=(Input(INTEGERS, name="rows", ranks=(0,)),),
         gives=(Output(CHOSEN, CHOSEN, ""),),
         devices=("cpu", "gpu"),

@@ -16,7 +16,7 @@ class Transpose(Operator):
     on_cuda = True
     schema = Schema(
         name="transpose",
-        doc="Brings the axes into another order, by default the reverse one.",
+        doc="Permutes the axes; by default reverses their order.",
         accepts=(DATA,),
         gives=(Output(layout=CHOSEN),),
         devices=("cpu", "gpu"),

@@ -23,13 +23,13 @@ class AudioResample(Operator):
     schema = Schema(
         name="audio_resample",
         aliases=("experimental.audio_resample",),
-        doc="""Resamples sound with a sinc in a Hann window; the band is not limited when the rate goes down.
+        doc="""Resamples sound with a sinc filter in a Hann window. The band is not limited when the rate decreases.
 
         Input: 1-D, or (time, channels); INT8, UINT8, INT16, UINT16, INT32, UINT32 or FLOAT. The factor is given in one of three ways:
         `in_rate` and `out_rate`, `scale`, or `out_length`. The output has ``ceil(length * factor)`` samples in time.
 
-        Where `dtype` is another type than the input's, ranges are mapped: FLOAT is [-1, 1], integers have their type's, unsigned ones with
-        0.0 in its middle. What is before and after the sound is 0 in the output's type. Computed in FLOAT.""",
+        If `dtype` differs from the input's type, ranges are mapped: FLOAT is [-1, 1], integers use the range of their type; for
+        unsigned types 0.0 is the middle. Outside of the sound the signal is 0. Computed in FLOAT.""",
         accepts=(Input(_TYPES, name="sound", ranks=(1, 2)),),
         gives=(Output(type=argument("dtype")),),
         devices=("cpu", "gpu"),

@@ -28,7 +28,7 @@ class ToDecibels(Operator):
         args=(
             Arg("cutoff_db", "float", -200.0, "The smallest result."),
             Arg("multiplier", "float", 10.0, "10 for powers, 20 for amplitudes."),
-            Arg("reference", "float", 0.0, "What is 0 dB; by default the largest value of each sample."),
+            Arg("reference", "float", 0.0, "The value at 0 dB; by default the largest value of each sample."),
         ),
     )
 
@@ -61,12 +61,12 @@ class PreemphasisFilter(Operator):
         name="preemphasis_filter",
         doc="""Emphasises high frequencies: ``output[t] = input[t] - preemph_coeff * input[t - 1]``.
 
-        Computed in FLOAT, rounded and saturated to `dtype`. Samples of several dimensions are taken as one row.""",
+        Computed in FLOAT, rounded and saturated to `dtype`. Samples of several dimensions are treated as one row.""",
         accepts=(Input(_NUMBERS, name="sound", ranks=ANY_RANK),),
         gives=(Output(type=argument("dtype")),),
         devices=("cpu", "gpu"),
         args=(
-            Arg("border", "str", "clamp", 'What is before the first sample: "zero", "clamp" (the first), "reflect" (the second).'),
+            Arg("border", "str", "clamp", 'Value before the first sample: "zero", "clamp" (the first sample), "reflect" (the second).'),
             Arg("dtype", "dtype", DALIDataType.FLOAT, "Element type of the output."),
             Arg("preemph_coeff", "float", 0.97, "The coefficient.", tensor=True),
         ),
@@ -101,7 +101,7 @@ class NonsilentRegion(Operator):
     on_cuda = True
     schema = Schema(
         name="nonsilent_region",
-        doc="""Where a signal is not silent: first sample and length, INT32 scalars (0 and 0 if nothing is above the cut-off).
+        doc="""The part of a signal that is not silent: first sample and length, INT32 scalars (0 and 0 if nothing is above the cut-off).
 
         The power of the signal, averaged over `window_length` samples, is compared with the cut-off below the reference power.""",
         accepts=(Input(_NUMBERS, name="sound", ranks=(1,)),),
@@ -109,9 +109,9 @@ class NonsilentRegion(Operator):
         devices=("cpu", "gpu"),
         outputs=2,
         args=(
-            Arg("cutoff_db", "float", -60.0, "What is below this is silence."),
-            Arg("reference_power", "float", 0.0, "What is 0 dB; by default the largest averaged power of each sample."),
-            Arg("reset_interval", "int", 8192, "How often float sums are made anew: samples, a multiple of the window; -1: never."),
+            Arg("cutoff_db", "float", -60.0, "Signals below this are silent."),
+            Arg("reference_power", "float", 0.0, "The power at 0 dB; by default the largest averaged power of each sample."),
+            Arg("reset_interval", "int", 8192, "Samples after which float sums are recomputed, a multiple of the window; -1: never."),
             Arg("window_length", "int", 2048, "Samples that are averaged; no more than the signal has."),
         ),
     )

@@ -36,7 +36,7 @@ class Spectrogram(_Spectrum):
     on_cuda = True
     schema = Schema(
         name="spectrogram",
-        doc="""Spectrogram of a signal: windows of it, and the magnitude (or power) of their Fourier transforms.
+        doc="""Spectrogram of a signal: the magnitude (or power) of the Fourier transforms of its windows.
 
         Input: one channel, FLOAT, of shape (samples,), (samples, 1) or (1, samples).
         Output: FLOAT, nfft / 2 + 1 frequencies by windows.""",
@@ -44,11 +44,11 @@ class Spectrogram(_Spectrum):
         gives=(Output(DALIDataType.FLOAT, 2, argument("layout")),),
         devices=("cpu", "gpu"),
         args=(
-            Arg("center_windows", "bool", True, "Windows are about multiples of `window_step`; otherwise only those within the signal."),
+            Arg("center_windows", "bool", True, "Centre windows at multiples of `window_step`; otherwise only those inside the signal."),
             Arg("layout", "layout", "ft", 'Layout of the output: "ft" or "tf".'),
             Arg("nfft", "int", None, "Length of the transform; by default `window_length`."),
             _POWER,
-            Arg("reflect_padding", "bool", True, "The signal is reflected about its ends; otherwise there are zeros."),
+            Arg("reflect_padding", "bool", True, "Outside, the signal is reflected about its ends; otherwise it is zero."),
             Arg("window_fn", "float_list", None, "The window, `window_length` numbers; by default a Hann window."),
             Arg("window_length", "int", 512, "Samples in a window."),
             Arg("window_step", "int", 256, "Samples from one window to the next."),

@@ -22,15 +22,15 @@ class Clahe(OpenCVColors):
         name="clahe",
         doc="""Contrast limited adaptive histogram equalization.
 
-        Each tile has a table that makes its histogram flat, of which no bin may be higher than `clip_limit` times the mean one; a pixel is
-        blended of the tables around it. Layout HWC, UINT8, one channel or three (RGB).""",
+        Each tile has a table that flattens its histogram; bins are limited to `clip_limit` times the mean bin. A pixel is
+        interpolated between the tables around it. Layout HWC, UINT8, one channel or three (RGB).""",
         accepts=(Input((DALIDataType.UINT8,), listed("HWC"), "images"),),
         gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(
             Arg("bins", "int", _BINS, f"Bins of the histograms; {_BINS}, one for each value, is what there is."),
-            Arg("clip_limit", "float", REQUIRED, "Highest bin by the mean one; 0 or less: no limit."),
-            Arg("luma_only", "bool", True, "Of three channels only the lightness (L of CIELAB); otherwise each by itself."),
+            Arg("clip_limit", "float", REQUIRED, "Highest bin divided by the mean bin; 0 or less: no limit."),
+            Arg("luma_only", "bool", True, "Equalize only the lightness (L of CIELAB) of three channels; otherwise each channel."),
             Arg("tiles_x", "int", REQUIRED, "Tiles along the width."),
             Arg("tiles_y", "int", REQUIRED, "Tiles along the height."),
         ),

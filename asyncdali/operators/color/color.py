@@ -28,7 +28,7 @@ _BRIGHTNESS = (
 )
 _CONTRAST = (
     Arg("contrast", "float", 1.0, "Factor of the contrast; 0 gives uniform grey.", tensor=True),
-    Arg("contrast_center", "float", None, "Value left alone; by default half the input type's positive range.", tensor=True),
+    Arg("contrast_center", "float", None, "The value that does not change; by default half the input type's positive range.", tensor=True),
 )
 DTYPE = Arg("dtype", "dtype", None, "Element type of the output; by default the input's.")
 

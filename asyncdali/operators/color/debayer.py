@@ -24,7 +24,7 @@ class Debayer(PerFrame):
     schema = Schema(
         name="debayer",
         aliases=("experimental.debayer",),
-        doc="""Makes RGB images of what a sensor with a Bayer mosaic has seen: each of its pixels knows one colour only.
+        doc="""Converts images of a sensor with a Bayer mosaic, whose pixels have one colour each, to RGB.
 
         Layouts HW, HWC with one channel, FHW, FHWC; height and width even; UINT8 or UINT16. The output has the layout HWC or FHWC, and the
         input's type. Algorithms: "bilinear_ocv" averages neighbours; "edgeaware_ocv" takes green along edges; "vng_ocv" (UINT8) averages

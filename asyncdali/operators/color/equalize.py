@@ -24,9 +24,9 @@ class Equalize(Operator):
     schema = Schema(
         name="equalize",
         aliases=("experimental.equalize",),
-        doc="""Equalizes histograms: each channel by itself, so that its values are spread evenly over 0 to 255.
+        doc="""Equalizes the histogram of each channel: its values are spread evenly over 0 to 255.
 
-        Layouts HW, HWC, CHW, FHW, FHWC, FCHW (each frame by itself), UINT8. A channel of one value stays as it is.""",
+        Layouts HW, HWC, CHW, FHW, FHWC, FCHW (each frame by itself), UINT8. A channel with a single value does not change.""",
         accepts=(Input((DALIDataType.UINT8,), listed(*_LAYOUTS), "images"),),
         gives=(Output(),),
         devices=("cpu", "gpu"),

@@ -20,13 +20,13 @@ _LARGEST = 65500
 class JpegCompressionDistortion(OpenCVColors):
     schema = Schema(
         name="jpeg_compression_distortion",
-        doc="""Images with the artefacts of JPEG: written as one (4:2:0) and decoded again.
+        doc="""Adds the artefacts of JPEG: images are encoded (4:2:0) and decoded.
 
         Layouts HWC and FHWC, UINT8, three channels (RGB).""",
         accepts=(Input((DALIDataType.UINT8,), listed("HWC", "FHWC"), "images"),),
         gives=(Output(),),
         devices=("cpu", "gpu"),
-        args=(Arg("quality", "int", 50, "Quality from 1 (worst) to 100; what is outside is moved to the nearest.", tensor=True),),
+        args=(Arg("quality", "int", 50, "Quality from 1 (worst) to 100; other values are clamped.", tensor=True),),
     )
 
     def work(self, source: Batch, arguments: Arguments) -> Callable[[np.ndarray, np.ndarray, int], None]:

@@ -44,7 +44,7 @@ class DecodeAudio(Operator):
         doc="""Decodes sound: WAV; FLAC, OGG (Vorbis, Opus), MP3, AIFF, AU and others if `soundfile` is installed (asyncdali[audio]).
 
         Input: encoded bytes (1-D UINT8). Outputs: the samples, (time, channels), or 1-D with `downmix`; their sampling rate (FLOAT scalar).
-        FLOAT samples are in [-1, 1]; integers take their type's range. Broken data are an error that names the sample and its source.""",
+        FLOAT samples are in [-1, 1]; integers take their type's range. Broken data is an error that names the sample and its source.""",
         accepts=(Input((DALIDataType.UINT8,), name="encoded sound", ranks=(1,)),),
         gives=(Output(argument("dtype"), CHOSEN, CHOSEN), Output(DALIDataType.FLOAT, 0, "")),
         outputs=2,

@@ -8,7 +8,7 @@ from ..base import Arg, Arguments, SampleError, Spec
 from ..geometry import crop_rules
 
 CROP_ARGS = (
-    Arg("crop", "float_list", None, "Window extents (height, width); what is not positive means the whole axis.", tensor=True),
+    Arg("crop", "float_list", None, "Window extents (height, width); a value of 0 or less means the whole axis.", tensor=True),
     Arg("crop_d", "float", 0.0, "Accepted with `crop_w` and `crop_h`; images have no depth.", tensor=True),
     Arg("crop_h", "float", 0.0, "Window height; with `crop_w`.", tensor=True),
     Arg("crop_w", "float", 0.0, "Window width; with `crop_h`.", tensor=True),

@@ -36,11 +36,12 @@ from ..base import (  # fmt: skip
 from ..geometry import window_rules
 from ..random import random_streams
 from ..random.random import StreamOperator
+from ..row_feeds import RowFeed
 from . import image_formats
 from .decoder_lanes import DECODERS, Lanes, without_lanes
 from .decoder_windows import CROP_ARGS, check_crop, check_windows, crop_windows
 from .image_headers import FORMATS, FREE_PIXELS, check_size
-from .jpeg_tables import DECODE_COUNTS, DECODE_JPEGS, JPEG_HEADER, STORED_IMAGE
+from .jpeg_tables import DECODE_COUNTS, DECODE_JPEGS, JPEG_HEADER, JPEG_WINDOW, STORED_IMAGE
 from .picture_cache import CACHE_ARGS, CacheOptions, Lookup, PictureCache, look_up, shared_cache
 
 head, stored = JPEG_HEADER.word, STORED_IMAGE.word
@@ -53,7 +54,7 @@ DECODER_ARGS = (
         "decoder",
         "str",
         "",
-        'On a GPU, who decodes JPEGs: "hardware" (its engines, where they can), "hybrid" (its multiprocessors, where they can), "cpu", '
+        'The decoder of JPEGs on a GPU: "hardware" (its engines, if they can), "hybrid" (its multiprocessors, if they can), "cpu", '
         '"" (engines and CPU, by a split that checkpoints keep, see `hw_decoder_load`), "all" (the multiprocessors as well, which takes '
         'from a training step), or "dynamic" (engines and CPU, by load: no two runs are alike).',
     ),
@@ -62,7 +63,7 @@ DECODER_ARGS = (
     Arg("dtype", "dtype", DALIDataType.UINT8, "Element type; the stored range is mapped on its full range ([0, 1] for FLOAT)."),
     Arg("host_memory_padding", "int", 8388608, "Bytes of pinned memory that the GPU's decoders keep in advance."),
     Arg("host_memory_padding_jpeg2k", "int", 0, "No effect: JPEG2000 is decoded by the CPU.", inert=True),
-    Arg("hw_decoder_load", "float", 0.65, "Part of a batch that a GPU's JPEG engines get; by default by their number and `num_threads`."),
+    Arg("hw_decoder_load", "float", 0.65, "Part of a batch for a GPU's JPEG engines; default: from their number and `num_threads`."),
     Arg("hybrid_huffman_threshold", "int", 1000000, "No effect: the multiprocessors get the smallest files of a batch.", inert=True),
     Arg("jpeg_fancy_upsampling", "bool", False, "Smooth chroma upsampling by a GPU's decoders, too (slower); the CPU always does it."),
     Arg("output_type", "image_type", DALIImageType.RGB, "Colour space of the output; ANY_DATA keeps the stored channels."),
@@ -103,6 +104,7 @@ class ImageDecoder(Operator):
     """Base of the image decoders; sub-classes decide the windows."""
 
     on_cuda = True
+    can_feed = True
     reads: ClassVar[tuple[int, ...]] = (0,)
 
     def __init__(self, spec: Spec, environment: Environment):
@@ -299,7 +301,11 @@ class ImageDecoder(Operator):
         )  # fmt: skip
         keep = (addresses, sizes, windows, targets, source, ready, self._counts)
         field = DECODE_JPEGS.word.scratch
-        steps = [Step(self._kernels.decode_step.address, context, self._explain, scratch, field, keep, hardware=hardware)]
+        step = Step(self._kernels.decode_step.address, context, self._explain, scratch, field, keep, hardware=hardware)
+        steps = [step]
+        if self.feeds and hardware is None and scanned.lookup is None and self.environment.gpu is None:
+            able = (windows.records[:, JPEG_WINDOW.word.kind] == self._kernels.JPEG) & (images[:, stored.orientation] == 1)
+            output.feed = RowFeed(step, DECODE_JPEGS.word.feed, able)
         if scanned.lookup is not None and scanned.lookup.cache.device is None:
             steps += scanned.lookup.keeping(output, targets)
         return Planned([output], steps)
@@ -372,10 +378,10 @@ def _judge_jpeg(header: np.ndarray, size: int, bomb: bool) -> None:
 
 _NOTES = """
 
-        Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for
+        Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` determines the output range ([0, 1] for
         FLOAT, up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma
-        upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the
-        whole image.
+        upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of
+        the whole image.
 
         Broken, truncated, unsupported and absurdly large images are errors that name the sample."""
 
@@ -474,7 +480,7 @@ class DecodeImageRandomCrop(StreamOperator, ImageDecoder):
         seeded=True,
         args=(
             *DECODER_ARGS,
-            Arg("num_attempts", "int", 10, "Tries to find a window within the ranges.", stream=True),
+            Arg("num_attempts", "int", 10, "Number of attempts to find a window within the ranges.", stream=True),
             Arg("random_area", "float_list", [0.08, 1.0], "Range of the window's area as a fraction of the image.", stream=True),
             Arg("random_aspect_ratio", "float_list", [3 / 4, 4 / 3], "Range of width / height.", stream=True),
         ),

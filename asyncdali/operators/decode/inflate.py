@@ -23,10 +23,10 @@ class Inflate(Operator):
         aliases=("experimental.inflate",),
         doc="""Decompresses LZ4 blocks (without a frame's header).
 
-        Input: 1-D UINT8. A sample is one block of an array of `shape` and `dtype`. With `chunk_offsets` or `chunk_sizes` it has several
-        blocks of that shape, and the output has one more axis, in front. A block that decompresses to fewer bytes is filled up with zeros;
-        of a larger one the rest is left out. With `check_output_size` both are errors. So are data that are no LZ4 block.
-        On a GPU an error is known when the work is done, so the batch is delivered then.""",
+        Input: 1-D UINT8. A sample is one block with an array of `shape` and `dtype`. With `chunk_offsets` or `chunk_sizes` it has several
+        blocks of that shape, and the output has one more axis, in front. A block with fewer bytes is filled with zeros; a block
+        with more bytes is truncated. With `check_output_size` both are errors. Data that is no LZ4 block is always an error.
+        On a GPU the batch is delivered when the work is done, because errors are known only then.""",
         accepts=(Input((DALIDataType.UINT8,), name="compressed data", ranks=(1,)),),
         gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),
         devices=("cpu", "gpu"),
@@ -37,7 +37,7 @@ class Inflate(Operator):
             Arg("chunk_sizes", "int_list", None, "Bytes of the blocks; by default up to the next offset.", tensor=True),
             Arg("dtype", "dtype", DALIDataType.UINT8, "Element type of the output."),
             Arg("layout", "layout", "", "Layout of a block's array."),
-            Arg("sequence_axis_name", "layout", "F", "Name of the axis of the blocks, where the output has it."),
+            Arg("sequence_axis_name", "layout", "F", "Name of the axis of the blocks, if the output has this axis."),
             Arg("shape", "int_list", REQUIRED, "Shape of a block's array.", tensor=True),
         ),
     )

@@ -35,6 +35,7 @@ from ...compiled.job_tables import THREAD
 from ...compiled.memory import address_of
 from ...compiled.step import callback, compiled, inlined, step
 from ...compiled.tables import WORD
+from ..row_feeds import FEED, FEED_STATE, STATE_BYTES
 from .image_headers import FREE_PIXELS
 from .jpeg import window
 from .jpeg.markers import big_endian
@@ -54,6 +55,7 @@ from .jpeg_tables import (  # fmt: skip
 decoding, placing, asked, library = DECODE_JPEGS.at, PLACE_WINDOWS.at, DECODE_WINDOW.at, LIBJPEG.at
 head, stored, place, counted, record = JPEG_HEADER.at, STORED_IMAGE.at, JPEG_WINDOW.at, DECODE_COUNTS.at, THREAD.at
 yx, hwc = YX.at, HWC.at
+feeding, reading = FEED.at, FEED_STATE.at
 
 # struct jpeg_decompress_struct, ABI 6.2, 64 bit.
 _STRUCT_BYTES, _ABI = 632, 62
@@ -117,11 +119,13 @@ def _open(table, work, data, size):
 
 
 @inlined
-def _read_window(table, work, out, g, channels, strip):
+def _read_window(table, work, out, g, channels, strip, feed, taker):
     """The window of geometry `g` into `out`, its rows one after another. `strip` holds _ROW_COUNT rows of the cropped width.
 
     Columns are read one unit (or more, see `scan_headers`) wider than asked on each side, because upsampling looks at neighbours: so a
     window is equal to the same part of the whole image. Returns the number of rows that were read.
+
+    With a `feed` (FEED) `out` is a ring, and the reader, whose FEED_STATE is `taker`, is called after each piece.
     """
     x, y, w, h = load_i64(g + place.x), load_i64(g + place.y), load_i64(g + place.w), load_i64(g + place.h)
     width, unit_w = load_i64(g + place.width), load_i64(g + place.margin)
@@ -138,7 +142,10 @@ def _read_window(table, work, out, g, channels, strip):
     if y > 0:
         call2(load_i64(table + library.skip_scanlines), work, y)
     row_bytes = w * channels
-    target, row_stride = (strip, load_i32(work + _OUTPUT_WIDTH) * channels) if cropped else (out, row_bytes)
+    copied = cropped or feed != 0
+    target, row_stride = (strip, load_i32(work + _OUTPUT_WIDTH) * channels) if copied else (out, row_bytes)
+    ring_stop = out + load_i64(taker + reading.capacity) * row_bytes if feed != 0 else 0
+    to = out
     done = 0
     while done < h:
         rows = smaller(_ROW_COUNT, h - done)
@@ -147,17 +154,22 @@ def _read_window(table, work, out, g, channels, strip):
         got = call3(load_i64(table + library.read_scanlines), work, work + _ROWS, rows) & 0xFFFFFFFF
         if got == 0:
             break
-        if cropped:
-            for k in range(got):
-                copy_bytes(out + (done + k) * row_bytes, strip + k * row_stride + left, row_bytes)
-        else:
-            target += got * row_bytes
         done += got
+        if not copied:
+            target += got * row_bytes
+            continue
+        for k in range(got):
+            copy_bytes(to, strip + k * row_stride + left, row_bytes)
+            to += row_bytes
+            if to == ring_stop:
+                to = out
+        if feed != 0:
+            call2(load_i64(feed + feeding.function), taker, done)
     return done
 
 
 @inlined
-def _decode(table, work, data, size, out, g, color, fast_dct, strip):
+def _decode(table, work, data, size, out, g, color, fast_dct, strip, feed, taker):
     """Decode a window; 0 or a status. All state that must survive a jump is in `work` or never changes."""
     channels = load_i64(g + place.pixel)
     if setjmp(work + _JUMP) != 0:
@@ -178,7 +190,7 @@ def _decode(table, work, data, size, out, g, color, fast_dct, strip):
     if load_i32(work + _OUTPUT_WIDTH) != load_i64(g + place.width) or load_i32(work + _OUTPUT_COMPONENTS) != channels:
         call1(load_i64(table + library.destroy_decompress), work)
         return WRONG_SIZE
-    rows = _read_window(table, work, out, g, channels, strip)
+    rows = _read_window(table, work, out, g, channels, strip, feed, taker)
     # At the end of the data the library goes on with an end marker of its own, outside our memory.
     at = load_i64(load_i64(work + _SOURCE))
     call1(load_i64(table + library.destroy_decompress), work)
@@ -216,8 +228,8 @@ def _fail(work, thread):
 
 
 @inlined
-def _decode_ourselves(context, work, data, size, out, g):
-    """Whether our own decoder made the window of geometry `g`."""
+def _decode_ourselves(context, work, data, size, out, g, feed, taker):
+    """Whether our own decoder made the window of geometry `g`; `feed`, `taker`: as :func:`_read_window` has them."""
     request = work
     store_i64(request + asked.data, data)
     store_i64(request + asked.bytes, size)
@@ -236,10 +248,39 @@ def _decode_ourselves(context, work, data, size, out, g):
     store_i64(request + asked.constants, load_i64(context + decoding.constants))
     store_i64(request + asked.scans, load_i64(context + decoding.own_scans))
     store_i64(request + asked.index, load_i64(context + decoding.index))
+    store_i64(request + asked.take, 0)
+    store_i64(request + asked.ring_stop, 0)
+    if feed != 0:
+        store_i64(request + asked.take, load_i64(feed + feeding.function))
+        store_i64(request + asked.state, taker)
+        row_bytes = load_i64(g + place.w) * load_i64(g + place.pixel)
+        store_i64(request + asked.ring_stop, out + load_i64(taker + reading.capacity) * row_bytes)
     done = call1(load_i64(context + decoding.own), request) == 0
     if done and load_i64(request + asked.found) != 0 and load_i64(context + decoding.counts) != 0:
         fetch_add(load_i64(context + decoding.counts) + counted.known, 1)
     return done
+
+
+@inlined
+def _feed_of(context, sample):
+    """The FEED of whoever takes the rows of a sample while they are made, or 0."""
+    feed = load_i64(context + decoding.feed)
+    if feed != 0 and load_i64(load_i64(feed + feeding.capacities) + 8 * sample) == 0:
+        feed = np.int64(0)
+    return feed
+
+
+@inlined
+def _begin(feed, sample, work, ring):
+    """Tell the reader of a sample's rows that they come; the address of its FEED_STATE."""
+    taker = work + load_i64(feed + feeding.scratch)
+    store_i64(taker + reading.context, load_i64(feed + feeding.context))
+    store_i64(taker + reading.sample, sample)
+    store_i64(taker + reading.scratch, taker + STATE_BYTES)
+    store_i64(taker + reading.ring, ring)
+    store_i64(taker + reading.capacity, load_i64(load_i64(feed + feeding.capacities) + 8 * sample))
+    call2(load_i64(feed + feeding.function), taker, 0)
+    return taker
 
 
 @step
@@ -262,15 +303,22 @@ def decode_step(context, sample, thread):
     work = load_i64(thread + record.scratch) + load_i64(context + decoding.scratch)
     upright = load_i64(g + place.orientation) == 1
     target = out if upright else work + load_i64(context + decoding.turned)
+    feed = _feed_of(context, sample)
+    taker = _begin(feed, sample, work, target) if feed != 0 else np.int64(0)
     ours = load_i64(context + decoding.own) != 0 and load_i64(context + decoding.fast_dct) == 0
-    ours = ours and _decode_ourselves(context, work, data, size, target, g)
+    ours = ours and _decode_ourselves(context, work, data, size, target, g, feed, taker)
     if load_i64(context + decoding.counts) != 0:
         decoder = counted.own if ours else counted.turbo
         fetch_add(load_i64(context + decoding.counts) + decoder, 1)
+        if feed != 0:
+            fetch_add(load_i64(context + decoding.counts) + counted.fed, 1)
     code = 0
     if not ours:
         color, fast_dct = load_i64(context + decoding.color), load_i64(context + decoding.fast_dct)
-        code = _decode(load_i64(context + decoding.functions), work, data, size, target, g, color, fast_dct, work + WORK_BYTES)
+        if feed != 0:  # from the first row again
+            call2(load_i64(feed + feeding.function), taker, 0)
+        functions = load_i64(context + decoding.functions)
+        code = _decode(functions, work, data, size, target, g, color, fast_dct, work + WORK_BYTES, feed, taker)
     if code == FAILED:
         _fail(work, thread)
     elif code == 0 and not upright:
@@ -510,7 +558,7 @@ def context_of(
     entries = DECODE_JPEGS.entries(
         functions=functions, addresses=addresses, sizes=sizes, windows=windows, targets=targets, color=color, fast_dct=fast_dct, scratch=0,
         turned=turned, own=own, constants=address_of(window.constants()) if own else 0, own_room=own_room, counts=counts,
-        own_scans=own_scans, index=index,
+        own_scans=own_scans, index=index, feed=0,
     )  # fmt: skip
     return np.array(entries, np.int64)
 

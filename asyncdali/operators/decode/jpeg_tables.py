@@ -95,6 +95,7 @@ DECODE_JPEGS = Table(
     Field("counts", "DECODE_COUNTS", "what is counted; 0: nothing"),
     Field("own_scans", "address", "of jpeg.progressive.decode_scans; 0: libjpeg-turbo decodes progressive files"),
     Field("index", "address", "of jpeg.positions.index; 0: no block positions are kept"),
+    Field("feed", "FEED", "the operator that takes rows while they are made (row_feeds.py), or 0"),
 )
 """Context of ``jpeg_kernels.decode_step``."""
 DECODE_COUNTS = Table(
@@ -102,6 +103,7 @@ DECODE_COUNTS = Table(
     Field("own", "int64", "JPEGs decoded by asyncdali"),
     Field("turbo", "int64", "JPEGs decoded by libjpeg-turbo"),
     Field("known", "int64", "JPEGs with known block positions"),
+    Field("fed", "int64", "JPEGs handed on in rows"),
 )
 
 DECODE_WINDOW = Table(
@@ -124,6 +126,9 @@ DECODE_WINDOW = Table(
     Field("scans", "address", "of jpeg.progressive.decode_scans; 0: progressive files are handed over"),
     Field("index", "address", "of jpeg.positions.index, or 0"),
     Field("found", "int64", "result: 1 if block positions were known"),
+    Field("take", "address", "of a function take(state, rows), called after each row of MCUs with the rows that are made; or 0"),
+    Field("state", "address", "given to that function"),
+    Field("ring_stop", "address", "where rows begin at `out` again; 0: they all follow one another"),
 )
 """A request to our own decoder (``jpeg.window.decode_window``)."""
 

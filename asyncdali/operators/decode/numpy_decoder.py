@@ -24,9 +24,9 @@ class DecodeNumpy(Operator):
         name="decoders.numpy",
         doc="""Decodes NumPy files (``.npy``, all versions; nothing is ever unpickled).
 
-        Input: the bytes of a file (1-D UINT8). Output: its array, in C order whatever the file's; elements are booleans, integers or
-        floats, little-endian. All arrays of a batch have as many dimensions, and one type unless `dtype` is given: elements are
-        converted to it as by `cast`. Broken files are an error that names the sample and its source.""",
+        Input: the bytes of a file (1-D UINT8). Output: its array, always in C order. Elements are booleans, integers or floats,
+        little-endian. All arrays of a batch must have the same number of dimensions, and one type unless `dtype` is given; elements
+        are converted as by `cast`. Broken files are an error that names the sample and its source.""",
         accepts=(Input((DALIDataType.UINT8,), name="NumPy files", ranks=(1,)),),
         gives=(Output(CHOSEN, CHOSEN, ""),),
         args=(Arg("dtype", "dtype", None, "Element type of the output; by default that of the files."),),

@@ -45,7 +45,7 @@ class PeekImageShape(Operator):
         accepts=(Input((DALIDataType.UINT8,), name="encoded images", ranks=(1,)),),
         gives=(Output(argument("dtype"), 1, ""),),
         args=(
-            Arg("adjust_orientation", "bool", True, "Give the shape that the image has once it is turned as its EXIF data say."),
+            Arg("adjust_orientation", "bool", True, "Return the shape of the image after its EXIF rotation."),
             Arg("dtype", "dtype", DALIDataType.INT64, "Element type of the output."),
             Arg("image_type", "image_type", DALIImageType.RGB, "Colour space of the decoded image; ANY_DATA: the stored channels."),
         ),

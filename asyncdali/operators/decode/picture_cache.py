@@ -42,7 +42,7 @@ CACHE_ARGS = (
         "cache_batch_copy", "bool", True,
         "On a GPU: pictures of the cache are copied into the batch by one kernel; False: by one copy each. No effect elsewhere.",
     ),
-    Arg("cache_debug", "bool", False, "Say on standard error, when the pipeline is closed, what the cache held and how often it helped."),
+    Arg("cache_debug", "bool", False, "When the pipeline is closed, print the cache's contents and hits to standard error."),
     Arg(
         "cache_size", "int", 0,
         "Megabytes (2**20 bytes) of the cache of decoded pictures, in GPU memory for a mixed decoder on a GPU, else in host memory.",
@@ -301,5 +301,5 @@ def look_up(cache: PictureCache, source: Batch, sizes: np.ndarray) -> Generator[
         if picture is not None:
             found.hits[i] = picture
         elif not sizes[i]:
-            raise SampleError(i, "the sample is empty: no picture of the cache stands for it")
+            raise SampleError(i, "the sample is empty, and the cache has no picture for it")
     return found

@@ -40,20 +40,20 @@ class DecodeVideo(Operator):
     schema = Schema(
         name="decoders.video",
         aliases=("experimental.decoders.video",),
-        doc="""Decodes videos, all their frames or some.
+        doc="""Decodes all or some frames of videos.
 
-        Input: encoded bytes (1-D UINT8). Output: frames in RGB (UINT8, FHWC). Which ones: all; those that `frames` lists; or every
-        `stride`-th from `start_frame` on, up to `end_frame` or `sequence_length` of them. What stands for frames that a video does not
-        have, `pad_mode` says.
+        Input: encoded bytes (1-D UINT8). Output: frames in RGB (UINT8, FHWC). The frames are all; those in `frames`; or every
+        `stride`-th from `start_frame` on, up to `end_frame` or `sequence_length` frames. `pad_mode` replaces frames that a video
+        does not have.
 
-        Needs PyAV (``asyncdali[video]``), which decodes what its FFmpeg does. Broken data are an error that names the sample and its
-        source; so are a `start_frame` behind the last frame and an `end_frame` that is not behind `start_frame`.""",
+        Needs PyAV (``asyncdali[video]``) and decodes the codecs of its FFmpeg. Broken data, a `start_frame` behind the last frame,
+        and an `end_frame` not behind `start_frame` are errors that name the sample and its source.""",
         accepts=(Input((DALIDataType.UINT8,), name="encoded videos", ranks=(1,)),),
         gives=(Output(DALIDataType.UINT8, 4, "FHWC"),),
         devices=("cpu", "mixed"),
         args=(
             Arg("frames", "int_list", None,
-                "Numbers of the frames, in any order, any number of times; without the arguments of a range.",
+                "Numbers of the frames, in any order, with repetitions. Excludes the arguments of a range.",
                 tensor=True),
             Arg("start_frame", "int", None, "The first frame; default 0. A negative one lies before the video.", tensor=True),
             Arg("end_frame", "int", None, "The first frame behind the range; default: the end. Not with `sequence_length`.", tensor=True),
@@ -63,7 +63,7 @@ class DecodeVideo(Operator):
                 'What stands for frames that are not there: "constant" (`fill_value`), "edge" (or "repeat"), "reflect_1001" (or '
                 '"symmetric"), "reflect_101" (or "reflect"); "none": a range of frames ends with the video, any other is an error.'),
             Arg("fill_value", "int_list", [0], 'Of `pad_mode="constant"`: one value (0 to 255) or one per channel.'),
-            Arg("build_index", "bool", True, "No effect: frames are always looked for before any is decoded.", inert=True),
+            Arg("build_index", "bool", True, "No effect: all frames are always located before decoding.", inert=True),
             Arg("affine", "bool", True, "No effect: threads are pinned by the pipeline's `set_affinity`.", inert=True),
         ),
     )  # fmt: skip

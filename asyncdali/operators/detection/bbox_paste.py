@@ -15,7 +15,7 @@ from .box_tables import PLACEMENT
 class BBoxPaste(Operator):
     schema = Schema(
         name="bbox_paste",
-        doc="""Moves boxes as ``paste`` with the same arguments moves their image.
+        doc="""Moves boxes in the same way as ``paste`` with the same arguments moves their image.
 
         Boxes are four numbers from 0 to 1, relative to the image: FLOAT, any shape of a multiple of four elements.""",
         accepts=(Input((DALIDataType.FLOAT,), name="boxes", ranks=ANY_RANK),),
@@ -24,7 +24,7 @@ class BBoxPaste(Operator):
             Arg("ltrb", "bool", False, "Boxes are left, top, right, bottom; otherwise left, top, width, height."),
             Arg("paste_x", "float", 0.5, "Horizontal place on the canvas, 0 (left) to 1 (right).", tensor=True),
             Arg("paste_y", "float", 0.5, "Vertical place on the canvas, 0 (top) to 1 (bottom).", tensor=True),
-            Arg("ratio", "float", REQUIRED, "Extents of the canvas by those of the image, at least 1.", tensor=True),
+            Arg("ratio", "float", REQUIRED, "Extents of the canvas divided by those of the image, at least 1.", tensor=True),
         ),
     )
 

@@ -24,10 +24,10 @@ class BBoxRotate(Operator):
     eager = True
     schema = Schema(
         name="bbox_rotate",
-        doc="""Moves boxes as ``rotate`` with the same `angle`, `keep_size` and `size` moves their image.
+        doc="""Moves boxes in the same way as ``rotate`` with the same `angle`, `keep_size` and `size` moves their image.
 
-        Inputs: boxes, FLOAT [n, 4]; optionally labels, INT32 [n] or [n, 1]. Outputs: the boxes, within the new canvas, without those of
-        which less than `remove_threshold` is left (nor those without area), and their labels.""",
+        Inputs: boxes, FLOAT [n, 4]; optionally labels, INT32 [n] or [n, 1]. Outputs: the boxes, clipped to the new canvas, and
+        their labels. Boxes of which less than `remove_threshold` is left, and boxes without area, are removed.""",
         accepts=(Input((DALIDataType.FLOAT,), name="boxes", ranks=(2,)), Input((DALIDataType.INT32,), name="labels", ranks=(1, 2))),
         gives=(Output(), Output(of_input(1), of_input(1), of_input(1))),
         inputs=(1, 2),
@@ -44,7 +44,7 @@ class BBoxRotate(Operator):
             ),
             Arg("remove_threshold", "float", 0.1, "Least part of a box that must be left on the canvas, 0 to below 1."),
             Arg("shape_layout", "layout", "HW", "Meaning of the numbers of `input_shape`; those after the named ones are not looked at."),
-            Arg("size", "float_list", [], "Extents (H, W) of the canvas, without their fractions; by default all of the image fits.",
+            Arg("size", "float_list", [], "Extents (H, W) of the canvas; fractions are dropped. By default the whole image fits.",
                 tensor=True),
         ),
     )  # fmt: skip

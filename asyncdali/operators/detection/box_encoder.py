@@ -31,7 +31,7 @@ class BoxEncoder(Operator):
             Arg("anchors", "float_list", REQUIRED, "The anchors: left, top, right, bottom of each."),
             Arg("criteria", "float", 0.5, "IoU above which an anchor takes a box, 0 to 1."),
             Arg("means", "float_list", [0.0, 0.0, 0.0, 0.0], "Subtracted from offsets: x, y, width, height."),
-            Arg("offset", "bool", False, "Give offsets: differences of centres by the anchor's extents, logarithms of ratios of extents."),
+            Arg("offset", "bool", False, "Return offsets: centre differences over anchor extents, and logarithms of extent ratios."),
             Arg("scale", "float", 1.0, "Factor of boxes and anchors before offsets are computed."),
             Arg("stds", "float_list", [1.0, 1.0, 1.0, 1.0], "Offsets are divided by these: x, y, width, height."),
         ),

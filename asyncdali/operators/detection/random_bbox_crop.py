@@ -32,13 +32,13 @@ class RandomBBoxCrop(StreamOperator):
     eager = True
     schema = Schema(
         name="random_bbox_crop",
-        doc="""Draws a crop window that overlaps boxes as asked for; boxes are moved into it, those outside are dropped.
+        doc="""Draws a crop window with a given overlap with boxes. Boxes are moved into the window; boxes outside are dropped.
 
         Inputs: boxes, FLOAT [n, 4] or [n, 6], relative to the image; optionally labels, [n, ...].
         Outputs: anchor and shape of the window (FLOAT, x first; relative, or in pixels with `crop_shape`), the boxes that are left, their
         labels (if given), their indices (INT32, with `output_bbox_indices`).
-        Windows are drawn until one has an overlap of at least the threshold, which is picked from `thresholds` for each round of
-        `num_attempts`. Streams are DALI's, bit for bit, for the same seed.""",
+        Windows are drawn until the overlap of one reaches the threshold. A new threshold is drawn from `thresholds` for every
+        `num_attempts` windows. Streams are DALI's, bit for bit, for the same seed.""",
         accepts=(Input((DALIDataType.FLOAT,), name="boxes", ranks=(2,)), Input(ELEMENTS, name="labels", ranks=at_least(1))),
         gives=(
             Output(DALIDataType.FLOAT, 1, ""), Output(DALIDataType.FLOAT, 1, ""), Output(DALIDataType.FLOAT, 2, ""),
@@ -58,19 +58,19 @@ class RandomBBoxCrop(StreamOperator):
             Arg("bbox_layout", "layout", None, 'Meaning of a box\'s numbers: a permutation of "xyXY", "xyWH", "xyzXYZ" or "xyzWHD".'),
             Arg(
                 "bbox_prune_threshold", "float", None,
-                "Boxes are dropped of which less than this part is in the window; by default those whose centre is not.", stream=True,
+                "Boxes with less than this part in the window are dropped; by default boxes whose centre is outside.", stream=True,
             ),
             Arg("crop_shape", "int_list", None, "Shape of the window in pixels; needs `input_shape`.", tensor=True, stream=True),
             Arg("input_shape", "int_list", None, "Shape of the image in pixels, for aspect ratios in pixels.", tensor=True, stream=True),
             Arg("ltrb", "bool", True, 'Deprecated: False is `bbox_layout="xyWH"`.'),
             Arg("num_attempts", "int", 1, "Proposals for each threshold that is picked.", stream=True),
             Arg("output_bbox_indices", "bool", False, "One more output: the indices of the boxes that are left."),
-            Arg("quiet", "bool", False, "Do not log a warning when no window was good enough and the best one is taken."),
+            Arg("quiet", "bool", False, "Do not log a warning if no window reached the threshold and the best window is used."),
             Arg("scaling", "float_list", [1.0, 1.0], "Range of the window's extents, relative to the image.", stream=True),
             Arg("shape_layout", "layout", None, 'Order of `crop_shape` and `input_shape`, "WH" or "WHD" by default.', stream=True),
             Arg("threshold_type", "str", "iou", 'The overlap: "iou", or "overlap" (the part of the box in the window).', stream=True),
             Arg("thresholds", "float_list", [0.0], "Least overlaps; one is picked at random.", stream=True),
-            Arg("total_num_attempts", "int", -1, "Proposals after which the best one is taken; -1: as many as it takes.", stream=True),
+            Arg("total_num_attempts", "int", -1, "Number of windows after which the best one is used; -1: no limit.", stream=True),
         ),
     )  # fmt: skip
 

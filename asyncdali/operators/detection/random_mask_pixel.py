@@ -22,9 +22,9 @@ _TYPES = (
 class RandomMaskPixel(StreamOperator):
     schema = Schema(
         name="segmentation.random_mask_pixel",
-        doc="""The coordinates of a pixel picked at random, INT64, one number per axis.
+        doc="""The coordinates of a random pixel, INT64, one number per axis.
 
-        With `foreground` one of those that are `value`, or above `threshold`; any pixel if there is none. Streams are DALI's, bit for bit,
+        With `foreground`, a pixel equal to `value` or above `threshold`; any pixel if there is none. Streams are DALI's, bit for bit,
         for the same seed.""",
         accepts=(Input(_TYPES, name="masks", ranks=ANY_RANK),),
         gives=(Output(DALIDataType.INT64, 1, ""),),

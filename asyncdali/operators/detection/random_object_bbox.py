@@ -27,23 +27,23 @@ _LARGEST_MASK = 2**31 - 2
 class RandomObjectBBox(StreamOperator):
     schema = Schema(
         name="segmentation.random_object_bbox",
-        doc="""The box of an object that is picked at random from a mask of labels, INT32; of the whole mask if there is none.
+        doc="""The box of a random object in a mask of labels, INT32; the box of the whole mask if there is no object.
 
-        Objects are regions of one label that touch at a face. A class is drawn first, then one of its objects; where none is large enough
-        another class. Masks have 1 to 6 axes; outputs are by `format`, then with `output_class` the label of the object, or that of the
-        background (INT32 scalar). Streams are DALI's, bit for bit, for the same seed.""",
+        Objects are regions of one label that touch at a face. A class is drawn first, then one of its objects. If no object is
+        large enough, another class is drawn. Masks have 1 to 6 axes; outputs are by `format`, then with `output_class` the label of
+        the object, or that of the background (INT32 scalar). Streams are DALI's, bit for bit, for the same seed.""",
         accepts=(Input(_TYPES, name="masks", ranks=range(1, 7)),),
         gives=(Output(DALIDataType.INT32, CHOSEN, ""),),
         seeded=True,
         outputs=lambda constants: (1 if constants.get("format") == "box" else 2) + bool(constants.get("output_class")),
         args=(
             Arg(
-                "background", "int", 0, "Label of what is no object; by default 0, or the number below all `classes` if 0 is one.",
+                "background", "int", 0, "Label of the background; by default 0, or the number below all `classes` if 0 is a class.",
                 tensor=True, stream=True,
             ),
             Arg("cache_objects", "bool", False, "No effect: one pass over a mask finds the objects of all classes.", inert=True),
             Arg(
-                "class_weights", "float_list", None, "How likely the classes are; without `classes` those of the labels from 1 on.",
+                "class_weights", "float_list", None, "Weights of the classes; without `classes`, of the labels from 1 on.",
                 tensor=True, stream=True,
             ),
             Arg("classes", "int_list", None, "Labels of objects; by default all but the background.", tensor=True, stream=True),
@@ -52,7 +52,7 @@ class RandomObjectBBox(StreamOperator):
                 "format", "str", "anchor_shape", '"anchor_shape": two outputs; "start_end": two outputs; "box": one of both start and end.',
             ),
             Arg("ignore_class", "bool", False, "Any object, whatever its class.", stream=True),
-            Arg("k_largest", "int", None, "Only so many objects count, those with the largest boxes (of the class drawn).", stream=True),
+            Arg("k_largest", "int", None, "Only this many objects (of the drawn class) count, those with the largest boxes.", stream=True),
             Arg("output_class", "bool", False, "One more output: the label."),
             Arg("threshold", "int_list", None, "Least extents of a box: one, or one per axis.", tensor=True, stream=True),
         ),
@@ -65,7 +65,7 @@ class RandomObjectBBox(StreamOperator):
         if spec.constant("ignore_class"):
             both = [name for name in ("classes", "class_weights", "output_class") if spec.given(name) and spec.constant(name) is not False]
             if both:
-                raise ValueError(f"`{both[0]}` and `ignore_class` exclude each other: classes are not told apart")
+                raise ValueError(f"`{both[0]}` and `ignore_class` exclude each other: with `ignore_class` objects have no class")
         if spec.given("k_largest") and spec.constant("k_largest") < 1:
             raise ValueError(f"`k_largest` must be at least 1, got {spec.constant('k_largest')}")
         from . import object_bbox_kernels

@@ -19,7 +19,7 @@ class SelectMasks(Operator):
     eager = True
     schema = Schema(
         name="segmentation.select_masks",
-        doc="""The polygons of the masks that are named, in the order of their names, and their vertices.
+        doc="""The polygons of the given masks, in the order of the given ids, and their vertices.
 
         Inputs: ids of masks, INT32 [m], none twice; polygons, INT32 [n, 3]: id of the mask, first vertex, end of the vertices; vertices
         [v, coordinates] of any type. Outputs: polygons and vertices as the inputs, of the selected masks only.""",

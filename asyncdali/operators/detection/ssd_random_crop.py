@@ -26,9 +26,9 @@ class SSDRandomCrop(StreamOperator):
         doc="""Crops images at random so that boxes overlap the window enough; use `random_bbox_crop` in new programs.
 
         Inputs: images (HWC), boxes, FLOAT [n, 4], left, top, right, bottom, relative to the image; their labels [n, ...]. Outputs: the
-        cropped images, the boxes whose centre is in the window, relative to it, and their labels. The least overlap (intersection by
-        union) with all boxes is picked from any, 0.1, 0.3, 0.5, 0.7, 0.9; or the image stays as it is. Streams are DALI's, bit for bit,
-        for the same seed.""",
+        cropped images, the boxes whose centre is in the window, relative to it, and their labels. The least overlap (intersection
+        over union) with all boxes is drawn from: any, 0.1, 0.3, 0.5, 0.7, 0.9; or the image is not cropped. Streams are DALI's, bit
+        for bit, for the same seed.""",
         accepts=(
             Input(ELEMENTS, name="images", ranks=(3,)), Input((DALIDataType.FLOAT,), name="boxes", ranks=(2,)),
             Input(ELEMENTS, name="labels", ranks=at_least(1)),

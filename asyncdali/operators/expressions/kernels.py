@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ...compiled.intrinsics import call1, copy_bytes, load_i64, store_i64
+from ...compiled.job_tables import THREAD
 from ...compiled.step import inlined, step
 from ..base import Step
 from .expression_tables import EXPRESSION, PROGRAM, WALK_HEAD
 from .shapes import TILE, Walk
 
 # Scratch: the program's table, a counter for each group, and for each input a tile, its position, and its step within a row.
-at, _head, _program = EXPRESSION.at, WALK_HEAD.at, PROGRAM.at
+at, _head, _program, thread_at = EXPRESSION.at, WALK_HEAD.at, PROGRAM.at, THREAD.at
 _TILE_BYTES = (TILE + TILE // 4 + 8) * 8
 
 
@@ -61,7 +62,7 @@ def expression_step(context, sample, thread):
     strides = extents + 8 * groups
     rows, count = load_i64(extents + 8 * (groups - 2)), load_i64(extents + 8 * (groups - 1))
     itemsize = load_i64(context + at.itemsize)
-    table = load_i64(thread) + load_i64(context + at.scratch)
+    table = load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
     starts = table + _program.size
     counters = starts + 16 * inputs
     tiles = (counters + 8 * groups + 63) & -64

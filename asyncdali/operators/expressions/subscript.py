@@ -31,7 +31,7 @@ class TensorSubscript(EarlyOperator):
     on_cuda = True
     schema = Schema(
         name="_tensor_subscript",
-        doc="Elements of each sample by index; new axes are put in afterwards.",
+        doc="Elements of each sample by index. New axes are inserted afterwards.",
         accepts=(DATA,),
         gives=(Output(LIKE, CHOSEN, CHOSEN),),
         devices=("cpu", "gpu"),

@@ -29,7 +29,7 @@ class Filter(PerFrame):
     schema = Schema(
         name="filter",
         aliases=("experimental.filter",),
-        doc="""Correlates each sample with a filter of its own.
+        doc="""Correlates each sample with its own filter.
 
         Inputs: images or volumes (channels first or last, frames first; UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT); filters (FLOAT, as
         many dimensions as there are data axes); optionally what is outside with ``border="constant"`` (one scalar of the input's type).

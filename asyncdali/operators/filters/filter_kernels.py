@@ -9,6 +9,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...compiled.intrinsics import larger, load_i64, smaller, store_i64, view_f32, view_i64
+from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
 from ...compiled.tables import laid_out
 from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
@@ -17,7 +18,7 @@ from ..base import Step, no_explanation
 from .filter_tables import CORRELATE, CORRELATE_RECORD
 from .separable_kernels import reflected, weighted_sum
 
-at, word = CORRELATE.at, CORRELATE_RECORD.word
+at, word, thread_at = CORRELATE.at, CORRELATE_RECORD.word, THREAD.at
 _SOURCE = Path(__file__).with_name("filter_kernels.cu")
 _REFLECT_101, _REFLECT_1001, _WRAP, _CLAMP, _CONSTANT = range(5)
 
@@ -71,7 +72,7 @@ def filter_step(in_dtype: str, out_dtype: str) -> Compiled:
         if planes * depth * height * width * channels == 0:
             return 0
         taps, row, total_rows = deep * high * wide, out_width * channels, out_height + high - 1
-        table = load_i64(thread) + load_i64(context + at.scratch)
+        table = load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
         acc = table + 8 * taps
         padded, padded_row = acc + 4 * row, 4 * (out_width + wide - 1) * channels
         for plane in range(planes):

@@ -63,9 +63,9 @@ class GaussianBlur(SeparableFilter):
         doc="""Blurs images or volumes with a gaussian.
 
         Without `window_size` a window has ``2 * ceil(3 * sigma) + 1`` elements; without `sigma` it is
-        ``((window_size - 1) / 2 - 1) * 0.3 + 0.8``. Both are for all data axes or one for each, from the outermost to the innermost,
-        and may be per frame. What is outside of the image is reflected about its border pixels. Channels come first or last, frames first.
-        Element types: all but BOOL; computed in FLOAT, rounded half away from zero.""",
+        ``((window_size - 1) / 2 - 1) * 0.3 + 0.8``. Give one value for all data axes, or one per axis from the outermost to the
+        innermost. Values may be per frame. Outside, the image is reflected about its border pixels. Channels come first or last,
+        frames first. Element types: all but BOOL; computed in FLOAT, rounded half away from zero.""",
         accepts=(Input(NUMBERS, DATA_LAYOUTS, "images"),),
         gives=(Output(type=argument("dtype")),),
         per_frame=("sigma", "window_size"),

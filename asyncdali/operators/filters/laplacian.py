@@ -21,9 +21,9 @@ class Laplacian(SeparableFilter):
         name="laplacian",
         doc="""The Laplacian of images or volumes: the sum of second derivatives along the data axes.
 
-        Each derivative is a separable filter: a derivative window along its axis, smoothing windows along the others. What is outside of
-        the image is reflected about its border pixels. Channels come first or last, frames first. Element types: all but BOOL; computed in
-        FLOAT, rounded half away from zero and saturated. All argument inputs may be per frame.""",
+        Each derivative is a separable filter: a derivative window along its axis, smoothing windows along the others. Outside, the
+        image is reflected about its border pixels. Channels come first or last, frames first. Element types: all but BOOL; computed
+        in FLOAT, rounded half away from zero and saturated. All argument inputs may be per frame.""",
         accepts=(Input(NUMBERS, DATA_LAYOUTS, "images"),),
         gives=(Output(type=argument("dtype")),),
         per_frame=("scale", "smoothing_size", "window_size"),

@@ -12,6 +12,7 @@ from numba import types
 
 from ...batch import Batch, storage_dtype
 from ...compiled.intrinsics import copy_bytes, load_i64, view_i64, view_of
+from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
 from ...compiled.tables import laid_out
 from ...compiled.vectors import function_of, lanes, load_ir, vector_ir, widest
@@ -20,7 +21,7 @@ from ..base import Step, no_explanation
 from .filter_kernels import inside
 from .rectangle_tables import RECTANGLE, RECTANGLE_LAUNCH, RECTANGLE_RECORD
 
-at, word = RECTANGLE.at, RECTANGLE_RECORD.word
+at, word, thread_at = RECTANGLE.at, RECTANGLE_RECORD.word, THREAD.at
 _SOURCE = Path(__file__).with_suffix(".cu")
 MOST_ELEMENTS = 65535
 """Elements of a median's window: they are counted in 16 bits."""
@@ -182,7 +183,7 @@ def extreme_step(greatest: bool, dtype: str) -> Compiled:
         height, channels = r[word.height], r[word.channels]
         source = load_i64(load_i64(context + at.inputs) + 8 * sample)
         out = load_i64(load_i64(context + at.outputs) + 8 * sample)
-        plane = load_i64(thread) + load_i64(context + at.scratch)
+        plane = load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
         bytes_of_plane = height * r[word.width] * channels * size
         if bytes_of_plane == 0:
             return 0
@@ -383,7 +384,7 @@ def median_step(dtype: str) -> Compiled:
         padded = (r[word.width] + across - 1) * channels
         source = load_i64(load_i64(context + at.inputs) + 8 * sample)
         out = load_i64(load_i64(context + at.outputs) + 8 * sample)
-        plane = load_i64(thread) + load_i64(context + at.scratch)
+        plane = load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
         if height * elements == 0:
             return 0
         comparing = high == across and (high == _SHORT or high == _LONG)

@@ -119,7 +119,7 @@ _INPUT = "Layouts HWC, HW, CHW, FHWC, FCHW, FHW with at most 4 channels; UINT8, 
 def _morphology_arguments(outside: str) -> tuple[Arg, ...]:
     text = ", ".join(f'"{name}"' for name in BORDERS)
     return (
-        Arg("anchor", "int_list", [-1, -1], "The mask's pixel (x, y) that lies on the output's pixel; negative: the middle.", tensor=True),
+        Arg("anchor", "int_list", [-1, -1], "The mask's pixel (x, y) at the output's pixel; negative: the middle.", tensor=True),
         Arg("border_mode", "str", "constant", f"What is outside of the image: {text}; constant: {outside}."),
         Arg("iterations", "int", 1, "How often it is repeated."),
         Arg("mask_size", "int_list", [3, 3], "Width and height of the mask, in pixels.", tensor=True),
@@ -162,9 +162,9 @@ class MedianBlur(RectangleOperator):
     extents = "window_size"
     schema = Schema(
         name="experimental.median_blur",
-        doc=f"""Every pixel becomes the middle one of the pixels in a window around it, in the order of their values.
+        doc=f"""Every pixel becomes the median of the pixels in a window around it.
 
-        Border pixels are repeated outside of the image. Of an even number of pixels, the upper of the middle two is taken.
+        Border pixels are repeated outside of the image. For an even number of pixels, it is the upper of the two middle values.
         {_INPUT}""",
         accepts=_IMAGES,
         per_frame=("window_size",),

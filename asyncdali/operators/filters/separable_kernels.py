@@ -12,6 +12,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...compiled.intrinsics import load_f32, load_i64, store_i64, view_f32, view_i64
+from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
 from ..arrays.convert_kernels import converter, load_value, storage, view
 from ..base import Step, no_explanation
@@ -20,7 +21,7 @@ from .separable_launches import separable_launches
 from .separable_tables import SEPARABLE, WINDOW, WINDOWS
 from .windows import Windows
 
-at, word, _window, _windows = SEPARABLE.at, PLANES.word, WINDOW.at, WINDOWS.at
+at, word, _window, _windows, thread_at = SEPARABLE.at, PLANES.word, WINDOW.at, WINDOWS.at, THREAD.at
 
 
 @inlined
@@ -129,7 +130,7 @@ def separable_step(in_dtype: str, out_dtype: str) -> Compiled:
         rows = depth * height
         if planes * rows * row == 0:
             return 0
-        table = load_i64(thread) + load_i64(context + at.scratch)
+        table = load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
         padded = table + 8 * most_taps
         acc = padded + 4 * (width + most_taps) * channels
         lines = acc + 4 * row

@@ -115,8 +115,8 @@ class Crop(WindowOperator):
         doc="""Crops images, sequences and volumes to a window of given extents and relative position.
 
         Layouts: HWC, CHW, DHWC, CDHW and these with frames. `dtype` may be the input's type, FLOAT, FLOAT16 or UINT8.
-        `out_of_bounds_policy` may also be "edge" (or "clamp"), "wrap", "reflect" (or "reflect_1001"), "reflect_101": the input
-        goes on beyond its bounds.""",
+        `out_of_bounds_policy` may also be "edge" (or "clamp"), "wrap", "reflect" (or "reflect_1001") or "reflect_101", which extend
+        the input.""",
         accepts=(Input(NUMBERS_AND_BOOL, listed(*rules.LAYOUTS), "images"),),
         gives=(Output(type=argument("dtype")),),
         args=(*WINDOW_ARGS, Arg("dtype", "dtype", None, "Element type of the output; by default the input's.")),

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...compiled.tables import laid_out
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import Input, Output, listed
 from ..arrays.strided import fill_values, like
@@ -18,13 +19,14 @@ _TYPES = (DALIDataType.UINT8, DALIDataType.FLOAT)
 _ARGS = (
     Arg("fill_value", "float", 0.0, "Value outside the image; UINT8: without its fraction, the low 8 bits."),
     Arg("interp_type", "interp", DALIInterpType.INTERP_NN, "INTERP_NN or INTERP_LINEAR."),
-    Arg("mask", "int", 1, "0: the image stays as it is.", tensor=True),
+    Arg("mask", "int", 1, "0: the image does not change.", tensor=True),
 )
 
 
 class _Displacement(Operator):
     """What both have in common; they differ in their parameters and in the kernel of their name."""
 
+    on_cuda = True
     parameters: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, spec: Spec, environment: Environment):
@@ -50,15 +52,18 @@ class _Displacement(Operator):
         source = inputs[0]
         layout = self.layout_of(source)
         output = like(source, layout=layout)
-        numbers = np.array([self.spec.constant(name) for name in self.parameters], np.float32)
+        numbers = np.zeros(6, np.float32)
+        numbers[: len(self.parameters)] = [self.spec.constant(name) for name in self.parameters]
         fill = fill_values([self.spec.constant("fill_value")], source.dtype).astype(np.float32)
         shapes, masks = np.ascontiguousarray(source.shapes), arguments.scalars("mask", np.int64)
-        table, keep = DISPLACEMENT.make(
+        entries = DISPLACEMENT.entries(
             inputs=source.addresses, outputs=output.addresses, shapes=shapes, masks=masks, fill=fill, linear=self._linear, scratch=0,
-            parameters=numbers,
+            parameters=numbers, samples=len(source),
         )  # fmt: skip
+        table, keep = laid_out(entries)
         scratch = 4 * self._kernels.ROWS_OF_SCRATCH * int(source.shapes[:, 1].max(initial=0))
-        step = Step(self._kernel(source.dtype).address, table, no_explanation, scratch, DISPLACEMENT.word.scratch, keep)
+        launches = self._kernels.launches_of(self.schema.name, source, entries)
+        step = Step(self._kernel(source.dtype).address, table, no_explanation, scratch, DISPLACEMENT.word.scratch, keep, launches=launches)
         return Planned([output], [step])
 
 
@@ -66,9 +71,10 @@ class _Displacement(Operator):
 class Sphere(_Displacement):
     schema = Schema(
         name="sphere",
-        doc="""Images as seen in a sphere.
+        doc="""Distorts images as if they were seen in a sphere.
 
-        Layout HWC, UINT8 or FLOAT. A pixel comes from its own distance to the centre times that distance over half of the longer side.""",
+        Layout HWC, UINT8 or FLOAT. The source of a pixel at distance d from the centre is at the distance d * d / (half of the
+        longer side).""",
         accepts=(Input(_TYPES, listed("HWC"), "images"),),
         gives=(Output(),),
         devices=("cpu", "gpu"),
@@ -81,9 +87,10 @@ class Water(_Displacement):
     parameters = ("ampl_x", "ampl_y", "freq_x", "freq_y", "phase_x", "phase_y")
     schema = Schema(
         name="water",
-        doc="""Images as seen under water.
+        doc="""Distorts images as if they were seen under water.
 
-        Layout HWC, UINT8 or FLOAT. A pixel (x, y) comes from x + ampl_x sin(freq_x y + phase_x) and y + ampl_y cos(freq_y x + phase_y).""",
+        Layout HWC, UINT8 or FLOAT. The source of pixel (x, y) is (x + ampl_x sin(freq_x y + phase_x), y + ampl_y cos(freq_y x +
+        phase_y)).""",
         accepts=(Input(_TYPES, listed("HWC"), "images"),),
         gives=(Output(),),
         devices=("cpu", "gpu"),

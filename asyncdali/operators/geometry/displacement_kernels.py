@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import types
 
+from ...batch import Batch, storage_dtype
 from ...compiled.intrinsics import (
     address,
     c_function,
@@ -21,7 +24,9 @@ from ...compiled.intrinsics import (
     view_i64,
     view_u8,
 )
+from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
+from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
 from ..arrays.convert_kernels import view
 from .displacement_tables import DISPLACEMENT, IMAGE
 from .rotate_kernels import make_edge
@@ -29,7 +34,7 @@ from .rotate_kernels import make_edge
 _F = np.float32
 _sinf = c_function("sinf", types.float32, types.float32)
 _cosf = c_function("cosf", types.float32, types.float32)
-at, word = DISPLACEMENT.at, IMAGE.word
+at, word, thread_at = DISPLACEMENT.at, IMAGE.word, THREAD.at
 _TILE = 64
 _new_places, _new_bytes = local_array(np.int64, _TILE), local_array(np.uint8, 8)
 ROWS_OF_SCRATCH = 3
@@ -121,7 +126,7 @@ def displacement_step(warp: str, dtype: str) -> Compiled:
             return 0
         fill, linear = load_f32(load_i64(context + at.fill)), load_i64(context + at.linear) != 0
         parameters = load_i64(context + at.parameters)
-        scratch = load_i64(thread) + load_i64(context + at.scratch)
+        scratch = load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
         xs, ys, kept = view_f32(scratch, width), view_f32(scratch + 4 * width, width), view_f32(scratch + 8 * width, width)
         begin(0, height, width, parameters, kept)
         # Taps reach so far to the left and to the right of a position; a position that is not a number lies outside.
@@ -146,3 +151,14 @@ def displacement_step(warp: str, dtype: str) -> Compiled:
         return 0
 
     return displace
+
+
+def launches_of(warp: str, source: Batch, entries: Sequence[Entry]) -> Callable[[], list[Launch]]:
+    """The launch for a batch with these entries of a DISPLACEMENT table."""
+
+    def launches() -> list[Launch]:
+        defines = (("IN", element_type(storage_dtype(source.dtype))), ("WATER", int(warp == "water")))
+        pixels = int((source.shapes[:, 0] * source.shapes[:, 1]).max(initial=1))
+        return [Launch(Kernel(Path(__file__).with_suffix(".cu"), "displace", defines), entries, grid_of(pixels, len(source)))]
+
+    return launches

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compiled.tables import INPUTS, OUTPUTS, Field, Table
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 
 IMAGE = Table(
     "IMAGE",
@@ -22,4 +22,5 @@ DISPLACEMENT = Table(
     Field("linear", "int64", "1: linear interpolation; 0: nearest"),
     Field("scratch", "int64", "offset of the step's scratch in the thread's"),
     Field("parameters", "float32[6]", "of water: amplitude, frequency and phase, each along x and y"),
+    SAMPLES,
 )

@@ -22,8 +22,8 @@ class RandomResizedCrop(Resize, StreamOperator):
         name="random_resized_crop",
         doc="""Crops a random window of a random aspect ratio and area and resizes it.
 
-        Windows are DALI's for the same seed; all frames of a sequence have the same one. Layouts: HWC, CHW, FHWC, FCHW, CFHW; element types
-        UINT8, INT16, UINT16, FLOAT.""",
+        Windows are DALI's for the same seed; all frames of a sequence have the same window. Layouts: HWC, CHW, FHWC, FCHW, CFHW;
+        element types UINT8, INT16, UINT16, FLOAT.""",
         accepts=(Input(TYPES, listed(*_LAYOUTS), "images"),),
         gives=(Output(type=argument("dtype")),),
         args=(

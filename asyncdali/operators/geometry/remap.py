@@ -20,11 +20,11 @@ class Remap(Operator):
     on_cuda = True
     schema = Schema(
         name="experimental.remap",
-        doc="""Moves the pixels of images: output pixel (y, x) comes from column ``mapx[y, x]`` and row ``mapy[y, x]`` of the image.
+        doc="""Moves the pixels of images: output pixel (y, x) is the input's pixel at column ``mapx[y, x]`` and row ``mapy[y, x]``.
 
         Inputs: images (HWC, FHWC; UINT8, UINT16, INT16 or FLOAT), maps of columns and of rows (FLOAT; HW, HWC with one channel, or with
-        frames in front; as high and wide as the image). A map without frames, or with one, is for all frames. What is outside of the image
-        is 0.""",
+        frames in front; as high and wide as the image). A map without frames, or with one frame, applies to all frames. Pixels
+        outside of the image are 0.""",
         accepts=(
             Input(_TYPES, listed("HWC", "FHWC"), "images"), Input((DALIDataType.FLOAT,), listed(*_MAP_LAYOUTS), "mapx"),
             Input((DALIDataType.FLOAT,), listed(*_MAP_LAYOUTS), "mapy"),

@@ -12,7 +12,9 @@ from ...compiled.memory import address_of
 from ...compiled.step import Compiled, compiled
 from ...device.launch import Kernel, Launch, Pixels, Scratch, element_type, grid_of
 from ..base import Step, no_explanation
+from ..row_feeds import RowFeed
 from .resize_kernels import ROWS, image_step, volume_step
+from .resize_rows import read_rows
 from .resize_rules import Geometry
 from .resize_tables import FILLING, FILTER, INTERVAL, PLACES, PLACING, RESIZE, RESIZE_CUDA, RESIZE_RECORD, TAPS
 from .tap_kernels import CUBIC, DESCRIPTIONS, HEAD_BYTES, LANCZOS3, NN, TABLES, tap_tables
@@ -164,11 +166,15 @@ class Resampling:
         """The step for samples at addresses that are known when it runs; uint8, int16, uint16 or float32 to the same, or to float32."""
         compiled = _resampling(np.dtype(in_dtype), np.dtype(out_dtype), self._volume)
         table, keep = RESIZE.make(
-            inputs=in_addresses, outputs=out_addresses, scratch=0, tap_tables=tap_tables.address, **self._shared()
+            inputs=in_addresses, outputs=out_addresses, scratch=0, tap_tables=tap_tables.address, fed=0, **self._shared()
         )
         step = Step(compiled.address, table, no_explanation, self._scratch, RESIZE.word.scratch, keep)
         step.launches = lambda: self._launches(in_addresses, out_addresses, in_dtype, out_dtype)
         return step
+
+    def read_rows(self, feed: RowFeed, step: Step, sizes: np.ndarray, out_dtype: np.dtype) -> None:
+        """Have large samples resized while they are made, which `step` of :meth:`step` then skips; `sizes`: their bytes."""
+        read_rows(feed, step, self._records.reshape(-1, RESIZE_RECORD.words), self._intervals, sizes, out_dtype)
 
     def _shared(self) -> dict[str, np.ndarray]:
         """Values that the tables of the compiled step and of a GPU's kernels share."""

@@ -18,7 +18,7 @@ _LINEAR = DALIInterpType.INTERP_LINEAR
 _SEPARATE = ("resize_x", "resize_y", "resize_z")
 
 RESIZE_ARGS = (
-    Arg("antialias", "bool", True, "Widen the filter when an axis shrinks (not for INTERP_NN)."),
+    Arg("antialias", "bool", True, "Use a wider filter if an axis shrinks (not for INTERP_NN)."),
     Arg("dtype", "dtype", None, "Element type of the output: the input's (default) or FLOAT."),
     Arg("image_type", "image_type", None, "Deprecated, no effect."),
     Arg("interp_type", "interp", _LINEAR, "Interpolation; `min_filter` and `mag_filter` come before it.", tensor=True),
@@ -38,10 +38,10 @@ RESIZE_ARGS = (
     Arg("resize_z", "float", 0.0, "Depth; 0 = not given, negative flips.", tensor=True),
     Arg("roi_end", "float_list", None, "End of the region of interest, in tensor order.", tensor=True),
     Arg("roi_relative", "bool", False, "The region is given in parts of the input's extents (0..1) instead of pixels."),
-    Arg("roi_start", "float_list", None, "Origin of the region of interest; behind its end, the axis is flipped.", tensor=True),
+    Arg("roi_start", "float_list", None, "Start of the region of interest. If it is behind the end, the axis is flipped.", tensor=True),
     Arg("save_attrs", "bool", False, "A second output with the input's spatial extents (INT32)."),
     Arg("size", "float_list", None, "Extents of all spatial axes, in tensor order; 0 = not given, negative flips.", tensor=True),
-    Arg("subpixel_scale", "bool", True, "Keep the scale of fractional sizes by adjusting the region, rather than the scale."),
+    Arg("subpixel_scale", "bool", True, "For fractional sizes, keep the scale and adjust the region."),
     Arg("temp_buffer_hint", "int", 0, "No effect: temporary memory comes from the pool.", inert=True),
 )  # fmt: skip
 
@@ -52,6 +52,7 @@ _MOST_PIXELS = 1 << 33
 @register
 class Resize(Operator):
     on_cuda = True
+    takes_rows = True
     schema = Schema(
         name="resize",
         doc="""Resizes images.
@@ -124,6 +125,8 @@ class Resize(Operator):
         )
         output = Batch(resampling.shapes, dtype, layout, device=source.device, source_info=source.source_info)
         step = resampling.step(source.addresses, output.addresses, storage_dtype(source.dtype), storage_dtype(dtype))
+        if source.feed is not None and source.dtype == DALIDataType.UINT8:
+            resampling.read_rows(source.feed, step, source.sizes(), storage_dtype(dtype))
         outputs = [output]
         if self.spec.output_count == 2:
             outputs.append(Batch.from_values(spatial.astype(np.int32)))
@@ -197,7 +200,5 @@ class ExperimentalResize(Resize):
     schema = replace(
         Resize.schema,
         name="experimental.resize",
-        doc="""Resizes images, as `resize`: with the same arguments it gives the same images.
-
-        In DALI another library does this one on a GPU.""",
+        doc="""Resizes images. It is the same operator as `resize`; in DALI it uses another library on a GPU.""",
     )

@@ -27,10 +27,10 @@ class ResizeCropMirror(Resize):
     schema = Schema(
         name="resize_crop_mirror",
         aliases=("fast_resize_crop_mirror",),
-        doc="""Resizes, crops and mirrors images in one go: only what is in the window is resampled.
+        doc="""Resizes, crops and mirrors images in one pass. Only the window is resampled.
 
-        The size is given as for ``resize``, the window as for ``crop``, in pixels of the resized image; a window beyond it shows its border
-        pixels. Layouts and element types are those of ``resize``.""",
+        The size is given as for ``resize``, the window as for ``crop``, in pixels of the resized image; a window beyond the image
+        repeats its border pixels. Layouts and element types are those of ``resize``.""",
         accepts=Resize.schema.accepts,
         gives=(Output(type=argument("dtype")),),
         args=(

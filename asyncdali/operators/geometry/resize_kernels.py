@@ -18,10 +18,11 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ...compiled.intrinsics import call3, larger, load_i32, load_i64, smaller, store_i32, view_f32, view_i32, view_i64, view_of
+from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, contracted, step_variant
 from .resize_tables import RESIZE, RESIZE_RECORD, TAP_HEAD
 
-at, word, head_at = RESIZE.at, RESIZE_RECORD.word, TAP_HEAD.at
+at, word, head_at, thread_at = RESIZE.at, RESIZE_RECORD.word, TAP_HEAD.at, THREAD.at
 ROWS = 4
 """Output rows that are made together."""
 
@@ -31,13 +32,23 @@ _inner = njit(inline="always")
 # ------------------------------------------------------------------------------------------------------------ rows: weighted sums
 
 
+@_inner
+def _row(source, stride, k, near, back):
+    """Address of row `k` of a source that begins at `source`; see `_row_blend`."""
+    at = source + k * stride
+    return at - back if k >= near else at
+
+
 @cache
 def _row_blend(dtype: str) -> Any:
-    """``blend(target, source, stride, weights, taps, count)``: float32 target[count] = sum of `taps` weighted rows of `dtype`."""
+    """``blend(target, source, stride, weights, taps, count, near, back)``: float32 target[count] = sum of `taps` weighted rows of `dtype`.
+
+    Rows are `stride` bytes apart; from row `near` on they lie `back` bytes before that: the source may be a ring.
+    """
     view = view_of(dtype)
 
     @contracted
-    def blend(target, source, stride, weights, taps, count):
+    def blend(target, source, stride, weights, taps, count, near, back):
         out = view_f32(target, count)
         weight = view_f32(weights, taps)
         # Windows often begin or end with a weight of zero.
@@ -47,20 +58,20 @@ def _row_blend(dtype: str) -> Any:
             begin += 1
         while end - begin > 1 and weight[end - 1] == 0:
             end -= 1
-        a = view(source + begin * stride, count)
+        a = view(_row(source, stride, begin, near, back), count)
         wa = weight[begin]
         left = end - begin
         if left == 1:
             for i in range(count):
                 out[i] = wa * np.float32(a[i])
             return
-        b = view(source + (begin + 1) * stride, count)
+        b = view(_row(source, stride, begin + 1, near, back), count)
         wb = weight[begin + 1]
         if left == 2:
             for i in range(count):
                 out[i] = wa * np.float32(a[i]) + wb * np.float32(b[i])
             return
-        c = view(source + (begin + 2) * stride, count)
+        c = view(_row(source, stride, begin + 2, near, back), count)
         wc = weight[begin + 2]
         for i in range(count):
             out[i] = wa * np.float32(a[i]) + wb * np.float32(b[i]) + wc * np.float32(c[i])
@@ -68,9 +79,9 @@ def _row_blend(dtype: str) -> Any:
         while k < end:
             # Two more rows at a time; an odd last one goes with a weight of zero beside itself.
             other = smaller(k + 1, end - 1)
-            a = view(source + k * stride, count)
+            a = view(_row(source, stride, k, near, back), count)
             wa = weight[k]
-            b = view(source + other * stride, count)
+            b = view(_row(source, stride, other, near, back), count)
             wb = weight[other] if other > k else np.float32(0)
             for i in range(count):
                 out[i] += wa * np.float32(a[i]) + wb * np.float32(b[i])
@@ -284,7 +295,7 @@ def _plane(in_dtype: str, out_dtype: str) -> Any:
             wanted = smaller(ROWS, height - y)
             for r in range(wanted):
                 corner = source + rows[y + r] * row_bytes + left * channels * in_size
-                blend(buffer + r * buffer_bytes, corner, row_bytes, weights_y + 4 * taps_y * (y + r), taps_y, count)
+                blend(buffer + r * buffer_bytes, corner, row_bytes, weights_y + 4 * taps_y * (y + r), taps_y, count, taps_y, 0)
             columns(buffer, buffer_bytes, left, channels, first_x, weights_x, taps_x, width, out + y * out_bytes, out_bytes, wanted)
             y += wanted
 
@@ -299,10 +310,13 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
 
     @step_variant(in_dtype, out_dtype)
     def resize_image(context, sample, thread):
+        fed = load_i64(context + at.fed)
+        if fed != 0 and load_i64(fed + 8 * sample) != 0:
+            return 0  # made already, see resize_rows.py
         record = view_i64(load_i64(context + at.records) + word.size * sample, word.words)
         source = load_i64(load_i64(context + at.inputs) + 8 * sample)
         out = load_i64(load_i64(context + at.outputs) + 8 * sample)
-        scratch = load_i64(thread) + load_i64(context + at.scratch)
+        scratch = load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
         in_bytes = record[word.in_height] * record[word.in_width] * record[word.channels] * in_size
         out_bytes = record[word.out_height] * record[word.out_width] * record[word.channels] * out_size
         if in_bytes == 0 or out_bytes == 0:
@@ -328,7 +342,7 @@ def volume_step(in_dtype: str, out_dtype: str) -> Compiled:
         record = view_i64(load_i64(context + at.records) + word.size * sample, word.words)
         source = load_i64(load_i64(context + at.inputs) + 8 * sample)
         out = load_i64(load_i64(context + at.outputs) + 8 * sample)
-        scratch = load_i64(thread) + load_i64(context + at.scratch)
+        scratch = load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
         count = record[word.in_height] * record[word.in_width] * record[word.channels]
         out_bytes = record[word.out_height] * record[word.out_width] * record[word.channels] * out_size
         in_depth = record[word.in_depth]
@@ -343,7 +357,7 @@ def volume_step(in_dtype: str, out_dtype: str) -> Compiled:
         buffer = blended + ((4 * count + 63) & -64)
         for _ in range(record[word.outer]):
             for z in range(depth):
-                blend(blended, source + first[z] * count * in_size, count * in_size, weights + 4 * taps * z, taps, count)
+                blend(blended, source + first[z] * count * in_size, count * in_size, weights + 4 * taps * z, taps, count, taps, 0)
                 plane(blended, out, record, scratch, buffer)
                 out += out_bytes
             source += in_depth * count * in_size

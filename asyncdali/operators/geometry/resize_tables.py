@@ -59,6 +59,7 @@ RESIZE = Table(
     *_SHARED,
     Field("scratch", "int64", "offset of the step's scratch in the thread's"),
     Field("tap_tables", "address", "of the compiled function that computes the taps"),
+    Field("fed", "int64[samples]", "not 0: the sample was made while its input was (resize_rows.py); 0: none was"),
 )
 """The compiled step's table."""
 RESIZE_CUDA = Table(

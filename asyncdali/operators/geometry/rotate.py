@@ -24,7 +24,7 @@ class Rotate(PerFrame):
         name="rotate",
         doc="""Rotates images (counter-clockwise) or volumes (about `axis`) by an angle.
 
-        The canvas grows to hold the rotated image unless `size` or `keep_size` says otherwise. Layouts: HWC, FHWC, DHWC, FDHWC.""",
+        The canvas grows to hold the rotated image, unless `size` or `keep_size` is given. Layouts: HWC, FHWC, DHWC, FDHWC.""",
         accepts=(Input(tuple(_OUTPUTS), listed(*rules.LAYOUTS), "images"),),
         per_frame=("angle", "axis", "size"),
         gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),

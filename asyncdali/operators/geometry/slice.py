@@ -42,8 +42,8 @@ class Slice(Operator):
 
         The window is given for the axes named by `axes` or `axis_names`, the other axes stay whole: by named arguments (`start` or
         `rel_start`; `end`, `rel_end`, `shape` or `rel_shape`), or by two more inputs, anchor and shape (floats are relative unless
-        `normalized_anchor`, `normalized_shape` say otherwise; integers are elements). Relative coordinates are rounded. `dtype` may be the
-        input's type, FLOAT, FLOAT16 or UINT8; floats lose their fraction.""",
+        `normalized_anchor`, `normalized_shape` say otherwise; integers are elements). Relative coordinates are rounded. `dtype` may
+        be the input's type, FLOAT, FLOAT16 or UINT8; fractions of floats are dropped.""",
         accepts=(DATA, Input(COORDINATES, name="anchor", ranks=ANY_RANK), Input(COORDINATES, name="shape", ranks=ANY_RANK)),
         gives=(Output(type=argument("dtype")),),
         inputs=(1, 3),

@@ -29,8 +29,8 @@ class TensorResize(Resize):
         doc="""Resizes some axes of a tensor, by linear or other interpolation (see `resize`).
 
         The axes are given by `axes` or `axis_names` (all by default), their extents by `sizes` or by `scales`, in the order of the axes;
-        a region by `roi_start` and `roi_end` alike. From the first to the last of them there may be three axes, where those
-        between them that stay as they are and are next to each other count as one. Element types: UINT8, INT16, UINT16, FLOAT.""",
+        a region by `roi_start` and `roi_end` alike. From the first to the last of them there may be three axes; adjacent unchanged
+        axes in between count as one. Element types: UINT8, INT16, UINT16, FLOAT.""",
         accepts=(Input(TYPES, name="tensors", ranks=at_least(1)),),
         gives=(Output(type=argument("dtype")),),
         devices=("cpu", "gpu"),
@@ -116,7 +116,7 @@ def collapsed(shapes: np.ndarray, axes: list[int], geometry: rules.Geometry) -> 
         places = _places([axes[k] for k in columns])
     if len(places) > _MOST_AXES:
         raise ValueError(
-            f"at most {_MOST_AXES} axes can be resized, with those between them that stay as they are; got axes {sorted(axes)} of "
+            f"at most {_MOST_AXES} axes can be resized, counting unchanged axes in between; got axes {sorted(axes)} of "
             f"{shapes.shape[1]}, of which {[axes[k] for k in columns]} change"
         )
     begin = places[0].start if places else 0

@@ -113,7 +113,7 @@ def _center(arguments: Arguments, ndim: int) -> np.ndarray | None:
 
 
 def _schema(name: str, doc: str, *args: Arg, aliases: tuple[str, ...] = ()) -> Schema:
-    doc += "\n\nWith an input, a transform that is applied first, it is their product."
+    doc += "\n\nAn input is a transform that is applied first; the result is the product."
     per_frame = tuple(arg.name for arg in args if arg.tensor)
     return Schema(
         name=f"transforms.{name}", doc=doc, accepts=_INPUTS, per_frame=per_frame, gives=_OUTPUT, inputs=(0, 1), args=(*args, _REVERSE),
@@ -211,8 +211,8 @@ class Shear(_Transform):
 @register
 class CropTransform(_Transform):
     schema = _schema(
-        "crop", "The scaling and translation that brings one box onto another.",
-        Arg("absolute", "bool", False, "Whether starts and ends are exchanged where the start is the larger one."),
+        "crop", "The scaling and translation that maps one box to another.",
+        Arg("absolute", "bool", False, "Whether starts and ends are exchanged if the start is larger."),
         Arg("from_end", "float_list", [1.0], "End of the box that is mapped.", tensor=True),
         Arg("from_start", "float_list", [0.0], "Its start.", tensor=True),
         Arg("to_end", "float_list", [1.0], "End of the box that it is mapped to.", tensor=True),

@@ -44,7 +44,7 @@ class WarpPerspective(OpenCVOperator):
             Arg("interp_type", "interp", DALIInterpType.INTERP_LINEAR, "INTERP_NN, INTERP_LINEAR or INTERP_CUBIC."),
             Arg("inverse_map", "bool", True, "Whether the transform maps from the output to the input."),
             Arg("matrix", "float_list", [], "The transform, row by row.", tensor=True),
-            Arg("pixel_origin", "str", "corner", 'Where 0, 0 is in the first pixel: its "corner", or its "center" (as in OpenCV).'),
+            Arg("pixel_origin", "str", "corner", 'Position of (0, 0) in the first pixel: its "corner" or its "center" (as in OpenCV).'),
             Arg("size", "float_list", [], "Output extents (H, W), rounded; by default the input's.", tensor=True),
         ),
     )

@@ -22,8 +22,8 @@ class Erase(Operator):
         name="erase",
         doc="""Fills regions of each sample with a value.
 
-        `anchor` and `shape` list the regions of a sample one after another, each with a number for every one of the axes; samples may have
-        different numbers of them. What leaves the sample is cut. Coordinates lose their fraction.""",
+        `anchor` and `shape` list the regions of a sample one after another, with one number per axis. Samples may have different
+        numbers of regions. Regions are clipped to the sample. Fractions of coordinates are dropped.""",
         accepts=(DATA,),
         gives=(Output(),),
         devices=("cpu", "gpu"),

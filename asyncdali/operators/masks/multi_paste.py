@@ -26,11 +26,12 @@ class MultiPaste(Operator):
         name="multi_paste",
         doc="""Pastes regions of several images on one canvas, which is 0 elsewhere; later regions cover earlier ones.
 
-        With `in_ids` the regions of a sample come from the samples of the batch that it names, in that order, otherwise from the same
-        sample of each input. Layout HWC or FHWC. In sequences `in_ids` numbers the frames of all samples, one after the other, and every
-        frame of the result shows those; regions may be per frame. Types: UINT8, INT16, INT32, FLOAT. The canvas is as large as the
-        inputs, if these are of one size and `output_size` is not given. Regions are tables of as many rows (y, x) as there are pastes, and
-        must lie within their image and the canvas. The origin of a sample is those of what is pasted, joined by ";".""",
+        With `in_ids` the regions of a sample come from the named samples of the batch, in that order; otherwise from the same
+        sample of each input. Layout HWC or FHWC. In sequences `in_ids` numbers the frames of all samples consecutively, and every
+        frame of the result shows these frames; regions may be per frame. Types: UINT8, INT16, INT32, FLOAT. The canvas is as large
+        as the inputs, if these are of one size and `output_size` is not given. Regions are tables of as many rows (y, x) as there
+        are pastes, and must lie within their image and the canvas. The origin of a sample is the list of the origins of its
+        regions, joined by ";".""",
         accepts=(Input(_TYPES, listed("HWC", "FHWC"), "images", like=("type", "rank")),),
         gives=(Output(type=argument("dtype")),),
         per_frame=_PER_FRAME,
@@ -244,7 +245,7 @@ class MultiPaste(Operator):
         wrong = (used & (extents != extents[:, :1])).any(axis=1)
         if wrong.any():
             i = int(np.argmax(wrong))
-            raise SampleError(i, f"what is pasted in one sample must have equal {what}, got {extents[i][used[i]].tolist()}")
+            raise SampleError(i, f"regions pasted in one sample must have equal {what}, got {extents[i][used[i]].tolist()}")
         return np.where(used[:, 0], extents[:, 0], first.shapes[:, axis])
 
 

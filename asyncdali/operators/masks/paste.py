@@ -30,7 +30,7 @@ class Paste(Operator):
             Arg("n_channels", "int", 3, "Channels of the images, where `fill_value` is one value."),
             Arg("paste_x", "float", 0.5, "Horizontal place on the canvas, 0 (left) to 1 (right).", tensor=True),
             Arg("paste_y", "float", 0.5, "Vertical place on the canvas, 0 (top) to 1 (bottom).", tensor=True),
-            Arg("ratio", "float", REQUIRED, "Extents of the canvas by those of the image, at least 1.", tensor=True),
+            Arg("ratio", "float", REQUIRED, "Extents of the canvas divided by those of the image, at least 1.", tensor=True),
         ),
     )
 

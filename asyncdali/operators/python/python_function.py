@@ -177,11 +177,11 @@ class PythonFunction(_PythonOperator):
         name="python_function",
         doc="""Calls a Python function for each sample (or batch), in order, one call at a time.
 
-        The function gets numpy arrays, which are the pipeline's memory: to be read, not changed. It returns arrays. It is called also if
-        nothing uses its outputs. An exception fails the iteration: RuntimeError, with the original chained.
+        The function gets numpy arrays over the pipeline's memory, which it must not change. It returns arrays. It is also
+        called if nothing uses its outputs. An exception fails the iteration: RuntimeError, with the original chained.
 
-        On a GPU it gets CuPy arrays and returns arrays in GPU memory (CuPy's, DLPack objects, __cuda_array_interface__). CuPy's current
-        stream is the pipeline's: what the function does there is ordered, and nobody waits. Its results are copied.""",
+        On a GPU it gets CuPy arrays and returns arrays in GPU memory (CuPy's, DLPack objects, __cuda_array_interface__). CuPy's
+        current stream is the pipeline's stream, so the function's work is ordered without waiting. Its results are copied.""",
         accepts=(ANYTHING,),
         gives=(Output(CHOSEN, CHOSEN, CHOSEN),),
         inputs=(0, 256),
@@ -197,9 +197,9 @@ class PythonFunction(_PythonOperator):
 class DLTensorPythonFunction(_PythonOperator):
     schema = Schema(
         name="dl_tensor_python_function",
-        doc="""As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in (but for
-        records read where a mapped file holds them: libraries do not know memory that cannot be written to). The function is called
-        once per batch, with lists of capsules, unless `batch_processing=False`.
+        doc="""Like `python_function`, with DLPack capsules instead of arrays. Inputs are not copied, except records in mapped
+        files, because libraries do not respect read-only memory. The function is called once per batch, with lists of capsules,
+        unless `batch_processing=False`.
 
         On a GPU results must be complete on return, or made on CuPy's current stream, which is the pipeline's.""",
         accepts=(ANYTHING,),

@@ -21,7 +21,7 @@ class Jitter(StreamOperator):
     on_cuda = True
     schema = Schema(
         name="jitter",
-        doc="""Every pixel comes from a random neighbour.
+        doc="""Replaces every pixel by a random neighbour.
 
         A pixel at (y, x) comes from (y + dy, x + dx), or from the nearest pixel of the image if that is outside. dy and dx are drawn from
         `nDegree` consecutive integers that begin at ``-(nDegree // 2)``. Layout HWC, UINT8 or FLOAT. All channels of a pixel have the same
@@ -35,7 +35,7 @@ class Jitter(StreamOperator):
             Arg(
                 "interp_type", "interp", DALIInterpType.INTERP_NN, "INTERP_NN or INTERP_LINEAR; they are whole pixels: no difference."
             ),
-            Arg("mask", "int", 1, "0: the image stays as it is.", tensor=True),
+            Arg("mask", "int", 1, "0: the image does not change.", tensor=True),
             Arg("nDegree", "int", 2, "How many different displacements there are along each axis.", stream=True),
         ),
     )

@@ -83,7 +83,7 @@ class ShotNoise(Noise):
         name="noise.shot",
         doc="""Shot noise: ``poisson(max(0, input / factor)) * factor``.
 
-        As counted events do, each of which adds `factor`. Streams are DALI's for the same seed.""",
+        It models counted events that add `factor` each. Streams are DALI's for the same seed.""",
         accepts=_DATA,
         gives=(Output(),),
         devices=("cpu", "gpu"),
@@ -121,7 +121,7 @@ class SaltAndPepper(Noise):
             ),
             Arg("prob", "float", 0.05, "Probability that a pixel changes.", tensor=True),
             Arg("salt_val", "float", None, "Value of salt; by default the largest of an integer type, 1 for floats.", tensor=True),
-            Arg("salt_vs_pepper", "float", 0.5, "Probability that what changes becomes salt.", tensor=True),
+            Arg("salt_vs_pepper", "float", 0.5, "Probability that a changed pixel becomes salt.", tensor=True),
         ),
     )  # fmt: skip
 

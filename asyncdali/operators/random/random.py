@@ -54,7 +54,7 @@ class RandomOperator(StreamOperator):
         self.dtype = self.default_dtype if dtype is None else dtype
         self._compile()
         if spec.input_count and spec.given("shape"):
-            raise ValueError("give either an input whose shape to follow or the argument `shape`, not both")
+            raise ValueError("give the shape either by an input or by the argument `shape`, not both")
 
     @property
     def instant(self) -> bool:
@@ -128,7 +128,7 @@ class Uniform(RandomOperator):
         seeded=True,
         args=(
             Arg("range", "float_list", [-1.0, 1.0], "Lower (inclusive) and upper (exclusive) bound.", tensor=True, stream=True),
-            Arg("values", "float_list", None, "The values to pick from, all equally likely; excludes `range`.", tensor=True, stream=True),
+            Arg("values", "float_list", None, "The values to draw from, equally likely; excludes `range`.", tensor=True, stream=True),
             *SHAPE_ARGS,
         ),
     )

@@ -24,7 +24,7 @@ class Choice(StreamOperator):
         doc="""Random elements of a list.
 
         The first input is a list (or a tensor, of which slices along its first axis are picked), or a scalar n: it stands for
-        0..n - 1. Elements are picked independently, all equally likely unless `p` says otherwise. The shape of the result is `shape`, or
+        0..n - 1. Elements are drawn independently, with equal probability unless `p` is given. The shape of the result is `shape`, or
         that of the second input, or one element; its type is that of the first input.
         Streams are DALI's, bit for bit, for the same seed.""",
         accepts=(Input(ELEMENTS, name="elements", ranks=ANY_RANK), ANYTHING),
@@ -41,7 +41,7 @@ class Choice(StreamOperator):
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         if spec.input_count == 2 and spec.given("shape"):
-            raise ValueError("give either an input whose shape to follow or the argument `shape`, not both")
+            raise ValueError("give the shape either by an input or by the argument `shape`, not both")
         from . import random_distributions_kernels as kernels
 
         self._kernel = kernels.draw_choices

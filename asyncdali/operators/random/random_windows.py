@@ -56,10 +56,11 @@ class RoiRandomCrop(StreamOperator):
     eager = True
     schema = Schema(
         name="roi_random_crop",
-        doc="""Draws the start of a window of a given shape that contains as much of a region of interest as it can.
+        doc="""Draws the start of a window of a given shape that covers as much of a region of interest as possible.
 
-        A window larger than the region contains it, a smaller one lies in it. Where the input's shape is known (from the optional input,
-        or `in_shape`), the window stays within it. Output: INT64, one number per axis. Streams are DALI's for the same seed.""",
+        A window larger than the region contains it; a smaller window is inside it. Where the input's shape is known (from the
+        optional input, or `in_shape`), the window stays within it. Output: INT64, one number per axis. Streams are DALI's for the
+        same seed.""",
         accepts=(Input(ANY_TYPE, ranks=at_least(1)),),
         gives=(Output(DALIDataType.INT64, 1, ""),),
         inputs=(0, 1),

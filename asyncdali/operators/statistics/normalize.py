@@ -108,8 +108,8 @@ class Normalize(Operator):
         doc="""``(input - mean) / stddev * scale + shift``.
 
         Mean and standard deviation are computed over `axes` (by default all), unless given: as numbers, or as tensors of the input's rank
-        with an extent of 1 along the reduced axes (which then need not be named). With `batch` they are those of the whole batch. Where the
-        deviation is 0, so is the quotient. Integers are rounded and saturated.""",
+        with an extent of 1 along the reduced axes (which then need not be named). With `batch` they are those of the whole batch. I
+        f the deviation is 0, the quotient is 0. Integers are rounded and saturated.""",
         accepts=(Input(_INPUTS, ranks=ANY_RANK),),
         gives=(Output(type=argument("dtype")),),
         devices=("cpu", "gpu"),
@@ -117,7 +117,7 @@ class Normalize(Operator):
             Arg("axes", "int_list", None, "The axes over which to compute; negative ones count from the back."),
             Arg("axis_names", "layout", None, "The axes by their letters in the layout."),
             Arg("batch", "bool", False, "Whether mean and deviation are those of the batch; other axes must have equal extents."),
-            Arg("ddof", "int", 0, "Is taken off the number of elements that the variance is divided by."),
+            Arg("ddof", "int", 0, "The variance is divided by the number of elements minus this."),
             Arg("dtype", "dtype", DALIDataType.FLOAT, "Element type of the output."),
             Arg("epsilon", "float", 0.0, "Added to the variance."),
             Arg("mean", "float", None, "The mean.", tensor=True),

@@ -33,7 +33,7 @@ _TYPES = (*_UNSIGNED, *_SIGNED, DALIDataType.FLOAT)
 _INPUTS = (Input(_TYPES, ranks=range(MAX_AXES + 1)), Input((DALIDataType.FLOAT,), name="means", ranks=ANY_RANK))
 
 AXES_ARGS = (
-    Arg("axes", "int_list", None, "The axes that go; negative ones count from the back. By default all."),
+    Arg("axes", "int_list", None, "The axes to reduce; negative ones count from the back. By default all."),
     Arg("axis_names", "layout", None, "The axes by their letters in the layout."),
     Arg("keep_dims", "bool", False, "Whether the axes stay, with an extent of 1."),
 )
@@ -206,12 +206,12 @@ class _Extreme(_Reduction):
 
 @register
 class Max(_Extreme):
-    schema = _schema("max", "The largest element over axes; NaN does not count. Without elements: the type's smallest number.")
+    schema = _schema("max", "The largest element over axes; NaN is ignored. Without elements: the type's smallest number.")
 
 
 @register
 class Min(_Extreme):
-    schema = _schema("min", "The smallest element over axes; NaN does not count. Without elements: the type's largest number.")
+    schema = _schema("min", "The smallest element over axes; NaN is ignored. Without elements: the type's largest number.")
     kind = "smallest"
 
 

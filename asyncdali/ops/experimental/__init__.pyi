@@ -41,9 +41,9 @@ class Erode:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class MedianBlur:
-    """Every pixel becomes the middle one of the pixels in a window around it, in the order of their values.
+    """Every pixel becomes the median of the pixels in a window around it.
 
-    Border pixels are repeated outside of the image. Of an even number of pixels, the upper of the middle two is taken.
+    Border pixels are repeated outside of the image. For an even number of pixels, it is the upper of the two middle values.
     Layouts HWC, HW, CHW, FHWC, FCHW, FHW with at most 4 channels; UINT8, UINT16 or FLOAT. The output is like the input.
 
     - Input 0 (images): types: UINT8, UINT16, FLOAT; layouts: HWC, HW, CHW, FHWC, FCHW, FHW
@@ -60,11 +60,11 @@ class NumbaFunction:
     """Runs a function that Numba can compile on each sample, in the pipeline's threads, without the interpreter.
 
     Inputs and outputs are declared by type and number of dimensions. `setup_fn` computes the shapes of the outputs, once per batch.
-    An exception in `run_fn` fails the iteration and names the sample. It is called also if nothing uses its outputs.
+    An exception in `run_fn` fails the iteration and names the sample. It is also called if nothing uses its outputs.
 
-    With ``device="gpu"`` `run_fn` is a kernel for ``numba.cuda`` (``cuda.grid(3)`` and so on; with or without ``cuda.jit``), launched
-    for each sample over `blocks` of `threads_per_block`, on the pipeline's stream; nobody waits. `setup_fn` stays a function for the
-    CPU. On the host device the same kernel runs on the processor.
+    With ``device="gpu"`` `run_fn` is a kernel for ``numba.cuda`` (``cuda.grid(3)`` and so on; with or without ``cuda.jit``), la
+    unched for each sample over `blocks` of `threads_per_block`, on the pipeline's stream, without waiting. `setup_fn` still
+    runs on the CPU. On the host device the same kernel runs on the CPU.
 
     - Input 0 and further ones (data): types: BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64
     - Output 0 and further ones: type: by the arguments; dimensions: by the arguments; layout: by the arguments
@@ -76,11 +76,11 @@ class NumbaFunction:
     def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
 
 class Remap:
-    """Moves the pixels of images: output pixel (y, x) comes from column ``mapx[y, x]`` and row ``mapy[y, x]`` of the image.
+    """Moves the pixels of images: output pixel (y, x) is the input's pixel at column ``mapx[y, x]`` and row ``mapy[y, x]``.
 
     Inputs: images (HWC, FHWC; UINT8, UINT16, INT16 or FLOAT), maps of columns and of rows (FLOAT; HW, HWC with one channel, or with
-    frames in front; as high and wide as the image). A map without frames, or with one, is for all frames. What is outside of the image
-    is 0.
+    frames in front; as high and wide as the image). A map without frames, or with one frame, applies to all frames. Pixels
+    outside of the image are 0.
 
     - Input 0 (images): types: UINT8, UINT16, INT16, FLOAT; layouts: HWC, FHWC
     - Input 1 (mapx): types: FLOAT; layouts: HW, HWC, FHW, FHWC
@@ -94,9 +94,7 @@ class Remap:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Resize:
-    """Resizes images, as `resize`: with the same arguments it gives the same images.
-
-    In DALI another library does this one on a GPU.
+    """Resizes images. It is the same operator as `resize`; in DALI it uses another library on a GPU.
 
     - Input 0 (images): types: UINT8, INT16, UINT16, FLOAT; layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0

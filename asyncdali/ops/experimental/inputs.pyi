@@ -9,15 +9,15 @@ from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 class Video:
     """Decodes videos that the program feeds, a batch of sequences of frames at a time.
 
-    Feed one encoded video at a time, ``pipe.feed_input(name, [bytes])`` with a 1-D UINT8 array; further samples are left out. Every
-    iteration has the next sequences of that video, as many as the batch size of the pipeline. The last batch of a video is smaller, and
-    its last sequence is shorter or filled up. The next video begins with the next iteration. An iteration for which nothing is left
-    is an error; the pipeline goes on when another video was fed.
+    Feed one encoded video at a time: ``pipe.feed_input(name, [bytes])`` with a 1-D UINT8 array. Further samples are ignored.
+    Every iteration returns the next sequences of that video, as many as the batch size. The last batch of a video may be
+    smaller, and its last sequence may be shorter or filled up. The next video begins with the next iteration. An iteration
+    without data is an error; the pipeline continues after another video was fed.
 
-    Output: frames in RGB (UINT8, FHWC). A checkpoint keeps how far the current video was decoded: feed that video again to the restored
-    pipeline, then those that follow.
+    Output: frames in RGB (UINT8, FHWC). A checkpoint stores the position in the current video. Feed that video again to the
+    restored pipeline, then the following ones.
 
-    Needs PyAV (``asyncdali[video]``), which decodes what its FFmpeg does.
+    Needs PyAV (``asyncdali[video]``) and decodes the codecs of its FFmpeg.
     """
 
     def __init__(self, *, sequence_length: int, last_sequence_policy: str | None = ..., blocking: bool | None = ..., no_copy: bool | None = ..., affine: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...

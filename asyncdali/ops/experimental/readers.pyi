@@ -24,12 +24,12 @@ class Video:
     """Reads sequences of frames from video files.
 
     A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as `sequence_length` * `stride`
-    frames are left. What is left behind the last one makes a sequence of its own if `pad_mode` says how to fill it up.
+    frames are left. With a `pad_mode` other than "none", the remaining frames make one more sequence, which is filled up.
 
     Outputs: frames (UINT8, FHWC); the label (INT32, shape (1,)) with `labels`, `file_root` or `file_list`; frame numbers
     (INT32, shape (1,) or (F,)) with `enable_frame_num`; times in seconds (FLOAT64, shape (F,)) with `enable_timestamps`.
 
-    Needs PyAV (``asyncdali[video]``), which decodes what its FFmpeg does. A file that can't be opened is left out with a warning.
+    Needs PyAV (``asyncdali[video]``) and decodes the codecs of its FFmpeg. A file that cannot be opened is skipped with a warning.
     """
 
     def __init__(self, *, sequence_length: int, filenames: str | Sequence[str] | None = ..., file_root: str | None = ..., labels: int | Sequence[int] | None = ..., stride: int | None = ..., step: int | None = ..., image_type: DALIImageType | None = ..., enable_frame_num: Any | None = ..., enable_timestamps: bool | None = ..., allow_outside_root: bool | None = ..., allow_remote_entries: bool | None = ..., file_list: str | None = ..., file_list_format: str | None = ..., file_list_rounding: str | None = ..., file_list_include_end: bool | None = ..., pad_mode: str | None = ..., fill_value: int | Sequence[int] | None = ..., uniform_sample: bool | None = ..., allow_redirects: bool | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...

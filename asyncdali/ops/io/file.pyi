@@ -9,7 +9,7 @@ from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 class Read:
     """Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts); output 1-D UINT8.
 
-    The names are data: they are paths of local files, and URLs only with `allow_remote_entries`.
+    Paths come from data, so only local files are allowed, and URLs only with `allow_remote_entries`.
 
     - Input 0 (paths): types: UINT8, INT8
     - Output 0: type: UINT8; dimensions: 1; layout: none

@@ -154,7 +154,7 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
     def _checked(self, batch: dict[str, jax.Array]) -> dict[str, jax.Array]:
         spec = {name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in batch.items()}
         if self._spec is not None and spec != self._spec:
-            raise ValueError(f"this batch differs from those before it: {spec}, they had {self._spec}")
+            raise ValueError(f"this batch has {spec}, earlier batches had {self._spec}; all batches must be alike")
         self._spec = spec
         return batch
 

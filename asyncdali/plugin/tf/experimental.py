@@ -93,7 +93,7 @@ def _called(runs: weakref.ref[_Runs]) -> Callable[[], Iterator[tuple[np.ndarray,
     def started() -> Iterator[tuple[np.ndarray, ...]]:
         found = runs()
         if found is None:
-            raise RuntimeError("the DALIDatasetWithInputs is gone: keep a reference to it, or to what was made of it")
+            raise RuntimeError("the DALIDatasetWithInputs was dropped; keep a reference to it, or to a data set made from it")
         return found()
 
     return started

@@ -452,6 +452,7 @@ def _decode_rows(work, request):
     plan, constants = work + PLAN, load_i64(request + asked.constants)
     y, out, channels = load_i64(request + asked.y), load_i64(request + asked.out), load_i64(request + asked.channels)
     stop, row_bytes = y + load_i64(request + asked.h), load_i64(request + asked.w) * channels
+    first_y, ring_stop, take = y, load_i64(request + asked.ring_stop), load_i64(request + asked.take)
     mcu_rows = 8 * load_i64(work + LARGEST_V)
     looks_below = load_i64(plan + PARTS) == 3 and load_i64(work + LARGEST_V) == 2
     mcu = np.int64(0)
@@ -481,7 +482,11 @@ def _decode_rows(work, request):
             else:
                 _colour_row(work, request, y, row, out)
             out += row_bytes
+            if out == ring_stop:
+                out = load_i64(request + asked.out)
             y += 1
+        if take != 0:
+            call2(take, load_i64(request + asked.state), y - first_y)
         _keep_last_row(work)
     return y == stop
 

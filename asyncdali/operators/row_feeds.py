@@ -1,0 +1,70 @@
+"""Rows of a sample go to the operator that reads them while they are made, so the sample is never stored whole.
+
+A decoder makes a picture row by row, and a resize reads it row by row. With a feed between them, rows lie in a ring of some tens of rows
+in the thread's scratch, and stay in its cache. The decoder's step calls the reader's compiled function after each band of rows; the step
+of the reader skips these samples.
+
+The segment sets :attr:`Operator.feeds` in ``build()`` where one operator alone reads the output. `plan` of that operator then gives its
+output batch a :class:`RowFeed`, and `plan` of the reader may take samples from it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..compiled.memory import address_of
+from ..compiled.tables import Field, Table
+from .steps import Step
+
+FEED = Table(
+    "FEED",
+    Field("function", "address", "of the compiled function take(state, rows) of the reader: so many rows of the sample are made"),
+    Field("context", "address", "of the reader's table"),
+    Field("capacities", "int64[samples]", "rows in the ring of a sample; 0: the sample is stored whole"),
+    Field("scratch", "int64", "offset of the state in the scratch of the step that makes the rows"),
+)
+"""What the step that makes rows knows of their reader."""
+
+FEED_STATE = Table(
+    "FEED_STATE",
+    Field("context", "address", "of the reader's table"),
+    Field("sample", "int64", "index of the sample"),
+    Field("scratch", "address", "of the reader's scratch"),
+    Field("ring", "address", "of the ring; row k is in place k modulo `capacity`"),
+    Field("capacity", "int64", "rows of the ring"),
+    Field("next", "int64", "the reader's own: the row of the output that is made next"),
+)
+"""Where reading a sample stands. A call with 0 rows begins (again): the decoder may start over with another library."""
+
+STATE_BYTES = 64
+"""Bytes of a FEED_STATE in scratch: what follows is aligned."""
+BAND = 17
+"""Most rows that are made between two calls of the reader: a row of MCUs, and one that waited for the chroma below it."""
+
+
+class RowFeed:
+    """What a batch offers to the only operator that reads it.
+
+    able     bool[samples]: whose rows can be had one after another, from the first to the last
+    held     bytes of each sample in memory, int64[samples], once a reader has taken some; else None
+    """
+
+    def __init__(self, step: Step, field: int, able: np.ndarray):
+        self._step, self._field = step, field
+        self.able = able
+        self.held: np.ndarray | None = None
+
+    def take(self, function: int, context: np.ndarray, capacities: np.ndarray, row_bytes: np.ndarray, scratch: int, sizes: np.ndarray):
+        """Have `function` called with the rows of the samples whose `capacities` are not 0.
+
+        context     the reader's table
+        capacities  int64[samples], rows that a ring has to hold; `row_bytes` bytes of each row, `sizes` of the whole sample
+        scratch     bytes that the reader needs in each thread
+        """
+        step = self._step
+        begin = -(-step.scratch_bytes // 64) * 64
+        table, keep = FEED.make(function=function, context=context, capacities=capacities, scratch=begin)
+        step.context[self._field] = address_of(table)
+        step.scratch_bytes = begin + STATE_BYTES + scratch
+        step.keep = (*step.keep, table, keep)
+        self.held = np.where(capacities > 0, capacities * row_bytes, sizes)
