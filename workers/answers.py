@@ -8,25 +8,19 @@ from __future__ import annotations
 import os
 from functools import partial
 
-from .channels import Channels
-from .counts import Counts
 from .errors import combined
 from .interrupts import uninterrupted
-from .members import Member
-from .outstanding import Outstanding
-from .positions import Positions
+from .parts import Parts
 from .records import FAILED, OK, READY, SLICES, Done
 from .tickets import Answer
 from .writing import read_table
 
 
 class Answers:
-    def __init__(self, channels: Channels, members: list[Member], outstanding: Outstanding, positions: Positions, counts: Counts):
-        self._memory, self._slots = channels.memory, channels.slots
-        self._members = members
-        self._tickets, self._settle = outstanding.tickets, outstanding.settle
-        self._positions = positions
-        self._counts = counts
+    def __init__(self, parts: Parts):
+        self._memory, self._slots = parts.channels.memory, parts.channels.slots
+        self._tickets, self._settle = parts.outstanding.tickets, parts.outstanding.settle
+        self._members, self._positions, self._counts = parts.members, parts.positions, parts.counts
 
     def note(self, done: Done) -> None:
         if done.kind == READY:

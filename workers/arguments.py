@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .source import Source
 
 START_METHODS = ("fork", "spawn", "forkserver")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The arguments of a pool besides its sources; `WorkerPool` says what they mean."""
+
+    num_workers: int
+    start_method: str = "fork"
+    pickler: Any = None
+    worker_timeout: float | None = None
+    max_retries: int = 2
+    seed: int | None = None
+    name: str = "pool"
+
+    def settled(self, sources: list[Source]) -> Settings:
+        """These settings, checked, with no more workers than these sources can use.
+
+        Raises ValueError for an argument that is not allowed.
+        """
+        check_arguments(sources, self.num_workers, self.start_method, self.pickler, self.worker_timeout, self.max_retries)
+        return replace(self, num_workers=useful_workers(sources, self.num_workers))
+
+    def drawn_seed(self) -> int:
+        """The seed, or one that the system draws."""
+        return int.from_bytes(os.urandom(8), "little") if self.seed is None else self.seed
 
 
 def check_arguments(sources: list[Source], num_workers: int, start_method: str, pickler: Any, timeout: float | None, retries: int) -> None:
@@ -35,6 +62,6 @@ def useful_workers(sources: list[Source], num_workers: int) -> int:
         f"{num_workers} workers were asked for, but each of the {len(sources)} sources is an iterable or a generator function, which one "
         f"worker walks through. There will be run only {len(sources)} worker{'s' if len(sources) > 1 else ''}",
         Warning,
-        stacklevel=4,  # this function, the engine, the pool, the pool's caller
+        stacklevel=5,  # this function, the settings, the engine, the pool, the pool's caller
     )
     return len(sources)

@@ -6,6 +6,7 @@ import fcntl
 import os
 import select
 
+from .arguments import Settings
 from .control import END, NEVER, STOPPED, Control, Layout, Ring
 from .slots import Slots
 from .source import Source
@@ -27,9 +28,8 @@ class Channels:
     Each descriptor is added to the pool's `descriptors` as soon as it is open. If a later step fails, closing those leaves nothing behind.
     """
 
-    def __init__(
-        self, descriptors: Descriptors, *, name: str, sources: list[Source], workers: int, homes: dict[int, int], seed: int, watched: bool
-    ):
+    def __init__(self, descriptors: Descriptors, settings: Settings, sources: list[Source], homes: dict[int, int]):
+        name, workers = settings.name, settings.num_workers
         add = descriptors.add
         dedicated = sorted(set(homes.values()))
         self.ring_of = {worker: number for number, worker in enumerate(dedicated, 1)}
@@ -56,7 +56,8 @@ class Channels:
         self.poll.register(self.results, select.POLLIN)
         self.setup = Setup(
             memory=self.memory, results=self._answers, alive=self._alive, tokens=tokens, workers=workers, homes=homes,
-            ring_of=self.ring_of, seed=seed, name=name, watched=watched, count=len(sources), sources=list(sources),
+            ring_of=self.ring_of, seed=settings.drawn_seed(), name=name, watched=settings.worker_timeout is not None, count=len(sources),
+            sources=list(sources),
         )  # fmt: skip
 
     def ring_for(self, home: int | None) -> Ring:

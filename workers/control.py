@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from . import errors
 from .records import TASK, TASK_SIZE, Task
 from .system import PAGE, Mapping, locked, up
 
@@ -66,7 +67,7 @@ class Control:
         """The stack that a worker's fault handler wrote to the shared file, whose file position all processes share."""
         end = min(max(os.lseek(self.descriptor, 0, os.SEEK_CUR) - self.layout.stack, 0), STACK_SIZE)
         lines = bytes(self.view[self.layout.stack : self.layout.stack + end]).decode(errors="replace").splitlines()
-        ours = f'"{os.path.dirname(__file__)}{os.sep}'
+        ours = f'"{os.path.dirname(errors.__file__)}{os.sep}'  # the folder of this package
         return "\n".join(line for line in lines[: _first_of_ours(lines, ours)])
 
 

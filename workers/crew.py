@@ -9,16 +9,13 @@ from __future__ import annotations
 import select
 import time
 
-from .channels import Channels
 from .control import RESTARTS
 from .errors import WorkerDied, decode_exception
 from .interrupts import uninterrupted
 from .launch import FAILED_STARTS, Born, Ended, Launcher, News, Unavailable
 from .losses import Losses
 from .members import Member, manner_of_death
-from .outstanding import Outstanding
-from .positions import Positions
-from .system import Descriptors
+from .parts import Parts
 from .tickets import Ticket
 
 LONGEST_PAUSE = 60.0
@@ -28,14 +25,10 @@ LONGEST_PAUSE = 60.0
 class Crew:
     """replacing: the start is over, and dead workers are replaced from now on."""
 
-    def __init__(
-        self, name: str, members: list[Member], launcher: Launcher, descriptors: Descriptors, channels: Channels, losses: Losses,
-        outstanding: Outstanding, positions: Positions,
-    ):  # fmt: skip
-        self._name = name
-        self._members, self._launcher, self._descriptors = members, launcher, descriptors
-        self._poll = channels.poll
-        self._losses, self._outstanding, self._positions = losses, outstanding, positions
+    def __init__(self, name: str, parts: Parts, launcher: Launcher, losses: Losses):
+        self._name, self._launcher, self._losses = name, launcher, losses
+        self._members, self._descriptors, self._poll = parts.members, parts.descriptors, parts.channels.poll
+        self._outstanding, self._positions = parts.outstanding, parts.positions
         self._dying: dict[int, Member] = {}  # process id -> worker whose exit status has not arrived yet
         self._statuses: dict[int, int] = {}  # exit statuses that arrived before the death was noticed
         self._watched: int | None = None

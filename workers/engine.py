@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from .answers import Answers
-from .arguments import check_arguments, useful_workers
+from .arguments import Settings
 from .batches import PoolBatch
 from .channels import Channels
 from .closing import end_workers
@@ -29,6 +29,7 @@ from .losses import Losses
 from .members import Member
 from .outstanding import Outstanding
 from .overtime import Overtime
+from .parts import Parts
 from .positions import Positions
 from .prediction import Prediction, cut
 from .queues import Queues
@@ -43,27 +44,10 @@ LOOK_EVERY = 64
 class Engine:
     """Public methods may be called on any thread and take the lock themselves. The other methods say how they are called."""
 
-    def __init__(
-        self,
-        sources: list[Source],
-        *,
-        num_workers: int,
-        start_method: str,
-        pickler: Any,
-        worker_timeout: float | None,
-        max_retries: int,
-        seed: int | None,
-        name: str,
-    ):
-        check_arguments(sources, num_workers, start_method, pickler, worker_timeout, max_retries)
+    def __init__(self, sources: list[Source], settings: Settings):
+        self._settings = settings = settings.settled(sources)
         self.sources = sources
-        self.num_workers = useful_workers(sources, num_workers)
-        self.start_method = start_method
-        self.name = name
-        self._pickler = pickler
-        self._timeout = worker_timeout
-        self._max_retries = max_retries
-        self._seed = int.from_bytes(os.urandom(8), "little") if seed is None else seed
+        self.num_workers, self.start_method, self.name = settings.num_workers, settings.start_method, settings.name
         self._pid = os.getpid()
         self._descriptors = Descriptors()
         self._lock = threading.RLock()
@@ -94,10 +78,7 @@ class Engine:
                 check_fork_allowed()
             try:
                 with uninterrupted():  # every descriptor must reach the object that closes it
-                    self._channels = Channels(
-                        self._descriptors, name=self.name, sources=self.sources, workers=self.num_workers, homes=self._positions.homes,
-                        seed=self._seed, watched=self._timeout is not None,
-                    )  # fmt: skip
+                    self._channels = Channels(self._descriptors, self._settings, self.sources, self._positions.homes)
                 self._start_workers(self._channels)
                 self._started = True
                 make_slots(self._slots, self.sources, self._predictions)
@@ -115,7 +96,7 @@ class Engine:
 
     def _start_workers(self, channels: Channels) -> None:
         """Return when all workers are ready. Needs the lock."""
-        self._launcher = launcher_for(self.start_method, channels.setup, self._descriptors, channels.control, self._pickler)
+        self._launcher = launcher_for(self.start_method, channels.setup, self._descriptors, channels.control, self._settings.pickler)
         self._members = [Member(index, block) for index, block in enumerate(channels.control.claims)]
         crew = self._assemble(channels, self._launcher)
         with uninterrupted():  # every process must reach the object that ends it
@@ -126,18 +107,14 @@ class Engine:
 
     def _assemble(self, channels: Channels, launcher: Launcher) -> Crew:
         """Make the parts of the pool. None of them refers to the engine, so a closed pool is freed without the garbage collector."""
-        members, positions, counts = self._members, self._positions, self._counts
         self._memory, self._slots, self._poll, self._results = channels.memory, channels.slots, channels.poll, channels.results
-        self._rings = [channels.ring_for(positions.homes.get(source)) for source in range(len(self.sources))]
+        self._rings = [channels.ring_for(self._positions.homes.get(source)) for source in range(len(self.sources))]
         self._queues = Queues(channels.rings)
         self._outstanding = Outstanding(self._tickets, self._queues)
-        answers = Answers(channels, members, self._outstanding, positions, counts)
-        self._landing = Landing(channels.results, answers.note, self._queues)
-        self._overtime = Overtime(self._timeout, members, channels)
-        losses = Losses(
-            members, channels, self._queues, self._landing, self._outstanding, positions, counts, self._timeout, self._max_retries
-        )
-        self._crew = Crew(self.name, members, launcher, self._descriptors, channels, losses, self._outstanding, positions)
+        parts = Parts(self._members, channels, self._descriptors, self._queues, self._outstanding, self._positions, self._counts)
+        self._landing = Landing(channels.results, Answers(parts).note, self._queues)
+        self._overtime = Overtime(self._settings.worker_timeout, self._members, channels)
+        self._crew = Crew(self.name, parts, launcher, Losses(parts, self._landing, self._settings))
         return self._crew
 
     # --------------------------------------------------------------------------------------------------------------- submit

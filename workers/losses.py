@@ -7,29 +7,22 @@ from __future__ import annotations
 
 from functools import partial
 
-from .channels import Channels
+from .arguments import Settings
 from .control import RING, SAMPLE, SEQUENCE, TASK_ID
-from .counts import Counts
 from .errors import WorkerDied, WorkerTimeout
 from .landing import Landing
 from .members import Member
-from .outstanding import Outstanding
-from .positions import Positions
-from .queues import Queues
+from .parts import Parts
 from .records import SLICES
 from .tickets import Answer, Ticket
 
 
 class Losses:
-    def __init__(
-        self, members: list[Member], channels: Channels, queues: Queues, landing: Landing, outstanding: Outstanding, positions: Positions,
-        counts: Counts, timeout: float | None, max_retries: int,
-    ):  # fmt: skip
-        self._members = members
-        self._channels, self._queues, self._landing = channels, queues, landing
-        self._outstanding, self._positions = outstanding, positions
-        self._counts = counts
-        self._timeout, self._max_retries = timeout, max_retries
+    def __init__(self, parts: Parts, landing: Landing, settings: Settings):
+        self._members, self._channels, self._queues = parts.members, parts.channels, parts.queues
+        self._outstanding, self._positions, self._counts = parts.outstanding, parts.positions, parts.counts
+        self._landing = landing
+        self._timeout, self._max_retries = settings.worker_timeout, settings.max_retries
 
     def take_up(self, member: Member, manner: str) -> None:
         """Read its last answers, take its memory back, move its streams, and give its slice to another worker."""

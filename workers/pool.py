@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from .arguments import Settings
 from .batches import PoolBatch
 from .engine import Engine
 from .interrupts import uninterrupted
@@ -37,10 +38,8 @@ class WorkerPool:
         seed: int | None = None,
         name: str = "pool",
     ):
-        engine = Engine(
-            list(sources), num_workers=num_workers, start_method=start_method, pickler=pickler, worker_timeout=worker_timeout,
-            max_retries=max_retries, seed=seed, name=name,
-        )  # fmt: skip
+        settings = Settings(num_workers, start_method, pickler, worker_timeout, max_retries, seed, name)
+        engine = Engine(list(sources), settings)
         self._engine = engine
         self._finalizer = weakref.finalize(self, engine.close)  # also called at the interpreter's exit
 

@@ -9,6 +9,7 @@ headers, which the tests also compile for the host (docs/gpu.md).
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -134,7 +135,7 @@ def element_type(dtype: np.dtype | str) -> str:
 HEADER = Path(__file__).with_name("kernel.cuh")
 
 
-_INCLUDE = re.compile(r'^#include "([a-z0-9_]+\.(?:cuh|py))"(?:  //.*)?$', re.MULTILINE)
+_INCLUDE = re.compile(r'^#include "((?:[a-z0-9_.]+/)*[a-z0-9_]+\.(?:cuh|py))"(?:  //.*)?$', re.MULTILINE)
 _PACKAGE = Path(__file__).parent.parent
 
 
@@ -153,10 +154,10 @@ def _macros(module: Path) -> str:
 
 @cache
 def _text(path: Path) -> str:
-    """A file with its includes: headers (the common one, or one beside it) and declarations of tables (``flip_tables.py``)."""
+    """A file with its includes: headers and declarations of tables (``flip_tables.py``), relative to the file or in this folder."""
 
     def header(found: re.Match[str]) -> str:
-        beside = path.with_name(found[1])
+        beside = Path(os.path.normpath(path.parent / found[1]))
         if beside.suffix == ".py":
             return _macros(beside)
         return _text(beside if beside.exists() else HEADER.with_name(found[1]))

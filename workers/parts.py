@@ -1,0 +1,30 @@
+"""What the parts of a running pool share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .channels import Channels
+from .counts import Counts
+from .members import Member
+from .outstanding import Outstanding
+from .positions import Positions
+from .queues import Queues
+from .system import Descriptors
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Made once, when the pool starts; guarded by the pool's lock.
+
+    Nothing here refers to the engine or to those that are made from these parts: a pool that nobody refers to goes without the garbage
+    collector.
+    """
+
+    members: list[Member]
+    channels: Channels
+    descriptors: Descriptors
+    queues: Queues
+    outstanding: Outstanding
+    positions: Positions
+    counts: Counts
