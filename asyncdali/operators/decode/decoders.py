@@ -291,7 +291,7 @@ class ImageDecoder(Operator):
                 hardware.use_kept(kept)
         targets = targets if hardware is None else hardware.targets
         own = self._own
-        own_room = self._kernels.own_room(sizes, images) if own else 0
+        own_room = self._kernels.most_own_room(sizes, images) if own else 0
         scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned, own_room)
         context = self._kernels.context_of(
             self._table_at, address_of(addresses), address_of(sizes), address_of(windows.records), address_of(targets),

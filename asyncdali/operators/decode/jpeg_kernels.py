@@ -544,7 +544,7 @@ def windows_of(
     return Windows(records, shapes, int(table[PLACE_WINDOWS.word.widest]), int(table[PLACE_WINDOWS.word.turned]), windows)
 
 
-def own_room(sizes: np.ndarray, images: np.ndarray) -> int:
+def most_own_room(sizes: np.ndarray, images: np.ndarray) -> int:
     """Bytes of work that our own decoder takes at most, per thread: files of `sizes` bytes, `images` STORED_IMAGE[samples]."""
     encoded = images[:, STORED_IMAGE.word.orientation] > 0
     return int(np.max(window.room_for(sizes, images[:, STORED_IMAGE.word.width]), initial=0, where=encoded))
