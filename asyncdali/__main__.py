@@ -45,7 +45,8 @@ def main(argv: list[str] | None = None) -> int:
 
 def _make_index(options: argparse.Namespace) -> int:
     try:
-        from .readers import tfrecord_index, webdataset_index
+        from .readers.tfrecord import tfrecord_index
+        from .readers.webdataset import webdataset_index
 
         if options.command == "tfrecord2idx":
             tfrecord_index.make_index(options.tfrecord, options.tfrecord_index)

@@ -10,7 +10,7 @@ import gc
 from typing import Any
 
 from ._absent import NO_LIBRARIES, refuser
-from .device import host_memory
+from .device import allocator
 from .operators import load_registry
 from .operators.base import Schema as OpSchema
 from .operators.base import Spec as OpSpec
@@ -57,7 +57,7 @@ def _preallocate(size: int, device_id: int | None, pinned: bool) -> None:
 def ReleaseUnusedMemory() -> None:
     """Give unused memory back to the system: pools of closed pipelines, cupy's pools, the allocator's free pages."""
     gc.collect()
-    host_memory.trim()
+    allocator.trim()
     if GetCUDADeviceCount():
         cupy = _cupy("")
         cupy.get_default_memory_pool().free_all_blocks()

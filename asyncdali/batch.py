@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from asyncdali_workers import limits
 
-from .compiled.memory import address_of
+from .compiled.addresses import address_of
 from .types import DALIDataType, to_dali_type
 from .types.conversions import FROM_DTYPE, STORAGE
 

@@ -91,8 +91,8 @@ def external_source(
     Example:
         ``images = fn.external_source(lambda: [np.zeros((480, 640, 3), np.uint8)] * 8, layout="HWC")``
     """
-    eager = nodes.eager_definition()
-    if eager is not None:  # debug mode runs the source on the calling thread, so arguments about workers are ignored
+    debugged = nodes.debug_definition()
+    if debugged is not None:  # debug mode runs the source on the calling thread, so arguments about workers are ignored
         no_copy = None if parallel else no_copy
         parallel = prefetch_queue_depth = bytes_per_sample_hint = None
 
@@ -104,8 +104,8 @@ def external_source(
             max_concurrency=max_concurrency, snapshot_every=snapshot_every, **arguments,
         )  # fmt: skip
 
-    if eager is not None:
-        return eager.source(define, num_outputs is not None)
+    if debugged is not None:
+        return debugged.source(define, num_outputs is not None)
     made = define()
     return made[0] if num_outputs is None else made
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .readers.features import Feature, FixedLenFeature, VarLenFeature, float32, int64, string
+from .readers.tfrecord.features import Feature, FixedLenFeature, VarLenFeature, float32, int64, string
 
 __all__ = ["Feature", "FixedLenFeature", "VarLenFeature", "float32", "int64", "string"]

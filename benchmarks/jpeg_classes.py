@@ -62,7 +62,7 @@ class _Decoder:
     """Decodes files whole or in windows, by our own decoder (and what it hands over to) or by libjpeg-turbo alone."""
 
     def __init__(self, own: bool, index: int = 0):
-        from asyncdali.operators.decode import jpeg_kernels, jpeg_library
+        from asyncdali.codecs.jpeg import jpeg_kernels, jpeg_library
 
         self._kernels = jpeg_kernels
         table = jpeg_library.function_table()
@@ -74,8 +74,8 @@ class _Decoder:
 
     def prepare(self, files: list[bytes], windows: list[tuple[float, float, float, float]] | None) -> Callable[[], None]:
         """What decodes the files once: the windows (as fractions x, y, w, h), or whole."""
-        from asyncdali.operators.decode.jpeg import progressive
-        from asyncdali.operators.decode.jpeg_tables import JPEG_HEADER, STORED_IMAGE
+        from asyncdali.codecs.jpeg import progressive
+        from asyncdali.codecs.jpeg.jpeg_tables import JPEG_HEADER, STORED_IMAGE
 
         kernels = self._kernels
         datas = [np.frombuffer(data, np.uint8) for data in files]
@@ -133,7 +133,7 @@ def _processor_time(call: Callable[[], None], repeats: int) -> float:
 def decoders(paths: list[str], only: str = "") -> Table:
     """Microseconds of processor time per picture, ours and libjpeg-turbo's in turn: whole, in windows of random resized crops, and in such
     windows when the files' block positions are known from an earlier epoch of other windows."""
-    from asyncdali.operators.decode.jpeg import positions
+    from asyncdali.codecs.jpeg import positions
 
     columns = ["files", "KB", "handed over", "whole us", "turbo us", "ratio", "crops us", "turbo us", "ratio", "later us", "ratio"]
     table = Table("JPEG decoders, processor time of the thread", ["class", *columns])

@@ -64,7 +64,7 @@ def _caffe2(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
 def _webdataset(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
     from helpers.containers import write_tar
 
-    from asyncdali.readers.webdataset_index import make_index
+    from asyncdali.readers.webdataset.webdataset_index import make_index
 
     paths = []
     for part in range(REPEATS // 4):
@@ -132,7 +132,7 @@ def _listing(lib: Any, root: str, files: int) -> Callable[[], int]:
 
 def _table_bytes(root: str, files: int) -> float:
     """Bytes per file of our table."""
-    from asyncdali.readers.files import scan_classes
+    from asyncdali.readers.files.file_table import scan_classes
 
     table = scan_classes(root, ["*.jpeg"], None, False)
     return (table.paths.nbytes + table.starts.nbytes + table.labels.nbytes) / files

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 from .info import BatchInfo, SampleInfo
 
 if TYPE_CHECKING:
-    from .batches import PoolBatch, PoolOutput
+    from .batches.batches import PoolBatch, PoolOutput
+    from .batches.tickets import Ticket
     from .cuda import check_fork_allowed
     from .errors import PoolClosed, WorkerCallbackError, WorkerDied, WorkerError, WorkerTimeout
     from .pickling import pickle_by_value
     from .pool import WorkerPool
     from .source import Source
-    from .tickets import Ticket
 
 _HOMES = {
-    "WorkerPool": "pool", "Source": "source", "Ticket": "tickets", "PoolBatch": "batches", "PoolOutput": "batches", "WorkerError": "errors",
+    "WorkerPool": "pool", "Source": "source", "Ticket": "batches.tickets", "PoolBatch": "batches.batches", "PoolOutput": "batches.batches",
+    "WorkerError": "errors",
     "WorkerCallbackError": "errors", "WorkerDied": "errors", "WorkerTimeout": "errors", "PoolClosed": "errors",
     "pickle_by_value": "pickling", "check_fork_allowed": "cuda",
 }  # fmt: skip

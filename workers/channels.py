@@ -7,11 +7,11 @@ import os
 import select
 
 from .arguments import Settings
-from .control import END, NEVER, STOPPED, Control, Layout, Ring
-from .slots import Slots
+from .batches.slots import Slots
+from .shared.control import END, NEVER, STOPPED, Control, Layout, Ring
+from .shared.system import Descriptors, make_tokens
 from .source import Source
-from .system import Descriptors, make_tokens
-from .worker import Setup
+from .worker.worker import Setup
 
 PIPE_SIZE = 1 << 18
 

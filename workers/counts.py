@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from .members import Member
-from .slots import Extent
+from .batches.slots import Extent
+from .processes.members import Member
 
 
 @dataclass

@@ -10,7 +10,7 @@ NOT_INITIALISED = 3
 
 def cuda_initialised() -> bool:
     """Whether the CUDA driver is initialised in this process. A process that has not loaded it cannot have initialised it."""
-    from .child import loaded_libraries
+    from .processes.child import loaded_libraries
 
     for path in loaded_libraries("libcuda.so"):
         try:

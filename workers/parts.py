@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .batches.outstanding import Outstanding
+from .batches.positions import Positions
+from .batches.queues import Queues
 from .channels import Channels
 from .counts import Counts
-from .members import Member
-from .outstanding import Outstanding
-from .positions import Positions
-from .queues import Queues
-from .system import Descriptors
+from .processes.members import Member
+from .shared.system import Descriptors
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from .arguments import Settings
-from .batches import PoolBatch
-from .engine import Engine
+from .batches.batches import PoolBatch
+from .batches.tickets import Ticket
+from .dispatcher import Dispatcher
 from .interrupts import uninterrupted
 from .source import Source
-from .tickets import Ticket
 
 
 class WorkerPool:
@@ -39,17 +39,17 @@ class WorkerPool:
         name: str = "pool",
     ):
         settings = Settings(num_workers, start_method, pickler, worker_timeout, max_retries, seed, name)
-        engine = Engine(list(sources), settings)
-        self._engine = engine
-        self._finalizer = weakref.finalize(self, engine.close)  # also called at the interpreter's exit
+        dispatcher = Dispatcher(list(sources), settings)
+        self._dispatcher = dispatcher
+        self._finalizer = weakref.finalize(self, dispatcher.close)  # also called at the interpreter's exit
 
     def start(self) -> None:
         """Start the workers. Returns when all are ready. An error here leaves nothing behind."""
-        self._engine.start()
+        self._dispatcher.start()
 
     def submit(self, source: int, iteration: int, epoch: int) -> Ticket:
         """Request a batch. Never blocks."""
-        return self._engine.submit(source, iteration, epoch)
+        return self._dispatcher.submit(source, iteration, epoch)
 
     def receive(self, ticket: Ticket, timeout: float | None = None) -> PoolBatch:
         """Wait for a batch. The same ticket gives the same batch again, until the ticket is dropped.
@@ -57,18 +57,18 @@ class WorkerPool:
         Raises StopIteration at the source's end; the source's own error (also a WorkerCallbackError); WorkerDied, WorkerTimeout,
         PoolClosed; TimeoutError after `timeout` seconds.
         """
-        return self._engine.receive(ticket, timeout)
+        return self._dispatcher.receive(ticket, timeout)
 
     def ready(self, ticket: Ticket) -> bool:
         """Whether `receive` would return at once."""
-        return self._engine.ready(ticket)
+        return self._dispatcher.ready(ticket)
 
     def cancel(self, ticket: Ticket) -> None:
         """Cancel a batch: slices that have not begun are dropped, and results and errors of the others are discarded."""
-        self._engine.cancel(ticket)
+        self._dispatcher.cancel(ticket)
 
     def statistics(self) -> dict[str, Any]:
-        return self._engine.statistics()
+        return self._dispatcher.statistics()
 
     def close(self) -> None:
         """End all workers within a second, whatever they are doing. Received batches stay valid."""
@@ -84,17 +84,17 @@ class WorkerPool:
 
     @property
     def num_workers(self) -> int:
-        return self._engine.num_workers
+        return self._dispatcher.num_workers
 
     @property
     def pids(self) -> list[int]:
         """Process ids of the living workers."""
-        return self._engine.pids()
+        return self._dispatcher.pids()
 
     @property
     def start_method(self) -> str:
-        return self._engine.start_method
+        return self._dispatcher.start_method
 
     @property
     def closed(self) -> bool:
-        return self._engine.closed
+        return self._dispatcher.closed

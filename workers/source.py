@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .states import OUTCOMES
+from .worker.states import OUTCOMES
 
 KINDS = ("samples", "batch", "stream")
 CYCLES = (None, "quiet", "raise")

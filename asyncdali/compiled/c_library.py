@@ -18,8 +18,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
+from .addresses import address_of
 from .intrinsics import c_function, load_f32, store_f32
-from .memory import address_of
 from .step import compiled
 from .vectors import I32, I64, call_ir, function_of, is_x86, load_ir, processor_has, splat_ir, store_ir
 

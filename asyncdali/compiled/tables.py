@@ -34,7 +34,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .memory import address_of
+from .addresses import address_of
 
 WORD = 8
 """Bytes of a word."""

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 from asyncdali_workers import limits
 
-from ..compiled.memory import address_of
+from ..compiled.addresses import address_of
 
 SMALL = 64 * 1024
 """Smaller blocks are allocated by the C library."""

@@ -62,7 +62,7 @@ Entry: TypeAlias = "int | np.ndarray | Scratch"
 
 
 @dataclass
-class Pixels:
+class Unstored:
     """Pixels that a kernel can compute while reading, instead of reading another kernel's results.
 
     what      the kind, which the consumer's kernel must know
@@ -93,8 +93,8 @@ class Launch:
     grid: tuple[int, int]
     block: int = BLOCK
     shared: int = 0
-    offers: Pixels | None = None
-    takes: Callable[[Pixels], Launch | None] | None = None
+    offers: Unstored | None = None
+    takes: Callable[[Unstored], Launch | None] | None = None
 
 
 @dataclass

@@ -15,8 +15,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from asyncdali_workers import limits
 
+from ..compiled.addresses import address_of
 from ..compiled.job_tables import CREW, JOB, THREAD
-from ..compiled.memory import address_of
 from ..errors import PipelineClosed
 
 log = logging.getLogger("asyncdali")

@@ -5,7 +5,7 @@ of the cut and what the positions need to move on. Which engine answers a reques
 the order.
 
 The training process: ``pool`` (start, watch and replace engines), ``loader`` (requests, order, repetition), ``cut`` (what runs where).
-The engine: ``process`` (its life), ``server`` (requests to answers). Between them: ``frames`` (batches as bytes), ``blocks`` (shared
+The engine: ``process`` (its life), ``server`` (requests to answers). Between them: ``encoding`` (batches as bytes), ``blocks`` (shared
 memory), ``channel`` (messages and descriptors), ``failures`` (errors as data), ``program`` (the graph, once).
 
 May import ``graph``, ``runtime``, ``operators.base``, ``device``, ``batch``, ``errors``, ``options`` and the workers' system calls.

@@ -13,7 +13,7 @@ from collections import deque
 from typing import Any
 
 import numpy as np
-from asyncdali_workers.system import Mapping, Memory, commit, up
+from asyncdali_workers.shared.system import Mapping, Memory, commit, up
 
 from .._descriptors import require_descriptors
 from ..device.buffers import BlockOwner

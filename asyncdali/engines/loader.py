@@ -25,8 +25,8 @@ from ..runtime.segments import BuiltSegment, SegmentRun
 from . import channel as channels
 from .blocks import Lease
 from .cut import Cut
+from .encoding import Frame, Packer, unpack
 from .failures import EngineError, unpacked
-from .frames import Frame, Packer, unpack
 from .search import Search
 from .spans import hand_on
 

@@ -14,12 +14,12 @@ import sys
 from collections import deque
 from typing import Any
 
-from asyncdali_workers.child import default_thread_variables, fork
 from asyncdali_workers.cuda import cuda_initialised
 from asyncdali_workers.interrupts import uninterrupted
-from asyncdali_workers.launch import wait_status
-from asyncdali_workers.spawning import _module_path
-from asyncdali_workers.system import Descriptors, Mapping
+from asyncdali_workers.processes.child import default_thread_variables, fork
+from asyncdali_workers.processes.launch import wait_status
+from asyncdali_workers.processes.spawning import _module_path
+from asyncdali_workers.shared.system import Descriptors, Mapping
 
 from .._descriptors import require_descriptors
 from ..device.buffers import BufferPool

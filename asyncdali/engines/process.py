@@ -15,8 +15,8 @@ import sys
 import threading
 from collections.abc import Callable
 
-from asyncdali_workers.child import default_thread_variables, fork, leave, settle, show_lines_at_once
-from asyncdali_workers.system import Descriptors, Mapping
+from asyncdali_workers.processes.child import default_thread_variables, fork, leave, settle, show_lines_at_once
+from asyncdali_workers.shared.system import Descriptors, Mapping
 
 from . import channel as channels
 from .failures import packed

@@ -25,8 +25,8 @@ from ..types import OperatorConcurrency, StreamPolicy
 from . import channel as channels
 from .blocks import ForeignBlocks, OwnBlocks
 from .cut import make_cut, segments_before
+from .encoding import Frame, Packer, unpack
 from .failures import packed
-from .frames import Frame, Packer, unpack
 from .handshake import description
 from .program import Program
 from .spans import Spans

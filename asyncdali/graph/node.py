@@ -226,7 +226,7 @@ def make(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], old_n
         return [node.gpu() for node in made] if isinstance(made, list) else made.gpu()
     if schema.composed_of:
         return _make_composed(schema, inputs, arguments)
-    if schema.role is Role.INPUT and eager_definition() is not None:
+    if schema.role is Role.INPUT and debug_definition() is not None:
         raise OperatorError(f"{_public(schema)} does not run in debug mode, because one fed batch serves several iterations")
     return _results(_make_one(schema, inputs, arguments, None, old_name=old_name))
 
@@ -278,9 +278,9 @@ def _make_one(
     schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], twin_of: OperatorInstance | None, set_index: int | None = None,
     old_name: str | None = None,
 ) -> OperatorInstance:  # fmt: skip
-    eager = eager_definition()
-    if eager is not None:
-        inputs, arguments = eager.with_data(schema, inputs, arguments)
+    debugged = debug_definition()
+    if debugged is not None:
+        inputs, arguments = debugged.with_data(schema, inputs, arguments)
     fewest, most = schema.inputs
     if not fewest <= len(inputs) <= most:
         expected = str(fewest) if fewest == most else f"{fewest} to {most}"
@@ -291,7 +291,7 @@ def _make_one(
     checked = [_as_node(schema, device, position, item) for position, item in enumerate(inputs)]
     checked = [_on_right_device(schema, device, position, node) for position, node in enumerate(checked)]
     _check_required(schema, constants, nodes)
-    if eager is None:
+    if debugged is None:
         _refuse_data(schema, (*checked, *nodes.values()))
     definition = context.definition()
     scopes = None if definition is None else definition.scopes
@@ -347,10 +347,10 @@ def check_restored(
     return checked
 
 
-def eager_definition() -> Definition | None:
+def debug_definition() -> Definition | None:
     """The definition of the current pipeline if it is in debug mode: operators run when they are called."""
     definition = context.definition()
-    return definition if definition is not None and definition.eager else None
+    return definition if definition is not None and definition.debugged else None
 
 
 def _refuse_data(schema: Schema, nodes: Sequence[DataNode]) -> None:
@@ -395,7 +395,7 @@ def _as_node(schema: Schema, device: str, position: int, item: Any) -> DataNode:
 class Definition:
     """The operators of one pipeline, in order."""
 
-    eager = False
+    debugged = False
     """Whether operators run when they are added (debug mode)."""
 
     def __init__(self, options: PipelineOptions) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled.memory import address_of
+from ..compiled.addresses import address_of
 from ..compiled.tables import Field, Table
 from .steps import Step
 

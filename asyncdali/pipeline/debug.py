@@ -19,7 +19,7 @@ from ..tensors import TensorListCPU, TensorListGPU
 from .closing import close_at_exit
 from .conversion import check_convertible, trace
 from .core import Core
-from .eager import DataNodeDebug, EagerDefinition
+from .debug_nodes import DataNodeDebug, DebugDefinition
 from .pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ class DebugCore(Core):
     """The core of a pipeline in debug mode: a definition whose operators run at once, and no session.
 
     Attributes:
-        eager: the definition.
+        debugged: the definition.
         engine: memory and threads of the operators; None before :meth:`build`.
         runner: the thread that is in :meth:`DebugPipeline.run`.
     """
 
     def __init__(self, pipeline: Pipeline, options: PipelineOptions):
-        self.eager = EagerDefinition(options)
-        super().__init__(pipeline, options, self.eager)
+        self.debugged = DebugDefinition(options)
+        super().__init__(pipeline, options, self.debugged)
         self.engine: Engine | None = None
         self.runner: int | None = None
 
@@ -60,7 +60,7 @@ class DebugCore(Core):
             if self.options.checkpoint is not None:
                 raise RuntimeError(f"restoring a checkpoint {_WITHOUT}")
             self.engine = Engine(self.options, f"asyncdali-{id(self.pipeline):x}", self.calling)
-            self.eager.start(self.engine, int(self.options.batch_size))
+            self.debugged.start(self.engine, int(self.options.batch_size))
             close_at_exit(self)
 
     def built(self) -> NoReturn:
@@ -75,7 +75,7 @@ class DebugCore(Core):
             return
         super().close()
         if self.engine is not None:
-            self.eager.close()
+            self.debugged.close()
             self.engine.close()
 
 
@@ -133,7 +133,7 @@ class DebugPipeline(Pipeline):
             began = perf_counter_ns()
             outputs: tuple[Any, ...] | None = None
             try:
-                outputs = self._core.eager.run(self._iterate)
+                outputs = self._core.debugged.run(self._iterate)
                 return outputs
             finally:
                 self._core.runner = None
@@ -179,7 +179,7 @@ class DebugPipeline(Pipeline):
         if isinstance(value, (TensorListCPU, TensorListGPU)):
             return value
         array, dtype = output_constant(value, index)
-        return TensorListCPU._from_batch(repeated(np.asarray(array), dtype, "", "cpu", self._core.eager.size()))
+        return TensorListCPU._from_batch(repeated(np.asarray(array), dtype, "", "cpu", self._core.debugged.size()))
 
     def _check(self, outputs: tuple[Any, ...]) -> None:
         """Raise RuntimeError if outputs differ from the declaration."""
@@ -196,7 +196,7 @@ class DebugPipeline(Pipeline):
     def reset(self) -> None:
         """Start the next epoch after the end of the data. Otherwise do nothing."""
         self._core.refuse_in_callbacks("reset()")
-        self._core.eager.reset()
+        self._core.debugged.reset()
 
     def empty(self) -> bool:
         """True, because nothing is computed ahead."""
@@ -214,7 +214,7 @@ class DebugPipeline(Pipeline):
         if not isinstance(data_node, (str, DataNode)):
             raise OperatorTypeError(f"an external input is given by its name or node, got {type(data_node).__name__}")
         self.build()
-        self._core.eager.feed(data_node if isinstance(data_node, str) else data_node.name, data, layout)
+        self._core.debugged.feed(data_node if isinstance(data_node, str) else data_node.name, data, layout)
 
     def input_feed_count(self, input_name: str) -> int:
         """1: a run takes one batch of each input."""
@@ -236,7 +236,7 @@ class DebugPipeline(Pipeline):
 
     def __str__(self) -> str:
         options = f"batch_size={self.max_batch_size}, num_threads={self.num_threads}, device_id={self.device_id}"
-        return f"{type(self).__name__}({options}), debug mode: {len(self._core.eager)} operators were called so far"
+        return f"{type(self).__name__}({options}), debug mode: {len(self._core.debugged)} operators were called so far"
 
     def __enter__(self) -> Pipeline:
         raise RuntimeError(f"`with pipeline:` {_WITHOUT}")

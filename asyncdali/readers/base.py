@@ -10,11 +10,11 @@ import numpy as np
 
 from .._notices import warn
 from ..batch import Batch
-from ..compiled.memory import address_of
+from ..compiled.addresses import address_of
 from ..operators.base import Arg, CompiledJob, Environment, Iteration, Operator, PythonJob, Spec
-from .ahead import BatchesAhead, Fetches
+from ..sampling.order import OrderPosition, SampleOrder, engine_from_seed, load_kernels
 from .digest import digest
-from .order import OrderPosition, SampleOrder, engine_from_seed, load_kernels
+from .remote.prefetch import BatchesAhead, Fetches
 
 REDIRECT_ARG = Arg("allow_redirects", "bool", False, "Follow redirects of web servers to other hosts, ports and schemes.")
 READER_ARGS = (
@@ -66,7 +66,7 @@ def place_aligned(batch: Batch, allocate: Callable[[int], np.ndarray]) -> None:
 
     The kernel copies to such addresses in two thirds of the time. Equal samples have no gaps, so they are one dense array.
     """
-    from .record_kernels import lay_out
+    from .containers.record_kernels import lay_out
 
     sizes, addresses = batch.checked_sizes(), batch.addresses
     total, dense = divmod(lay_out(address_of(sizes), len(sizes), address_of(addresses)), 2)
@@ -190,7 +190,7 @@ class ReaderOperator(Operator):
     def _compile(self) -> None:
         """Import the kernels of hints and of shuffling now, on the building thread."""
         if self.spec.constant("prefetch_queue_depth") > 1 or self.spec.constant("read_ahead"):
-            from .file_kernels import advise_step
+            from .files.file_kernels import advise_step
 
             advise_step.compile()
         if not (self.spec.constant("random_shuffle") or self._optional("shuffle_after_epoch")):

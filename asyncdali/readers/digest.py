@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from .files import FileTable
+from .files.file_table import FileTable
 
 
 def digest(parts: Iterable[bytes | np.ndarray]) -> str:

@@ -6,7 +6,7 @@
     jobs.py                               work for threads
     branches.py                           partial batches of conditionals
     immediate.py                          operators one by one, for debug mode
-    counters.py, statistics.py, memory.py counters, and the reports made of them
+    counters.py, statistics.py, memory_statistics.py counters, and the reports made of them
 
 May import: the graph's plan, operators' base, sources, devices, tensors, batches, checkpoints; never the pipeline.
 """

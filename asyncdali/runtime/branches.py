@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..batch import Batch
+from ..compiled.addresses import address_of
 from ..compiled.branch_tables import BRANCH, LINK, OWN, SLOT
-from ..compiled.memory import address_of
 from ..operators.base import Step, no_explanation
 from ..types import DALIDataType
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..batch import Batch
-from ..compiled.memory import address_of
+from ..compiled.addresses import address_of
 from ..device.cuda.commands import Commands
 from ..device.cuda.device import CudaDevice
 from ..device.cuda.gather import gather_launch

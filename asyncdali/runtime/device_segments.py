@@ -15,7 +15,7 @@ import numpy as np
 from asyncdali_workers import limits
 
 from ..batch import Batch
-from ..compiled.memory import address_of
+from ..compiled.addresses import address_of
 from ..device.cuda.arrays import buffers_of, pieces
 from ..device.cuda.device import CudaStream
 from ..device.cuda.driver import DriverError

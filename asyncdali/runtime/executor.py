@@ -36,7 +36,7 @@ from ..types import OperatorConcurrency, StreamPolicy
 from .counters import PipelineCounters
 from .jobs import CompiledSamples, Job, Waiting
 from .loop import LoopThread, shared_loop
-from .memory import MemoryStatistics
+from .memory_statistics import MemoryStatistics
 from .segments import BuiltSegment, SegmentRun
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from ..sources.operator import ExternalInput
 from ..sources.sources import Fed, Sources
 from ..tensors import TensorListCPU, TensorListGPU
 from ..tensors.data import Converter
-from ..tensors.memory import HostMemory
+from ..tensors.host_memory import HostMemory
 from ..types import DALIDataType
 from .counters import PipelineCounters
 from .executor import Record

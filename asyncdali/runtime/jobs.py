@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ..compiled.addresses import address_of
 from ..compiled.job_tables import FLAGS, JOB, OWN_TIMES, TIMES
-from ..compiled.memory import address_of
 from ..device.base import Event
 from ..device.threads import WorkerState, WorkerThreads
 from ..operators.base import PythonJob, SampleError, Step

@@ -21,7 +21,7 @@ class Seeds:
 
     def entry(self, index: int) -> int:
         if self._table is None:
-            from ..operators.random.random_streams import seed_table
+            from ..sampling.seeds import seed_table
 
             self._table = seed_table(self.seed)
         return self._table[index]

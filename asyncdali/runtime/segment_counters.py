@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..batch import Batch, storage_dtype
-from ..compiled.memory import address_of
+from ..compiled.addresses import address_of
 from .jobs import Job, JobTimes, Timed
 
 SAMPLED = 16

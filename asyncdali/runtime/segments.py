@@ -15,13 +15,13 @@ import numpy as np
 from asyncdali_workers.limits import TooLarge
 
 from ..batch import Batch
-from ..compiled.memory import address_of
+from ..compiled.addresses import address_of
 from ..errors import because, operator_error
 from ..graph.plan import PlannedOperator, Segment
 from ..operators.base import Arguments, CompiledJob, Gate, Iteration, Operator, Planned, PythonJob, SampleError, Step
 from . import branches
+from .engine_protocol import Remote
 from .jobs import CompiledSamples, Job, PythonSamples, Timed
-from .remote import Remote
 from .segment_counters import Lap, OperatorCounters, SegmentCounters
 
 log = logging.getLogger("asyncdali")

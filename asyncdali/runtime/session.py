@@ -27,7 +27,7 @@ from ..operators.base import Role
 from ..sources.sources import Sources
 from ..tensors import TensorListCPU, TensorListGPU
 from ..tensors.gpu import stream_handle
-from ..tensors.memory import HostMemory
+from ..tensors.host_memory import HostMemory
 from ..types import OperatorConcurrency, StreamPolicy
 from .blueprint import Blueprint
 from .compiling import compiling_ahead
@@ -35,7 +35,7 @@ from .counters import PipelineCounters
 from .executor import Executor, Record
 from .hints import reserve
 from .making import Seeds, make_operators
-from .memory import MemoryStatistics
+from .memory_statistics import MemoryStatistics
 from .parts import Part, why_whole
 from .producer import Place, Producer
 from .segments import BuiltOperator, BuiltSegment
@@ -44,7 +44,7 @@ from .turns import Turn, Turns
 
 if TYPE_CHECKING:
     from ..sources.parallel import Parallel
-    from .remote import Engines
+    from .engine_protocol import Engines
 
 log = logging.getLogger("asyncdali")
 

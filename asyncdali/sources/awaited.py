@@ -12,14 +12,14 @@ from typing import Any
 
 from asyncdali_workers import SampleInfo
 from asyncdali_workers.interrupts import uninterrupted
-from asyncdali_workers.states import replay
+from asyncdali_workers.worker.states import replay
 
 from .._deadlocks import Patience, runs_thread, waits_for_thread
 from .._descriptors import LOOP_DESCRIPTORS, require_descriptors
 from ..batch import Batch
-from .ahead import AheadPuller
 from .group import Group
 from .ports import Port
+from .prefetch import AheadPuller
 from .snapshots import Position, load_snapshot
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..batch import Batch
+from ..codecs.video_formats import OpenVideo, read_index
+from ..codecs.video_padding import MISSING
 from ..operators.base import SampleError
-from ..operators.decode.video_formats import OpenVideo, read_index
-from ..operators.decode.video_padding import MISSING
 from ..types import DALIDataType
 from .ports import Port
 

@@ -13,10 +13,10 @@ from asyncdali_workers import PoolOutput, Source, WorkerPool
 
 from ..batch import Batch, from_numpy_dtype
 from ..errors import OperatorError, operator_error, refused
-from .ahead import AheadPuller
 from .group import Group
 from .kinds import SourceKind
 from .ports import Port
+from .prefetch import AheadPuller
 from .snapshots import START, Position, checked_position
 from .state import decode_state, encode_state
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from asyncdali_workers import BatchInfo, SampleInfo
-from asyncdali_workers.states import replay
+from asyncdali_workers.worker.states import replay
 
 from ..batch import Batch
 from ..errors import operator_error

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from asyncdali_workers.states import BATCH, END, ERROR, OUTCOMES, restore
+from asyncdali_workers.worker.states import BATCH, END, ERROR, OUTCOMES, restore
 
 from ..errors import OperatorTypeError, refused
 from .group import Group

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..batch import Batch
+from ..codecs.video_formats import load_av
 from ..operators.base import (
     REQUIRED,
     Arg,
@@ -20,7 +21,6 @@ from ..operators.base import (
     Spec,
     register,
 )
-from ..operators.decode.video_formats import load_av
 from ..types import DALIDataType
 
 _POLICIES = ("partial", "pad")

@@ -13,7 +13,7 @@ from .batches import as_tensors, batch_of_array, batch_of_tensors, dlpack_tensor
 from .checks import check_readable, checked_layout
 from .dlpack import CPU_DEVICE, export, to_share
 from .foreign import dense_array
-from .memory import HOST
+from .host_memory import HOST
 from .tensor import Tensor
 from .tensor_list import TensorList
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .memory import HOST
+from .host_memory import HOST
 
 CPU_DEVICE = (1, 0)  # kDLCPU
 

@@ -17,7 +17,7 @@ from .checks import check_readable, checked_layout
 from .cpu import TensorCPU, TensorListCPU
 from .dlpack import CPU_DEVICE, export
 from .foreign import dense_array
-from .memory import HOST
+from .host_memory import HOST
 from .tensor import Tensor
 from .tensor_list import TensorList
 

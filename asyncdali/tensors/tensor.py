@@ -11,7 +11,7 @@ import numpy as np
 from ..batch import storage_dtype
 from ..types import DALIDataType
 from .checks import checked_layout, checked_reinterpretation
-from .memory import HOST, pointer
+from .host_memory import HOST, pointer
 from .printing import described, values_text
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ..batch import Batch, storage_dtype
 from ..types import DALIDataType
 from .batches import empty_batch, is_contiguous, is_uniform, listed_shapes, sliced
 from .checks import check_readable, checked_extents, checked_layout, checked_reinterpretation
-from .memory import HOST, pointer
+from .host_memory import HOST, pointer
 from .printing import described, samples_text, shapes_text
 from .tensor import Tensor
 

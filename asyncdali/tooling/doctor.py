@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ..operators.decode import jpeg_library
+from ..codecs.jpeg import jpeg_library
 from . import checks, machine, setup
 from .checks import Finding
 

@@ -277,7 +277,7 @@ def test_libraries_get_one_thread(make_pool, monkeypatch):
     pool = make_pool(source)
     assert ask(pool).outputs[0].sample(0).tolist() == [1, 1, 3]
     os.kill(pool.pids[0], signal.SIGKILL)
-    os.kill(pool._engine._launcher.process, signal.SIGKILL)  # a new zygote is forked later
+    os.kill(pool._dispatcher._launcher.process, signal.SIGKILL)  # a new zygote is forked later
     for iteration in range(4):
         assert ask(pool, iteration).outputs[0].sample(0).tolist() == [1, 1, 3]
     assert cv2.getNumThreads() == 4

@@ -11,7 +11,8 @@ import time
 
 import numpy as np
 import pytest
-from asyncdali_workers import Source, WorkerDied, WorkerPool, crew, launch
+from asyncdali_workers import Source, WorkerDied, WorkerPool
+from asyncdali_workers.processes import launch, replacement
 from helpers import worker_sources as ws
 
 
@@ -35,7 +36,7 @@ def ask(pool, iteration=0, epoch=0, source=0):
 
 
 def zygote_of(pool):
-    return pool._engine._launcher.process
+    return pool._dispatcher._launcher.process
 
 
 def kill_and_wait(pid):
@@ -130,7 +131,7 @@ def endure(pool, source, seconds, interval, seed, zygote):
 @pytest.fixture
 def patience(monkeypatch):
     """On a slow machine a process may be killed many times before it is ready; that is no reason to give up here."""
-    monkeypatch.setattr(crew, "FAILED_STARTS", 1 << 30)
+    monkeypatch.setattr(replacement, "FAILED_STARTS", 1 << 30)
     monkeypatch.setattr(launch, "FAILED_STARTS", 1 << 30)
 
 
@@ -246,7 +247,7 @@ def test_the_zygote_is_made_again(make_pool):
 
 def test_the_zygote_dies_before_it_tells_of_a_worker(make_pool, monkeypatch, tmp_path):
     """That worker must not begin: the next zygote is asked for the same one, and both would note their claims in one place."""
-    from asyncdali_workers import zygote
+    from asyncdali_workers.processes import zygote
 
     once, tell = tmp_path / "untold", zygote.socket.send_fds
 
@@ -267,7 +268,7 @@ def test_the_zygote_dies_before_it_tells_of_a_worker(make_pool, monkeypatch, tmp
 
 def test_the_zygote_dies_with_a_request_unread(make_pool, monkeypatch, tmp_path):
     """The socket then says that it was reset before it gives what the zygote told."""
-    from asyncdali_workers import zygote
+    from asyncdali_workers.processes import zygote
 
     once, obey, fork, collect = tmp_path / "told", zygote.Zygote._obey, zygote.fork, launch.ZygoteLauncher.collect
 
@@ -300,7 +301,7 @@ def test_the_zygote_dies_with_a_request_unread(make_pool, monkeypatch, tmp_path)
 
 def test_a_worker_dies_while_it_takes_a_task(make_pool, monkeypatch, tmp_path):
     """It has written its claim and not moved the head: another one takes the task, and it must not run twice."""
-    from asyncdali_workers import control
+    from asyncdali_workers.shared import control
 
     once, started, go_on, claim = tmp_path / "once", tmp_path / "started", tmp_path / "go_on", control.Ring.claim
 
@@ -465,12 +466,12 @@ def test_kills_of_a_worker_that_starts_are_not_for_good(make_pool, tmp_path, mon
     monkeypatch.syspath_prepend(str(tmp_path))
     import slow_start_of_a_worker
 
-    monkeypatch.setattr(crew, "LONGEST_PAUSE", 0.0)
+    monkeypatch.setattr(replacement, "LONGEST_PAUSE", 0.0)
     pool = make_pool(Source(slow_start_of_a_worker.sample, "samples", 4), workers=workers, start_method="spawn")
     ask(pool)
     (tmp_path / "wait").touch()
     kill_and_wait(pool.pids[0])
-    for number in range(crew.FAILED_STARTS):
+    for number in range(replacement.FAILED_STARTS):
         for _ in range(2000):  # until a new one imports
             importing = [pid for pid in pool.pids if (tmp_path / f"importing-{pid}").exists()]
             if importing:

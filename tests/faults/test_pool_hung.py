@@ -9,9 +9,10 @@ import time
 
 import numpy as np
 import pytest
-from asyncdali_workers import Source, WorkerPool, WorkerTimeout, overtime
-from asyncdali_workers.child import STACK_SIGNAL
-from asyncdali_workers.control import SINCE
+from asyncdali_workers import Source, WorkerPool, WorkerTimeout
+from asyncdali_workers.processes import overtime
+from asyncdali_workers.processes.child import STACK_SIGNAL
+from asyncdali_workers.shared.control import SINCE
 from helpers.clocks import TIMEOUT, PoolClock
 from helpers.processes import wait_until
 
@@ -147,7 +148,7 @@ def test_nothing_hangs_while_workers_are_idle(make_pool):
     pool, clock = make_pool(HangsAt(-1, "asleep"))
     ask(pool)
     clock.over(busy=0)
-    pool._engine._look()
+    pool._dispatcher._look()
     clock.back()
     assert ask(pool, 1).count == 4 and pool.statistics()["restarts"] == 0
 

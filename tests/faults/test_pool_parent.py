@@ -26,7 +26,7 @@ def source(info):
 def main():
     pool = WorkerPool([Source(source, "samples", 4)], num_workers=3, start_method={method!r})
     pool.start()
-    helper = pool._engine._launcher.process
+    helper = pool._dispatcher._launcher.process
     print(*pool.pids, *([helper] if helper else []), flush=True)
     tickets = [pool.submit(0, i, 0) for i in range(6)]
     {then}
@@ -114,7 +114,7 @@ def test_the_parent_ends_with_tasks_in_flight(name):
 TOLD = """
 import threading
 def tell(ident=threading.get_ident()):
-    while not pool._engine._pumping or sys._current_frames()[ident].f_code.co_name != "_pump":
+    while not pool._dispatcher._pumping or sys._current_frames()[ident].f_code.co_name != "_pump":
         os.sched_yield()
     print("waiting", flush=True)
 threading.Thread(target=tell, daemon=True).start()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from helpers.readers import EVERY_KIND, delivered, pipeline
 
-from asyncdali.readers import containers
+from asyncdali.readers.containers import containers
 
 HELPERS = Path(__file__).resolve().parent.parent / "helpers"
 

@@ -25,7 +25,7 @@ from helpers.web import Server, moved
 
 from asyncdali import Pipeline, fn
 from asyncdali.errors import PipelineClosed
-from asyncdali.readers import remote
+from asyncdali.readers.remote import remote
 
 ROOT = Path(__file__).resolve().parent.parent
 SOON = 60.0

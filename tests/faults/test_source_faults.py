@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 import pytest
-from asyncdali_workers import overtime
+from asyncdali_workers.processes import overtime
 from helpers.clocks import TIMEOUT, PoolClock
 from helpers.pipelines import pipeline_of, run_script, values
 from helpers.sources import SIZE, Positions

@@ -11,9 +11,9 @@ import pytest
 from helpers.images import encode, encode_cv, jpeg_blocks, picture
 from helpers.jpegs import Decoders
 
-from asyncdali.operators.decode import jpeg_kernels as kernels
-from asyncdali.operators.decode.jpeg import positions
-from asyncdali.operators.decode.jpeg_tables import JPEG_HEADER
+from asyncdali.codecs.jpeg import jpeg_kernels as kernels
+from asyncdali.codecs.jpeg import positions
+from asyncdali.codecs.jpeg.jpeg_tables import JPEG_HEADER
 from asyncdali.operators.row_feeds import BAND
 
 _LARGEST = 1 << 18

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from helpers.readers import KINDS, pipeline
 
-from asyncdali.readers import containers
-from asyncdali.readers.containers import WORTH_MAPPING
+from asyncdali.readers.containers import containers
+from asyncdali.readers.containers.containers import WORTH_MAPPING
 
 SLOWEST = 5.0
 """Seconds that one small broken data set may take on a busy machine."""

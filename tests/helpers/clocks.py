@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from asyncdali_workers.control import SINCE, TASK_ID
+from asyncdali_workers.shared.control import SINCE, TASK_ID
 
 from .processes import wait_until
 
@@ -15,10 +15,10 @@ TIMEOUT = 600.0
 
 
 class PoolClock:
-    """For ``asyncdali_workers.overtime.time``: time passes for the callables of a pool when a test says so."""
+    """For ``asyncdali_workers.processes.overtime.time``: time passes for the callables of a pool when a test says so."""
 
     def __init__(self, pool: Any):
-        self.engine = pool._engine
+        self.engine = pool._dispatcher
         self.moved = 0.0
         self.stands: float | None = None
 

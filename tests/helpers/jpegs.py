@@ -7,11 +7,10 @@ import mmap
 
 import numpy as np
 
-from asyncdali.operators.decode import jpeg_kernels as kernels
-from asyncdali.operators.decode import jpeg_library
-from asyncdali.operators.decode.jpeg import progressive
-from asyncdali.operators.decode.jpeg import window as own
-from asyncdali.operators.decode.jpeg_tables import DECODE_WINDOW, JPEG_HEADER, JPEG_WINDOW
+from asyncdali.codecs.jpeg import jpeg_kernels as kernels
+from asyncdali.codecs.jpeg import jpeg_library, progressive
+from asyncdali.codecs.jpeg import window as own
+from asyncdali.codecs.jpeg.jpeg_tables import DECODE_WINDOW, JPEG_HEADER, JPEG_WINDOW
 from asyncdali.operators.row_feeds import BAND
 
 _PAGE = mmap.PAGESIZE

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncdali.readers.order import OrderPosition, SampleOrder
+from asyncdali.sampling.order import OrderPosition, SampleOrder
 
 
 class Cursor:

@@ -279,7 +279,7 @@ def test_webdataset_grouping(tmp_path, ext, behavior):
 @pytest.mark.parametrize("index", [True, False])
 def test_an_archive_of_webdatasets_own_writer(tmp_path, index):
     """With pax headers, which DALI reads only by its script's index."""
-    from asyncdali.readers.webdataset_index import make_index
+    from asyncdali.readers.webdataset.webdataset_index import make_index
 
     path = str(FOREIGN / "webdataset.tar")
     make_index(path, str(tmp_path / "index"))

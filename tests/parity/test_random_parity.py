@@ -5,7 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from asyncdali.operators.random.random_streams import StreamPosition, coin_flip, crop_windows, normal, seed_table, uniform, uniform_values
+from asyncdali.sampling.random_streams import StreamPosition, coin_flip, draw_windows, normal, uniform, uniform_values
+from asyncdali.sampling.seeds import seed_table
 
 pytest.importorskip("nvidia.dali", reason="compares with NVIDIA DALI, which is not installed")
 
@@ -157,7 +158,7 @@ def test_crop_windows(case):
     )  # fmt: skip
     position = StreamPosition.fresh(seed)
     for theirs in reference:
-        ours = crop_windows(position, heights, widths, aspect, area, attempts)
+        ours = draw_windows(position, heights, widths, aspect, area, attempts)
         for mine, expected in zip(ours, theirs, strict=True):
             assert mine.dtype == expected[0].dtype
             assert mine.tolist() == [row.tolist() for row in expected]

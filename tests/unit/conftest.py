@@ -18,7 +18,7 @@ def cuda(monkeypatch):
 @pytest.fixture
 def waits(monkeypatch):
     """Nobody waits before a remote read is tried again: the seconds that would have been waited."""
-    from asyncdali.readers import remote
+    from asyncdali.readers.remote import remote
 
     waited = []
     monkeypatch.setattr(remote.retries, "sleep", waited.append)

@@ -19,7 +19,7 @@ from helpers.processes import children
 import numpy as np
 from asyncdali import fn, pipeline_def
 from asyncdali.compiled import later
-from asyncdali.operators.decode.jpeg import progressive, window
+from asyncdali.codecs.jpeg import progressive, window
 
 files = [np.fromfile(path, np.uint8) for path in sys.argv[3:]]
 
@@ -96,8 +96,8 @@ def test_switched_off(tmp_path):
 
 
 def test_a_kernel_that_is_there(monkeypatch):
+    from asyncdali.codecs.jpeg import window
     from asyncdali.compiled import later
-    from asyncdali.operators.decode.jpeg import window
 
     address = window.decode_window.address
     monkeypatch.setattr(later, "_is_being_compiled", lambda kernel: pytest.fail("asked for"))

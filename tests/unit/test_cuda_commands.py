@@ -11,7 +11,7 @@ from helpers import kernels as host
 from helpers.cuda import StandIn, use
 
 from asyncdali import fn, pipeline_def
-from asyncdali.compiled.memory import address_of
+from asyncdali.compiled.addresses import address_of
 from asyncdali.device.cuda import driver as cuda_driver
 from asyncdali.device.cuda.commands import Commands, listed
 from asyncdali.device.cuda.memory import DevicePool, Events

@@ -23,7 +23,8 @@ REQUIRED = os.environ.get("ASYNCDALI_NVRTC", "") == "required"
 """In CI: what cannot be compiled for want of a library is a failure there."""
 TYPES = [("uint8", "uint8"), ("int16", "float32"), ("float32", "int32")]
 WITH_HALVES = (
-    "normalize_kernels.cu", "crop_kernels.cu", "cast_kernels.cu", "strided_kernels.cu", "move_kernels.cu", "separable_kernels.cu",
+    "crop_mirror_normalize_kernels.cu", "crop_kernels.cu", "cast_kernels.cu", "strided_kernels.cu", "move_kernels.cu",
+    "separable_kernels.cu",
     "filter_kernels.cu",
 )  # fmt: skip
 HALVES = [("uint8", "float16"), ("float16", "float32"), ("float16", "int16")]
@@ -39,7 +40,7 @@ def expressions():
 
 
 MACROS = {
-    "normalize_kernels.cu": [
+    "crop_mirror_normalize_kernels.cu": [
         (("RESIZED", 0),),
         *[(("RESIZED", 1), ("RESIZED_IN", "uint8"), ("CHANNELS", channels), ("SIGNED", channels % 2)) for channels in (3, 1, 2, 4)],
     ],
@@ -48,7 +49,7 @@ MACROS = {
         (("VOLUME", volume), ("CHANNELS", channels), ("SIGNED", channels % 2)) for volume in (0, 1) for channels in (0, 2, 3)
     ],
     "rotate_kernels.cu": [(("VOLUME", volume), ("CHANNELS", channels)) for volume in (0, 1) for channels in (0, 3)],
-    "kernels.cu": list(expressions()),
+    "expression_kernels.cu": list(expressions()),
     "color_space_kernels.cu": [(("FROM", a), ("TO", b)) for a in (1, 3) for b in (1, 3)],
     "move_kernels.cu": [(("AXES", axes), ("DENSE", dense)) for axes, dense in ((1, 1), (2, 0), (4, 1))],
     "displacement_kernels.cu": [(("WATER", water),) for water in (0, 1)],

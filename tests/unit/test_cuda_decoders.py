@@ -13,10 +13,9 @@ from helpers.cuda import StandIn, StandInNvjpeg, use
 from PIL import Image
 
 from asyncdali import fn, pipeline_def, types
+from asyncdali.codecs.jpeg import jpeg_kernels, progressive, window
+from asyncdali.codecs.jpeg.jpeg_tables import JPEG_HEADER
 from asyncdali.device.cuda import nvjpeg_library
-from asyncdali.operators.decode import jpeg_kernels
-from asyncdali.operators.decode.jpeg import progressive, window
-from asyncdali.operators.decode.jpeg_tables import JPEG_HEADER
 from asyncdali.operators.decode.lane_balance import Balance
 from asyncdali.runtime.jobs import PythonSamples
 

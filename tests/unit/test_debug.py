@@ -16,7 +16,7 @@ from helpers.pipelines import values
 
 from asyncdali import Pipeline, fn, math, ops, pipeline_def, types
 from asyncdali.pipeline.debug import DebugPipeline
-from asyncdali.pipeline.eager import DataNodeDebug
+from asyncdali.pipeline.debug_nodes import DataNodeDebug
 from asyncdali.pipeline.experimental import pipeline_def as experimental_pipeline_def
 from asyncdali.tensors import TensorListCPU, TensorListGPU
 

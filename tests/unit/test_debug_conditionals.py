@@ -14,7 +14,7 @@ import asyncdali.fn
 import asyncdali.types
 from asyncdali import fn, pipeline_def, types
 from asyncdali.pipeline import do_not_convert
-from asyncdali.pipeline.eager import DataNodeDebug
+from asyncdali.pipeline.debug_nodes import DataNodeDebug
 
 SIZE = 6
 BASE = {"batch_size": SIZE, "num_threads": 2, "device_id": None, "seed": 11, "enable_conditionals": True}
@@ -258,5 +258,5 @@ def test_data_of_an_iteration_is_freed():
         pipe.run()
     del nodes[:]
     gc.collect()
-    alive = [item for item in gc.get_objects() if isinstance(item, DataNodeDebug) and item._home is pipe._core.eager]
+    alive = [item for item in gc.get_objects() if isinstance(item, DataNodeDebug) and item._home is pipe._core.debugged]
     assert not alive

@@ -12,8 +12,8 @@ from helpers.operators import PerSample, run_operator
 from helpers.pipelines import pipeline_of
 
 from asyncdali import fn, types
+from asyncdali.codecs.audio.resampling import resample, resampled_length, window
 from asyncdali.errors import SampleError
-from asyncdali.operators.audio.resampling import resample, resampled_length, window
 
 
 def wav(samples, rate=8000):

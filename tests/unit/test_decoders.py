@@ -12,8 +12,8 @@ from helpers.pipelines import pipeline_of
 from PIL import Image
 
 from asyncdali import fn, pipeline_def, types
+from asyncdali.codecs.image_formats import convert_dtype
 from asyncdali.operators.base import SampleError
-from asyncdali.operators.decode.image_formats import convert_dtype
 from asyncdali.types import DALIDataType
 
 RGB, GREY, RGBA = picture(40, 52), picture(40, 52, 1), picture(40, 52, 4)

@@ -8,7 +8,7 @@ from helpers import operators as harness
 from helpers.pipelines import pipeline_of
 
 from asyncdali import fn
-from asyncdali.compiled.memory import address_of
+from asyncdali.compiled.addresses import address_of
 from asyncdali.operators.filters import window_kernels
 from asyncdali.operators.filters.separable_tables import GAUSSIANS, WINDOW, WINDOWS
 from asyncdali.types import DALIDataType

@@ -15,8 +15,7 @@ from helpers.jpegs import Decoders
 from helpers.operators import run_operator
 
 from asyncdali import fn, pipeline_def, types
-from asyncdali.operators.decode import jpeg_kernels, jpeg_library
-from asyncdali.operators.decode.jpeg import progressive, window
+from asyncdali.codecs.jpeg import jpeg_kernels, jpeg_library, progressive, window
 
 SAMPLINGS = {"444": [(1, 1)] * 3, "422": [(2, 1), (1, 1), (1, 1)], "420": [(2, 2), (1, 1), (1, 1)], "440": [(1, 2), (1, 1), (1, 1)],
              "grey": [(1, 1)]}  # fmt: skip
@@ -244,7 +243,7 @@ def test_a_machine_on_which_they_differ(monkeypatch):
         for name, value in (("jpeg_kernels.decode_whole", wrong), ("jpeg_library._PICTURES", [handed_over()["no end"]])):
             jpeg_library._equal_to_turbo.cache_clear()
             with monkeypatch.context() as patch:
-                patch.setattr(f"asyncdali.operators.decode.{name}", value)
+                patch.setattr(f"asyncdali.codecs.jpeg.{name}", value)
                 with pytest.warns(RuntimeWarning, match="differ in a test picture"):
                     assert jpeg_library.own_decoder(table) == 0
     finally:

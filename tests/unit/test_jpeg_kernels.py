@@ -14,10 +14,10 @@ from helpers.operators import PerSample, run_operator
 from PIL import Image
 
 from asyncdali import types
+from asyncdali.codecs.jpeg import jpeg_kernels as kernels
+from asyncdali.codecs.jpeg import jpeg_library
+from asyncdali.codecs.jpeg.jpeg_tables import JPEG_HEADER, JPEG_WINDOW
 from asyncdali.operators.base import SampleError
-from asyncdali.operators.decode import jpeg_kernels as kernels
-from asyncdali.operators.decode import jpeg_library
-from asyncdali.operators.decode.jpeg_tables import JPEG_HEADER, JPEG_WINDOW
 
 # 18x11, 4:2:0, arithmetic coding: neither Pillow nor OpenCV write these.
 ARITHMETIC = base64.b64decode(

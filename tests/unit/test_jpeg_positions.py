@@ -12,8 +12,7 @@ from helpers.operators import run_operator
 from test_jpeg_decoder import SAMPLINGS, windows
 
 from asyncdali import fn, pipeline_def
-from asyncdali.operators.decode import jpeg_kernels, jpeg_library
-from asyncdali.operators.decode.jpeg import positions, window
+from asyncdali.codecs.jpeg import jpeg_kernels, jpeg_library, positions, window
 
 _HEAD = [offset // 8 for offset in (positions.CAPACITY, positions.USED)]
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from asyncdali.compiled.memory import address_of
-from asyncdali.operators.decode import jpeg_kernels, jpeg_lane_kernels
-from asyncdali.operators.decode.jpeg_tables import FIND_ELIGIBLE, JPEG_HEADER
+from asyncdali.codecs.jpeg import jpeg_kernels
+from asyncdali.codecs.jpeg.jpeg_tables import FIND_ELIGIBLE, JPEG_HEADER
+from asyncdali.compiled.addresses import address_of
+from asyncdali.operators.decode import jpeg_lane_kernels
 
 
 def encoded(mode="RGB", **options) -> np.ndarray:

@@ -389,7 +389,7 @@ from asyncdali.compiled.kernel_keys import kernel_digest
 from asyncdali.compiled.step import Compiled
 found = {}
 for module in pkgutil.walk_packages(asyncdali.__path__, "asyncdali."):
-    if "kernels" in module.name or module.name.startswith(("asyncdali.compiled.", "asyncdali.readers.")):
+    if "kernels" in module.name or module.name.startswith(("asyncdali.codecs.", "asyncdali.compiled.", "asyncdali.readers.")):
         loaded = importlib.import_module(module.name)
         for name, value in vars(loaded).items():
             if isinstance(value, Compiled):

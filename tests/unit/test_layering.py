@@ -21,7 +21,7 @@ LEAVES = {
 """Units of the house that stand on their own: at most on one another."""
 
 ALLOWED = {
-    "batch": {"compiled.memory", "types", "workers"},
+    "batch": {"compiled.addresses", "types", "workers"},
     "checkpoint": {"_files", "errors"},
     "compiled": {"_notices", "_processes", "_version"},
     "types": {"_absent", "workers"},
@@ -31,26 +31,27 @@ ALLOWED = {
     "device": {"_files", "batch", "compiled", "errors", "types", "workers", "_notices"},
     "operators": {"access", "batch", "compiled", "device", "errors", "tensors.data", "types", "workers", "_notices"},
     "readers": {
-        "_files", "access", "batch", "compiled", "errors", "operators.accepts", "operators.base", "operators.random.random_streams",
-        "operators.geometry.resize", "operators.geometry.window_rules",
-        "operators.audio.resampling", "operators.decode.audio_formats", "operators.decode.image_formats",
-        "operators.decode.npy_header_kernels", "operators.decode.npy_header_tables", "operators.decode.npy_headers",
-        "operators.decode.video_formats", "operators.decode.video_padding", "types", "workers", "_notices",
+        "_files", "access", "batch", "compiled", "errors", "operators.accepts", "operators.base", "sampling.random_streams",
+        "operators.resize.resize", "operators.crop.slice_rules",
+        "codecs.audio.resampling", "codecs.audio.audio_formats", "codecs.image_formats",
+        "codecs.npy_header_kernels", "codecs.npy_header_tables", "codecs.npy_headers",
+        "codecs.video_formats", "codecs.video_padding", "types", "workers", "_notices",
     },
     "graph": {"batch", "data_node", "fn", "errors", "operators", "operators.base", "operators.arrays.constant", "types", "_notices"},
     "sources": {
-        "batch", "data_node", "errors", "operators.base", "operators.decode.video_formats", "operators.decode.video_padding", "tensors",
+        "batch", "data_node", "errors", "operators.base", "codecs.video_formats", "codecs.video_padding", "tensors",
         "types", "workers", "_deadlocks", "_descriptors", "_notices",
     },
     "pickling": {"workers"},
     "external_source": {"errors", "operators.base", "data_node", "graph.dali_attributes", "graph.node", "sources", "types"},
     "runtime": {
         "_processes", "access", "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node",
-        "graph.plan", "operators.base", "operators.random.random_streams", "options", "sources", "tensors", "types", "workers",
+        "graph.plan", "operators.base", "sampling.random_streams", "options", "sources", "tensors", "types", "workers",
         "_deadlocks", "_descriptors", "_notices",
     },
     "engines": {
-        "_descriptors", "_version", "access", "batch", "compiled.driver", "compiled.memory", "data_node", "device.buffers", "errors", "fn",
+        "_descriptors", "_version", "access", "batch", "compiled.driver", "compiled.addresses", "data_node", "device.buffers", "errors",
+        "fn",
         "graph.node", "graph.plan", "operators.base", "options", "runtime", "types", "workers",
     },
     "fleet": {"pipeline", "runtime.parts"},
@@ -75,7 +76,7 @@ ALLOWED = {
     "sysconfig": {"_absent"},
     "auto_aug": {"data_node", "fn", "graph.choices", "graph.rewrite.convert", "types"},
     "tooling": {
-        "_processes", "compiled.crew", "compiled.kernel_store", "compiled.step", "errors", "graph.plan", "operators.decode.jpeg_library",
+        "_processes", "compiled.crew", "compiled.kernel_store", "compiled.step", "errors", "graph.plan", "codecs.jpeg.jpeg_library",
         "pipeline.front", "sources.group", "workers",
     },  # and the public names
     "_extras": set(),

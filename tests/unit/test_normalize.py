@@ -7,7 +7,7 @@ import pytest
 from helpers import operators as harness
 
 from asyncdali.errors import SampleError
-from asyncdali.operators.geometry import crop_rules as rules
+from asyncdali.operators.crop import crop_rules as rules
 from asyncdali.types import DALIDataType
 
 MEAN, STD = np.array([123.675, 116.28, 103.53], np.float32), np.array([58.395, 57.12, 57.375], np.float32)

@@ -16,7 +16,7 @@ from asyncdali import fn, pipeline_def, types
 from asyncdali.device.cuda import nvjpeg_library
 from asyncdali.operators.decode import picture_cache
 from asyncdali.operators.decode.picture_cache import CacheOptions, PictureCache
-from asyncdali.readers import contents
+from asyncdali.readers.files import contents
 
 
 def encoded(seed, size=(90, 70), kind="JPEG", **options):

@@ -9,16 +9,8 @@ import threading
 import numpy as np
 import pytest
 
-from asyncdali.operators.random.random_streams import (
-    StreamPosition,
-    coin_flip,
-    crop_windows,
-    normal,
-    seed_sequence,
-    seed_table,
-    uniform,
-    uniform_values,
-)
+from asyncdali.sampling.random_streams import StreamPosition, coin_flip, draw_windows, normal, uniform, uniform_values
+from asyncdali.sampling.seeds import seed_sequence, seed_table
 
 SEED = StreamPosition.fresh(42)
 INTEGERS = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
@@ -164,7 +156,7 @@ def test_golden_coin_flip():
 
 def test_golden_crop_windows():
     def windows(position):
-        anchors, extents = crop_windows(position, [480] * 4, [640] * 4)
+        anchors, extents = draw_windows(position, [480] * 4, [640] * 4)
         return [(*anchor, *extent) for anchor, extent in zip(anchors.tolist(), extents.tolist(), strict=True)]
 
     assert windows(SEED) == [(0, 174, 454, 407), (35, 65, 432, 561), (2, 149, 463, 474), (50, 286, 260, 325)]
@@ -303,7 +295,7 @@ def test_integer_normals_use_the_wide_or_narrow_formula():
 def test_windows_stay_inside_and_keep_their_promises():
     rng = np.random.default_rng(6)
     heights, widths = rng.integers(1, 2000, 3000), rng.integers(1, 2000, 3000)
-    anchors, extents = crop_windows(SEED, heights, widths, (0.5, 2.0), (0.1, 0.9))
+    anchors, extents = draw_windows(SEED, heights, widths, (0.5, 2.0), (0.1, 0.9))
     ends = anchors + extents
     assert anchors.dtype == extents.dtype == np.int32
     assert (anchors >= 0).all()
@@ -317,7 +309,7 @@ def test_windows_stay_inside_and_keep_their_promises():
 
 
 def test_windows_of_extreme_images():
-    anchors, extents = crop_windows(SEED, [0, 5, 1, 1000, 1], [7, 0, 1, 1, 1000])
+    anchors, extents = draw_windows(SEED, [0, 5, 1, 1000, 1], [7, 0, 1, 1, 1000])
     assert anchors[:3].tolist() == [[0, 0]] * 3
     assert extents[:3].tolist() == [[0, 0], [0, 0], [1, 1]]
     assert extents[3:].tolist() == [[1, 1], [1, 1]]
@@ -325,7 +317,7 @@ def test_windows_of_extreme_images():
 
 def test_an_image_that_fits_no_window_is_clipped():
     """The whole of it would be needed, but its shape is not allowed: the widest allowed window is taken."""
-    _, extents = crop_windows(SEED, [100], [1000], (0.5, 2.0), (1.0, 1.0))
+    _, extents = draw_windows(SEED, [100], [1000], (0.5, 2.0), (1.0, 1.0))
     assert extents.tolist() == [[100, 200]]
 
 
@@ -343,14 +335,14 @@ def test_an_image_that_fits_no_window_is_clipped():
 )
 def test_impossible_ranges_are_refused(ranges, message):
     with pytest.raises(ValueError, match=message):
-        crop_windows(SEED, [4], [4], **ranges)
+        draw_windows(SEED, [4], [4], **ranges)
 
 
 def test_windows_need_equal_lengths():
     with pytest.raises(ValueError, match="two vectors of equal length"):
-        crop_windows(SEED, [4, 5], [4])
+        draw_windows(SEED, [4, 5], [4])
     with pytest.raises(ValueError, match="pixels long"):
-        crop_windows(SEED, [2**31], [4])
+        draw_windows(SEED, [2**31], [4])
 
 
 # ----- arguments
@@ -409,7 +401,7 @@ def test_empty_batches_and_samples():
     assert uniform(SEED, 0).shape == (0,)
     assert normal(SEED, 3, counts=0).shape == (0,)
     assert coin_flip(SEED, 0, []).shape == (0,)
-    assert [part.shape for part in crop_windows(SEED, [], [])] == [(0, 2), (0, 2)]
+    assert [part.shape for part in draw_windows(SEED, [], [])] == [(0, 2), (0, 2)]
 
 
 def test_one_value_and_many_of_it_are_the_same():
@@ -441,7 +433,7 @@ def test_threads_draw_the_same():
 
 
 def test_importing_does_not_bring_numba():
-    code = "import sys, asyncdali.operators.random.random_streams as r; r.seed_table(1); assert 'numba' not in sys.modules"
+    code = "import sys, asyncdali.sampling.seeds as r; r.seed_table(1); assert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

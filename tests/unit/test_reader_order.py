@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from helpers.orders import Cursor
 
-from asyncdali.readers.order import OrderPosition, SampleOrder, engine_from_seed
+from asyncdali.sampling.order import OrderPosition, SampleOrder, engine_from_seed
 
 
 def batches(text):
@@ -498,7 +498,7 @@ def test_positions_are_immutable():
 
 def test_plain_orders_do_not_bring_numba():
     code = (
-        "import sys; from asyncdali.readers.order import SampleOrder; o = SampleOrder(10, 2, pad_last_batch=True); "
+        "import sys; from asyncdali.sampling.order import SampleOrder; o = SampleOrder(10, 2, pad_last_batch=True); "
         "_, p = o.take(o.start, 4); o.take(o.checked(p), 4); assert 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

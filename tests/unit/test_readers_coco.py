@@ -10,7 +10,7 @@ import pytest
 from helpers.pipelines import values
 
 from asyncdali import Pipeline, fn
-from asyncdali.readers.coco_annotations import decode_runs
+from asyncdali.readers.coco.coco_annotations import decode_runs
 
 CATEGORIES = [{"id": 18, "name": "dog"}, {"id": 3, "name": "car"}, {"id": 90, "name": "bus"}]
 IMAGES = [

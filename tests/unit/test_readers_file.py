@@ -329,7 +329,7 @@ def test_an_epoch_of_async_for(ten):
 @pytest.mark.parametrize("depth", [1, 2, 3, 5])
 def test_looking_ahead_asks_for_the_right_files(ten, depth, monkeypatch):
     """prefetch_queue_depth: the files of the next batches are announced, each once, in their order."""
-    from asyncdali.readers import contents
+    from asyncdali.readers.files import contents
 
     asked = []
     real = contents.advise
@@ -357,7 +357,7 @@ def test_two_readers_in_one_graph(ten):
 @pytest.fixture
 def jobs(monkeypatch):
     """How many jobs the reader has asked for since the list was last emptied, an entry each."""
-    from asyncdali.readers import contents
+    from asyncdali.readers.files import contents
 
     asked: list[int] = []
 

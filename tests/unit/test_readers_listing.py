@@ -7,9 +7,9 @@ import os
 import numpy as np
 import pytest
 
-from asyncdali.readers import listing
-from asyncdali.readers.files import FileTable, scan_classes
-from asyncdali.readers.listing import list_files
+from asyncdali.readers.files import listing
+from asyncdali.readers.files.file_table import FileTable, scan_classes
+from asyncdali.readers.files.listing import list_files
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from helpers.containers import datum, field, tensor, tensors, varint, write_lmdb
 from helpers.pipelines import values
 
 from asyncdali import Pipeline, fn
-from asyncdali.readers.lmdb import locate, read_meta
+from asyncdali.readers.lmdb.lmdb import locate, read_meta
 
 
 def reader(operator, path, batch=1, **arguments):

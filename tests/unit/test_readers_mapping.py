@@ -14,7 +14,7 @@ from helpers.readers import KINDS, pipeline
 
 import asyncdali
 from asyncdali import Pipeline, fn, types
-from asyncdali.readers import containers
+from asyncdali.readers.containers import containers
 
 MAPPED = ("tfrecord", "caffe", "caffe2", "mxnet", "webdataset")
 

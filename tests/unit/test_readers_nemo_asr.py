@@ -11,8 +11,8 @@ import pytest
 from helpers.pipelines import values
 
 from asyncdali import Pipeline, fn, types
-from asyncdali.operators.audio.resampling import resample
-from asyncdali.operators.decode.audio_formats import decode_audio
+from asyncdali.codecs.audio.audio_formats import decode_audio
+from asyncdali.codecs.audio.resampling import resample
 
 
 def reader(manifests, batch=1, **arguments):

@@ -176,7 +176,7 @@ def test_directories_and_lists(tmp_path):
 
 
 def test_more_files_than_may_stay_open(tmp_path, monkeypatch):
-    from asyncdali.readers import npy
+    from asyncdali.readers.npy import npy
 
     monkeypatch.setattr(npy, "MAX_OPEN", 2)
     items = [np.full((k, 3), k) for k in range(6)]

@@ -16,9 +16,9 @@ from helpers.readers import KINDS, delivered, pipeline
 from helpers.web import Server, moved, upload
 
 from asyncdali import Pipeline, fn
-from asyncdali.readers import remote
-from asyncdali.readers.ahead import BatchesAhead, Fetches
-from asyncdali.readers.remote import Range, RemoteError, read_ranges
+from asyncdali.readers.remote import remote
+from asyncdali.readers.remote.prefetch import BatchesAhead, Fetches
+from asyncdali.readers.remote.remote import Range, RemoteError, read_ranges
 
 pytestmark = pytest.mark.usefixtures("waits")
 

@@ -13,9 +13,9 @@ import fsspec
 from helpers.readers import EVERY_KIND, delivered, pipeline
 from helpers.web import Server, moved, upload
 
-from asyncdali.readers import batch_files
-from asyncdali.readers.batch_files import SharedFiles
-from asyncdali.readers.remote import RemoteError
+from asyncdali.readers.files import batch_files
+from asyncdali.readers.files.batch_files import SharedFiles
+from asyncdali.readers.remote.remote import RemoteError
 
 # Of the first two and of the first six samples: files. Sequences of frames overlap, those of videos are of one file.
 FILES = {"fits": (2, 6), "nemo_asr": (2, 6), "sequence": (4, 10), "video": (1, 2), "readers.video": (1, 2)}

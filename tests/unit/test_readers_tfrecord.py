@@ -235,7 +235,7 @@ def test_direct_reading(tmp_path):
 
 
 def test_more_containers_than_may_stay_open(tmp_path, monkeypatch):
-    from asyncdali.readers import containers
+    from asyncdali.readers.containers import containers
 
     monkeypatch.setattr(containers, "MAX_OPEN", 3)
     paths = [write_tfrecord(tmp_path / f"{k}", [example(a=2 * k), example(a=2 * k + 1)]) for k in range(8)]

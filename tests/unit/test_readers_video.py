@@ -175,7 +175,7 @@ def test_on_a_gpu(name, seven, twenty, cuda):
 
 def test_colours(tmp_path):
     """YCbCr is made from the RGB frames as by image decoders."""
-    from asyncdali.operators.decode.image_formats import convert
+    from asyncdali.codecs.image_formats import convert
 
     images = np.random.default_rng(0).integers(0, 255, (3, 16, 32, 3), np.uint8)
     path = write_video(tmp_path / "v.webm", 3, images=images)

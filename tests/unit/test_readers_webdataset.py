@@ -14,7 +14,7 @@ from helpers.pipelines import values
 
 from asyncdali import Pipeline, fn, types
 from asyncdali.__main__ import main
-from asyncdali.readers import tar
+from asyncdali.readers.webdataset import tar
 
 FOREIGN = Path(__file__).resolve().parent.parent / "helpers/reader_files/webdataset.tar"
 

@@ -17,8 +17,8 @@ from helpers.pipelines import pipeline_of
 from helpers.web import Server
 
 from asyncdali import fn
-from asyncdali.readers import downloads, remote
-from asyncdali.readers.remote import Range, RemoteError, read_files, read_ranges
+from asyncdali.readers.remote import downloads, remote
+from asyncdali.readers.remote.remote import Range, RemoteError, read_files, read_ranges
 
 pytest.importorskip("aiohttp", reason="fsspec reads http:// through aiohttp")
 import fsspec

@@ -7,7 +7,7 @@ import pytest
 from helpers import operators as harness
 
 from asyncdali.errors import SampleError
-from asyncdali.operators.geometry.resize_rules import geometry
+from asyncdali.operators.resize.resize_rules import geometry
 from asyncdali.types import DALIDataType, DALIInterpType
 
 

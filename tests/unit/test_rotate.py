@@ -7,8 +7,8 @@ import pytest
 from helpers import operators as harness
 
 from asyncdali.errors import SampleError
-from asyncdali.operators.geometry import rotate_kernels
-from asyncdali.operators.geometry import rotate_rules as rules
+from asyncdali.operators.warp import rotate_kernels
+from asyncdali.operators.warp import rotate_rules as rules
 from asyncdali.types import DALIDataType, DALIInterpType
 
 

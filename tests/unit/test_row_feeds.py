@@ -11,12 +11,12 @@ from helpers.jpegs import Guarded
 
 from asyncdali import fn, pipeline_def, types
 from asyncdali.batch import Batch
-from asyncdali.compiled.memory import address_of
+from asyncdali.codecs.jpeg import progressive, window
+from asyncdali.compiled.addresses import address_of
 from asyncdali.operators.base import Step, no_explanation
-from asyncdali.operators.decode.jpeg import progressive, window
-from asyncdali.operators.geometry import resize_rows
-from asyncdali.operators.geometry.resampling import Resampling, compile_kernels
-from asyncdali.operators.geometry.resize_rules import Geometry
+from asyncdali.operators.resize import resize_rows
+from asyncdali.operators.resize.image_resampling import Resampling, compile_kernels
+from asyncdali.operators.resize.resize_rules import Geometry
 from asyncdali.operators.row_feeds import BAND, FEED_STATE, STATE_BYTES, RowFeed
 from asyncdali.runtime import segments
 

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from asyncdali import Pipeline, fn
 from asyncdali.access import Access
-from asyncdali.readers.entries import EntryRules
-from asyncdali.readers.files import FileTable
-from asyncdali.readers.remote import folder_of, is_remote
+from asyncdali.readers.files.entries import EntryRules
+from asyncdali.readers.files.file_table import FileTable
+from asyncdali.readers.remote.remote import folder_of, is_remote
 
 SECRET = b"secret"
 

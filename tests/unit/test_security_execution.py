@@ -83,7 +83,7 @@ def test_the_other_half_of_a_comparison(hostile_folder):
 
 def test_workers_that_do_not_inherit(tmp_path, monkeypatch):
     """A spawned worker reads its module path before it imports anything but what every interpreter has."""
-    from asyncdali_workers import spawning
+    from asyncdali_workers.processes import spawning
 
     first = spawning._BOOT.partition("import os,sys,marshal;")
     assert first[0] == "" and first[2].index("sys.path[:]=") < first[2].index("from asyncdali_workers")

@@ -12,8 +12,9 @@ from helpers.pipelines import pipeline_of
 
 from asyncdali import _files, fn
 from asyncdali._files import replace_file
-from asyncdali.readers import tfrecord_index, webdataset_index
-from asyncdali.readers.indices import write_text
+from asyncdali.readers.containers.indices import write_text
+from asyncdali.readers.tfrecord import tfrecord_index
+from asyncdali.readers.webdataset import webdataset_index
 
 
 def mode(path):

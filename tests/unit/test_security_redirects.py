@@ -15,7 +15,7 @@ import fsspec
 from helpers.containers import write_tar
 
 from asyncdali import Pipeline, fn
-from asyncdali.readers import remote
+from asyncdali.readers.remote import remote
 
 pytestmark = pytest.mark.usefixtures("waits")
 

@@ -115,7 +115,7 @@ def test_nothing_listens_and_nothing_sets_the_umask():
 
 def test_sockets_are_pairs():
     """Between this process and its helper only: they have no address."""
-    text = (ROOT / "workers" / "launch.py").read_text()
+    text = (ROOT / "workers" / "processes" / "launch.py").read_text()
     assert text.count("socket.socketpair(socket.AF_UNIX") == 1 and not re.search(r"AF_INET|SOCK_DGRAM", text)
 
 

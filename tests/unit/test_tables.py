@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from asyncdali.compiled.addresses import address_of
 from asyncdali.compiled.intrinsics import load_i64, view_i64
-from asyncdali.compiled.memory import address_of
 from asyncdali.compiled.step import inlined, step
 from asyncdali.compiled.tables import SAMPLES, Field, Table, laid_out
 from asyncdali.device.launch import Kernel, source_of
@@ -78,7 +78,7 @@ def test_extended():
 
 
 def test_cuda_gets_the_words_as_macros():
-    source = source_of(Kernel(ROOT / "operators" / "geometry" / "crop_kernels.cu", "crop"))
+    source = source_of(Kernel(ROOT / "operators" / "crop" / "crop_kernels.cu", "crop"))
     assert "#define CROP_RECORDS 2\n" in source and "#define WINDOW_WORDS 27" in source
     assert ".py" not in source.split("KERNEL crop")[0].split("#define CROP_INPUTS")[1]
 

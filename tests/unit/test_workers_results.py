@@ -367,7 +367,7 @@ def test_interrupts_leave_the_pool_usable(tmp_path):
         return np.full((1, 1), iteration)
 
     def interrupt():
-        while not pool._engine._pumping:
+        while not pool._dispatcher._pumping:
             pass
         os.kill(os.getpid(), signal.SIGINT)
 

@@ -64,7 +64,7 @@ class DeviceArray:
 
 
 class CudaMemory:
-    """Access of tensors to device memory; the counterpart of :class:`asyncdali.tensors.memory.HostMemory`."""
+    """Access of tensors to device memory; the counterpart of :class:`asyncdali.tensors.host_memory.HostMemory`."""
 
     def __init__(self, device: CudaDevice):
         self.device = device

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...compiled.memory import address_of
+from ...compiled.addresses import address_of
 from . import command_tables as tables
 from .driver import DriverError
 from .nvjpeg_library import NvjpegError

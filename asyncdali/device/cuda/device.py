@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch
-from ...compiled.memory import address_of
+from ...compiled.addresses import address_of
 from ..launch import Code, Kernel, Launch, LaunchPerSample, Scratch
 from ..threads import OrderedThread, WorkerState
 from .arrays import CudaMemory, buffers_of

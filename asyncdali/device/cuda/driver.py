@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...compiled.memory import address_of
+from ...compiled.addresses import address_of
 from ..launch import COMPILE_OPTIONS, Code, Kernel, source_of
 from . import code_cache
 from . import command_kernels as kernels

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ..._notices import warn
-from ...compiled.memory import address_of
+from ...compiled.addresses import address_of
 from ..threads import OrderedThread
 from . import nvjpeg_library as nvjpeg
 from .commands import Commands

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...compiled.intrinsics import local_array, view_i32
 from ...compiled.step import compiled, inlined
-from ..random.random_streams_kernels import STREAM_FIELDS, below, open_stream
+from ...sampling.random_streams_kernels import STREAM_FIELDS, below, open_stream
 
 _U = np.uint64
 _new_stream = local_array(np.uint64, STREAM_FIELDS)

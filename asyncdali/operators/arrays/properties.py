@@ -1,4 +1,4 @@
-"""Metadata as data: shapes, layouts, where a sample came from; and transfers between CPU and GPU."""
+"""Metadata as data: shapes, layouts, where a sample came from."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import ANYTHING, Output, argument
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Role, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
 
 
 def text_batch(texts: list[bytes]) -> Batch:
@@ -74,33 +74,3 @@ class Shape(Operator):
         dtype = arguments.constant("dtype")
         kind = DALIDataType.INT64 if dtype is None else dtype
         return Planned([Batch.from_values(inputs[0].shapes.astype(storage_dtype(kind)), dtype=kind)])
-
-
-@register
-class Transfer(Operator):
-    """``.gpu()`` and ``.cpu()``: one per edge and direction. On the host device the data stay where they are."""
-
-    schema = Schema(
-        name="_transfer",
-        doc="Moves a batch between CPU and GPU.",
-        accepts=(ANYTHING,),
-        gives=(Output(),),
-        devices=("cpu", "gpu"),
-        args=(Arg("to", "str", "gpu"),),
-        role=Role.TRANSFER,
-    )
-    eager = True
-    reads = (0,)
-    on_cuda = True  # the run of its segment copies
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return dtypes
-
-    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        source = inputs[0]
-        moved = Batch.alias(source, source.shapes, source.dtype, source.layout)
-        return Planned([moved])
-
-    @property
-    def output_device(self) -> str:
-        return self.spec.constant("to")

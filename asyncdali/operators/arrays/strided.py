@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch, storage_dtype
-from ...compiled.memory import address_of
+from ...compiled.addresses import address_of
 from ...device.launch import LINE, LINES_AT_ONCE, Entry, Kernel, Launch, element_type, grid_of
 from ...types import DALIDataType
 from ..base import Step, no_explanation

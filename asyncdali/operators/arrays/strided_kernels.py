@@ -10,9 +10,9 @@ from functools import cache
 
 import numpy as np
 
+from ...compiled.convert_kernels import converter, slicing_converter, storage, view
 from ...compiled.intrinsics import load_i64, view_i64, view_of, view_u8, view_u32
 from ...compiled.step import Compiled, inlined, step_variant
-from .convert_kernels import converter, slicing_converter, storage, view
 from .strided_tables import BORDERED, PIECE_HEAD, PIECES
 
 at, word, _bordered = PIECES.at, PIECE_HEAD.word, BORDERED.at

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...codecs.audio import resampling
 from ...types import DALIDataType
 from ..accepts import Input, Output, argument
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from . import resampling
 
 _TYPES = (
     DALIDataType.INT8, DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.UINT16, DALIDataType.INT32, DALIDataType.UINT32,

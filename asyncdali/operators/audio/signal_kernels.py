@@ -12,13 +12,13 @@ from numba import types
 from numba.np.numpy_support import from_dtype
 
 from ...batch import Batch, storage_dtype
+from ...compiled.convert_kernels import converter, view
 from ...compiled.intrinsics import address, load_f32, load_f64, load_i64, smaller, store_i32, store_i64, view_f64
 from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step, step_variant
 from ...compiled.tables import laid_out
 from ...compiled.vectors import I32, I64, element_ir, function_of, lanes, load_ir, store_ir, transposed_ir, widest
 from ...device.launch import Kernel, Launch, Scratch, element_type, grid_of
-from ..arrays.convert_kernels import converter, view
 from ..base import Step, no_explanation
 from .logarithm_kernels import log10_of
 from .signal_tables import (  # fmt: skip

@@ -14,6 +14,7 @@ from numba import types
 
 from ...batch import Batch, storage_dtype
 from ...compiled.byte_vectors import has_byte_tables, translator
+from ...compiled.convert_kernels import converter, load_value, view
 from ...compiled.intrinsics import (
     address,
     c_function,
@@ -29,7 +30,6 @@ from ...compiled.intrinsics import (
 from ...compiled.step import Compiled, compiled, step_variant
 from ...compiled.tables import laid_out
 from ...device.launch import LINE, PACK, Kernel, Launch, element_type, grid_of
-from ..arrays.convert_kernels import converter, load_value, view
 from ..base import Step, no_explanation
 from .color_tables import COLOR, LINEAR_FACTORS, MATRIX_FACTORS, TWISTS
 

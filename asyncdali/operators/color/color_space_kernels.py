@@ -12,13 +12,13 @@ from numba import types
 
 from ...batch import Batch
 from ...compiled.byte_vectors import block_bytes, shuffled_ir, shuffler
+from ...compiled.convert_kernels import converter
 from ...compiled.intrinsics import copy_bytes, load_i64, view_f32, view_u8
 from ...compiled.step import Compiled, step, step_variant
 from ...compiled.tables import laid_out
 from ...compiled.vectors import I8, I16, I32, IntegerVectors, function_of, load_ir, store_ir
 from ...device.launch import LINE, Kernel, Launch, grid_of
 from ...types import DALIImageType
-from ..arrays.convert_kernels import converter
 from ..base import Step, no_explanation
 from .color_tables import CONVERSION, CONVERSION_RECORD
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch
-from ...compiled.memory import address_of
+from ...compiled.addresses import address_of
 from ...types import DALIDataType, DALIImageType
 from ..accepts import Input, Output, argument, listed
 from ..base import Arg, Arguments, Planned, SampleError, Schema, register

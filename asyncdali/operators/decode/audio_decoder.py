@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch, storage_dtype
-from ...compiled.memory import address_of
+from ...codecs.audio.audio_formats import batch_of_sounds, check_dtype, check_rate, decode_audio
+from ...codecs.audio.resampling import check_quality, compile_kernels
+from ...codecs.audio.sound_tables import SOUND, SOUNDS
+from ...compiled.addresses import address_of
 from ...types import DALIDataType
 from ..accepts import CHOSEN, Input, Output, argument
-from ..audio.resampling import check_quality, compile_kernels
 from ..base import (  # fmt: skip
     Arg,
     Arguments,
@@ -30,8 +32,6 @@ from ..base import (  # fmt: skip
     no_explanation,
     register,
 )
-from .audio_formats import batch_of_sounds, check_dtype, check_rate, decode_audio
-from .sound_tables import SOUND, SOUNDS
 
 
 @register
@@ -64,7 +64,7 @@ class DecodeAudio(Operator):
             if "sample_rate" in spec.constants:
                 check_rate(spec.constant("sample_rate"))
             compile_kernels()
-        from . import sound_kernels
+        from ...codecs.audio import sound_kernels
 
         self._kernels: Any = sound_kernels
         self._kernels.scan_sounds.compile()

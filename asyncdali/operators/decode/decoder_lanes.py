@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...compiled.memory import address_of
+from ...codecs.jpeg.jpeg_tables import DESCRIBE_FILES, FIND_ELIGIBLE, FIND_MOVES, PLACE_REST, TAKE_LANES
+from ...compiled.addresses import address_of
 from ...device.cuda.nvjpeg_tables import NVJPEG_IMAGE
 from ...types import DALIDataType, DALIImageType
 from ..base import Environment, Spec
-from .jpeg_tables import DESCRIBE_FILES, FIND_ELIGIBLE, FIND_MOVES, PLACE_REST, TAKE_LANES
 from .lane_balance import Balance
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..base import Arg, Arguments, SampleError, Spec
-from ..geometry import crop_rules
+from ..crop import crop_rules
 
 CROP_ARGS = (
     Arg("crop", "float_list", None, "Window extents (height, width); a value of 0 or less means the whole axis.", tensor=True),

@@ -15,7 +15,11 @@ import numpy as np
 from asyncdali_workers import limits
 
 from ...batch import Batch, storage_dtype
-from ...compiled.memory import address_of
+from ...codecs import image_formats
+from ...codecs.image_headers import FORMATS, FREE_PIXELS, check_size
+from ...codecs.jpeg.jpeg_tables import DECODE_COUNTS, DECODE_JPEGS, JPEG_HEADER, JPEG_WINDOW, STORED_IMAGE
+from ...compiled.addresses import address_of
+from ...sampling import random_streams
 from ...types import DALIDataType, DALIImageType
 from ..accepts import ANY_RANK, Input, Output, argument, at_least
 from ..base import (  # fmt: skip
@@ -33,15 +37,11 @@ from ..base import (  # fmt: skip
     Step,
     register,
 )
-from ..geometry import window_rules
-from ..random import random_streams
+from ..crop import slice_rules
 from ..random.random import StreamOperator
 from ..row_feeds import RowFeed
-from . import image_formats
 from .decoder_lanes import DECODERS, Lanes, without_lanes
 from .decoder_windows import CROP_ARGS, check_crop, check_windows, crop_windows
-from .image_headers import FORMATS, FREE_PIXELS, check_size
-from .jpeg_tables import DECODE_COUNTS, DECODE_JPEGS, JPEG_HEADER, JPEG_WINDOW, STORED_IMAGE
 from .picture_cache import CACHE_ARGS, CacheOptions, Lookup, PictureCache, look_up, shared_cache
 
 head, stored = JPEG_HEADER.word, STORED_IMAGE.word
@@ -109,9 +109,9 @@ class ImageDecoder(Operator):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
+        from ...codecs.jpeg import jpeg_kernels
+        from ...codecs.jpeg.jpeg_library import function_table, own_decoder, positions
         from ...compiled.step import compile_all
-        from . import jpeg_kernels
-        from .jpeg_library import function_table, own_decoder, positions
 
         compile_all(jpeg_kernels)
         self._kernels = jpeg_kernels
@@ -231,7 +231,7 @@ class ImageDecoder(Operator):
     def _own(self) -> int:
         """Address of our own decoder, or 0. With an empty kernel cache libjpeg-turbo decodes the first files: the pixels are the same."""
         if self._own_found is None:
-            from .jpeg_library import own_decoder
+            from ...codecs.jpeg.jpeg_library import own_decoder
 
             self._own_found = own_decoder(self._table, wait=False)
         return self._own_found or 0
@@ -239,8 +239,8 @@ class ImageDecoder(Operator):
     def _own_scans(self, headers: np.ndarray) -> int:
         """Address of what our own decoder needs for progressive files, once there are any (most data sets have none) and it is compiled."""
         if self._own and not self._scans and (headers[:, head.marker] == 0xC2).any():
+            from ...codecs.jpeg import progressive
             from ...compiled.later import address_or_later
-            from .jpeg import progressive
 
             self._scans = address_or_later(progressive.decode_scans)
         return self._scans
@@ -441,8 +441,8 @@ class DecodeImageSlice(ImageDecoder):
         floats are fractions of the image unless `normalized_anchor` or `normalized_shape` is False). Coordinates are rounded half
         away from zero. A window that leaves the image is an error.{_NOTES}""",
         accepts=(
-            *_ENCODED, Input(window_rules.COORDINATES, name="anchor", ranks=ANY_RANK),
-            Input(window_rules.COORDINATES, name="shape", ranks=ANY_RANK),
+            *_ENCODED, Input(slice_rules.COORDINATES, name="anchor", ranks=ANY_RANK),
+            Input(slice_rules.COORDINATES, name="shape", ranks=ANY_RANK),
         ),
         gives=(Output(argument("dtype"), 3, "HWC"),),
         inputs=(1, 3),
@@ -450,18 +450,18 @@ class DecodeImageSlice(ImageDecoder):
         aliases=("image_decoder_slice", "experimental.decoders.image_slice"),
         deprecated=_DEPRECATED,
         cpu_inputs=(1, 2),
-        args=(*DECODER_ARGS, *window_rules.SLICE_ARGS),
+        args=(*DECODER_ARGS, *slice_rules.SLICE_ARGS),
     )
     reads = (0, 1, 2)
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        window_rules.check_slice(spec)
+        slice_rules.check_slice(spec)
 
     def windows(
         self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: Any
     ) -> tuple[np.ndarray, np.ndarray]:
-        return check_windows(*window_rules.slice_windows(self.spec, inputs, arguments, extents, "HW"), extents)
+        return check_windows(*slice_rules.slice_windows(self.spec, inputs, arguments, extents, "HW"), extents)
 
 
 @register
@@ -489,7 +489,7 @@ class DecodeImageRandomCrop(StreamOperator, ImageDecoder):
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         random_streams.load_kernels()
-        random_streams.crop_windows(self.start, [16], [16], *self._ranges())  # refuse impossible ranges now
+        random_streams.draw_windows(self.start, [16], [16], *self._ranges())  # refuse impossible ranges now
 
     def _ranges(self) -> tuple[list[float], list[float], int]:
         constant = self.spec.constant
@@ -498,5 +498,5 @@ class DecodeImageRandomCrop(StreamOperator, ImageDecoder):
     def windows(
         self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: Any
     ) -> tuple[np.ndarray, np.ndarray]:
-        anchors, sizes = random_streams.crop_windows(position, extents[:, 0], extents[:, 1], *self._ranges())
+        anchors, sizes = random_streams.draw_windows(position, extents[:, 0], extents[:, 1], *self._ranges())
         return anchors, sizes

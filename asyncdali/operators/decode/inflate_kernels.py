@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ...compiled.addresses import address_of
 from ...compiled.intrinsics import copy_bytes, load_i64, smaller, view_i64, view_u8
-from ...compiled.memory import address_of
 from ...compiled.step import inlined, step
 from ...compiled.tables import laid_out
 from ...device.launch import Entry, Kernel, Launch

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...codecs.jpeg.jpeg_kernels import IS_JPEG
+from ...codecs.jpeg.jpeg_soundness_kernels import is_sound
+from ...codecs.jpeg.jpeg_tables import DESCRIBE_FILES, FIND_ELIGIBLE, FIND_MOVES, HWC, JPEG_HEADER, PLACE_REST, TAKE_LANES, YX
 from ...compiled.intrinsics import larger, load_f64, load_i64, load_u8, store_i64
 from ...compiled.step import compiled, inlined
 from ...compiled.tables import WORD
 from ...device.cuda.nvjpeg_tables import NVJPEG_IMAGE
-from .jpeg_kernels import IS_JPEG
-from .jpeg_sound_kernels import is_sound
-from .jpeg_tables import DESCRIBE_FILES, FIND_ELIGIBLE, FIND_MOVES, HWC, JPEG_HEADER, PLACE_REST, TAKE_LANES, YX
 
 finding, taking, describing, resting, moving = FIND_ELIGIBLE.at, TAKE_LANES.at, DESCRIBE_FILES.at, PLACE_REST.at, FIND_MOVES.at
 head, picture, yx, hwc = JPEG_HEADER.at, NVJPEG_IMAGE.at, YX.at, HWC.at

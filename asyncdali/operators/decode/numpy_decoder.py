@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch, from_numpy_dtype, storage_dtype
+from ...codecs.npy_header_tables import NPY_HEADER
+from ...codecs.npy_headers import data_bytes, element_dtype, fortran_strides, reasons
 from ...types import DALIDataType
 from ..accepts import CHOSEN, Input, Output
 from ..arrays.strided import Pieces, dense_strides
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Step, register
-from .npy_header_tables import NPY_HEADER
-from .npy_headers import data_bytes, element_dtype, fortran_strides, reasons
 
 word = NPY_HEADER.word
 
@@ -37,8 +37,8 @@ class DecodeNumpy(Operator):
         self._dtype: DALIDataType | None = spec.constant("dtype")
         if self._dtype is not None and self._dtype not in _TYPES:
             raise ValueError(f"Unsupported output type: {self._dtype.name}. Supported types are: {', '.join(kind.name for kind in _TYPES)}")
+        from ...codecs import npy_header_kernels
         from ..arrays import cast_kernels, strided_kernels
-        from . import npy_header_kernels
 
         self._headers, self._moving, self._casting = npy_header_kernels, strided_kernels, cast_kernels
         npy_header_kernels.read_headers.compile()

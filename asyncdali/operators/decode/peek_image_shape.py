@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...codecs import image_headers
+from ...codecs.jpeg.jpeg_tables import JPEG_HEADER
 from ...types import DALIDataType, DALIImageType
 from ..accepts import Input, Output, argument
 from ..base import (  # fmt: skip
@@ -21,8 +23,6 @@ from ..base import (  # fmt: skip
     Spec,
     register,
 )
-from . import image_headers
-from .jpeg_tables import JPEG_HEADER
 
 head = JPEG_HEADER.word
 
@@ -56,8 +56,8 @@ class PeekImageShape(Operator):
         self._type, self._dtype = spec.constant("image_type"), spec.constant("dtype")
         if self._dtype not in _TYPES:
             raise ValueError(f"`dtype` is {self._dtype.name}; supported are {', '.join(kind.name for kind in _TYPES)}")
+        from ...codecs.jpeg import jpeg_kernels
         from ...compiled.step import compile_all
-        from . import jpeg_kernels
 
         compile_all(jpeg_kernels)
         self._kernels = jpeg_kernels

@@ -29,7 +29,7 @@ from asyncdali_workers import limits
 
 from ..._notices import warn
 from ...batch import Batch
-from ...compiled.memory import address_of
+from ...compiled.addresses import address_of
 from ..base import Arg, CompiledJob, SampleError, Spec, Step, no_explanation
 from .picture_tables import DIGEST_FILES, KEEP_PICTURES
 

@@ -8,6 +8,8 @@ import numpy as np
 from asyncdali_workers import limits
 
 from ...batch import Batch, storage_dtype
+from ...codecs.video_formats import OpenVideo, VideoIndex, load_av, read_index
+from ...codecs.video_padding import PAD_MODES, check_fill_value, check_pad_mode, padded
 from ...types import DALIDataType
 from ..accepts import Input, Output
 from ..base import (  # fmt: skip
@@ -24,8 +26,6 @@ from ..base import (  # fmt: skip
     Spec,
     register,
 )
-from .video_formats import OpenVideo, VideoIndex, load_av, read_index
-from .video_padding import PAD_MODES, check_fill_value, check_pad_mode, padded
 
 _RANGE = ("start_frame", "end_frame", "sequence_length", "stride")
 

@@ -6,11 +6,11 @@ import numpy as np
 
 from ...compiled.intrinsics import larger, load_f32, load_i64, local_array, smaller, store_f32, store_i32, store_i64
 from ...compiled.step import compiled, inlined
+from ...sampling.random_distributions_kernels import new_stream, up_to
+from ...sampling.random_streams_kernels import STREAM_FIELDS, range32
+from ...sampling.stream_kernels import open_sample
 from ..arrays.permutation_kernels import shuffle
-from ..random.random_distributions_kernels import new_stream, up_to
-from ..random.random_streams_kernels import STREAM_FIELDS, range32
 from .bbox_crop_tables import BBOX_CROP
-from .stream_kernels import open_sample
 
 _U, _F = np.uint64, np.float32
 _ZERO, _ONE = _F(0), _F(1)

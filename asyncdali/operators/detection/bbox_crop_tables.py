@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...compiled.tables import SAMPLES, Field, Table
-from .stream_tables import POSITION
+from ...sampling.stream_tables import POSITION
 
 BBOX_CROP = Table(
     "BBOX_CROP",

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch
-from ...compiled.memory import address_of
+from ...compiled.addresses import address_of
 from ...types import DALIDataType
 from ..accepts import Input, Output, of_input
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from ..geometry import rotate_rules
+from ..warp import rotate_rules
 from .bbox_rotate_tables import BBOX_ROTATE, MODES
 from .rows import first_rows, rows_batch
 

@@ -8,15 +8,15 @@ import math
 import numpy as np
 
 from ...batch import Batch
-from ...compiled.memory import address_of
+from ...compiled.addresses import address_of
+from ...sampling.random_streams import StreamPosition
+from ...sampling.stream_tables import position_words
 from ...types import DALIDataType
 from ..accepts import CHOSEN, ELEMENTS, Input, Output, at_least
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from ..random.random import StreamOperator
-from ..random.random_streams import StreamPosition
 from .bbox_crop_tables import BBOX_CROP
 from .rows import all_rows, first_rows, rows_batch
-from .stream_tables import position_words
 
 log = logging.getLogger("asyncdali")
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ...batch import Batch, storage_dtype
-from ...compiled.memory import address_of
+from ...compiled.addresses import address_of
 from ...types import DALIDataType
 
 

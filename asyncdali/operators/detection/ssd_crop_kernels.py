@@ -7,10 +7,10 @@ import numpy as np
 
 from ...compiled.intrinsics import larger, load_f32, load_i64, local_array, smaller, store_f64, store_i32, store_i64
 from ...compiled.step import compiled, inlined
-from ..random.random_distributions_kernels import new_stream, up_to
-from ..random.random_streams_kernels import range32
+from ...sampling.random_distributions_kernels import new_stream, up_to
+from ...sampling.random_streams_kernels import range32
+from ...sampling.stream_kernels import open_sample
 from .ssd_crop_tables import SSD_CROP
-from .stream_kernels import open_sample
 
 _U, _F = np.uint64, np.float32
 _UNCHANGED = 6

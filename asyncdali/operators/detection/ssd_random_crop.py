@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch
+from ...sampling.random_streams import StreamPosition
+from ...sampling.stream_tables import position_words
 from ...types import DALIDataType
 from ..accepts import ELEMENTS, Input, Output, at_least, of_input
 from ..arrays.strided import Pieces, dense_strides, like
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from ..random.random import StreamOperator
-from ..random.random_streams import StreamPosition
 from .rows import all_rows, first_rows, rows_batch
 from .ssd_crop_tables import SSD_CROP
-from .stream_tables import position_words
 
 
 @register

@@ -17,10 +17,10 @@ from llvmlite import ir
 
 from ...batch import storage_dtype
 from ...types import DALIDataType
-from .engine import library_function, machine_code, new_module, prefer_long_vectors
 from .expression_tables import PROGRAM
 from .float_functions import FUNCTIONS
 from .function_probes import same_as_library
+from .llvm_compiler import library_function, machine_code, new_module, prefer_long_vectors
 from .loops import loop
 from .programs import Input, Literal, Operand, Program
 from .types import FLOATS, SIGNED, UNSIGNED, promote, promote_all

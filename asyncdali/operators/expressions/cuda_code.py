@@ -1,4 +1,4 @@
-"""The CUDA kernel of a program: the same operations as ``code.py`` emits, as C++ text for ``kernels.cu``."""
+"""The CUDA kernel of a program: the same operations as ``code.py`` emits, as C++ text for ``expression_kernels.cu``."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .programs import Input, Instruction, Literal, Operand, Program
 from .shapes import Walk
 from .types import FLOATS, SIGNED, UNSIGNED, promote, promote_all
 
-_SOURCE = Path(__file__).with_name("kernels.cu")
-_PACK = 4  # kernels.cu: elements to a thread
+_SOURCE = Path(__file__).with_name("expression_kernels.cu")
+_PACK = 4  # expression_kernels.cu: elements to a thread
 _T = DALIDataType
 _BITS = {**SIGNED, **UNSIGNED}
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}

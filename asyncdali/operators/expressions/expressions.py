@@ -65,7 +65,7 @@ class ArithmeticGenericOp(EarlyOperator):
         self._types: dict[tuple[DALIDataType, ...], DALIDataType] = {}
         self._cuda: dict[tuple[DALIDataType, ...], Kernel] = {}
         from . import code as expressions_code
-        from . import kernels as expressions_kernels
+        from . import expression_kernels as expressions_kernels
 
         self._code, self._kernels = expressions_code, expressions_kernels
 

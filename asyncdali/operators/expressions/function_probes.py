@@ -8,8 +8,8 @@ import functools
 import numpy as np
 from llvmlite import ir
 
-from .engine import library_function, machine_code, new_module
 from .float_functions import FUNCTIONS
+from .llvm_compiler import library_function, machine_code, new_module
 from .loops import loop
 from .values import F32, I64, Value
 

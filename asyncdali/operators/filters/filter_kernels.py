@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...compiled.convert_kernels import converter, load_value, storage, view
 from ...compiled.intrinsics import larger, load_i64, smaller, store_i64, view_f32, view_i64
 from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
 from ...compiled.tables import laid_out
 from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
-from ..arrays.convert_kernels import converter, load_value, storage, view
 from ..base import Step, no_explanation
 from .filter_tables import CORRELATE, CORRELATE_RECORD
 from .separable_kernels import reflected, weighted_sum

@@ -7,7 +7,7 @@ from typing import NoReturn
 import numpy as np
 
 from ...batch import Batch, storage_dtype
-from ...compiled.memory import address_of
+from ...compiled.addresses import address_of
 from ...types import DALIDataType
 from ..accepts import NUMBERS, Input, Output, argument
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...batch import Batch
-from ...compiled.memory import address_of
+from ...compiled.addresses import address_of
 from ..accepts import matching
 from .plane_tables import PLANES
 

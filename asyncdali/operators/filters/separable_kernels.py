@@ -11,10 +11,10 @@ from functools import cache
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...compiled.convert_kernels import converter, load_value, storage, view
 from ...compiled.intrinsics import load_f32, load_i64, store_i64, view_f32, view_i64
 from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
-from ..arrays.convert_kernels import converter, load_value, storage, view
 from ..base import Step, no_explanation
 from .plane_tables import PLANES
 from .separable_launches import separable_launches

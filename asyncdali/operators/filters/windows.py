@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...compiled.memory import address_of
+from ...compiled.addresses import address_of
 from .separable_tables import WINDOW, WINDOWS
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...compiled.convert_kernels import view
 from ...compiled.intrinsics import load_i64, view_f32, view_i64
 from ...compiled.step import Compiled, step_variant
 from ...compiled.tables import laid_out
 from ...device.launch import Kernel, Launch, element_type, grid_of
-from ..arrays.convert_kernels import view
 from ..base import Step, no_explanation
 from .grid_mask_tables import GEOMETRY, GRID, GRID_MASK
 

@@ -22,8 +22,8 @@ from numba.core.imputils import lower_constant
 from numba.extending import models, overload, overload_attribute, register_model, typeof_impl
 
 from ..._notices import warn
+from ...compiled.addresses import address_of
 from ...compiled.intrinsics import load_i64
-from ...compiled.memory import address_of
 from .numba_gpu_on_host_tables import PLACE
 
 Triple = tuple[int, int, int]

@@ -1,6 +1,6 @@
 // jitter: every pixel comes from a random neighbour (jitter_kernels.py).
 // Macro: IN element type.
-#include "philox.cuh"
+#include "../../sampling/philox.cuh"
 #include "jitter_tables.py"
 
 DEVICE int64 displacement(uint32 draw, int64 degree) {

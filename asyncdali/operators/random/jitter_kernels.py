@@ -12,10 +12,10 @@ from ...compiled.intrinsics import copy_bytes, larger, load_i64, smaller, view_i
 from ...compiled.step import Compiled, inlined, step_variant
 from ...compiled.tables import laid_out
 from ...device.launch import Kernel, Launch, element_type, grid_of
+from ...sampling.random_streams import StreamPosition
+from ...sampling.random_streams_kernels import word_pair
 from ..base import Step, no_explanation
 from .jitter_tables import JITTER, JITTER_RECORD
-from .random_streams import StreamPosition
-from .random_streams_kernels import word_pair
 
 at, word = JITTER.at, JITTER_RECORD.word
 _SOURCE = Path(__file__).with_suffix(".cu")

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...sampling.random_streams import StreamPosition
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, Step, register
 from .random import StreamOperator
-from .random_streams import StreamPosition
 
 _TYPES = (
     DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.UINT32, DALIDataType.INT32,

@@ -1,6 +1,6 @@
 // noise.gaussian, noise.shot and noise.salt_and_pepper: draws are addressed by the place of an element in its sample. The table is NOISE.
 // Macros: IN, OUT element types (the same).
-#include "poisson.cuh"
+#include "../../sampling/poisson.cuh"
 #include "noise_tables.py"
 
 DEVICE Counter counter_of(const int64 *context, int64 sample) {

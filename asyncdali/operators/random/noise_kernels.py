@@ -8,18 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...compiled.addresses import address_of
 from ...compiled.c_library import same_as_platform
+from ...compiled.convert_kernels import converter, view
 from ...compiled.intrinsics import address, fma32, fma64, load_f32, load_i64, local_array, smaller, view_f64
-from ...compiled.memory import address_of
 from ...compiled.step import Compiled, compiled, inlined, step_variant
 from ...compiled.tables import laid_out
 from ...compiled.vectors import lanes
 from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
-from ..arrays.convert_kernels import converter, view
-from ..base import Step, no_explanation
-from .noise_tables import NOISE
-from .philox_vectors import ELEMENTS, blocks_of, normals_32, words_32
-from .random_distributions_kernels import (
+from ...sampling.philox_vectors import ELEMENTS, blocks_of, normals_32, words_32
+from ...sampling.random_distributions_kernels import (
     FACTORIALS,
     POISSON_FIELDS,
     exp_64,
@@ -29,8 +27,10 @@ from .random_distributions_kernels import (
     poisson_rejection,
     poisson_small,
 )
-from .random_streams import KINDS, StreamPosition
-from .random_streams_kernels import cast_bound, normal32, normal64, open_stream, store_value, word
+from ...sampling.random_streams import KINDS, StreamPosition
+from ...sampling.random_streams_kernels import cast_bound, normal32, normal64, open_stream, store_value, word
+from ..base import Step, no_explanation
+from .noise_tables import NOISE
 
 at = NOISE.at
 _SOURCE = Path(__file__).with_name("noise_kernels.cu")

@@ -1,4 +1,4 @@
-"""random.uniform, random.coin_flip, random.normal."""
+"""What operators that draw share: the random stream, its position, and the shape of the output."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
+from ...batch import Batch
+from ...sampling.random_streams import StreamPosition
 from ...types import DALIDataType
-from ..accepts import ANYTHING, CHOSEN, Output, argument
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from . import random_streams
-from .random_streams import StreamPosition
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Spec
 
 SHAPE_ARGS = (
     Arg("dtype", "dtype", None, "Element type of the output."),
@@ -110,120 +108,3 @@ class RandomOperator(StreamOperator):
 
 _FEW = 1 << 20
 """Elements of a batch for which there is always memory: drawing a few takes microseconds, and should stay so."""
-
-
-@register
-class Uniform(RandomOperator):
-    schema = Schema(
-        name="random.uniform",
-        aliases=("uniform",),
-        doc="""Uniformly distributed random numbers: from ``[range[0], range[1])``, or picked from `values`.
-
-        The optional input gives the shape of each sample. Streams are DALI's, bit for bit, for the same seed.
-        Integer types truncate the bounds of `range` and round the drawn number.""",
-        accepts=(ANYTHING,),
-        gives=(Output(argument("dtype", DALIDataType.FLOAT), CHOSEN, ""),),
-        inputs=(0, 1),
-        devices=("cpu", "gpu"),
-        seeded=True,
-        args=(
-            Arg("range", "float_list", [-1.0, 1.0], "Lower (inclusive) and upper (exclusive) bound.", tensor=True, stream=True),
-            Arg("values", "float_list", None, "The values to draw from, equally likely; excludes `range`.", tensor=True, stream=True),
-            *SHAPE_ARGS,
-        ),
-    )
-
-    def __init__(self, spec: Spec, environment: Environment):
-        super().__init__(spec, environment)
-        if spec.given("range") and spec.given("values"):
-            raise ValueError("`range` and `values` exclude each other; give one of them")
-        bounds = spec.constants.get("range")
-        if bounds is not None and (len(bounds) != 2 or not bounds[0] < bounds[1]):
-            raise ValueError(f"`range` must be two numbers, the first smaller than the second; got {bounds}")
-        if spec.constants.get("values") == []:
-            raise ValueError("`values` is empty; at least one value to choose from is needed")
-
-    def _compile(self) -> None:
-        kernels = random_streams.load_kernels()
-        (kernels.draw_values if self.spec.given("values") else kernels.draw_uniform).compile()
-
-    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
-        dtype = storage_dtype(self.dtype)
-        if arguments.given("values"):
-            return self._pick(position, arguments, samples, counts, dtype)
-        if arguments.is_input("range"):
-            bounds = arguments.vectors("range", 2)
-            low, high = np.ascontiguousarray(bounds[:, 0]), np.ascontiguousarray(bounds[:, 1])
-            return random_streams.uniform(position, samples, low, high, dtype=dtype, counts=counts)
-        low, high = arguments.constant("range")
-        return random_streams.uniform(position, samples, low, high, dtype=dtype, counts=counts)
-
-    def _pick(
-        self, position: StreamPosition, arguments: Arguments, samples: int, counts: Any, dtype: np.dtype
-    ) -> np.ndarray:
-        if not arguments.is_input("values"):
-            return random_streams.uniform_values(position, samples, arguments.constant("values"), dtype=dtype, counts=counts)
-        batch = arguments.batch("values")
-        rows = [batch.sample(i).reshape(-1) for i in range(samples)]
-        lengths = np.array([len(row) for row in rows], np.int64)
-        flat = np.concatenate(rows) if rows else np.empty(0, np.float32)
-        return random_streams.uniform_values(position, samples, flat, lengths, dtype=dtype, counts=counts)
-
-
-@register
-class CoinFlip(RandomOperator):
-    schema = Schema(
-        name="random.coin_flip",
-        aliases=("coin_flip",),
-        doc="""Random 0 and 1: 1 with the given probability.
-
-        The optional input gives the shape of each sample. Streams are DALI's, bit for bit, for the same seed.""",
-        accepts=(ANYTHING,),
-        gives=(Output(argument("dtype", DALIDataType.INT32), CHOSEN, ""),),
-        inputs=(0, 1),
-        devices=("cpu", "gpu"),
-        seeded=True,
-        args=(
-            Arg("probability", "float", 0.5, "Probability of 1.", tensor=True, stream=True),
-            *SHAPE_ARGS,
-        ),
-    )
-    default_dtype = DALIDataType.INT32
-
-    def _compile(self) -> None:
-        random_streams.load_kernels().draw_coins.compile()
-
-    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
-        chance = self._parameter(arguments, "probability")
-        return random_streams.coin_flip(position, samples, chance, dtype=storage_dtype(self.dtype), counts=counts)
-
-
-@register
-class Normal(RandomOperator):
-    schema = Schema(
-        name="random.normal",
-        aliases=("normal_distribution",),
-        doc="""Normally distributed random numbers (Box-Muller).
-
-        The optional input gives the shape of each sample. Streams are DALI's for the same seed, bit for bit on glibc.""",
-        accepts=(ANYTHING,),
-        gives=(Output(argument("dtype", DALIDataType.FLOAT), CHOSEN, ""),),
-        inputs=(0, 1),
-        devices=("cpu", "gpu"),
-        seeded=True,
-        args=(
-            Arg("mean", "float", 0.0, "Mean.", tensor=True, stream=True),
-            Arg("stddev", "float", 1.0, "Standard deviation.", tensor=True, stream=True),
-            *SHAPE_ARGS,
-        ),
-    )
-
-    def _compile(self) -> None:
-        kernels = random_streams.load_kernels()
-        kernels.draw_normal.compile()
-        if (self.spec.given("shape") or self.spec.input_count) and kernels.same_as_platform():
-            kernels.draw_normal_vectors.compile()
-
-    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
-        mean, stddev = self._parameter(arguments, "mean"), self._parameter(arguments, "stddev")
-        return random_streams.normal(position, samples, mean, stddev, dtype=storage_dtype(self.dtype), counts=counts)

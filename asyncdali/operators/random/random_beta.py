@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from asyncdali_workers import limits
 
-from ...compiled.memory import address_of
+from ...compiled.addresses import address_of
+from ...sampling.random_streams import StreamPosition
 from ...types import DALIDataType
 from ..accepts import ANYTHING, CHOSEN, Output, argument
 from ..base import Arg, Arguments, Environment, SampleError, Schema, Spec, register
 from .random import SHAPE_ARGS, RandomOperator
-from .random_streams import StreamPosition
 
 
 @register
@@ -42,7 +42,7 @@ class Beta(RandomOperator):
         super().__init__(spec, environment)
 
     def _compile(self) -> None:
-        from . import random_distributions_kernels as kernels
+        from ...sampling import random_distributions_kernels as kernels
 
         self._kernel = kernels.draw_beta64 if self.dtype == DALIDataType.FLOAT64 else kernels.draw_beta32
         self._kernel.compile()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch, storage_dtype
-from ...compiled.memory import address_of
+from ...compiled.addresses import address_of
+from ...sampling.random_choice_tables import CHOICE
 from ..accepts import ANY_RANK, ANYTHING, CHOSEN, ELEMENTS, LIKE, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from .random import StreamOperator
-from .random_choice_tables import CHOICE
 
 SUM_TOLERANCE = 1e-4
 """How far from 1 the sum of probabilities may be."""
@@ -42,7 +42,7 @@ class Choice(StreamOperator):
         super().__init__(spec, environment)
         if spec.input_count == 2 and spec.given("shape"):
             raise ValueError("give the shape either by an input or by the argument `shape`, not both")
-        from . import random_distributions_kernels as kernels
+        from ...sampling import random_distributions_kernels as kernels
 
         self._kernel = kernels.draw_choices
         self._kernel.compile()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch
-from ...compiled.memory import address_of
+from ...compiled.addresses import address_of
+from ...sampling import random_streams
 from ...types import DALIDataType
 from ..accepts import ANY_TYPE, INTEGERS, Input, Output, at_least
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
-from . import random_streams
 from .random import StreamOperator
 
 
@@ -39,7 +39,7 @@ class RandomCropGenerator(StreamOperator):
         super().__init__(spec, environment)
         aspect, area = spec.constant("random_aspect_ratio"), spec.constant("random_area")
         self._rules = (tuple(aspect), tuple(area), spec.constant("num_attempts"))
-        random_streams.crop_windows(self.start, [], [], *self._rules)  # refuses impossible rules
+        random_streams.draw_windows(self.start, [], [], *self._rules)  # refuses impossible rules
         random_streams.load_kernels().draw_windows.compile()
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
@@ -47,7 +47,7 @@ class RandomCropGenerator(StreamOperator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         sizes = _sizes(inputs[0])
-        anchors, extents = random_streams.crop_windows(iteration.position, sizes[:, 0], sizes[:, 1], *self._rules)
+        anchors, extents = random_streams.draw_windows(iteration.position, sizes[:, 0], sizes[:, 1], *self._rules)
         return Planned([Batch.from_values(anchors), Batch.from_values(extents)])
 
 

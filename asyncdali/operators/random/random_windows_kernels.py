@@ -6,8 +6,8 @@ import numpy as np
 
 from ...compiled.intrinsics import load_i64, store_i64
 from ...compiled.step import compiled
-from .random_distributions_kernels import new_stream, up_to
-from .random_streams_kernels import open_stream
+from ...sampling.random_distributions_kernels import new_stream, up_to
+from ...sampling.random_streams_kernels import open_stream
 
 _U = np.uint64
 _SAMPLE_STRIDE = _U(65537)

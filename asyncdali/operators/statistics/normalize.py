@@ -30,12 +30,12 @@ from ..base import (
     no_explanation,
     register,
 )
-from .deviation_tables import APPLY, FACTORS, OVER_BATCH
+from .normalize_tables import APPLY, FACTORS, OVER_BATCH
 from .place_tables import NOWHERE, Place, placed
 from .reduction_launches import Reduction
 from .reductions import axis_groups, axis_records
 
-_SOURCE = Path(__file__).with_name("deviation_kernels.cu")
+_SOURCE = Path(__file__).with_name("normalize_kernels.cu")
 _NO_TYPES = (("IN", "float32"), ("OUT", "float32"))  # kernels that work on float32 whatever the elements are
 _INPUTS = (
     DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.UINT32, DALIDataType.INT8, DALIDataType.INT16, DALIDataType.INT32,
@@ -151,9 +151,9 @@ class Normalize(Operator):
         self._shift = np.array([spec.constant("shift")], np.float32)
         self._scale_and_epsilon = np.array([spec.constant("scale"), spec.constant("epsilon")], np.float32)
         self._on_gpu = environment.gpu is not None and spec.device != "cpu"
-        from . import deviation_kernels, reduction_kernels
+        from . import normalize_kernels, reduction_kernels
 
-        self._kernels: Any = deviation_kernels
+        self._kernels: Any = normalize_kernels
         self._reductions: Any = reduction_kernels
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ...compiled.convert_kernels import storage, view
 from ...compiled.intrinsics import load_i64, local_array, view_f32, view_i64, view_of, view_u8, view_u32
 from ...compiled.step import Compiled, inlined, step_variant
-from ..arrays.convert_kernels import storage, view
 from .reduction_tables import MAX_AXES, REDUCTION
 from .reduction_vectors import EXACT_BYTES, LEAST, MOST, byte_sum, extreme_of, node_sum, pixel_chunks, supported
 

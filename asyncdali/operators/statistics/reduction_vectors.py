@@ -16,6 +16,7 @@ from numba import types
 from numba.np.numpy_support import from_dtype
 
 from ...compiled.byte_vectors import shuffled_ir
+from ...compiled.convert_kernels import view
 from ...compiled.intrinsics import address, local_array, smaller, view_u8
 from ...compiled.step import inlined
 from ...compiled.vectors import (  # fmt: skip
@@ -33,7 +34,6 @@ from ...compiled.vectors import (  # fmt: skip
     transposed_ir,
     vector_ir,
 )
-from ..arrays.convert_kernels import view
 
 LEAST, MOST = 264, 512  # elements of a node with 16 leaves
 EXACT_BYTES = (1 << 24) // 255  # bytes whose sum float32 holds

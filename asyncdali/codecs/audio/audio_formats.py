@@ -1,0 +1,235 @@
+"""Encoded sound as arrays: WAV by its format, others through `soundfile`; parts of files, mixing, element types."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+
+from ...batch import Batch
+from ...types import DALIDataType
+from .resampling import resample
+
+SUPPORTED_DTYPES = (DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
+_HIGHEST_RATE = 1e7
+_FLOAT = np.dtype(np.float32)
+_KIND_PCM, _KIND_FLOAT, _KIND_EXTENSIBLE = 1, 3, 0xFFFE
+
+
+def check_dtype(dtype: DALIDataType) -> None:
+    """RuntimeError unless sound can be decoded to it."""
+    if dtype not in SUPPORTED_DTYPES:
+        raise RuntimeError(f"Unsupported output type: {dtype.name}. Supported types are INT16, INT32 and FLOAT.")
+
+
+def check_rate(rate: float) -> None:
+    """ValueError unless sound can be resampled to `rate` (0 or less: it is not)."""
+    if not (rate <= 0 or 1 <= rate <= _HIGHEST_RATE):
+        raise ValueError(f"`sample_rate` is {rate:g}; it must be 1 to 10 million, or 0 for that of the file")
+
+
+def batch_of_sounds(samples: Sequence[np.ndarray], dtype: DALIDataType) -> Batch:
+    """A batch over arrays of their own; they are all 1-D or all 2-D."""
+    shapes = np.array([sample.shape for sample in samples], np.int64).reshape(len(samples), samples[0].ndim if samples else 2)
+    addresses = np.array([sample.ctypes.data for sample in samples], np.int64)
+    return Batch(shapes, dtype, "", addresses, list(samples))
+
+
+def decode_audio(
+    file: BinaryIO, dtype: np.dtype, *, rate: float = 0.0, quality: float = 50.0, downmix: bool = False, offset: float = 0.0,
+    duration: float = -1.0,
+) -> tuple[np.ndarray, float]:  # fmt: skip
+    """(samples [time, channels], or [time] with `downmix`; the file's sampling rate).
+
+    FLOAT samples are in [-1, 1]; integers have their type's range. They are resampled to `rate` if that is positive; `offset` and
+    `duration` (negative: to the end) in seconds choose a part. ValueError that says what is wrong with the data.
+    """
+    sound = _open(file)
+    first, count = _window(sound.frames, sound.rate, offset, duration)
+    resamples, mixes = rate > 0 and rate != sound.rate, downmix and sound.channels > 1
+    if not resamples and not mixes:
+        samples = sound.read(first, count, dtype)  # integers as they are stored
+    else:
+        samples = sound.read(first, count, _FLOAT)
+        if mixes:
+            samples = _mixed(samples)
+        if resamples:
+            samples = resample(samples, sound.rate, rate, quality)
+        samples = _as_type(samples, dtype)
+    if len(samples) < count and not resamples:
+        raise ValueError(f"it ends after {len(samples)} of {count} samples")
+    return np.ascontiguousarray(samples[:, 0] if downmix else samples), sound.rate
+
+
+def _mixed(samples: np.ndarray) -> np.ndarray:
+    """The mean of the channels, float32[time, 1]; a column at a time, which is much faster than along rows of two."""
+    total = samples[:, :1].copy()
+    for channel in range(1, samples.shape[1]):
+        total += samples[:, channel : channel + 1]
+    total *= _FLOAT.type(1 / samples.shape[1])
+    return total
+
+
+class _Sound(Protocol):
+    """A file that was opened."""
+
+    rate: float
+    channels: int
+    frames: int
+
+    def read(self, first: int, count: int, dtype: np.dtype) -> np.ndarray:
+        """[count, channels] from `first` on, int16, int32 or float32; integers become wider or narrower ones bit by bit."""
+        ...
+
+
+def _open(file: BinaryIO) -> _Sound:
+    if not file.seekable():
+        raise ValueError("it is not a regular file")
+    missing = "it is not a WAV file"
+    if file.read(4) == b"RIFF":
+        sound = _Wav(file)
+        if sound.supported:
+            return sound
+        missing = f"WAV files of kind {sound.kind} with {sound.bits} bits are not supported"
+    try:
+        import soundfile
+    except ImportError:
+        raise ValueError(f"{missing}; install `soundfile` for others, FLAC, OGG and MP3: pip install asyncdali[audio]") from None
+    file.seek(0)
+    try:
+        return _Other(soundfile.SoundFile(_Forgiving(file)))
+    except soundfile.LibsndfileError as error:
+        raise ValueError(f"Failed to open encoded data: {error.error_string}") from None
+
+
+def _window(total: int, rate: float, offset: float, duration: float) -> tuple[int, int]:
+    """(first sample, number of samples)."""
+    first = int(max(offset, 0.0) * rate)
+    if first > total:
+        raise ValueError(f"offset {offset} s lies beyond the end of {total} samples at {rate:g} Hz")
+    count = total - first
+    return first, count if duration < 0 else min(count, int(duration * rate))
+
+
+class _Wav:
+    """A RIFF file. ValueError if it is broken."""
+
+    def __init__(self, file: BinaryIO):
+        self._file = file
+        self.kind = self.channels = self.bits = 0
+        self.rate, self.frames, self._data_at = 0.0, 0, -1
+        for name, at, length in _chunks(file):
+            if name == b"fmt ":
+                self._read_format(at, length)
+            elif name == b"data":
+                self._find_samples(at, length)
+                return
+        raise ValueError("broken WAV file: it has no data")
+
+    def _read_format(self, at: int, length: int) -> None:
+        self._file.seek(at)
+        fields = self._file.read(min(length, 40))
+        if len(fields) < 16:
+            raise ValueError("broken WAV file: its format is cut short")
+        self.kind, self.channels, rate, _, _, self.bits = struct.unpack_from("<HHIIHH", fields)
+        self.rate = float(rate)
+        if self.kind == _KIND_EXTENSIBLE and len(fields) >= 26:
+            self.kind = struct.unpack_from("<H", fields, 24)[0]
+
+    def _find_samples(self, at: int, length: int) -> None:
+        if not self.channels or not self.rate or not self.bits:
+            raise ValueError("broken WAV file: data before its format")
+        self._data_at, self._width = at, self.bits // 8 * self.channels
+        self.frames = length // self._width if self.supported else 0
+
+    @property
+    def supported(self) -> bool:
+        """Whether :meth:`read` can be called."""
+        return self.bits in {_KIND_PCM: (8, 16, 24, 32), _KIND_FLOAT: (32, 64)}.get(self.kind, ())
+
+    def read(self, first: int, count: int, dtype: np.dtype) -> np.ndarray:
+        """See :class:`_Sound`."""
+        self._file.seek(self._data_at + first * self._width)
+        data = self._file.read(count * self._width)
+        return self._converted(data[: len(data) // self._width * self._width], dtype).reshape(-1, self.channels)
+
+    def _converted(self, data: bytes, dtype: np.dtype) -> np.ndarray:
+        if self.kind == _KIND_FLOAT:
+            with np.errstate(over="ignore"):  # what is too large for FLOAT is infinite
+                return _as_type(np.frombuffer(data, f"<f{self.bits // 8}").astype(_FLOAT), dtype)
+        if self.bits == 8:
+            stored = (np.frombuffer(data, np.uint8) ^ 0x80).view(np.int8)
+        elif self.bits == 24:
+            wide = np.zeros((len(data) // 3, 4), np.uint8)
+            wide[:, 1:] = np.frombuffer(data, np.uint8).reshape(-1, 3)
+            stored = wide.view("<i4")[:, 0]
+        else:
+            stored = np.frombuffer(data, f"<i{self.bits // 8}")
+        bits = 8 * stored.itemsize
+        if dtype.kind == "f":
+            return stored.astype(dtype) * dtype.type(2.0 ** (1 - bits))
+        more = 8 * dtype.itemsize - bits
+        return (stored.astype(dtype) << more) if more >= 0 else (stored >> -more).astype(dtype)
+
+
+def _chunks(file: BinaryIO) -> Iterator[tuple[bytes, int, int]]:
+    """(name, offset of the data, size) of a RIFF file's chunks."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    head = file.read(12)
+    if len(head) < 12 or head[8:] != b"WAVE":
+        raise ValueError("not a WAV file")
+    at = 12
+    while at + 8 <= size:
+        file.seek(at)
+        name, length = struct.unpack("<4sI", file.read(8))
+        yield name, at + 8, min(length, size - at - 8)
+        at += 8 + length + (length & 1)
+
+
+class _Forgiving:
+    """A file that stays where it is when it is sent to no place, as damaged files make libsndfile do, whose callbacks must not raise."""
+
+    def __init__(self, file: BinaryIO):
+        self._file = file
+        self.tell, self.readinto = file.tell, file.readinto  # type: ignore[attr-defined]
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """The place after that."""
+        try:
+            return self._file.seek(offset, whence)
+        except (OSError, ValueError):
+            return self._file.tell()
+
+
+class _Other:
+    """A file that `soundfile` reads."""
+
+    def __init__(self, file: Any):
+        self._file = file
+        self.rate, self.channels, self.frames = float(file.samplerate), int(file.channels), int(file.frames)
+
+    def read(self, first: int, count: int, dtype: np.dtype) -> np.ndarray:
+        """See :class:`_Sound`."""
+        import soundfile
+
+        # As integers, what has no integers in it would be cut, not scaled.
+        integers = self._file.subtype.startswith(("PCM", "ALAC", "ULAW", "ALAW", "DPCM", "DWVW"))
+        try:
+            self._file.seek(first)
+            samples = self._file.read(count, dtype.name if integers else "float32", always_2d=True)
+        except soundfile.LibsndfileError as error:
+            raise ValueError(f"Error decoding audio: {error.error_string}") from None
+        return _as_type(samples, dtype)
+
+
+def _as_type(samples: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """float32 as an integer type, of which the largest number is 1.0; anything else as it is."""
+    if samples.dtype.kind != "f" or dtype.kind == "f":
+        return samples
+    limits = np.iinfo(dtype)
+    scaled = np.nan_to_num(samples.astype(np.float64) * limits.max)
+    return np.clip(np.sign(scaled) * np.floor(np.abs(scaled) + 0.5), limits.min, limits.max).astype(dtype)

@@ -1,0 +1,112 @@
+"""Sound at another sampling rate: windows, lengths, and the step that makes it of a batch."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+from asyncdali_workers import limits
+
+from ...compiled.tables import laid_out
+from ...operators.base import Step, no_explanation
+from .resampling_tables import RESAMPLE
+
+_LARGEST_RATIO, _LARGEST_STRETCHED = 64, 1 << 24
+
+
+def check_quality(quality: float) -> None:
+    """ValueError unless `quality` is one."""
+    if not 0 <= quality <= 100:
+        raise ValueError(f"Resampling quality must be in [0..100] range, got {quality}")
+
+
+def lobes_of(quality: float) -> int:
+    """Zeros of the sinc on each side of its middle: 3 for a `quality` of 0, 16 for 50, 64 for 100."""
+    return round(0.007 * quality * quality - 0.09 * quality + 3)
+
+
+@cache
+def window(lobes: int) -> np.ndarray:
+    """A sinc in a Hann window, float32[2 * lobes * PER_LOBE + 1], to be interpolated in.
+
+    (Found by resampling impulses with DALI 2.4: 32 entries per lobe, and an envelope wider by half an entry on each side.)
+    """
+    from .resampling_kernels import PER_LOBE
+
+    entries = 2 * lobes * PER_LOBE + 1
+    place = np.arange(entries) - lobes * PER_LOBE
+    envelope = 0.5 + 0.5 * np.cos(2 * np.pi * place / entries)
+    return (np.sinc(place / PER_LOBE) * envelope).astype(np.float32)
+
+
+@cache
+def _weights(lobes: int) -> np.ndarray:
+    """The window by rows, float32[PER_LOBE + 2, taps]: row p has its entries p, p + PER_LOBE, ... and zeros up to a multiple of LANES."""
+    from .resampling_kernels import LANES, PER_LOBE
+
+    taps = -(-2 * lobes // LANES) * LANES
+    rows = np.zeros((PER_LOBE + 2, taps), np.float32)
+    padded = np.append(window(lobes), np.zeros(PER_LOBE, np.float32))
+    for row in range(PER_LOBE + 2):
+        rows[row, : 2 * lobes] = padded[row : row + 2 * lobes * PER_LOBE : PER_LOBE]
+    return rows
+
+
+def resampled_length(length: int, source: float, target: float) -> int:
+    """Samples that `length` of them at rate `source` are at `target`.
+
+    ValueError where the rate of a broken header would make something enormous of them.
+    """
+    count = math.ceil(length * target / source)
+    if target > _LARGEST_RATIO * source and count > _LARGEST_STRETCHED:
+        raise ValueError(f"{length} samples at {source:g} Hz would be {count} at {target:g} Hz: its sampling rate is hardly right")
+    return count
+
+
+def make_step(
+    sources: np.ndarray, targets: np.ndarray, lengths: np.ndarray, counts: np.ndarray, channels: np.ndarray, ratios: np.ndarray,
+    quality: float, types: tuple[str, str],
+) -> Step:  # fmt: skip
+    """The step that resamples arrays [lengths, channels] at addresses `sources` into [counts, channels] at `targets`.
+
+    All int64[samples], but `ratios`: input samples per output sample, float64[samples]. `types` are the names of the element types.
+    """
+    from .resampling_kernels import resample_launch, resample_step
+
+    lobes = lobes_of(quality)
+    lengths, counts, channels = (np.ascontiguousarray(column) for column in (lengths, counts, channels))
+    weights = _weights(lobes)
+    ratios = np.ascontiguousarray(ratios, np.float64)
+    entries = RESAMPLE.entries(
+        inputs=sources, outputs=targets, lengths=lengths, counts=counts, channels=channels, ratios=ratios, weights=weights, lobes=lobes,
+        taps=weights.shape[1], samples=len(counts),
+    )  # fmt: skip
+    table, keep = laid_out(entries)
+    step = Step(resample_step(*types).address, table, no_explanation, keep=keep)
+    step.launches = lambda: [resample_launch(entries, counts, channels, types)]
+    return step
+
+
+def compile_kernels(in_dtype: str = "float32", out_dtype: str = "float32") -> None:
+    """Bring in now what resampling of one type to another needs."""
+    from .resampling_kernels import resample_step
+
+    resample_step(in_dtype, out_dtype).compile()
+
+
+def resample(samples: np.ndarray, source: float, target: float, quality: float) -> np.ndarray:
+    """float32[samples, channels] at another rate; ValueError as :func:`resampled_length`. The interpreter is free meanwhile."""
+    from .resampling_kernels import resample_step
+
+    if source == target or not len(samples):
+        return samples
+    samples = np.ascontiguousarray(samples, np.float32)
+    length, channels = resampled_length(len(samples), source, target), samples.shape[1]
+    what = f"sound resampled from {source:g} to {target:g} Hz, which has {length:,} samples"
+    result = limits.new_array(length * channels, np.float32, what).reshape(length, channels)
+    numbers = np.array([[samples.ctypes.data], [result.ctypes.data], [len(samples)], [len(result)], [samples.shape[1]]])
+    ratio = np.array([source / target])
+    step = make_step(numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], ratio, quality, ("float32", "float32"))
+    resample_step("float32", "float32")(step.context.ctypes.data, 0, 0)
+    return result

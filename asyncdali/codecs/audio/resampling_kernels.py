@@ -1,0 +1,142 @@
+"""Compiled resampling of sound: every output sample is a windowed sinc over the input around its place in time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...compiled.convert_kernels import converter, view
+from ...compiled.intrinsics import larger, load_f64, load_i64, local_array, smaller, view_f32
+from ...compiled.step import Compiled, contracted, inlined, step_variant
+from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
+from .resampling_tables import RESAMPLE
+
+at = RESAMPLE.at
+
+_SOURCE = Path(__file__).with_suffix(".cu")
+
+PER_LOBE = 32
+"""Entries of a window's table from one zero of the sinc to the next."""
+LANES = 8
+"""Sums that are made side by side."""
+_WINDOW = 4096  # input samples that are looked at together, at least the taps of one output
+_window = local_array(np.float32, _WINDOW)
+
+
+@contracted
+def _weighted(first, second, part, source, taps):
+    """The sum of `taps` samples (a multiple of LANES) with weights between those of two rows; in eight sums, which become vectors."""
+    a0, a1, a2, a3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+    a4, a5, a6, a7 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+    b0, b1, b2, b3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+    b4, b5, b6, b7 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+    k = 0
+    while k < taps:
+        a0 += first[k] * source[k]
+        a1 += first[k + 1] * source[k + 1]
+        a2 += first[k + 2] * source[k + 2]
+        a3 += first[k + 3] * source[k + 3]
+        a4 += first[k + 4] * source[k + 4]
+        a5 += first[k + 5] * source[k + 5]
+        a6 += first[k + 6] * source[k + 6]
+        a7 += first[k + 7] * source[k + 7]
+        b0 += second[k] * source[k]
+        b1 += second[k + 1] * source[k + 1]
+        b2 += second[k + 2] * source[k + 2]
+        b3 += second[k + 3] * source[k + 3]
+        b4 += second[k + 4] * source[k + 4]
+        b5 += second[k + 5] * source[k + 5]
+        b6 += second[k + 6] * source[k + 6]
+        b7 += second[k + 7] * source[k + 7]
+        k += 8
+    a = ((a0 + a4) + (a1 + a5)) + ((a2 + a6) + (a3 + a7))
+    b = ((b0 + b4) + (b1 + b5)) + ((b2 + b6) + (b3 + b7))
+    return a + (b - a) * part
+
+
+def _mapping(in_dtype: str, out_dtype: str) -> tuple[float, float]:
+    """(factor, offset) that make a number of the output's range of the input's: FLOAT is [-1, 1], integers have their type's."""
+
+    def ends(dtype: str) -> tuple[float, float]:
+        """What silence and 1.0 are."""
+        largest = 1.0 if dtype == "float32" else float(np.iinfo(dtype).max)
+        return (largest / 2 if dtype.startswith("u") else 0.0), largest
+
+    if in_dtype == out_dtype:
+        return 1.0, 0.0
+    (in_silence, in_largest), (out_silence, out_largest) = ends(in_dtype), ends(out_dtype)
+    factor = (out_largest - out_silence) / (in_largest - in_silence)
+    return factor, out_silence - in_silence * factor
+
+
+@cache
+def _loader(in_dtype: str, out_dtype: str) -> Any:
+    """``value(element)``: the number in the output's range, float32."""
+    if in_dtype == out_dtype:
+        return inlined(lambda element: np.float32(element))
+    factor, offset = map(np.float32, _mapping(in_dtype, out_dtype))
+    return inlined(lambda element: np.float32(element) * factor + offset)
+
+
+@cache
+def resample_step(in_dtype: str, out_dtype: str) -> Compiled:
+    """The step of RESAMPLE for two element types.
+
+    Samples are [time, channels]. They are mapped on the output's range first; what is before and after them is 0 there. An output between
+    two input samples takes `lobes` of them on each side; rows of weights are for places a PER_LOBE-th apart, from the later sample back.
+    """
+    view_in, view_out = view(in_dtype), view(out_dtype)
+    load, store = _loader(in_dtype, out_dtype), converter("float32", out_dtype)
+
+    @inlined
+    def fill(window, source, begin, span, length, channels, channel):
+        """Samples begin.. of a channel, silence where there are none."""
+        for k in range(span):
+            window[k] = np.float32(0)
+        for k in range(larger(-begin, 0), smaller(span, length - begin)):
+            window[k] = load(source[(begin + k) * channels + channel])
+
+    @step_variant(in_dtype, out_dtype)
+    def resample(context, sample, thread):
+        place = 8 * sample
+        length, count = load_i64(load_i64(context + at.lengths) + place), load_i64(load_i64(context + at.counts) + place)
+        channels = load_i64(load_i64(context + at.channels) + place)
+        ratio = load_f64(load_i64(context + at.ratios) + place)
+        weights, lobes, taps = load_i64(context + at.weights), load_i64(context + at.lobes), load_i64(context + at.taps)
+        source = view_in(load_i64(load_i64(context + at.inputs) + place), length * channels)
+        out = view_out(load_i64(load_i64(context + at.outputs) + place), count * channels)
+        window = _window()
+        # Outputs whose inputs fit into the window, one at least.
+        together = np.int64(larger(np.float64(_WINDOW - taps - 2) / larger(ratio, 1e-6), 1.0))
+        for start in range(0, count, together):
+            stop = smaller(start + together, count)
+            begin = np.int64(np.floor(np.float64(start) * ratio)) - lobes + 1
+            end = np.int64(np.floor(np.float64(stop - 1) * ratio)) - lobes + 1 + taps
+            for channel in range(channels):
+                fill(window, source, begin, end - begin, length, channels, channel)
+                for i in range(start, stop):
+                    position = np.float64(i) * ratio
+                    whole = np.floor(position)
+                    place = PER_LOBE * (1 - (position - whole))
+                    row = np.int64(place)
+                    first = view_f32(weights + 4 * taps * row, taps)
+                    second = view_f32(weights + 4 * taps * (row + 1), taps)
+                    inputs = window[np.int64(whole) - lobes + 1 - begin :]
+                    out[i * channels + channel] = store(_weighted(first, second, np.float32(place - row), inputs, taps))
+        return 0
+
+    return resample
+
+
+def resample_launch(entries: Sequence[Entry], counts: np.ndarray, channels: np.ndarray, types: tuple[str, str]) -> Launch:
+    """The same for a GPU; `entries` of RESAMPLE."""
+    factor, offset = _mapping(*types)
+    macros = (
+        ("IN", element_type(np.dtype(types[0]))), ("OUT", element_type(np.dtype(types[1]))), ("FACTOR", str(factor)),
+        ("OFFSET", str(offset)), ("PER_LOBE", PER_LOBE),
+    )  # fmt: skip
+    return Launch(Kernel(_SOURCE, "resample", macros), entries, grid_of(int((counts * channels).max(initial=0)), len(counts)))

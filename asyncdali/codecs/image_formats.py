@@ -1,0 +1,175 @@
+"""Whole-image decoding from Python: what the compiled JPEG path does not do (other formats, other element types), and its conversions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..batch import storage_dtype
+from ..types import DALIDataType, DALIImageType
+from .image_headers import ImageHeader, TiffHeader, as_one_channel, channels_of, read_header
+
+
+def decode_other(data: np.ndarray, output_type: DALIImageType) -> tuple[np.ndarray, int]:
+    """Any supported format but JPEG: ([height, width, channels] as stored, EXIF orientation).
+
+    uint8, uint16 or float32. Channels are RGB or grey, with alpha where the file has it and `output_type` is ANY_DATA; for GRAY some
+    formats already come as luma. Raises ValueError naming what is wrong with the data.
+    """
+    raw = data.tobytes()
+    header = read_header(raw)
+    if header.tiff is not None and header.orientation != 1:
+        data = _upright_tiff(raw, header.tiff)
+    if header.tiff is not None and header.tiff.channels_apart:
+        image = decode_opencv(as_one_channel(data.tobytes(), header.tiff), "TIFF", _opencv_flags(header, DALIImageType.ANY_DATA))
+        if image.size != header.height * header.width * header.tiff.samples:
+            raise ValueError("broken TIFF: the decoder found another image size than the header")
+        image = channels_of(image, header.tiff)
+    else:
+        image = decode_opencv(data, header.format, _opencv_flags(header, output_type))
+        if output_type == DALIImageType.ANY_DATA and header.format == "PNG":
+            image = _stored_png_channels(image, header)
+    if image.shape[:2] != (header.height, header.width):
+        raise ValueError(f"broken {header.format}: the decoder found another image size than the header")
+    return image, header.orientation
+
+
+def _upright_tiff(raw: bytes, tiff: TiffHeader) -> np.ndarray:
+    """The file with orientation 1: OpenCV and Pillow turn TIFFs whatever they are asked."""
+    copy = np.frombuffer(raw, np.uint8).copy()
+    if tiff.orientation_at:
+        copy[tiff.orientation_at : tiff.orientation_at + 2] = (0, 1) if tiff.big_endian else (1, 0)
+    return copy
+
+
+def _opencv_flags(header: ImageHeader, output_type: DALIImageType) -> int:
+    """How OpenCV is asked, so that it converts as DALI's decoder does; its TIFF conversions are not usable (RGB order, alpha)."""
+    import cv2
+
+    if header.tiff is not None or output_type == DALIImageType.ANY_DATA:
+        return cv2.IMREAD_UNCHANGED
+    colour = cv2.IMREAD_GRAYSCALE if output_type == DALIImageType.GRAY else cv2.IMREAD_COLOR
+    return colour | cv2.IMREAD_ANYDEPTH | cv2.IMREAD_IGNORE_ORIENTATION
+
+
+def decode_opencv(data: np.ndarray, kind: str, flags: int) -> np.ndarray:
+    """`data` through OpenCV, channels in RGB order; ValueError if it cannot."""
+    import cv2
+
+    try:
+        image = cv2.imdecode(data, flags)
+    except cv2.error as error:
+        raise ValueError(f"broken {kind}: {error.err}") from None
+    if image is None:
+        raise ValueError(f"broken {kind}: it is damaged, truncated or of an unsupported kind")
+    if image.dtype not in (np.uint8, np.uint16, np.float32):
+        raise ValueError(f"{kind} image of {image.dtype} elements is not supported; unsigned 8 and 16 bit and float32 are")
+    if image.ndim == 2:
+        return image[:, :, None]
+    return image[:, :, [2, 1, 0, 3][: image.shape[2]]] if image.shape[2] >= 3 else image
+
+
+def jpeg_by_opencv(data: np.ndarray, width: int, height: int, grey: bool) -> np.ndarray:
+    """A JPEG where libjpeg-turbo's own API is out of reach: uint8[height, width, 1 or 3]."""
+    import cv2
+
+    if b"\xff\xd9" not in data[-64:].tobytes():  # OpenCV fills what is missing with grey
+        raise ValueError("Premature end of JPEG data: the file is truncated")
+    colour = cv2.IMREAD_GRAYSCALE if grey else cv2.IMREAD_COLOR
+    image = decode_opencv(data, "JPEG", colour | cv2.IMREAD_IGNORE_ORIENTATION)
+    if image.shape[:2] != (height, width):
+        raise ValueError("broken JPEG: the decoder found another image size than the header")
+    return image
+
+
+def cmyk_to_rgb(image: np.ndarray, data: np.ndarray) -> np.ndarray:
+    """CMYK samples of the JPEG file `data` to RGB; files with Adobe's marker store them inverted (255 = no ink)."""
+    if b"\xff\xee\0\x0eAdobe" not in data[: 1 << 16].tobytes():
+        image = 255 - image
+    colour, black = image[:, :, :3].astype(np.uint16), image[:, :, 3:].astype(np.uint16)
+    return (colour * black // 255).astype(np.uint8)
+
+
+def _stored_png_channels(image: np.ndarray, header: ImageHeader) -> np.ndarray:
+    """OpenCV expands grey + alpha to four channels, and transparent palettes or colours to alpha; the file's own channels again."""
+    if header.png_colour == 4 and image.shape[2] == 4:
+        return image[:, :, ::3]
+    return image[:, :, :3] if header.png_colour in (2, 3) else image
+
+
+# --------------------------------------------------------------------------------------------------------------- colour and type
+
+# ITU-R BT.601.
+_LUMA = np.array([0.299, 0.587, 0.114], np.float32)
+_YCBCR = np.array([[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]]) / 255
+_YCBCR_OFFSET = np.array([1 / 16, 1 / 2, 1 / 2])
+
+SUPPORTED_DTYPES = (
+    DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.UINT32, DALIDataType.INT32,
+    DALIDataType.FLOAT,
+)  # fmt: skip
+
+
+def convert(image: np.ndarray, output_type: DALIImageType, dtype: DALIDataType) -> np.ndarray:
+    """Stored channels [height, width, 1..4] (uint8, uint16, float32) in the requested colour space and element type.
+
+    Alpha is dropped unless the type is ANY_DATA. Types are converted by :func:`convert_dtype`. YCbCr has head-room (luma 16-235 of 255)
+    and is made from the unrounded values, in the output's own range.
+    """
+    if output_type == DALIImageType.ANY_DATA:
+        return convert_dtype(image, dtype)
+    if output_type == DALIImageType.GRAY:
+        grey = image[:, :, :1] if image.shape[2] < 3 else _rounded(image[:, :, :3].astype(np.float32) @ _LUMA, image.dtype)[:, :, None]
+        return convert_dtype(grey, dtype)
+    rgb = np.repeat(image[:, :, :1], 3, 2) if image.shape[2] < 3 else image[:, :, :3]
+    if output_type == DALIImageType.YCbCr:
+        return _to_ycbcr(rgb, storage_dtype(dtype))
+    return convert_dtype(rgb[:, :, ::-1] if output_type == DALIImageType.BGR else rgb, dtype)
+
+
+def _full(dtype: np.dtype) -> float:
+    """The value that means 1.0."""
+    return float(np.iinfo(dtype).max) if dtype.kind in "iu" else 1.0
+
+
+def _to_ycbcr(rgb: np.ndarray, target: np.dtype) -> np.ndarray:
+    """``matrix * rgb * full + (1/16, 1/2, 1/2) * (full + 1)`` with `full` of the target type (floats: 1 for both)."""
+    full = _full(target)
+    exact = rgb.astype(np.float64) @ (_YCBCR.T * (full / _full(rgb.dtype)))
+    exact += _YCBCR_OFFSET * (full + 1 if target.kind in "iu" else 1.0)
+    return _rounded(exact, target)
+
+
+def _rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """`values` as `dtype`: integers rounded half up and clamped."""
+    if dtype.kind not in "iu":
+        return values.astype(dtype)
+    limits = np.iinfo(dtype)
+    return np.clip(np.floor(np.nan_to_num(values.astype(np.float64)) + 0.5), limits.min, limits.max).astype(dtype)
+
+
+def convert_dtype(image: np.ndarray, dtype: DALIDataType) -> np.ndarray:
+    """The full range of the stored type mapped on the full positive range of `dtype` ([0, 1] for FLOAT), in float32 as DALI computes it."""
+    target = storage_dtype(dtype)
+    if image.dtype == target:
+        return image
+    scaled = image.astype(np.float32) * np.float32(1 / _full(image.dtype))
+    if target.kind == "f":
+        return scaled
+    return _rounded(scaled * np.float32(_full(target)), target)
+
+
+def orient(image: np.ndarray, orientation: int) -> np.ndarray:
+    """The image as seen, for an EXIF orientation (1-8): a view."""
+    if orientation >= 5:
+        image = image.transpose(1, 0, 2)
+    flips: dict[int, tuple[Any, Any]] = {
+        2: (slice(None), slice(None, None, -1)),
+        3: (slice(None, None, -1), slice(None, None, -1)),
+        4: (slice(None, None, -1), slice(None)),
+        6: (slice(None), slice(None, None, -1)),
+        7: (slice(None, None, -1), slice(None, None, -1)),
+        8: (slice(None, None, -1), slice(None)),
+    }
+    return image[flips[orientation]] if orientation in flips else image

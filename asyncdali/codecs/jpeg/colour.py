@@ -1,0 +1,135 @@
+"""Samples to pixels: chroma in full size by libjpeg's "fancy" (triangle) filter, and YCbCr to RGB, 32 pixels at a time.
+
+Both are libjpeg-turbo's to the bit (jdsample.c, jdcolor.c): chroma in 8 bits after the filter, conversion with factors of 16 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from ...compiled.vectors import I8, I16, I32, I64, IntegerVectors, constant
+
+PIXELS = 32
+"""Pixels of one call."""
+_HALF = 1 << 15
+# 1.402 = 1 + 0.402, 1.772 = 2 - 0.228, 0.71414 = 1 - 0.28586: factors of 16 bits.
+_F_402, _F_228, _F_344, _F_286 = 26345, 14942, 22554, 18734
+
+
+def _samples(v: IntegerVectors, address: ir.Value, offset: int) -> ir.Value:
+    """32 bytes as int16."""
+    return v.builder.zext(v.load(address, offset, I8, PIXELS), ir.VectorType(I16, PIXELS))
+
+
+def _thrice(v: IntegerVectors, value: ir.Value) -> ir.Value:
+    return v.builder.add(value, v.builder.add(value, value))
+
+
+def _nearer(v: IntegerVectors, at: ir.Value, near: ir.Value, offset: int) -> ir.Value:
+    """Three times the row at `at` and once the one that is `near` bytes away."""
+    return v.builder.add(_thrice(v, _samples(v, at, offset)), _samples(v, v.builder.add(at, near), offset))
+
+
+def _widened(v: IntegerVectors, columns: ir.Value, left: int, right: int, bits: int) -> ir.Value:
+    """Twice as many columns, from one left of the first: each is three parts the nearer column and one part the other, rounded by `left`
+    and `right` in turn."""
+    nearer = v.pick(columns, columns, [1 + k // 2 for k in range(PIXELS)])
+    other = v.pick(columns, columns, [k // 2 + 2 * (k % 2) for k in range(PIXELS)])
+    rounding = ir.Constant(ir.VectorType(I16, PIXELS), [left, right] * (PIXELS // 2))
+    total = v.builder.add(v.builder.add(_thrice(v, nearer), other), rounding)
+    return v.builder.lshr(total, constant(I16, PIXELS, bits))
+
+
+def _plain(v: IntegerVectors, at: ir.Value, near: ir.Value, lower: ir.Value) -> ir.Value:
+    return _samples(v, at, 0)
+
+
+def _double_width(v: IntegerVectors, at: ir.Value, near: ir.Value, lower: ir.Value) -> ir.Value:
+    return _widened(v, _samples(v, at, -1), 1, 2, 2)
+
+
+def _double_both(v: IntegerVectors, at: ir.Value, near: ir.Value, lower: ir.Value) -> ir.Value:
+    return _widened(v, _nearer(v, at, near, -1), 8, 7, 4)
+
+
+def _double_height(v: IntegerVectors, at: ir.Value, near: ir.Value, lower: ir.Value) -> ir.Value:
+    rounding = v.spread(v.builder.add(I16(1), v.builder.trunc(lower, I16)), PIXELS)
+    total = v.builder.add(_nearer(v, at, near, 0), rounding)
+    return v.builder.lshr(total, constant(I16, PIXELS, 2))
+
+
+def _rgb(v: IntegerVectors, y: ir.Value, cb: ir.Value, cr: ir.Value) -> list[ir.Value]:
+    """Red, green and blue, not yet limited to 8 bits."""
+    builder = v.builder
+    one, centre = constant(I16, PIXELS, 1), constant(I16, PIXELS, 128)
+    cb, cr = builder.sub(cb, centre), builder.sub(cr, centre)
+
+    def part(value: ir.Value, factor: int) -> ir.Value:  # (factor * value + half) >> 16
+        product = v.high_product(builder.add(value, value), factor)
+        return builder.ashr(builder.add(product, one), one)
+
+    red = builder.add(builder.add(y, cr), part(cr, _F_402))
+    blue = builder.add(builder.add(y, builder.add(cb, cb)), part(cb, -_F_228))
+    sums = []
+    for pairs in (v.low(cb, cr), v.high(cb, cr)):
+        total = v.pair_sums(pairs, -_F_344, _F_286)
+        sums.append(builder.ashr(builder.add(total, constant(I32, PIXELS // 2, _HALF)), constant(I32, PIXELS // 2, 16)))
+    green = builder.add(builder.sub(y, cr), v.packed(*sums))
+    return [red, green, blue]
+
+
+def _store_pixels(v: IntegerVectors, planes: list[ir.Value], out: ir.Value) -> None:
+    """Three vectors of int16, saturated to bytes, in turn."""
+    two, third = v.packed_unsigned(planes[0], planes[1]), v.packed_unsigned(planes[2], planes[2])
+    # Within each 16 bytes: eight pixels of the one plane, then of the other.
+    places = [16 * (pixel // 8) + pixel % 8 + (0, 8, 2 * PIXELS)[plane] for pixel in range(PIXELS) for plane in range(3)]
+    v.store(v.pick(two, third, places[: 2 * PIXELS]), out, 0)
+    v.store(v.pick(two, third, places[2 * PIXELS :]), out, 2 * PIXELS)
+
+
+def _make(chroma: Callable[..., ir.Value]):
+    @intrinsic
+    def convert(typingctx, luma, blue, red, near, lower, blue_first, out):
+        """32 pixels of 3 bytes to `out`: luma at `luma`; chroma at `blue` and `red`, in rows `near` bytes from the next nearest ones.
+
+        The first pixel is the left one, where two share chroma; `lower`: 1 if the row is the lower one of two that do.
+        """
+
+        def codegen(context, builder, signature, args):
+            y_at, cb_at, cr_at, near_by, lower_one, swapped, target = args
+            v = IntegerVectors(builder)
+            y = _samples(v, y_at, 0)
+            cb, cr = (chroma(v, at, near_by, lower_one) for at in (cb_at, cr_at))
+            first, second, third = _rgb(v, y, cb, cr)
+            swap = builder.icmp_signed("!=", swapped, I64(0))
+            planes = [builder.select(swap, third, first), second, builder.select(swap, first, third)]
+            _store_pixels(v, planes, target)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 7), codegen
+
+    return convert
+
+
+convert_444 = _make(_plain)
+convert_422 = _make(_double_width)
+convert_420 = _make(_double_both)
+convert_440 = _make(_double_height)
+
+
+@intrinsic
+def spread_grey(typingctx, luma, out):
+    """32 grey pixels of 3 equal bytes."""
+
+    def codegen(context, builder, signature, args):
+        v = IntegerVectors(builder)
+        y = v.load(args[0], 0, I8, PIXELS)
+        for part in range(3):
+            v.store(v.pick(y, y, [at // 3 for at in range(PIXELS * part, PIXELS * (part + 1))]), args[1], PIXELS * part)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), codegen

@@ -1,0 +1,603 @@
+"""JPEG headers and cropped JPEG decoding in compiled code: by our own decoder (jpeg/), else on libjpeg-turbo's classic API.
+
+The library reports a fatal error by calling ``error_exit``, which must not return; ours jumps back into the decoding step
+(``setjmp``/``longjmp``, as C programs do). Between the two only the library's own frames and those of these functions are skipped,
+and neither owns anything that the following ``jpeg_destroy_decompress`` does not free.
+
+Bytes are loaded and copied by address here rather than through array views: the same code compiles several times faster.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...compiled.addresses import address_of
+from ...compiled.intrinsics import (  # fmt: skip
+    call1,
+    call2,
+    call3,
+    copy_bytes,
+    fetch_add,
+    larger,
+    load_i32,
+    load_i64,
+    load_u8,
+    longjmp,
+    setjmp,
+    smaller,
+    store_i32,
+    store_i64,
+    store_u8,
+)
+from ...compiled.job_tables import THREAD
+from ...compiled.step import callback, compiled, inlined, step
+from ...compiled.tables import WORD
+from ...operators.row_feeds import FEED, FEED_STATE, STATE_BYTES
+from ..image_headers import FREE_PIXELS
+from . import window
+from .jpeg_tables import (  # fmt: skip
+    DECODE_COUNTS,
+    DECODE_JPEGS,
+    DECODE_WINDOW,
+    HWC,
+    JPEG_HEADER,
+    JPEG_WINDOW,
+    LIBJPEG,
+    PLACE_WINDOWS,
+    STORED_IMAGE,
+    YX,
+)
+from .markers import big_endian
+
+decoding, placing, asked, library = DECODE_JPEGS.at, PLACE_WINDOWS.at, DECODE_WINDOW.at, LIBJPEG.at
+head, stored, place, counted, record = JPEG_HEADER.at, STORED_IMAGE.at, JPEG_WINDOW.at, DECODE_COUNTS.at, THREAD.at
+yx, hwc = YX.at, HWC.at
+feeding, reading = FEED.at, FEED_STATE.at
+
+# struct jpeg_decompress_struct, ABI 6.2, 64 bit.
+_STRUCT_BYTES, _ABI = 632, 62
+_CLIENT_DATA, _SOURCE = 24, 40
+_IMAGE_WIDTH, _IMAGE_HEIGHT, _NUM_COMPONENTS, _OUT_COLOR_SPACE, _DCT_METHOD = 48, 52, 56, 64, 96
+_OUTPUT_WIDTH, _OUTPUT_HEIGHT, _OUTPUT_COMPONENTS = 136, 140, 148
+# struct jpeg_error_mgr
+_ERROR_EXIT, _OUTPUT_MESSAGE, _FORMAT_MESSAGE = 0, 16, 24
+
+# Work area of one decode.
+_ERR = 1024  # the error manager
+_JUMP = 2048  # jump buffer (512 bytes), then the library's message (256)
+_MESSAGE = _JUMP + 512
+_ROWS = 3072  # row pointers
+_ROW_COUNT = 16
+_SCALARS = 3072 + 8 * _ROW_COUNT  # x offset, width: in/out arguments of jpeg_crop_scanline
+WORK_BYTES = 4096
+
+COUNT_NAMES = tuple(field.meaning for field in DECODE_COUNTS.fields)
+
+FAILED, TRUNCATED, WRONG_SIZE = 1, 2, 3
+"""Status codes of decoding; FAILED comes with the library's message."""
+
+
+def _on_error(cinfo):
+    """error_exit: keep the message, jump back to the decoding step."""
+    jump = load_i64(cinfo + _CLIENT_DATA)
+    err = load_i64(cinfo)
+    call2(load_i64(err + _FORMAT_MESSAGE), cinfo, jump + 512)
+    longjmp(jump, np.int32(1))
+
+
+def _on_message(cinfo):
+    """output_message: warnings are not printed."""
+
+
+@cache
+def callbacks() -> tuple[Any, Any]:
+    """The two functions that the library calls, compiled: (error_exit, output_message), each with ``.address``."""
+    return callback(_on_error), callback(_on_message)
+
+
+_BGR = 8  # libjpeg's JCS_EXT_BGR
+JPEG, READY = 0, 1
+"""Kinds of sample: encoded JPEG; a whole image decoded before (in final channels and type)."""
+
+
+@inlined
+def _open(table, work, data, size):
+    """Set up decompression of `data` and read the header."""
+    jump = work + _JUMP
+    call1(load_i64(table + library.std_error), work + _ERR)
+    store_i64(work + _ERR + _ERROR_EXIT, load_i64(table + library.on_error))
+    store_i64(work + _ERR + _OUTPUT_MESSAGE, load_i64(table + library.on_message))
+    store_i64(work, work + _ERR)
+    store_i64(work + _CLIENT_DATA, jump)
+    call3(load_i64(table + library.create_decompress), work, _ABI, _STRUCT_BYTES)
+    store_i64(work + _CLIENT_DATA, jump)  # creation clears all but the error manager
+    call3(load_i64(table + library.mem_src), work, data, size)
+    call2(load_i64(table + library.read_header), work, 1)
+
+
+@inlined
+def _read_window(table, work, out, g, channels, strip, feed, taker):
+    """The window of geometry `g` into `out`, its rows one after another. `strip` holds _ROW_COUNT rows of the cropped width.
+
+    Columns are read one unit (or more, see `scan_headers`) wider than asked on each side, because upsampling looks at neighbours: so a
+    window is equal to the same part of the whole image. Returns the number of rows that were read.
+
+    With a `feed` (FEED) `out` is a ring, and the reader, whose FEED_STATE is `taker`, is called after each piece.
+    """
+    x, y, w, h = load_i64(g + place.x), load_i64(g + place.y), load_i64(g + place.w), load_i64(g + place.h)
+    width, unit_w = load_i64(g + place.width), load_i64(g + place.margin)
+    scalars = work + _SCALARS
+    left = 0
+    cropped = x > 0 or w < width
+    if cropped:
+        first = larger(0, x - unit_w)
+        last = smaller(width, x + w + unit_w)
+        store_i32(scalars, np.int32(first))
+        store_i32(scalars + 4, np.int32(last - first))
+        call3(load_i64(table + library.crop_scanline), work, scalars, scalars + 4)
+        left = (x - load_i32(scalars)) * channels
+    if y > 0:
+        call2(load_i64(table + library.skip_scanlines), work, y)
+    row_bytes = w * channels
+    copied = cropped or feed != 0
+    target, row_stride = (strip, load_i32(work + _OUTPUT_WIDTH) * channels) if copied else (out, row_bytes)
+    ring_stop = out + load_i64(taker + reading.capacity) * row_bytes if feed != 0 else 0
+    to = out
+    done = 0
+    while done < h:
+        rows = smaller(_ROW_COUNT, h - done)
+        for k in range(rows):
+            store_i64(work + _ROWS + 8 * k, target + k * row_stride)
+        got = call3(load_i64(table + library.read_scanlines), work, work + _ROWS, rows) & 0xFFFFFFFF
+        if got == 0:
+            break
+        done += got
+        if not copied:
+            target += got * row_bytes
+            continue
+        for k in range(got):
+            copy_bytes(to, strip + k * row_stride + left, row_bytes)
+            to += row_bytes
+            if to == ring_stop:
+                to = out
+        if feed != 0:
+            call2(load_i64(feed + feeding.function), taker, done)
+    return done
+
+
+@inlined
+def _decode(table, work, data, size, out, g, color, fast_dct, strip, feed, taker):
+    """Decode a window; 0 or a status. All state that must survive a jump is in `work` or never changes."""
+    channels = load_i64(g + place.pixel)
+    if setjmp(work + _JUMP) != 0:
+        call1(load_i64(table + library.destroy_decompress), work)
+        return FAILED
+    _open(table, work, data, size)
+    # The buffers were sized by our own reading of the header: refuse before the library takes memory if it sees another image.
+    if (
+        load_i32(work + _IMAGE_WIDTH) != load_i64(g + place.width)
+        or load_i32(work + _IMAGE_HEIGHT) != load_i64(g + place.height)
+        or load_i32(work + _NUM_COMPONENTS) != load_i64(g + place.components)
+    ):
+        call1(load_i64(table + library.destroy_decompress), work)
+        return WRONG_SIZE
+    store_i32(work + _OUT_COLOR_SPACE, np.int32(color if channels == 3 else channels))  # 1: JCS_GRAYSCALE, 4: JCS_CMYK
+    store_i32(work + _DCT_METHOD, np.int32(1 if fast_dct else 0))
+    call1(load_i64(table + library.start_decompress), work)
+    if load_i32(work + _OUTPUT_WIDTH) != load_i64(g + place.width) or load_i32(work + _OUTPUT_COMPONENTS) != channels:
+        call1(load_i64(table + library.destroy_decompress), work)
+        return WRONG_SIZE
+    rows = _read_window(table, work, out, g, channels, strip, feed, taker)
+    # At the end of the data the library goes on with an end marker of its own, outside our memory.
+    at = load_i64(load_i64(work + _SOURCE))
+    call1(load_i64(table + library.destroy_decompress), work)
+    return 0 if data <= at <= data + size and rows == load_i64(g + place.h) else TRUNCATED
+
+
+@inlined
+def _orient(source, target, g):
+    """Write the stored window of geometry `g` to `target` as seen (EXIF orientation 2-8)."""
+    w, h, pixel, orientation = load_i64(g + place.w), load_i64(g + place.h), load_i64(g + place.pixel), load_i64(g + place.orientation)
+    columns, rows, step_x, step_y, start = w, h, pixel, w * pixel, source
+    if orientation == 2 or orientation == 3 or orientation == 7 or orientation == 8:
+        start += (w - 1) * step_x
+        step_x = -step_x
+    if orientation == 3 or orientation == 4 or orientation == 6 or orientation == 7:
+        start += (h - 1) * step_y
+        step_y = -step_y
+    if orientation >= 5:
+        columns, rows, step_x, step_y = rows, columns, step_y, step_x
+    for y in range(rows):
+        at = start + y * step_y
+        for _ in range(columns):
+            for c in range(pixel):
+                store_u8(target + c, load_u8(at + c))
+            target += pixel
+            at += step_x
+
+
+@inlined
+def _fail(work, thread):
+    """Hand the library's message on: a C string, cut to the thread's room for texts."""
+    room = smaller(load_i64(thread + record.error_bytes), 256)
+    copy_bytes(load_i64(thread + record.error_text), work + _MESSAGE, room)
+    store_u8(load_i64(thread + record.error_text) + room - 1, np.uint8(0))
+
+
+@inlined
+def _decode_ourselves(context, work, data, size, out, g, feed, taker):
+    """Whether our own decoder made the window of geometry `g`; `feed`, `taker`: as :func:`_read_window` has them."""
+    request = work
+    store_i64(request + asked.data, data)
+    store_i64(request + asked.bytes, size)
+    store_i64(request + asked.out, out)
+    store_i64(request + asked.x, load_i64(g + place.x))
+    store_i64(request + asked.y, load_i64(g + place.y))
+    store_i64(request + asked.w, load_i64(g + place.w))
+    store_i64(request + asked.h, load_i64(g + place.h))
+    store_i64(request + asked.picture_width, load_i64(g + place.width))
+    store_i64(request + asked.picture_height, load_i64(g + place.height))
+    store_i64(request + asked.picture_components, load_i64(g + place.components))
+    store_i64(request + asked.channels, load_i64(g + place.pixel))
+    store_i64(request + asked.blue_first, 1 if load_i64(context + decoding.color) == _BGR else 0)
+    store_i64(request + asked.work, (request + asked.size + 63) & -64)
+    store_i64(request + asked.room, load_i64(context + decoding.own_room))
+    store_i64(request + asked.constants, load_i64(context + decoding.constants))
+    store_i64(request + asked.scans, load_i64(context + decoding.own_scans))
+    store_i64(request + asked.index, load_i64(context + decoding.index))
+    store_i64(request + asked.take, 0)
+    store_i64(request + asked.ring_stop, 0)
+    if feed != 0:
+        store_i64(request + asked.take, load_i64(feed + feeding.function))
+        store_i64(request + asked.state, taker)
+        row_bytes = load_i64(g + place.w) * load_i64(g + place.pixel)
+        store_i64(request + asked.ring_stop, out + load_i64(taker + reading.capacity) * row_bytes)
+    done = call1(load_i64(context + decoding.own), request) == 0
+    if done and load_i64(request + asked.found) != 0 and load_i64(context + decoding.counts) != 0:
+        fetch_add(load_i64(context + decoding.counts) + counted.known, 1)
+    return done
+
+
+@inlined
+def _feed_of(context, sample):
+    """The FEED of whoever takes the rows of a sample while they are made, or 0."""
+    feed = load_i64(context + decoding.feed)
+    if feed != 0 and load_i64(load_i64(feed + feeding.capacities) + 8 * sample) == 0:
+        feed = np.int64(0)
+    return feed
+
+
+@inlined
+def _begin(feed, sample, work, ring):
+    """Tell the reader of a sample's rows that they come; the address of its FEED_STATE."""
+    taker = work + load_i64(feed + feeding.scratch)
+    store_i64(taker + reading.context, load_i64(feed + feeding.context))
+    store_i64(taker + reading.sample, sample)
+    store_i64(taker + reading.scratch, taker + STATE_BYTES)
+    store_i64(taker + reading.ring, ring)
+    store_i64(taker + reading.capacity, load_i64(load_i64(feed + feeding.capacities) + 8 * sample))
+    call2(load_i64(feed + feeding.function), taker, 0)
+    return taker
+
+
+@step
+def decode_step(context, sample, thread):
+    """Decode (or copy) the window of one sample; see :func:`context_of`."""
+    g = load_i64(context + decoding.windows) + place.size * sample
+    out = load_i64(load_i64(context + decoding.targets) + 8 * sample)
+    data = load_i64(load_i64(context + decoding.addresses) + 8 * sample)
+    if load_i64(g + place.kind) == READY:
+        pixel = load_i64(g + place.pixel)
+        row_bytes, width = load_i64(g + place.w) * pixel, load_i64(g + place.width)
+        first = data + (load_i64(g + place.y) * width + load_i64(g + place.x)) * pixel
+        if row_bytes == width * pixel:
+            copy_bytes(out, first, load_i64(g + place.h) * row_bytes)
+            return 0
+        for k in range(load_i64(g + place.h)):
+            copy_bytes(out + k * row_bytes, first + k * width * pixel, row_bytes)
+        return 0
+    size = load_i64(load_i64(context + decoding.sizes) + 8 * sample)
+    work = load_i64(thread + record.scratch) + load_i64(context + decoding.scratch)
+    upright = load_i64(g + place.orientation) == 1
+    target = out if upright else work + load_i64(context + decoding.turned)
+    feed = _feed_of(context, sample)
+    taker = _begin(feed, sample, work, target) if feed != 0 else np.int64(0)
+    ours = load_i64(context + decoding.own) != 0 and load_i64(context + decoding.fast_dct) == 0
+    ours = ours and _decode_ourselves(context, work, data, size, target, g, feed, taker)
+    if load_i64(context + decoding.counts) != 0:
+        decoder = counted.own if ours else counted.turbo
+        fetch_add(load_i64(context + decoding.counts) + decoder, 1)
+        if feed != 0:
+            fetch_add(load_i64(context + decoding.counts) + counted.fed, 1)
+    code = 0
+    if not ours:
+        color, fast_dct = load_i64(context + decoding.color), load_i64(context + decoding.fast_dct)
+        if feed != 0:  # from the first row again
+            call2(load_i64(feed + feeding.function), taker, 0)
+        functions = load_i64(context + decoding.functions)
+        code = _decode(functions, work, data, size, target, g, color, fast_dct, work + WORK_BYTES, feed, taker)
+    if code == FAILED:
+        _fail(work, thread)
+    elif code == 0 and not upright:
+        _orient(target, out, g)
+    return code
+
+
+# ------------------------------------------------------------------------------------------------------------------------ headers
+
+NOT_JPEG, IS_JPEG, UNUSUAL = 0, 1, 2
+"""Result of the header scan: no JPEG; one that libjpeg decodes to 8 bits; one with other features (12 bit, lossless)."""
+
+
+@inlined
+def _word(at, little):
+    """16-bit number at address `at`."""
+    return np.int64(load_u8(at + 1)) << 8 | np.int64(load_u8(at)) if little else big_endian(at)
+
+
+@inlined
+def _exif_orientation(at, stop):
+    """EXIF orientation (1-8) in an APP1 segment at addresses at..stop, or 1. TIFF 6.0 section 2; tag 0x0112."""
+    if stop - at < 14 or big_endian(at) != 0x4578 or big_endian(at + 2) != 0x6966:  # "Exif"
+        return 1
+    base = at + 6
+    little = load_u8(base) == 0x49
+    # The directory's offset has 32 bits, a segment at most 16.
+    at = base + _word(base + (4 if little else 6), little)
+    if _word(base + (6 if little else 4), little) != 0 or at + 2 > stop:
+        return 1
+    entries = _word(at, little)
+    for k in range(entries):
+        entry = at + 2 + 12 * k
+        if entry + 12 > stop:
+            return 1
+        if _word(entry, little) == 0x0112:
+            value = _word(entry + 8, little)
+            return value if 1 <= value <= 8 else 1
+    return 1
+
+
+@inlined
+def _frame(at, stop, marker, fields):
+    """Record the frame header (SOFn) at addresses at..stop; False if it is cut."""
+    components = load_u8(at + 5)
+    if stop - at < 6 + 3 * components:
+        return False
+    usual = (marker <= 0xC2 or marker == 0xC9 or marker == 0xCA) and load_u8(at) == 8
+    unit = 1
+    for k in range(components):
+        unit = larger(unit, np.int64(load_u8(at + 6 + 3 * k + 1)) >> 4)
+    store_i64(fields + head.found, IS_JPEG if usual else UNUSUAL)
+    store_i64(fields + head.height, big_endian(at + 1))
+    store_i64(fields + head.width, big_endian(at + 3))
+    store_i64(fields + head.components, components)
+    # Progressive files that lack refinement scans are smoothed with two more blocks on each side (libjpeg's block smoothing).
+    store_i64(fields + head.margin, (32 if marker & 3 == 2 else 8) * unit)
+    store_i64(fields + head.marker, marker)
+    return True
+
+
+@inlined
+def _count_scans(at, stop):
+    """Scans that start in at..stop."""
+    scans = 0
+    for k in range(at, stop - 1):
+        if load_u8(k) == 0xFF and load_u8(k + 1) == 0xDA:
+            scans += 1
+    return scans
+
+
+@inlined
+def _scan(data, size, fields):
+    """Walk a JPEG's markers up to the first scan."""
+    for word in range(fields, fields + head.size, WORD):
+        store_i64(word, 0)
+    stop = data + size
+    if size < 4 or big_endian(data) != 0xFFD8:
+        return
+    store_i64(fields + head.found, UNUSUAL)
+    orientation = 1
+    at = data + 2
+    while at + 4 <= stop:
+        marker = np.int64(load_u8(at + 1))
+        if load_u8(at) != 0xFF or marker == 0xFF:
+            at += 1  # stray or fill bytes between segments
+            continue
+        if marker == 0xD8 or marker <= 0x01 or 0xD0 <= marker <= 0xD7:
+            at += 2
+            continue
+        if marker == 0xD9:
+            break
+        start = at + 4
+        at += 2 + big_endian(at + 2)
+        if at < start or at > stop:
+            break
+        if marker == 0xDA:
+            several = load_i64(fields + head.marker) & 3 == 2 or load_u8(start) != load_i64(fields + head.components)
+            store_i64(fields + head.scans, _count_scans(start, stop) + 1 if several else 1)
+            break
+        if marker == 0xE1 and orientation == 1:
+            orientation = _exif_orientation(start, at)
+        is_frame = 0xC0 <= marker <= 0xCF and marker != 0xC4 and marker != 0xC8 and marker != 0xCC
+        if is_frame and (load_i64(fields + head.marker) != 0 or at < start + 6 or not _frame(start, at, marker, fields)):
+            break
+    store_i64(fields + head.orientation, orientation)
+
+
+@inlined
+def _plain(fields, size):
+    """Whether a file is what nearly all are: an upright grey or colour JPEG of one scan, of a size that its data may well hold."""
+    pixels = load_i64(fields + head.width) * load_i64(fields + head.height)
+    kind, components = load_i64(fields + head.found), load_i64(fields + head.components)
+    upright = load_i64(fields + head.orientation) == 1 and load_i64(fields + head.scans) == 1
+    return kind == IS_JPEG and (components == 1 or components == 3) and upright and 0 < pixels <= smaller(512 * size, FREE_PIXELS)
+
+
+@compiled(4)
+def scan_headers(addresses, sizes, count, headers):
+    """JPEG headers of a batch: JPEG_HEADER[count]; gives the number of plain files (see `_plain`).
+
+    Only bytes of the samples are looked at, whatever they say.
+    """
+    plain = 0
+    for i in range(count):
+        size = load_i64(sizes + 8 * i)
+        fields = headers + head.size * i
+        _scan(load_i64(addresses + 8 * i), size, fields)
+        if _plain(fields, size):
+            plain += 1
+    return plain
+
+
+# ------------------------------------------------------------------------------------------------------------------------ windows
+
+
+@compiled(1, brief=True)
+def place_windows(table):
+    """What :func:`decode_step` decodes: windows in stored coordinates (EXIF 2.3, tag 0x0112), and the sizes of buffers."""
+    header, image = load_i64(table + placing.headers), load_i64(table + placing.images)
+    anchor, extent = load_i64(table + placing.anchors), load_i64(table + placing.extents)
+    placed, shape = load_i64(table + placing.windows), load_i64(table + placing.shapes)
+    for i in range(load_i64(table + placing.samples)):
+        channels = load_i64(load_i64(table + placing.channels) + load_i64(table + placing.channel_stride) * i)
+        width, height, orientation = load_i64(image + stored.width), load_i64(image + stored.height), load_i64(image + stored.orientation)
+        pixel = channels * load_i64(table + placing.itemsize)
+        y, x, h, w = load_i64(anchor + yx.y), load_i64(anchor + yx.x), load_i64(extent + yx.y), load_i64(extent + yx.x)
+        store_i64(shape + hwc.height, h)
+        store_i64(shape + hwc.width, w)
+        store_i64(shape + hwc.channels, channels)
+        if orientation >= 5:
+            y, x, h, w = x, y, w, h
+        if orientation == 2 or orientation == 3 or orientation == 7 or orientation == 8:
+            x = width - x - w
+        if orientation == 3 or orientation == 4 or orientation == 6 or orientation == 7:
+            y = height - y - h
+        store_i64(placed + place.kind, READY if orientation == 0 else JPEG)
+        store_i64(placed + place.x, x)
+        store_i64(placed + place.y, y)
+        store_i64(placed + place.w, w)
+        store_i64(placed + place.h, h)
+        store_i64(placed + place.width, width)
+        store_i64(placed + place.height, height)
+        store_i64(placed + place.orientation, larger(orientation, 1))
+        store_i64(placed + place.margin, load_i64(header + head.margin))
+        store_i64(placed + place.pixel, pixel)
+        store_i64(placed + place.components, load_i64(image + stored.components))
+        if orientation >= 1:
+            store_i64(table + placing.widest, larger(load_i64(table + placing.widest), width * pixel))
+        if orientation >= 2:
+            store_i64(table + placing.turned, larger(load_i64(table + placing.turned), w * h * pixel))
+        header, image, anchor, extent = header + head.size, image + stored.size, anchor + yx.size, extent + yx.size
+        placed, shape = placed + place.size, shape + hwc.size
+    return 0
+
+
+# --------------------------------------------------------------------------------------------------------------------- from Python
+
+
+def read_headers(addresses: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, bool]:
+    """:data:`scan_headers` from Python: JPEG_HEADER[samples] for samples at `addresses` (int64) of `sizes` bytes (int64), and
+    whether all of them are plain files."""
+    headers = np.empty((len(sizes), JPEG_HEADER.words), np.int64)
+    plain = scan_headers(address_of(addresses), address_of(sizes), len(sizes), address_of(headers))
+    return headers, plain == len(sizes)
+
+
+class Windows(NamedTuple):
+    """What :func:`place_windows` found.
+
+    records  JPEG_WINDOW[samples], what is decoded
+    shapes   HWC[samples], of the outputs
+    widest   bytes of the widest row to decode;  turned  bytes of the largest window to turn
+    places   int64[2, samples, 2], anchors and extents as they were given
+    """
+
+    records: np.ndarray
+    shapes: np.ndarray
+    widest: int
+    turned: int
+    places: np.ndarray
+
+
+def windows_of(
+    headers: np.ndarray, images: np.ndarray, anchors: np.ndarray, extents: np.ndarray, channels: np.ndarray, itemsize: int
+) -> Windows:
+    """:func:`place_windows` from Python; PLACE_WINDOWS describes the arguments. One value in `channels` is that of all samples."""
+    count = len(headers)
+    memory = np.empty(count * (JPEG_WINDOW.words + HWC.words + 2 * YX.words), np.int64)
+    ends = count * JPEG_WINDOW.words, count * (JPEG_WINDOW.words + HWC.words)
+    records, shapes = memory[: ends[0]].reshape(count, JPEG_WINDOW.words), memory[ends[0] : ends[1]].reshape(count, HWC.words)
+    windows = memory[ends[1] :].reshape(2, count, YX.words)
+    windows[0], windows[1] = anchors, extents
+    at = address_of(memory)
+    anchors_at = at + WORD * ends[1]
+    entries = PLACE_WINDOWS.entries(
+        samples=count, headers=address_of(headers), images=address_of(images), anchors=anchors_at, extents=anchors_at + YX.size * count,
+        channels=address_of(channels), channel_stride=WORD if len(channels) > 1 else 0, itemsize=itemsize, windows=at,
+        shapes=at + WORD * ends[0], widest=0, turned=0,
+    )  # fmt: skip
+    table = np.array(entries, np.int64)
+    place_windows(address_of(table))
+    return Windows(records, shapes, int(table[PLACE_WINDOWS.word.widest]), int(table[PLACE_WINDOWS.word.turned]), windows)
+
+
+def most_own_room(sizes: np.ndarray, images: np.ndarray) -> int:
+    """Bytes of work that our own decoder takes at most, per thread: files of `sizes` bytes, `images` STORED_IMAGE[samples]."""
+    encoded = images[:, STORED_IMAGE.word.orientation] > 0
+    return int(np.max(window.room_for(sizes, images[:, STORED_IMAGE.word.width]), initial=0, where=encoded))
+
+
+def context_of(
+    functions: int, addresses: int, sizes: int, windows: int, targets: int, *, color: int = 2, fast_dct: bool = False, turned: int = 0,
+    own: int = 0, own_scans: int = 0, own_room: int = 0, counts: int = 0, index: int = 0,
+) -> np.ndarray:  # fmt: skip
+    """The context of :data:`decode_step`, int64: DECODE_JPEGS, where the arguments are described. Arrays are given by their addresses."""
+    entries = DECODE_JPEGS.entries(
+        functions=functions, addresses=addresses, sizes=sizes, windows=windows, targets=targets, color=color, fast_dct=fast_dct, scratch=0,
+        turned=turned, own=own, constants=address_of(window.constants()) if own else 0, own_room=own_room, counts=counts,
+        own_scans=own_scans, index=index, feed=0,
+    )  # fmt: skip
+    return np.array(entries, np.int64)
+
+
+def decode_whole(
+    table: np.ndarray, data: np.ndarray, width: int, height: int, components: int, channels: int, fast_dct: bool = False, own: int = 0,
+    own_scans: int = 0, counts: int = 0,
+) -> tuple[np.ndarray, int, str]:  # fmt: skip
+    """A whole JPEG of `components` from Python: (uint8[height, width, channels], status, message); channels 1 = grey, 3 = RGB, 4 = CMYK.
+
+    `own`: address of our own decoder, or 0: only libjpeg-turbo; `own_scans`: see :func:`context_of`."""
+    image = np.empty((height, width, channels), np.uint8)
+    entries = JPEG_WINDOW.entries(
+        kind=JPEG, x=0, y=0, w=width, h=height, width=width, height=height, orientation=1, margin=0, pixel=channels, components=components
+    )
+    whole = np.array(entries, np.int64)
+    addresses = np.array([data.ctypes.data, data.size, image.ctypes.data], np.int64)
+    own_room = window.room_for(data.size, width) if own else 0
+    work, text = np.empty(scratch_bytes(0, 0, own_room)[0], np.uint8), np.zeros(256, np.uint8)
+    thread = thread_record(work, text)
+    at = addresses.ctypes.data
+    context = context_of(
+        table.ctypes.data, at, at + 8, whole.ctypes.data, at + 16, fast_dct=fast_dct, own=own, own_scans=own_scans,
+        own_room=own_room, counts=counts,
+    )  # fmt: skip
+    code = decode_step(context.ctypes.data, 0, thread.ctypes.data)
+    return image, code, bytes(text).split(b"\0", 1)[0].decode("utf-8", "replace")
+
+
+def thread_record(scratch: np.ndarray, text: np.ndarray) -> np.ndarray:
+    """A thread's record for a step that is called from Python, with memory to work in and room for an error text: THREAD[1]."""
+    record, word = THREAD.zeros(1)[0], THREAD.word
+    record[word.scratch], record[word.scratch_bytes] = address_of(scratch), scratch.size
+    record[word.error_text], record[word.error_bytes] = address_of(text), text.size
+    return record
+
+
+def scratch_bytes(row_bytes: int, orientation_bytes: int, own_room: int = 0) -> tuple[int, int]:
+    """(scratch per thread, offset of the orientation buffer in it) for windows from images with rows of at most `row_bytes`."""
+    strip = max(WORK_BYTES + _ROW_COUNT * (row_bytes + 128), DECODE_WINDOW.size + 64 + own_room)
+    offset = -(-strip // 64) * 64
+    return offset + orientation_bytes, offset

@@ -1,0 +1,148 @@
+"""Conversions of single values between element types, as DALI does them; factories used by other kernels.
+
+Integers saturate. Floats become integers by rounding half away from zero ("round", what casts and normalisation do) or by dropping the
+fraction ("truncate", what crops do), saturated; NaN gives the type's smallest value for 32 and 64 bits (2**63 for uint64) and 0 otherwise.
+What is not zero after rounding is True. float16 travels as uint16; to it, too, ties round away from zero.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from .intrinsics import larger, smaller, view_of
+
+_inline = njit(inline="always")
+
+
+@intrinsic
+def half_to_float(typingctx, bits):
+    """float32 value of a float16 given as uint16."""
+
+    def codegen(context, builder, signature, args):
+        return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
+
+    return types.float32(types.uint16), codegen
+
+
+@intrinsic
+def float_to_half(typingctx, value):
+    """float16 as uint16 of a float32: the nearest one, of two the one away from zero."""
+
+    def codegen(context, builder, signature, args):
+        # The instruction rounds to even; with the lowest bit set nothing lies in the middle any more. Infinity would become NaN.
+        bits = builder.bitcast(args[0], ir.IntType(32))
+        uneven = builder.bitcast(builder.or_(bits, bits.type(1)), ir.FloatType())
+        infinite = builder.icmp_unsigned("==", builder.and_(bits, bits.type(0x7FFFFFFF)), bits.type(0x7F800000))
+        value = builder.select(infinite, args[0], uneven)
+        return builder.bitcast(builder.fptrunc(value, ir.HalfType()), ir.IntType(16))
+
+    return types.uint16(types.float32), codegen
+
+
+def storage(dtype: str) -> np.dtype:
+    """The dtype that kernels see in memory: uint16 for float16, uint8 for bool, else the type itself."""
+    return np.dtype({"float16": "uint16", "bool": "uint8"}.get(dtype, dtype))
+
+
+def view(dtype: str) -> Any:
+    """``view(address, count)`` over elements of `dtype` as they lie in memory (see :func:`storage`)."""
+    return view_of(storage(dtype))
+
+
+@cache
+def load_value(dtype: str) -> Any:
+    """``value(element)``: what an element of memory means (float32 for float16, the number itself for others)."""
+    if dtype == "float16":
+        return _inline(lambda element: half_to_float(element))
+    return _inline(lambda element: element)
+
+
+@cache
+def converter(in_dtype: str, out_dtype: str, rounding: str = "round") -> Any:
+    """``convert(element) -> element``: from memory of `in_dtype` to memory of `out_dtype`; rounding "round" or "truncate"."""
+    if in_dtype == out_dtype:
+        return _inline(lambda element: element)
+    value = load_value(in_dtype)
+    from_float = in_dtype.startswith("float")
+    if out_dtype == "bool":
+        if from_float:  # Rounded first: what is less than a half is False; NaN is True.
+            half = np.dtype("float32" if in_dtype == "float16" else in_dtype).type(0.5)
+            return _inline(lambda element: np.uint8(not (abs(value(element)) < half)))
+        return _inline(lambda element: np.uint8(value(element) != 0))
+    if out_dtype == "float16":
+        return _inline(lambda element: float_to_half(np.float32(value(element))))
+    if out_dtype.startswith("float"):
+        kind = np.dtype(out_dtype).type
+        return _inline(lambda element: kind(value(element)))
+    if from_float:
+        return _float_to_integer(out_dtype, rounding, value, "float64" if in_dtype == "float64" else "float32")
+    return _integer_to_integer(storage(in_dtype), np.dtype(out_dtype), value)
+
+
+@cache
+def slicing_converter(in_dtype: str, out_dtype: str) -> Any:
+    """``convert(element) -> element`` of crop and slice: floats lose their fraction; what is too large for a float type is its largest."""
+    if out_dtype not in ("float16", "float32") or in_dtype == out_dtype or (out_dtype == "float32" and in_dtype != "float64"):
+        return converter(in_dtype, out_dtype, "truncate")
+    value = load_value(in_dtype)
+    if out_dtype == "float32":
+        bound = np.float64(np.finfo(np.float32).max)
+        return _inline(lambda x: np.float32(bound if x > bound else -bound if x < -bound else x))
+    largest = np.float32(65504)
+
+    @_inline
+    def convert(element):
+        x = np.float32(value(element))
+        return float_to_half(largest if x > largest else -largest if x < -largest else x)
+
+    return convert
+
+
+def _float_to_integer(out_dtype: str, rounding: str, value: Any, in_dtype: str) -> Any:
+    kind, info, wide = np.dtype(out_dtype).type, np.iinfo(out_dtype), np.dtype(out_dtype).itemsize >= 4
+    # Narrow types are computed in the input's own precision, wide ones in float64, where their bounds are distinguishable.
+    real = np.float64 if wide else np.dtype(in_dtype).type
+    # The largest number below a half: added to x, away from zero, and without the fraction it rounds halves away from zero and nothing
+    # else up, since x + half would be rounded up to a whole number for the x below a half, too.
+    almost_half, nothing = np.nextafter(real(0.5), real(0)), real(0)
+    low, high = real(info.min), real(info.max)
+    above = np.float64(2.0) ** info.bits if info.min == 0 else np.float64(2.0) ** (info.bits - 1)
+    smallest, largest = kind(info.min), kind(info.max)
+    not_a_number = kind(2**63) if out_dtype == "uint64" else kind(info.min if info.min < 0 else 0)
+    away, unsigned = rounding == "round", info.min == 0
+
+    @_inline
+    def narrow(element):
+        x = real(value(element))
+        if not unsigned:
+            x = x if x == x else nothing
+        x = smaller(larger(low, x), high)  # NaN becomes `low`
+        if away:
+            x = x + (almost_half if unsigned else np.copysign(almost_half, x))
+        return kind(x)
+
+    @_inline
+    def broad(element):
+        x = real(value(element))
+        if x != x:
+            return not_a_number
+        whole = np.trunc(x + np.copysign(almost_half, x)) if away else np.trunc(x)
+        if whole >= above:
+            return largest
+        if whole <= low:
+            return smallest
+        return kind(whole)
+
+    return broad if wide else narrow
+
+
+def _integer_to_integer(source: np.dtype, target: np.dtype, value: Any) -> Any:
+    kind, have, want = target.type, np.iinfo(source), np.iinfo(target)
+    low, high = source.type(max(have.min, want.min)), source.type(min(have.max, want.max))
+    return _inline(lambda element: kind(smaller(larger(value(element), low), high)))

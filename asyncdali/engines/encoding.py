@@ -1,0 +1,208 @@
+"""Batches as data: what requests and answers carry besides numbers.
+
+A batch is an entry of the header and parts of the frame. Contents lie in the frame (small ones), or in a block of shared memory, where they
+are used in place. The same entries can be sent over a network, with all contents in the frame.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..batch import AddressView, Batch, dense_shapes, storage_dtype
+from ..compiled.addresses import address_of
+from ..device.buffers import SMALL
+from ..types import DALIDataType
+from .blocks import ForeignBlocks, Lease, OwnBlocks
+
+INLINE = SMALL - 1
+"""Contents of at most so many bytes are copied into the frame: the pool has no block for them."""
+
+_VALUES, _BYTES, _PLACED, _SCATTERED, _PLACED_VALUES = range(5)
+"""Contents: a dense array in the frame; samples one after another in the frame; the same in a block; samples at offsets of a block; a dense
+array in a block."""
+
+
+class Frame:
+    """Parts of a message, one after another."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self.size = 0
+
+    def add(self, data: bytes) -> list[int]:
+        """Append a part; returns its place for the header."""
+        place = [self.size, len(data)]
+        self._parts.append(data)
+        self.size += len(data)
+        return place
+
+    def joined(self) -> bytes:
+        return b"".join(self._parts)
+
+
+class Packer:
+    """Makes entries of batches. `allocate` gives memory of blocks, `lend` a number under which an owner is kept until it is given back."""
+
+    def __init__(self, blocks: OwnBlocks, allocate: Callable[[int], np.ndarray], lend: Callable[[Any], int]):
+        self._blocks, self._allocate, self._lend = blocks, allocate, lend
+        self.used: dict[int, int] = {}
+        """Blocks of the entries made since this was cleared: number -> descriptor."""
+
+    def pack(self, batch: Batch, frame: Frame) -> list[Any]:
+        """The entry of a batch; contents that are not in a block are copied."""
+        shapes = batch.shapes
+        count, ndim = shapes.shape
+        equal = count > 0 and (batch.values is not None or bool((shapes == shapes[0]).all()))
+        extents = shapes[0].tolist() if equal else None
+        places = None if equal else frame.add(np.ascontiguousarray(shapes, np.int64).tobytes())
+        info = None if not batch.source_info else frame.add("\0".join(map(str, batch.source_info)).encode("utf-8", "surrogateescape"))
+        rows = None if batch.rows is None else frame.add(np.ascontiguousarray(batch.rows, np.int64).tobytes())
+        return [int(batch.dtype), batch.layout, count, ndim, extents, places, info, rows, *self._contents(batch, frame)]
+
+    def place(self, data: bytes) -> list[int]:
+        """[block, offset, size, lease] of bytes that are put into a block."""
+        memory = self._allocate(max(len(data), SMALL))
+        memory[: len(data)] = np.frombuffer(data, np.uint8)
+        _, number, offset, lease = self._placed(_BYTES, address_of(memory), memory)
+        return [number, offset, len(data), lease]
+
+    def _contents(self, batch: Batch, frame: Frame) -> list[Any]:
+        if batch.values is not None:
+            values = np.ascontiguousarray(batch.values)
+            if values.nbytes <= INLINE:
+                return [_VALUES, *frame.add(values.tobytes())]
+            memory = self._allocate(values.nbytes)
+            memory[...] = values.reshape(-1).view(np.uint8)
+            return self._placed(_PLACED_VALUES, address_of(memory), memory)
+        sizes = batch.sizes()
+        total = int(sizes.sum())
+        if batch.reused_memory is False and total > INLINE and not batch.read_only:
+            found = self._in_block(batch, sizes, frame)
+            if found is not None:
+                return found
+        if total <= INLINE:
+            return [_BYTES, *frame.add(_gathered(batch, sizes, total))]
+        memory = self._allocate(total)
+        _gather_into(batch, sizes, memory)
+        return self._placed(_PLACED, address_of(memory), memory)
+
+    def _placed(self, kind: int, address: int, owner: Any) -> list[Any]:
+        found = self._blocks.find(address, address + 1)
+        if found is None:
+            raise ValueError("the memory is in no block")
+        number, descriptor, start = found
+        self.used[number] = descriptor
+        return [kind, number, address - start, self._lend(owner)]
+
+    def _in_block(self, batch: Batch, sizes: np.ndarray, frame: Frame) -> list[Any] | None:
+        """The entry of samples that lie in one block already."""
+        addresses = batch.addresses
+        filled = addresses if sizes.all() else addresses[sizes > 0]
+        first = int(filled.min())
+        found = self._blocks.find(first, int((addresses + sizes).max()))
+        if found is None:
+            return None
+        if batch.contiguous:
+            return self._placed(_PLACED, first, batch.memory_owner)
+        return [*self._placed(_SCATTERED, first, batch.memory_owner), frame.add(np.where(sizes, addresses - first, 0).tobytes())]
+
+
+def _gathered(batch: Batch, sizes: np.ndarray, total: int) -> bytes:
+    if total and batch.contiguous:
+        return ctypes.string_at(int(batch.addresses[sizes > 0][0]), total)
+    return b"".join(ctypes.string_at(address, size) for address, size in zip(batch.addresses.tolist(), sizes.tolist()) if size)
+
+
+def _gather_into(batch: Batch, sizes: np.ndarray, memory: np.ndarray) -> None:
+    at, address = 0, address_of(memory)
+    if batch.contiguous:
+        ctypes.memmove(address, int(batch.addresses[sizes > 0][0]), int(sizes.sum()))
+        return
+    for source, size in zip(batch.addresses.tolist(), sizes.tolist()):
+        if size:
+            ctypes.memmove(address + at, source, size)
+            at += size
+
+
+class SourceInfo(Sequence):
+    """The origins of samples as they travelled; text is made when somebody asks."""
+
+    def __init__(self, data: bytes, count: int):
+        self._data, self._count = data, count
+        self._names: list[str] | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: Any) -> Any:
+        if self._names is None:
+            self._names = self._data.decode("utf-8", "surrogateescape").split("\0")
+        return self._names[index]
+
+
+def unpack(entry: list[Any], frame: memoryview, blocks: ForeignBlocks, lease: Callable[[Any, int, int], Lease] | None) -> Batch:
+    """The batch of an entry. `lease` makes owners of (mapping, number, bytes); None: the mapping is owner enough.
+
+    ValueError for an entry that does not fit its frame or its blocks.
+    """
+    dtype, layout, count, ndim, extents, places, info, rows, kind, first, second, *more = entry
+    if extents is not None:
+        shapes = dense_shapes(count, tuple(extents))
+    else:
+        shapes = np.frombuffer(_part(frame, places), np.int64).reshape(count, ndim).copy()
+    batch = _filled(shapes, DALIDataType(dtype), layout, kind, first, second, more, frame, blocks, lease)
+    if info is not None:
+        batch.source_info = SourceInfo(bytes(_part(frame, info)), count)
+    if rows is not None:
+        batch.rows = np.frombuffer(_part(frame, rows), np.int64).copy()
+    return batch
+
+
+def _part(frame: memoryview, place: Sequence[int]) -> memoryview:
+    at, size = place
+    part = frame[at : at + size]
+    if at < 0 or len(part) != size:
+        raise ValueError(f"a frame of {len(frame)} bytes does not hold {size} at {at}")
+    return part
+
+
+def _filled(
+    shapes: np.ndarray, dtype: DALIDataType, layout: str, kind: int, first: int, second: int, more: list[Any], frame: memoryview,
+    blocks: ForeignBlocks, lease: Callable[[Any, int, int], Lease] | None,
+) -> Batch:  # fmt: skip
+    storage = storage_dtype(dtype)
+    extents = shapes[0].tolist() if len(shapes) else [0] * shapes.shape[1]
+    if kind == _VALUES:
+        values = np.frombuffer(_part(frame, (first, second)), storage).reshape(len(shapes), *extents).copy()
+        return Batch.from_values(values, layout, dtype)
+    batch = Batch(shapes, dtype, layout)
+    sizes = batch.sizes()
+    total = int(sizes.sum())
+    if kind == _BYTES:
+        memory = np.frombuffer(_part(frame, (first, second)), np.uint8).copy()
+        if len(memory) != total:
+            raise ValueError(f"a batch of {total} bytes came with {len(memory)}")
+        batch.place(memory, sizes=sizes)
+        return batch
+    offsets = None
+    span = total
+    if kind == _SCATTERED:
+        offsets = np.frombuffer(_part(frame, more[1]), np.int64)
+        if len(offsets) != len(shapes) or (len(offsets) and int(offsets.min()) < 0):
+            raise ValueError("samples have an offset each")
+        span = int((offsets + sizes).max(initial=0))
+    address, mapping = blocks.at(first, second, span)
+    owner = mapping if lease is None else lease(mapping, more[0], span)
+    if kind == _PLACED_VALUES:
+        values = np.asarray(AddressView(address, (len(shapes), *extents), storage, owner))
+        return Batch.from_values(values, layout, dtype)
+    if offsets is None:
+        batch.place(owner, address, sizes)
+    else:
+        np.add(offsets, address, out=batch.addresses)
+        batch.owner = owner
+    return batch

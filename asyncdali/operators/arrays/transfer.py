@@ -1,0 +1,38 @@
+"""Transfers between CPU and GPU: what `.gpu()` and `.cpu()` become."""
+
+from __future__ import annotations
+
+from ...batch import Batch
+from ...types import DALIDataType
+from ..accepts import ANYTHING, Output
+from ..base import Arg, Arguments, Iteration, Operator, Planned, Role, Schema, register
+
+
+@register
+class Transfer(Operator):
+    """``.gpu()`` and ``.cpu()``: one per edge and direction. On the host device the data stay where they are."""
+
+    schema = Schema(
+        name="_transfer",
+        doc="Moves a batch between CPU and GPU.",
+        accepts=(ANYTHING,),
+        gives=(Output(),),
+        devices=("cpu", "gpu"),
+        args=(Arg("to", "str", "gpu"),),
+        role=Role.TRANSFER,
+    )
+    eager = True
+    reads = (0,)
+    on_cuda = True  # the run of its segment copies
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return dtypes
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        moved = Batch.alias(source, source.shapes, source.dtype, source.layout)
+        return Planned([moved])
+
+    @property
+    def output_device(self) -> str:
+        return self.spec.constant("to")

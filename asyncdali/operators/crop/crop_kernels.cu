@@ -1,0 +1,37 @@
+// crop: copy a window, with values outside the input and, on demand, another element type. Macros: IN, OUT element
+// types. Values are converted as in slices.
+#include "kernel.cuh"
+#include "crop_tables.py"
+
+// The index in 0..extent-1 that stands for `index` beyond the input; -1 for none.
+DEVICE int64 inside(int64 index, int64 extent, int64 border) {
+    if (index >= 0 && index < extent) return index;
+    if (border == 0 || extent <= 0) return -1;
+    if (border == 1) return index < 0 ? 0 : extent - 1;
+    const int64 period = border == 2 ? extent : larger(2 * extent - (border == 4 ? 2 : 0), (int64)1);
+    index %= period;
+    if (index < 0) index += period;
+    if (border == 2 || index < extent) return index;
+    return period - index - (border == 4 ? 0 : 1);
+}
+
+KERNEL crop(const int64 *context) {
+    const OUT *fills = array<OUT>(context, CROP_FILLS);
+    const int64 border = context[CROP_BORDER];
+    FOR_SAMPLES(sample, context[CROP_SAMPLES]) {
+        const int64 *r = array<int64>(context, CROP_RECORDS) + WINDOW_WORDS * sample;
+        const int64 source = address(context, CROP_INPUTS, sample), out = address(context, CROP_OUTPUTS, sample);
+        FOR_ITEMS(i, r[WINDOW_OUT_EXTENT_F] * r[WINDOW_OUT_EXTENT_D] * r[WINDOW_OUT_EXTENT_H] * r[WINDOW_OUT_EXTENT_W]) {
+            int64 rest = i;
+            const int64 x = take(rest, r[WINDOW_OUT_EXTENT_W]), y = take(rest, r[WINDOW_OUT_EXTENT_H]), z = take(rest, r[WINDOW_OUT_EXTENT_D]), f = rest;
+            const int64 from_x = inside(x + r[WINDOW_ANCHOR_W], r[WINDOW_IN_EXTENT_W], border), from_y = inside(y + r[WINDOW_ANCHOR_H], r[WINDOW_IN_EXTENT_H], border);
+            const int64 from_z = inside(z + r[WINDOW_ANCHOR_D], r[WINDOW_IN_EXTENT_D], border), from_f = inside(f + r[WINDOW_ANCHOR_F], r[WINDOW_IN_EXTENT_F], border);
+            const int64 to = out + f * r[WINDOW_OUT_STRIDE_F] + z * r[WINDOW_OUT_STRIDE_D] + y * r[WINDOW_OUT_STRIDE_H] + x * r[WINDOW_OUT_STRIDE_W];
+            const int64 from = source + from_f * r[WINDOW_IN_STRIDE_F] + from_z * r[WINDOW_IN_STRIDE_D] + from_y * r[WINDOW_IN_STRIDE_H] + from_x * r[WINDOW_IN_STRIDE_W];
+            const bool found = from_x >= 0 && from_y >= 0 && from_z >= 0 && from_f >= 0;
+            for (int64 c = 0; c < r[WINDOW_OUT_EXTENT_C]; ++c) {
+                *at<OUT>(to + c * r[WINDOW_OUT_STRIDE_C]) = found ? sliced<OUT>(*at<const IN>(from + c * r[WINDOW_IN_STRIDE_C])) : fills[c];
+            }
+        }
+    }
+}

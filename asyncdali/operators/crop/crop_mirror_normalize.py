@@ -1,0 +1,165 @@
+"""crop_mirror_normalize: window, mirror, normalisation, type and layout in one pass."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...types import DALIDataType
+from ..accepts import LIKE, Input, Output, argument, listed
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from . import crop_rules as rules
+from .crop import WINDOW_ARGS, WINDOW_DEPRECATED, WindowOperator
+from .crop_tables import WINDOW
+
+_INPUTS = (
+    DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT16, DALIDataType.FLOAT,
+)  # fmt: skip
+_OUTPUTS = (DALIDataType.FLOAT, DALIDataType.FLOAT16, DALIDataType.UINT8, DALIDataType.INT8)
+
+
+class _BatchPlan(NamedTuple):
+    """Decisions about a batch, without the mirror flags; `normalisation` is a ``normalize_kernels.Normalisation``."""
+
+    shapes: np.ndarray
+    layout: str
+    normalisation: Any
+
+
+@register
+class CropMirrorNormalize(WindowOperator):
+    on_cuda = True
+    schema = Schema(
+        name="crop_mirror_normalize",
+        doc="""Crops, mirrors, normalises and changes layout and type: ``scale * (input - mean) / std + shift``.
+
+        Layouts: HWC, CHW, DHWC, CDHW and these with frames; integer outputs are rounded half away from zero and saturated.""",
+        accepts=(Input(_INPUTS, listed(*rules.LAYOUTS), "images"),),
+        gives=(Output(argument("dtype"), LIKE, argument("output_layout")),),
+        args=(
+            *WINDOW_ARGS,
+            Arg("dtype", "dtype", DALIDataType.FLOAT, "Element type of the output: FLOAT, FLOAT16, INT8 or UINT8."),
+            Arg("mean", "float_list", [0.0], "Mean to subtract: one, or one per channel.", tensor=True),
+            Arg("mirror", "int", 0, "If not zero, the image is flipped horizontally.", tensor=True),
+            Arg("output_layout", "layout", "CHW", "Layout of the output, a permutation of the input's."),
+            Arg("pad_output", "bool", False, "Add channels up to the next power of two."),
+            Arg("scale", "float", 1.0, "Factor applied to the normalised value."),
+            Arg("shift", "float", 0.0, "Number added after scaling."),
+            Arg("std", "float_list", [1.0], "Standard deviation to divide by: one, or one per channel.", tensor=True),
+        ),
+        devices=("cpu", "gpu"),
+        deprecated=WINDOW_DEPRECATED,
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        self._dtype = spec.constant("dtype")
+        if self._dtype not in _OUTPUTS:
+            raise ValueError(f"Not supported output type: {self._dtype.name}; supported are {', '.join(kind.name for kind in _OUTPUTS)}")
+        from . import crop_mirror_normalize_kernels
+
+        self._kernels = crop_mirror_normalize_kernels
+        crop_mirror_normalize_kernels.mirrored_records.compile()
+        changing = [name for name in spec.argument_inputs if name != "mirror"]
+        self._layouts: dict[tuple[bytes, str, DALIDataType], _BatchPlan] | None = None if changing else {}
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
+        planes = not self.spec.constant("output_layout").endswith("C") and self.spec.constant("output_layout") != ""
+        if source in _INPUTS:
+            self._kernels.normalize_step(storage_dtype(source).name, storage_dtype(self._dtype).name, planes).compile()
+        return [self._dtype]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        plan = self._batch_plan(source, arguments)
+        output = Batch(plan.shapes, self._dtype, plan.layout, device=source.device, source_info=source.source_info)
+        mirror = arguments.scalars("mirror", np.int64) != 0
+        return Planned([output], [plan.normalisation.step(source.addresses, output.addresses, mirror)])
+
+    def _batch_plan(self, source: Batch, arguments: Arguments) -> _BatchPlan:
+        """All that depends on shapes and constants; remembered while only `mirror` changes and the shapes are the same again."""
+        if self._layouts is None:
+            return self._decide(source, arguments)
+        key = (source.shapes.tobytes(), source.layout, source.dtype)
+        plan = self._layouts.get(key)
+        if plan is None:
+            plan = self._decide(source, arguments)
+            self._layouts = {key: plan}  # only the last one: batches of changing shapes would fill the memory
+        return plan
+
+    def _decide(self, source: Batch, arguments: Arguments) -> _BatchPlan:
+        layout = self.layout_of(source)
+        out_layout = self._output_layout(layout, arguments)
+        anchors, windows = self.window(source.shapes, layout, arguments)
+        channels = source.shapes[:, layout.index("C")]
+        out_channels = _power_of_two(channels) if self.spec.constant("pad_output") else channels
+        padded = windows.copy()
+        padded[:, layout.index("C")] = out_channels
+        shapes = np.ascontiguousarray(padded[:, [layout.index(axis) for axis in out_layout]])
+        in_dtype, out_dtype = storage_dtype(source.dtype), storage_dtype(self._dtype)
+        records = self._kernels.make_records(source.shapes, layout, in_dtype.itemsize, anchors, shapes, out_layout, out_dtype.itemsize)
+        mean, factor = self._normalisation(channels, out_channels, arguments)
+        records[:, WINDOW.word.row] = np.arange(len(source)) if len(mean) > 1 else 0
+        fills = self._fill_elements(int(out_channels.max(initial=1)), out_dtype)
+        return _BatchPlan(shapes, out_layout, self._kernels.Normalisation(records, in_dtype, out_dtype, mean, factor, fills))
+
+    def _output_layout(self, layout: str, arguments: Arguments) -> str:
+        wanted = self.spec.constant("output_layout")
+        if not wanted:
+            return layout
+        if sorted(wanted) != sorted(layout):
+            if not arguments.given("output_layout"):
+                # The default, CHW, means channels first: sequences and volumes keep their other axes in order.
+                raise ValueError(f'The default output layout "CHW" is not a permutation of input layout "{layout}"; give `output_layout`.')
+            raise ValueError(f'The requested output layout "{wanted}" is not a permutation of input layout "{layout}".')
+        return wanted
+
+    def _normalisation(self, channels: np.ndarray, out_channels: np.ndarray, arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
+        """(mean with the shift folded in, multiplier), float32[1 or samples, channels].
+
+        Values are for the channels of the image, or for those of the output with its padding; what there is no value for becomes 0.
+        """
+        mean, std = arguments.vectors("mean"), arguments.vectors("std")
+        if not (arguments.is_input("mean") or arguments.is_input("std")):
+            mean, std = mean[:1], std[:1]
+        lengths = {mean.shape[1], std.shape[1]}
+        if len(lengths - {1}) > 1 or 0 in lengths:
+            raise ValueError(
+                "`mean` and `std` must either be of the same size, be scalars, or one of them can be a vector and the other a scalar; "
+                f"they have {mean.shape[1]} and {std.shape[1]} values"
+            )
+        length = max(lengths)
+        wrong = out_channels < length if self.spec.constant("pad_output") else channels != length
+        if length > 1 and wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            raise SampleError(i, f"`mean` and `std` have {length} values; the output slice has {int(out_channels[i])} channels")
+        width = max(int(channels.max(initial=1)), 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.float32(self.spec.constant("scale")) / std
+            shifted = mean - np.float32(self.spec.constant("shift")) / factor
+        shifted, factor = np.broadcast_arrays(shifted, factor)
+        return _widened(shifted, width), _widened(factor, width)
+
+    def _fill_elements(self, channels: int, dtype: np.dtype) -> np.ndarray:
+        fills = self.fills(channels, "The number of per-channel arguments should match the number of channels in the output slice")
+        if dtype.kind in "iu":
+            info = np.iinfo(dtype)
+            return np.clip(np.trunc(fills), info.min, info.max).astype(dtype)
+        return fills.astype(dtype)
+
+
+def _power_of_two(values: np.ndarray) -> np.ndarray:
+    """The smallest powers of two that are not less than `values` (int64)."""
+    return 1 << np.ceil(np.log2(np.maximum(values, 1))).astype(np.int64)
+
+
+def _widened(values: np.ndarray, width: int) -> np.ndarray:
+    """One value is for all channels; what has no value of its own gets 0."""
+    if values.shape[1] == 1:
+        return np.ascontiguousarray(np.repeat(values, width, axis=1), np.float32)
+    wide = np.zeros((len(values), max(width, values.shape[1])), np.float32)
+    wide[:, : values.shape[1]] = values
+    return wide

@@ -1,1 +1,0 @@
-"""What moves pixels: sizes, windows, rotations, and matrices for them."""

@@ -1,0 +1,43 @@
+"""random.coin_flip."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...batch import storage_dtype
+from ...sampling import random_streams
+from ...sampling.random_streams import StreamPosition
+from ...types import DALIDataType
+from ..accepts import ANYTHING, CHOSEN, Output, argument
+from ..base import Arg, Arguments, Schema, register
+from .random import SHAPE_ARGS, RandomOperator
+
+
+@register
+class CoinFlip(RandomOperator):
+    schema = Schema(
+        name="random.coin_flip",
+        aliases=("coin_flip",),
+        doc="""Random 0 and 1: 1 with the given probability.
+
+        The optional input gives the shape of each sample. Streams are DALI's, bit for bit, for the same seed.""",
+        accepts=(ANYTHING,),
+        gives=(Output(argument("dtype", DALIDataType.INT32), CHOSEN, ""),),
+        inputs=(0, 1),
+        devices=("cpu", "gpu"),
+        seeded=True,
+        args=(
+            Arg("probability", "float", 0.5, "Probability of 1.", tensor=True, stream=True),
+            *SHAPE_ARGS,
+        ),
+    )
+    default_dtype = DALIDataType.INT32
+
+    def _compile(self) -> None:
+        random_streams.load_kernels().draw_coins.compile()
+
+    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
+        chance = self._parameter(arguments, "probability")
+        return random_streams.coin_flip(position, samples, chance, dtype=storage_dtype(self.dtype), counts=counts)

@@ -1,0 +1,230 @@
+"""What resampling a batch needs: geometry and filters as tables for ``resize_kernels``, on the host and on CUDA."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from ...compiled.addresses import address_of
+from ...compiled.intrinsics import larger, load_f64, load_i32, load_i64, smaller, store_f64, store_i64
+from ...compiled.step import Compiled, compiled
+from ...device.launch import Kernel, Launch, Scratch, Unstored, element_type, grid_of
+from ..base import Step, no_explanation
+from ..row_feeds import RowFeed
+from .resize_kernels import ROWS, image_step, volume_step
+from .resize_rows import read_rows
+from .resize_rules import Geometry
+from .resize_tables import FILLING, FILTER, INTERVAL, PLACES, PLACING, RESIZE, RESIZE_CUDA, RESIZE_RECORD, TAPS
+from .tap_kernels import CUBIC, DESCRIPTIONS, HEAD_BYTES, LANCZOS3, NN, TABLES, tap_tables
+
+_SOURCE = Path(__file__).with_name("resize_kernels.cu")
+
+_record, _interval, _filter, _taps = RESIZE_RECORD.at, INTERVAL.at, FILTER.at, TAPS.at
+_filling, _placing = FILLING.at, PLACING.at
+
+
+@compiled(1, brief=True)
+def fill_records(table):
+    """Records, intervals and output shapes of a batch (see FILLING); gives a thread's scratch for any sample, without planes."""
+    ndim, first, axes = load_i64(table + _filling.ndim), load_i64(table + _filling.first_axis), load_i64(table + _filling.axes)
+    shape, extents = load_i64(table + _filling.shapes), load_i64(table + _filling.extents)
+    lo, hi = load_i64(table + _filling.source_lo), load_i64(table + _filling.source_hi)
+    filters_min, filters_mag = load_i64(table + _filling.filters_min), load_i64(table + _filling.filters_mag)
+    filters_step, descriptions = load_i64(table + _filling.filters_step), load_i64(table + _filling.descriptions) + _filter.radius
+    record, interval = load_i64(table + _filling.records), load_i64(table + _filling.intervals)
+    out_shape = load_i64(table + _filling.out_shapes)
+    needed = 0
+    for i in range(load_i64(table + _filling.samples)):
+        small, large = load_i64(filters_min + filters_step * i), load_i64(filters_mag + filters_step * i)
+        radius = larger(load_i64(descriptions + _filter.size * small), load_i64(descriptions + _filter.size * large))
+        outer, channels, scratch = 1, 1, 64 + HEAD_BYTES
+        for k in range(ndim):
+            extent = load_i64(shape + 8 * k)
+            store_i64(out_shape + 8 * k, extent)
+            if k < first:
+                outer *= extent
+            elif k >= first + axes:
+                channels *= extent
+        for axis in range(3):
+            k = axis - (3 - axes)
+            extent, out, begin, end = 1, 1, 0.0, 1.0
+            if k >= 0:
+                extent, out = load_i64(shape + 8 * (first + k)), load_i64(extents + 8 * k)
+                begin, end = 0.0, np.float64(extent)
+                if lo != 0:
+                    begin, end = load_f64(lo + 8 * k), load_f64(hi + 8 * k)
+                store_i64(out_shape + 8 * (first + k), out if extent > 0 else 0)
+            store_i64(record + _record.in_depth + 8 * axis, extent)
+            store_i64(record + _record.out_depth + 8 * axis, out)
+            store_f64(interval + _interval.lo, begin)
+            store_f64(interval + _interval.hi, end)
+            interval += _interval.size
+            if axis == 0 and (extent != out or begin != 0 or end != extent):
+                store_i64(table + _filling.volume, 1)
+            # At most 2 radius widen + 2 taps for each output, and out * widen is the larger one of output and source length.
+            scratch += 12 * out + 8 * radius * (larger(np.int64(abs(end - begin)), out) + 2) + 128
+        store_i64(record + _record.outer, outer)
+        store_i64(record + _record.channels, channels)
+        store_i64(record + _record.min_filter, small)
+        store_i64(record + _record.mag_filter, large)
+        store_i64(record + _record.antialias, load_i64(table + _filling.antialias))
+        row = 4 * load_i64(record + _record.in_width) * channels
+        needed = larger(needed, scratch + ROWS * (row + 80))
+        plane = row * load_i64(record + _record.in_height) + 64
+        store_i64(table + _filling.plane_bytes, larger(load_i64(table + _filling.plane_bytes), plane))
+        shape, out_shape, record = shape + 8 * ndim, out_shape + 8 * ndim, record + _record.size
+        extents += load_i64(table + _filling.extents_step)
+        lo, hi = lo + 8 * axes if lo != 0 else 0, hi + 8 * axes
+    return needed
+
+
+@compiled(4, brief=True)
+def window_region(windows, count, lo, hi):
+    """Begin and end, float64[count], of `windows` int32[2, count] (begins, extents), by way of float32 as the arguments of a resize are."""
+    for k in range(count):
+        begin = load_i32(windows + 4 * k)
+        store_f64(lo + 8 * k, np.float64(np.float32(begin)))
+        store_f64(hi + 8 * k, np.float64(np.float32(begin + load_i32(windows + 4 * (count + k)))))
+    return 0
+
+
+@compiled(1, brief=True)
+def place_taps(table):
+    """Where a GPU's taps of each axis begin, and what its kernels need to know of the batch (see PLACING); gives the words of all taps."""
+    place, words, most = load_i64(table + _placing.places), 0, 0
+    record, interval = load_i64(table + _placing.records), load_i64(table + _placing.intervals)
+    radii = load_i64(table + _placing.descriptions) + _filter.radius
+    channels, whole, signed = 0, True, False
+    for i in range(load_i64(table + _placing.samples)):
+        for axis in range(3):
+            extent, out = load_i64(record + _record.in_depth + 8 * axis), load_i64(record + _record.out_depth + 8 * axis)
+            length = abs(load_f64(interval + _interval.hi) - load_f64(interval + _interval.lo))
+            interval += _interval.size
+            kind = load_i64(record + _record.min_filter) if out < length else load_i64(record + _record.mag_filter)
+            signed = signed or kind in (CUBIC, LANCZOS3)
+            taps = np.int64(1)
+            if kind != NN and out > 0:
+                scale = np.float32(length / out)
+                widen = scale if load_i64(record + _record.antialias) != 0 and scale > 1 else np.float32(1)
+                radius = np.float32(load_i64(radii + _filter.size * kind))
+                taps = smaller(np.int64(np.ceil(np.float32(2) * radius * widen)), extent)
+            store_i64(place + _taps.first, words)
+            store_i64(place + _taps.weights, words + out)
+            store_i64(place + _taps.count, taps)
+            words += out + out * taps
+            place += _taps.size
+        most = larger(most, load_i64(record + _record.outer) * load_i64(record + _record.out_depth) * load_i64(record + _record.out_height))
+        own = load_i64(record + _record.channels)
+        channels = own if i == 0 and own <= 4 else channels if own == channels else 0
+        whole = whole and load_i64(record + _record.in_height) * load_i64(record + _record.in_width) > 0
+        record += _record.size
+    store_i64(table + _placing.rows, most)
+    store_i64(table + _placing.channels, channels)
+    store_i64(table + _placing.whole, 1 if whole else 0)
+    store_i64(table + _placing.signed, 1 if signed else 0)
+    return words
+
+
+class Resampling:
+    """What is decided about a batch: ``shapes`` int64[samples, ndim] of the outputs, and all that :meth:`step` needs.
+
+    shapes       int64[samples, ndim] of the inputs; axes from `first_axis` on are those of `geometry`
+    geometry     see :func:`asyncdali.operators.resize.resize_rules.geometry` (two or three axes); without `lo` and `hi` the whole input,
+                 with one row of extents that of all samples
+    filters      int64[2, samples] or [2, 1] for all samples: DALIInterpType where an axis shrinks and where it does not
+    """
+
+    def __init__(self, shapes: np.ndarray, first_axis: int, geometry: Geometry, filters: np.ndarray, antialias: bool):
+        count, ndim = shapes.shape
+        axes = geometry.extents.shape[1]
+        shapes, extents = np.ascontiguousarray(shapes, np.int64), np.ascontiguousarray(geometry.extents, np.int64)
+        records_words, intervals_words = count * RESIZE_RECORD.words, 3 * count * INTERVAL.words
+        memory = np.empty(records_words + intervals_words + count * ndim, np.int64)
+        records, intervals = memory[:records_words], memory[records_words : records_words + intervals_words]
+        self.shapes = memory[records_words + intervals_words :].reshape(count, ndim)
+        whole = geometry.lo is None or geometry.hi is None
+        table, keep = FILLING.make(
+            samples=count, ndim=ndim, first_axis=first_axis, axes=axes, shapes=shapes, extents=extents,
+            extents_step=8 * axes if len(extents) > 1 else 0,
+            source_lo=0 if whole else np.ascontiguousarray(geometry.lo, np.float64),
+            source_hi=0 if whole else np.ascontiguousarray(geometry.hi, np.float64),
+            filters_min=filters[0], filters_mag=filters[1], filters_step=filters.strides[1] if filters.shape[1] > 1 else 0,
+            antialias=antialias, descriptions=DESCRIPTIONS, records=records, intervals=intervals, out_shapes=self.shapes,
+            volume=0, plane_bytes=0,
+        )  # fmt: skip
+        self._scratch = fill_records(address_of(table))
+        del keep
+        word = FILLING.word
+        self._volume = axes == 3 and bool(table[word.volume])
+        if self._volume:
+            self._scratch += int(table[word.plane_bytes])
+        self._records, self._intervals = records, intervals
+
+    def step(self, in_addresses: np.ndarray, out_addresses: np.ndarray, in_dtype: np.dtype, out_dtype: np.dtype) -> Step:
+        """The step for samples at addresses that are known when it runs; uint8, int16, uint16 or float32 to the same, or to float32."""
+        compiled = _resampling(np.dtype(in_dtype), np.dtype(out_dtype), self._volume)
+        table, keep = RESIZE.make(
+            inputs=in_addresses, outputs=out_addresses, scratch=0, tap_tables=tap_tables.address, fed=0, **self._shared()
+        )
+        step = Step(compiled.address, table, no_explanation, self._scratch, RESIZE.word.scratch, keep)
+        step.launches = lambda: self._launches(in_addresses, out_addresses, in_dtype, out_dtype)
+        return step
+
+    def read_rows(self, feed: RowFeed, step: Step, sizes: np.ndarray, out_dtype: np.dtype) -> None:
+        """Have large samples resized while they are made, which `step` of :meth:`step` then skips; `sizes`: their bytes."""
+        read_rows(feed, step, self._records.reshape(-1, RESIZE_RECORD.words), self._intervals, sizes, out_dtype)
+
+    def _shared(self) -> dict[str, np.ndarray]:
+        """Values that the tables of the compiled step and of a GPU's kernels share."""
+        return {"records": self._records, "intervals": self._intervals, "filters": TABLES, "descriptions": DESCRIPTIONS}
+
+    def _launches(self, in_addresses: np.ndarray, out_addresses: np.ndarray, in_dtype: np.dtype, out_dtype: np.dtype) -> list[Launch]:
+        """Tap tables of all axes in one launch, pixels in a second."""
+        count = len(in_addresses)
+        places = np.empty((count, PLACES.words), np.int64)
+        table, keep = PLACING.make(
+            samples=count, records=self._records, intervals=self._intervals, descriptions=DESCRIPTIONS, places=places,
+            rows=0, channels=0, whole=0, signed=0,
+        )  # fmt: skip
+        words = place_taps(address_of(table))
+        del keep
+        rows, channels, whole, signed = table[PLACING.word.rows :].tolist()
+        shared = {**self._shared(), "places": places, "taps": Scratch(4 * words), "samples": count}
+        unstored = RESIZE_CUDA.entries(inputs=in_addresses, outputs=0, **shared)
+        context = RESIZE_CUDA.entries(inputs=in_addresses, outputs=out_addresses, **shared)
+        types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype)), ("VOLUME", int(self._volume))
+        pictures = ("CHANNELS", channels), ("SIGNED", signed)
+        offers = None
+        if channels and whole and not self._volume:
+            macros = ("RESIZED_IN", element_type(in_dtype)), *pictures
+            offers = Unstored("resized", out_addresses, unstored, macros)
+        return [
+            Launch(Kernel(_SOURCE, "taps", (*types, *pictures)), unstored, (3, grid_of(1, count)[1])),
+            Launch(Kernel(_SOURCE, "resize", (*types, *pictures)), context, tile_grid(rows, count), offers=offers),
+        ]
+
+
+_TILE_ROWS, _TILES = 8, 3
+
+
+def tile_grid(rows: int, samples: int) -> tuple[int, int]:
+    """A grid for kernels that make tiles of a resized picture (resize.cuh): a block makes several, because it looks up much at first."""
+    return grid_of(-(-rows // (_TILE_ROWS * _TILES)), samples, 1)
+
+
+def compile_kernels(types: tuple[np.dtype, np.dtype] | None, on_gpu: bool) -> None:
+    """Bring in now what batches of any type need, and what pictures of `types` (of the input, of the output) do."""
+    tap_tables.compile()
+    fill_records.compile()
+    window_region.compile()
+    if on_gpu:
+        place_taps.compile()
+    if types is not None:
+        _resampling(*types, False).compile()
+
+
+@cache
+def _resampling(in_dtype: np.dtype, out_dtype: np.dtype, volume: bool) -> Compiled:
+    return (volume_step if volume else image_step)(in_dtype.name, out_dtype.name)

@@ -1,0 +1,67 @@
+"""segmentation.random_mask_pixel: a pixel of a mask, picked at random."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...sampling.stream_tables import position_words
+from ...types import DALIDataType
+from ..accepts import ANY_RANK, Input, Output
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, Step, no_explanation, register
+from ..random.random import StreamOperator
+from .mask_pixel_tables import MASK_PIXEL
+
+_TYPES = (
+    DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.UINT32, DALIDataType.INT32,
+    DALIDataType.UINT64, DALIDataType.INT64, DALIDataType.FLOAT, DALIDataType.BOOL,
+)  # fmt: skip
+
+
+@register
+class RandomMaskPixel(StreamOperator):
+    schema = Schema(
+        name="segmentation.random_mask_pixel",
+        doc="""The coordinates of a random pixel, INT64, one number per axis.
+
+        With `foreground`, a pixel equal to `value` or above `threshold`; any pixel if there is none. Streams are DALI's, bit for bit,
+        for the same seed.""",
+        accepts=(Input(_TYPES, name="masks", ranks=ANY_RANK),),
+        gives=(Output(DALIDataType.INT64, 1, ""),),
+        seeded=True,
+        args=(
+            Arg("foreground", "int", 0, "Whether the pixel must be of the foreground (if not 0).", tensor=True, stream=True),
+            Arg("threshold", "float", 0.0, "What is above it is foreground; not together with `value`.", tensor=True, stream=True),
+            Arg("value", "int", None, "What equals it is foreground; not together with `threshold`.", tensor=True, stream=True),
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        if spec.given("value") and spec.given("threshold"):
+            raise ValueError("`value` and `threshold` exclude each other; give one of them")
+        from . import mask_pixel_kernels
+
+        self._kernels = mask_pixel_kernels
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
+        if source in _TYPES:
+            self._kernels.mask_pixel_step(storage_dtype(source).name).compile()
+        return [DALIDataType.INT64]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source, position = inputs[0], iteration.position
+        empty = (source.shapes == 0).any(axis=1)
+        if empty.any():
+            raise SampleError(int(np.argmax(empty)), "the mask is empty")
+        by_value = arguments.given("value")
+        output = Batch(np.full((len(source), 1), source.ndim, np.int64), DALIDataType.INT64)
+        shapes, foreground = np.ascontiguousarray(source.shapes), arguments.scalars("foreground", np.int64)
+        bounds = np.ascontiguousarray(arguments.scalars("value" if by_value else "threshold"))
+        context, keep = MASK_PIXEL.make(
+            inputs=source.addresses, shapes=shapes, axes=source.ndim, outputs=output.addresses, foreground=foreground, bounds=bounds,
+            by_value=by_value, **position_words(position),
+        )  # fmt: skip
+        kernel = self._kernels.mask_pixel_step(storage_dtype(source.dtype).name)
+        return Planned([output], [Step(kernel.address, context, no_explanation, keep=keep)])

@@ -1,0 +1,61 @@
+"""Compiled step of coord_transform: a matrix and an offset for points, in float32, rounded after each operation."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...compiled.convert_kernels import converter, view
+from ...compiled.intrinsics import load_f32, load_i64
+from ...compiled.step import Compiled, step_variant
+from ...compiled.tables import laid_out
+from ...device.launch import Kernel, Launch, element_type, grid_of
+from ..base import Step, no_explanation
+from .coord_transform_tables import COORD_TRANSFORM
+
+at = COORD_TRANSFORM.at
+_SOURCE = Path(__file__).with_suffix(".cu")
+
+
+@cache
+def points_step(in_dtype: str, out_dtype: str) -> Compiled:
+    """Points from one type to another (numpy names of dtypes)."""
+    view_in, view_out, convert = view(in_dtype), view(out_dtype), converter("float32", out_dtype)
+
+    @step_variant(in_dtype, out_dtype)
+    def points(context, sample, thread):
+        count = load_i64(load_i64(context + at.points) + 8 * sample)
+        rows, columns = load_i64(context + at.rows), load_i64(context + at.columns)
+        matrix = load_i64(context + at.matrices) + 4 * sample * rows * (columns + 1)
+        source = view_in(load_i64(load_i64(context + at.inputs) + 8 * sample), count * columns)
+        out = view_out(load_i64(load_i64(context + at.outputs) + 8 * sample), count * rows)
+        for i in range(count):
+            for row in range(rows):
+                row_at = matrix + 4 * row * (columns + 1)
+                total = np.float32(0)
+                for column in range(columns):
+                    total += load_f32(row_at + 4 * column) * np.float32(source[i * columns + column])
+                out[i * rows + row] = convert(total + load_f32(row_at + 4 * columns))
+        return 0
+
+    return points
+
+
+def make_points_step(source: Batch, output: Batch, counts: np.ndarray, matrices: np.ndarray) -> Step:
+    """The step for a batch; matrices float32[samples, rows, columns + 1]."""
+    in_type, out_type = storage_dtype(source.dtype), storage_dtype(output.dtype)
+    rows, columns = matrices.shape[1], matrices.shape[2] - 1
+    entries = COORD_TRANSFORM.entries(
+        inputs=source.addresses, outputs=output.addresses, points=counts, rows=rows, columns=columns, matrices=matrices, samples=len(counts)
+    )
+    table, keep = laid_out(entries)
+    types = ("IN", element_type(in_type)), ("OUT", element_type(out_type))
+
+    def launches() -> list[Launch]:
+        return [Launch(Kernel(_SOURCE, "points", types), entries, grid_of(int(counts.max(initial=0)), len(counts)))]
+
+    step = points_step(in_type.name, out_type.name)
+    return Step(step.address, table, no_explanation, keep=keep, launches=launches)

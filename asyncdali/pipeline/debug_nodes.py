@@ -1,0 +1,632 @@
+"""Debug mode inside the pipeline function: operators run when they are called, and nodes hold data.
+
+Every call is matched to a call of earlier iterations by its place in the user's program: the lines that lead to it, and the number of
+earlier calls from there. So readers and random operators continue at their positions.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..data_node import DataNode
+from ..errors import OperatorKeyError, refused
+from ..graph import context
+from ..graph.conditionals import where_tests_work
+from ..graph.node import Definition, OperatorInstance
+from ..operators.base import Role
+from ..options import PipelineOptions
+from ..runtime.immediate import Engine, Immediate, repeated, stand_in
+from ..sources.operator import ExternalInput
+from ..sources.sources import Fed, Sources, batch_size_of
+from ..tensors import TensorListCPU, TensorListGPU
+from ..types import DALIDataType
+
+_SEEDS = 2**31 - 1
+
+
+class DataNodeDebug(DataNode):
+    """A node with its data, in debug mode. Operations on it are computed at once.
+
+    Its `source` is a copy of the first iteration's and knows no outputs, which would keep data alive. Nothing is known about the node of a
+    branch without samples.
+    """
+
+    __slots__ = ("_batch", "_home")
+
+    has_data = True
+
+    def __init__(self, name: str, source: OperatorInstance, index: int, batch: Any, home: DebugDefinition):
+        known = {} if batch.rows is not None and not len(batch) else {
+            "ndim": batch.ndim, "dtype": batch.dtype, "layout": batch.layout or None
+        }  # fmt: skip
+        super().__init__(name, batch.device, source, index, **known)
+        self._batch = batch
+        self._home = home
+
+    def get(self) -> TensorListCPU | TensorListGPU:
+        """The data."""
+        return self._home.engine.tensors(self._batch)
+
+    def shape(self, *, dtype: DALIDataType | None = None, device: str | None = None) -> Any:
+        """The shape of every sample: a list of tuples. If `dtype` or `device` is given, a node as in a graph."""
+        if dtype is None and device is None:
+            return self.get().shape()
+        return super().shape(dtype=dtype, device=device or "cpu")
+
+    def __str__(self) -> str:
+        data = str(self.get()).replace("\n", "\n    ")
+        return f'DataNodeDebug(\n    name="{self.name}",\n    data={data})'
+
+    __repr__ = __str__
+
+    def _on(self, device: str) -> DataNode:
+        return self if self.device == device else self._home.transferred(self, device)
+
+    def cpu(self) -> DataNode:
+        """The same data on the CPU (the node itself if it is there)."""
+        return self._on("cpu")
+
+    def __bool__(self) -> Any:
+        raise TypeError(
+            '"DataNodeDebug" was used in a conditional context: it is a batch and has no truth value. Look at its data with .get(). '
+            + where_tests_work()
+        )
+
+    def __len__(self) -> Any:
+        raise TypeError("a DataNodeDebug has no len(); its number of samples is len(node.get())")
+
+
+def _takes_data(name: str) -> None:
+    """Make a binary operator of nodes accept tensor lists and lists of arrays."""
+    plain: Callable[[DataNode, Any], DataNode] = getattr(DataNode, name)
+
+    def operate(self: DataNodeDebug, other: Any) -> DataNode:
+        return plain(self, self._home.as_node(other))
+
+    operate.__name__, operate.__qualname__ = name, f"DataNodeDebug.{name}"
+    setattr(DataNodeDebug, name, operate)
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift"):
+    _takes_data(f"__{_name}__")
+    _takes_data(f"__r{_name}__")
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    _takes_data(f"__{_name}__")
+DataNodeDebug.__hash__ = None  # type: ignore[assignment]
+
+
+class _Call:
+    """A place in the user's program. `number` is its position in the order of the first iteration."""
+
+    def __init__(self, number: int):
+        self.number = number
+
+    def skip(self, batch_size: int, index: int) -> None:
+        """The iteration failed before this call: move on as if the call had been made."""
+        raise TypeError("abstract")
+
+    def take_back(self) -> None:
+        """The iteration will be repeated."""
+
+    def names(self) -> list[str]:
+        """Its name in the user's program."""
+        raise TypeError("abstract")
+
+
+class _OperatorCall(_Call):
+    """A call of an operator: the built operator, and its arguments."""
+
+    def __init__(self, number: int, instance: OperatorInstance, seed: int, engine: Engine):
+        super().__init__(number)
+        self.seed = seed
+        self._engine = engine
+        self._build(instance)
+
+    def _build(self, instance: OperatorInstance) -> None:
+        self.name = instance.name if instance.explicit_name else None
+        self._schema, self._device, self._inputs = instance.schema, instance.device, len(instance.inputs)
+        self._arguments = _arguments(instance)
+        nodes = [stand_in(f"__input_{k}", node.device) for k, node in enumerate(_nodes(instance))]
+        self._stand_ins = [node.name for node in nodes]
+        instance.inputs = nodes[: self._inputs]
+        instance.argument_inputs = dict(zip(instance.argument_inputs, nodes[self._inputs :], strict=True))
+        self._operator = Immediate(self._engine, instance.outputs, [instance], self.seed)
+        self.source = _without_outputs(instance)
+
+    def names(self) -> list[str]:
+        return [] if self.name is None else [self.name]
+
+    def check(self, instance: OperatorInstance) -> None:
+        """Raise RuntimeError unless the call is equal to the first one."""
+        if instance.schema is not self._schema:
+            raise _order_error(instance.schema.name, f"In the first iteration it was `asyncdali.fn.{self._schema.name}`.")
+        if len(instance.inputs) != self._inputs or instance.device != self._device:
+            raise RuntimeError(f"{_public(instance)}: its number of inputs or device unexpectedly changed. {_SAME}")
+        given, before = _arguments(instance), self._arguments
+        replaced = False
+        for name in {**before, **given}:
+            old, new = before.get(name), given.get(name)
+            if not _equal(old, new):
+                raise RuntimeError(
+                    f"{_public(instance)}: argument '{name}' unexpectedly changed value from {old!r} to {new!r}. {_SAME} "
+                    "What changes can be given as data: an array per sample, or an external source."
+                )
+            replaced = replaced or not _interchangeable(old, new)
+        if replaced and not self._operator.stateful:
+            # The same `def` or `lambda` made the function again; the new function may refer to other data.
+            self._operator.close()
+            self._build(instance)
+
+    def run(self, batches: Sequence[Any], size: int, index: int) -> list[Any]:
+        """The output batches for the input batches."""
+        return self._operator.run(dict(zip(self._stand_ins, batches, strict=True)), size, index)
+
+    def skip(self, batch_size: int, index: int) -> None:
+        self._operator.skip(batch_size, index)
+
+    def take_back(self) -> None:
+        self._operator.take_back()
+
+    def close(self) -> None:
+        """Release the operator's resources."""
+        self._operator.close()
+
+
+class _SourceCall(_Call):
+    """A call of `external_source`. A second request in the same iteration returns the same batch."""
+
+    def __init__(self, number: int, instances: Sequence[OperatorInstance], listed: bool, engine: Engine):
+        super().__init__(number)
+        self.listed = listed
+        self.instances = instances
+        self._operator = Immediate(engine, [instance.outputs[0] for instance in instances], instances)
+        self.sources: Sources = engine.sources(self._operator.plan.operators)
+        self._fed: Fed = {}
+        self._fed_for = -1
+
+    def names(self) -> list[str]:
+        return [instance.name for instance in self.instances if instance.explicit_name]
+
+    def fed(self, index: int, wait: Callable[[Sources], None]) -> Fed:
+        """The batch for iteration `index`. Raises the source's errors."""
+        if self._fed_for != index:
+            pulled = self.sources.pull(index)
+            wait(self.sources)
+            self._fed, self._fed_for = self.sources.take_fed(pulled), index
+        return self._fed
+
+    def run(self, fed: Fed, size: int, index: int) -> list[Any]:
+        """The output batches. Raises errors of fed data."""
+        return self._operator.run(fed, size, index)
+
+    def drop(self) -> None:
+        """A source has ended: drop the batches that sources returned for this iteration (fed batches are kept)."""
+        if not self.sources.pushed:
+            self.sources.drop()
+            self._fed, self._fed_for = {}, -1
+
+    def skip(self, batch_size: int, index: int) -> None:
+        self.fed(index, _do_not_wait)
+
+    def close(self) -> None:
+        """No more requests will come."""
+        self.sources.close()
+
+
+class DebugDefinition(Definition):
+    """Replaces a pipeline's definition: operators that are added to it run at once."""
+
+    debugged = True
+    engine: Engine
+
+    def __init__(self, options: PipelineOptions) -> None:
+        super().__init__(options)
+        self.ended = False
+        self._batch_size: int | None = None
+        self._index = 0
+        self._calls: dict[Any, _OperatorCall | _SourceCall] = {}
+        self._complete = False
+        """The first iteration has ended, so all calls are known."""
+        self._inputs: dict[str, _SourceCall] = {}
+        self._early: dict[str, list[tuple[TensorListCPU, str | None]]] = {}
+        self._feeding = threading.Condition()
+        self._transfers: dict[str, Immediate] = {}
+        self._splits_and_merges: dict[Any, _OperatorCall] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self._ids = itertools.count()
+        self._size: int | None = None
+        self._repeat = False
+        self._ordinals: dict[Any, int] = {}
+        self._made: list[_Call] = []
+        self._asked: list[_SourceCall] = []
+
+    def start(self, engine: Engine, batch_size: int) -> None:
+        """The pipeline is built."""
+        self.engine, self._batch_size = engine, batch_size
+        self._seeds = np.random.default_rng(engine.seed)
+
+    # --- iterations
+
+    def run(self, body: Callable[[], Any]) -> Any:
+        """One iteration.
+
+        At the end of the data, after an error of a source and after an interrupt, all positions are restored. After any other error the
+        iteration is lost, as in a graph: the next iteration gets the next batch.
+        """
+        if self.ended:
+            raise StopIteration
+        self._begin()
+        try:
+            result = body()
+            self._complete_graph()
+        except StopIteration:
+            self._take_back()
+            self._end_of_data()
+            raise
+        except Exception:  # raised again; after a source's error the iteration is repeated, after an operator's it is lost
+            if self._repeat:
+                self._take_back()
+            else:
+                self._lost()
+            raise
+        except BaseException:  # an interrupt: the iteration is repeated
+            self._take_back()
+            raise
+        self._index += 1
+        return result
+
+    def _complete_graph(self) -> None:
+        self._complete = True
+        with self._feeding:
+            unknown, self._early = self._early, {}
+        if unknown:
+            raise refused(
+                OperatorKeyError, "external_source", "name",
+                f"data was fed for {', '.join(map(repr, unknown))}, but the pipeline has no external input of that name",
+            )
+
+    def _take_back(self) -> None:
+        for call in self._made:
+            call.take_back()
+
+    def _end_of_data(self) -> None:
+        """One source has ended: ask the others too, so that all stay in step, as in a graph."""
+        self.ended = True
+        for call in self._source_calls():
+            try:
+                if call not in self._asked:
+                    call.fed(self._index, _do_not_wait)
+            except Exception:
+                pass  # it has also ended; other errors show when it is asked again
+            call.drop()
+
+    def _lost(self) -> None:
+        for call in self._calls.values():
+            if call not in self._made:
+                self._skip(call, self._index)
+        self._index += 1
+
+    def _skip(self, call: _Call, index: int) -> None:
+        try:
+            call.skip(self.size(), index)
+        except StopIteration:
+            self.ended = True
+        except Exception:
+            pass  # a source that fails keeps its position
+
+    def _source_calls(self) -> list[_SourceCall]:
+        return [call for call in self._calls.values() if isinstance(call, _SourceCall)]
+
+    def reset(self) -> None:
+        """Start the next epoch after the end of the data."""
+        if self.ended:
+            self.ended = False
+            for call in self._source_calls():
+                call.drop()
+                call.sources.next_epoch()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def close(self) -> None:
+        """Release the resources of operators and sources."""
+        for call in (*self._calls.values(), *self._splits_and_merges.values()):
+            call.close()
+
+    # --- batch sizes
+
+    def size(self) -> int:
+        """Number of samples of this iteration: that of its first batch."""
+        if self._size is None:
+            assert self._batch_size is not None
+            self._size = int(self._batch_size)
+        return self._size
+
+    def _agree(self, count: int, what: str) -> None:
+        if self._size is None:
+            self._size = count
+        if count != self._size:
+            raise RuntimeError(
+                f"{what} has {count} samples, but the batch size of this iteration is {self._size}: it must be the same everywhere. "
+                "In debug mode external sources with batches of different sizes must be called before all other operators."
+            )
+
+    # --- data as nodes
+
+    def as_node(self, value: Any) -> Any:
+        """The node of a batch (a tensor list or a list of arrays). Other objects are returned unchanged."""
+        is_list = isinstance(value, (list, tuple)) and bool(value) and all(map(_is_array, value))
+        if not is_list and not isinstance(value, (TensorListCPU, TensorListGPU)):
+            return value
+        batch = self.engine.batch_of(value)
+        return DataNodeDebug("data", stand_in("data", batch.device).source, 0, batch, self)
+
+    def with_data(self, schema: Any, inputs: Sequence[Any], arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        given = {}
+        for name, value in arguments.items():
+            arg = schema.by_name.get(name)
+            given[name] = self.as_node(value) if arg is not None and arg.tensor else value
+        return [self.as_node(item) for item in inputs], given
+
+    def transferred(self, node: DataNodeDebug, device: str) -> DataNodeDebug:
+        """The data of `node` on another device."""
+        if device not in self._transfers:
+            source = stand_in("__input_0", node.device)
+            self._transfers[device] = Immediate(self.engine, [source._on(device)], [])
+        (batch,) = self._transfers[device].run({"__input_0": node._batch}, len(node._batch), self._index)
+        return DataNodeDebug(node.name, node.source, node.index, batch, self)
+
+    # --- operators
+
+    def add(self, instance: OperatorInstance) -> None:
+        """Run an operator and give its outputs data."""
+        if instance.schema is ExternalInput.schema:
+            return  # `source` runs it for all outputs of a call together
+        if instance.schema.role is Role.CONSTANT:
+            source, batches = _without_outputs(instance), [self._constant(instance)]
+        else:
+            source, batches = self._run(instance)
+        source.homes = instance.homes
+        instance.outputs = [
+            DataNodeDebug(node.name, source, node.index, batch, self) for node, batch in zip(instance.outputs, batches, strict=True)
+        ]
+
+    def _constant(self, instance: OperatorInstance) -> Any:
+        """Arrays given as inputs are data and may change, so they are not matched as operators."""
+        given = instance.constants
+        return repeated(given["value"], given["dtype"], given.get("layout") or "", instance.outputs[0].device, self.size())
+
+    def _run(self, instance: OperatorInstance) -> tuple[OperatorInstance, list[Any]]:
+        """The source of the output nodes, and the output batches."""
+        nodes = _nodes(instance)
+        for node in nodes:
+            if not node.has_data:
+                raise RuntimeError(f"{_public(instance)}: the node {node.name!r} has no data: it was made outside of the pipeline function")
+            self._agree(_samples(node._batch), f"{_public(instance)}: the input {node.name!r}")  # type: ignore[attr-defined]
+        call = self._called(instance)
+        batches = call.run([node._batch for node in nodes], self.size(), self._index)  # type: ignore[attr-defined]
+        return copy.copy(call.source), batches
+
+    def _called(self, instance: OperatorInstance) -> _OperatorCall:
+        """The call that made an operator."""
+        if instance.schema.role.is_branching:
+            # Made at the first use of a node in a branch, which may be elsewhere in another iteration, so it is not matched by order.
+            key = (instance.schema.name, instance.device, instance.trace, len(instance.inputs), *sorted(instance.constants.items()))
+            call = self._splits_and_merges.get(key)
+            if call is None:
+                call = self._splits_and_merges[key] = _OperatorCall(-1, instance, 0, self.engine)
+            return call
+        call = self._match(instance.trace, instance.schema.name, lambda number: self._new(number, instance))
+        if not isinstance(call, _OperatorCall):
+            raise _order_error(instance.schema.name)
+        call.check(instance)
+        instance.attachment = call
+        self._made.append(call)
+        return call
+
+    def _new(self, number: int, instance: OperatorInstance) -> _OperatorCall:
+        if instance.explicit_name and any(instance.name == other for other in self._names()):
+            raise RuntimeError(f"pipeline has operators with non-unique names: '{instance.name}' is used twice.")
+        twin = instance.twin_of
+        seed = int(self._seeds.integers(_SEEDS)) if twin is None else twin.attachment.seed  # input sets share one seed, as in DALI
+        return _OperatorCall(number, instance, seed, self.engine)
+
+    def _names(self) -> list[str]:
+        """The names that the user has given so far."""
+        return [name for call in self._calls.values() for name in call.names()]
+
+    def _match(self, trace: Any, operator: str, make: Callable[[int], Any]) -> Any:
+        """The call made from `trace`: known, or new in the first iteration. RuntimeError if the order of calls has changed."""
+        ordinal = self._ordinals.get(trace, 0)
+        self._ordinals[trace] = ordinal + 1
+        call = self._calls.get((trace, ordinal))
+        if call is None:
+            if self._complete:
+                raise _order_error(operator, "It was not called in the first iteration.")
+            call = make(len(self._calls))
+            self._calls[trace, ordinal] = call
+            for index in range(self._index):  # earlier iterations that failed before this call
+                self._skip(call, index)
+        if self._made and call.number <= self._made[-1].number:
+            raise _order_error(operator, "It was called earlier in the first iteration.")
+        return call
+
+    # --- external sources
+
+    def source(self, define: Callable[[], list[DataNode]], listed: bool) -> Any:
+        """The data of a call of `external_source`. `define` makes its nodes. It is called once, because a source is entered once."""
+        call = self._match(context.user_trace(), "external_source", lambda number: self._new_source(number, define, listed))
+        if not isinstance(call, _SourceCall):
+            raise _order_error("external_source")
+        if call.listed != listed:
+            raise RuntimeError(f"asyncdali.fn.external_source: argument 'num_outputs' unexpectedly changed value. {_SAME}")
+        self._asked.append(call)
+        try:
+            fed = call.fed(self._index, self._wait)
+        except StopIteration:
+            raise
+        except Exception:
+            self._repeat = True
+            raise
+        self._made.append(call)
+        size = batch_size_of(fed, self._size if self._size is not None else int(self._batch_size or 0))
+        batches = call.run(fed, size, self._index)
+        self._agree(size, f"The batch of the external source {call.instances[0].name!r}")
+        nodes = [DataNodeDebug(item.name, self._source(item), 0, batch, self) for item, batch in zip(call.instances, batches, strict=True)]
+        return nodes if listed else nodes[0]
+
+    def _source(self, instance: OperatorInstance) -> OperatorInstance:
+        """An external source as the source of a node of this iteration."""
+        source = copy.copy(instance)
+        if self.scopes is not None:
+            self.scopes.made(source)
+        return source
+
+    def _new_source(self, number: int, define: Callable[[], list[DataNode]], listed: bool) -> _SourceCall:
+        names = self._names()
+        instances = [node.source for node in define()]
+        for instance in instances:
+            instance.homes = None  # the nodes' homes change from iteration to iteration
+        if any(instance.explicit_name and instance.name in names for instance in instances):
+            raise RuntimeError(f"pipeline has operators with non-unique names: '{instances[0].name}' is used twice.")
+        call = _SourceCall(number, instances, listed, self.engine)
+        with self._feeding:
+            for instance in instances:
+                self._inputs[instance.name] = call
+                for data, layout in self._early.pop(instance.name, ()):
+                    call.sources.port(instance.name).feed(data, layout)
+        return call
+
+    def _wait(self, sources: Sources) -> None:
+        with self._feeding:
+            self._feeding.wait_for(lambda: not sources.waits())
+
+    def feed(self, name: str, data: Any, layout: str | None) -> None:
+        """A batch for the external input `name`. Before the first iteration it is kept for the future input of that name."""
+        with self._feeding:
+            call = self._inputs.get(name)
+            if call is not None:
+                call.sources.port(name).feed(data, layout)
+            elif self._complete:
+                known = ", ".join(map(repr, self._inputs)) or "none"
+                raise refused(
+                    OperatorKeyError, "external_source", "name", f"the pipeline has no external input named {name!r} (it has {known})"
+                )
+            else:
+                self._early.setdefault(name, []).append((self.engine.copied(data), layout))
+            self._feeding.notify_all()
+
+
+_SAME = "In debug mode an operator must be called with the same constant arguments in every iteration."
+
+
+def _order_error(operator: str, more: str = "") -> RuntimeError:
+    return RuntimeError(
+        f"Unexpected call of `asyncdali.fn.{operator}`. Debug mode does not support changing the order of operators executed within the "
+        f"pipeline. {more}".rstrip()
+    )
+
+
+def _do_not_wait(sources: Sources) -> None:
+    pass
+
+
+def _public(instance: OperatorInstance) -> str:
+    return f"asyncdali.fn.{instance.schema.name}"
+
+
+def _without_outputs(instance: OperatorInstance) -> OperatorInstance:
+    """An instance as the source of nodes with data."""
+    source = copy.copy(instance)
+    source.outputs = []
+    source.homes = None  # they refer to other nodes
+    return source
+
+
+def _samples(batch: Any) -> int:
+    """Number of samples of the iteration. `batch` may be a branch's."""
+    return len(batch) if batch.rows is None else len(batch.rows)
+
+
+def _nodes(instance: OperatorInstance) -> list[DataNode]:
+    return [*instance.inputs, *instance.argument_inputs.values()]
+
+
+class _Data:
+    """Represents an argument that was given as a node."""
+
+    def __repr__(self) -> str:
+        return "a DataNode"
+
+
+_DATA = _Data()
+
+
+def _arguments(instance: OperatorInstance) -> dict[str, Any]:
+    return {**instance.constants, **dict.fromkeys(instance.argument_inputs, _DATA)}
+
+
+def _is_array(value: Any) -> bool:
+    """An array, but not a number or a node."""
+    if isinstance(value, (np.generic, DataNode, bool, int, float, str, bytes)) or value is None:
+        return False
+    return any(hasattr(value, name) for name in ("__array__", "__dlpack__", "__array_interface__"))
+
+
+def _code(value: Any) -> Any:
+    """The definition of a callable of the user; None for other values.
+
+    A function (also compiled by Numba) or method has its code, a partial the code of its callable, another object the code of its class.
+    """
+    if isinstance(value, functools.partial):
+        return _code(value.func) or value.func
+    found = getattr(getattr(value, "py_func", value), "__code__", None)
+    if found is None and callable(value) and not isinstance(value, type):
+        found = getattr(type(value).__call__, "__code__", None)
+    return found
+
+
+def _interchangeable(old: Any, new: Any) -> bool:
+    """Whether equal arguments may replace each other: not functions that refer to different objects."""
+    if old is new or _code(new) is None:
+        return True
+    return _refers_to(old) == _refers_to(new)
+
+
+def _refers_to(function: Any) -> list[int]:
+    """Identities of a function's parts besides its code: `self`, closure, defaults."""
+    if isinstance(function, functools.partial):
+        return [*_refers_to(function.func), *map(id, (*function.args, *function.keywords, *function.keywords.values()))]
+    inner = getattr(function, "py_func", function)
+    if not hasattr(inner, "__code__"):
+        return [id(inner)]
+    closure, defaults, named = (getattr(inner, f"__{name}__", None) for name in ("closure", "defaults", "kwdefaults"))
+    things = [getattr(inner, "__self__", None), *map(_contents, closure or ()), *(defaults or ()), *(named or {}).values()]
+    return list(map(id, things))
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # an empty cell
+        return None
+
+
+def _equal(old: Any, new: Any) -> bool:
+    """Whether an argument has the same value. Functions made by the same `def` or `lambda` are equal."""
+    if old is new:
+        return True
+    if _code(old) is not None:
+        return _code(old) is _code(new)
+    if isinstance(old, np.ndarray) or isinstance(new, np.ndarray):
+        return type(old) is type(new) and old.dtype == new.dtype and np.array_equal(old, new)
+    return type(old) is type(new) and (bool(old == new) or repr(old) == repr(new))

@@ -1,0 +1,48 @@
+"""Index files beside containers: whole numbers as text. A crash while writing leaves the old file or the new one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._files import replace_file
+from ..remote.remote import Opener, open_file, read_whole
+
+_LONGEST = 19
+"""Digits of the largest int64."""
+
+
+def read_bytes(path: str, what: str = "file", open_file: Opener = open_file) -> bytes:
+    """The whole file. RuntimeError names a file that cannot be read."""
+    try:
+        return read_whole(path, open_file)
+    except OSError as error:
+        raise RuntimeError(f"Could not open {what} {path}: {error.strerror or error}") from error
+
+
+def parse_numbers(data: bytes, columns: int, path: str) -> np.ndarray:
+    """Non-negative numbers in rows of `columns`, int64[rows, columns]. RuntimeError gives the line of an invalid number."""
+    tokens = data.split()
+    if not tokens:
+        raise RuntimeError(f"Content of index files should not be empty: {path}")
+    # One very long token would make numpy's table of tokens huge, so the length is checked first.
+    if max(map(len, tokens)) <= _LONGEST and b"".join(tokens).isdigit() and len(tokens) % columns == 0:
+        try:
+            return np.array(tokens).astype(np.int64).reshape(-1, columns)
+        except (ValueError, OverflowError):
+            pass
+    raise RuntimeError(_first_wrong(data, columns, path))
+
+
+def _first_wrong(data: bytes, columns: int, path: str) -> str:
+    for number, line in enumerate(data.splitlines(), 1):
+        tokens = line.split()
+        bad = any(not token.isdigit() or len(token) > _LONGEST or int(token) >= 2**63 for token in tokens)
+        if bad or len(tokens) not in (0, columns):
+            shown = line[:100].decode("utf-8", "replace")
+            return f'Malformed index file "{path}" line {number}: expected {columns} whole numbers, got: {shown}'
+    return f'Malformed index file "{path}": expected {columns} whole numbers per line'
+
+
+def write_text(path: str, text: str) -> None:
+    """Replace the file atomically."""
+    replace_file(path, text.encode("utf-8", "surrogateescape"))

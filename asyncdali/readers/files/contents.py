@@ -1,0 +1,240 @@
+"""Reads the files of a batch whole. Shared by readers of one encoded file per sample."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+
+import numpy as np
+
+from ...batch import Batch
+from ...compiled.addresses import address_of
+from ...errors import explained
+from ...operators.base import CompiledJob, Environment, PythonJob, SampleError, Spec, Step, no_explanation
+from ...types import DALIDataType
+from ..base import Draw, ReaderOperator, place_aligned
+from ..digest import names_of
+from ..remote.remote import RemoteError, read_files
+from .file_table import FileTable
+from .file_tables import ADVISE_FILES, OPEN_FILES, READ_FILES
+from .reserved_memory import ExpectedSizes
+
+
+class SampleNames(Sequence):
+    """The listed paths of a batch's samples. Text is made on demand."""
+
+    def __init__(self, table: FileTable, indices: np.ndarray):
+        self._table = table
+        self._indices = indices
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+        return self._table.name(int(self._indices[index]))
+
+
+class StampedName(str):
+    """A path with the `stamp` of the file's contents, for the cache of decoded pictures."""
+
+    stamp: tuple[int, ...]
+
+
+class StampedNames(SampleNames):
+    """Like :class:`SampleNames`, with stamps."""
+
+    def __init__(self, table: FileTable, indices: np.ndarray, stamps: Sequence[tuple[int, ...]]):
+        super().__init__(table, indices)
+        self._stamps = stamps
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+        name = StampedName(super().__getitem__(index))
+        name.stamp = self._stamps[index]
+        return name
+
+
+def file_stamp(path: str) -> tuple[int, ...]:
+    """Device, inode, size and times of a file. As in make and rsync, other contents have another stamp. () if it is unknown."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()  # opening the file will report the error
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+_SETTLED = 1_000_000_000
+"""Nanoseconds after which a change of a file must show in its times: file systems count them in ticks of up to 10 ms."""
+
+
+def settled_stamp(path: str) -> tuple[int, ...]:
+    """As :func:`file_stamp`, of a file that is opened, so that a network file system asks its server; () also for one changed just now."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return ()
+    try:
+        found = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    if max(found.st_mtime_ns, found.st_ctime_ns) + _SETTLED > time.time_ns():
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def fetched_batch(paths: Sequence[str], allocate: Callable[[int], np.ndarray]) -> Batch:
+    """Whole files as a batch of bytes, requested together. SampleError names a file that cannot be read."""
+    try:
+        files = read_files(paths)
+    except RemoteError as error:
+        raise SampleError(error.index, f"File mapping failed: {error}") from error
+    batch = Batch(np.array([[len(data)] for data in files], np.int64).reshape(-1, 1), DALIDataType.UINT8)
+    place_aligned(batch, allocate)
+    for sample, data in enumerate(files):
+        batch.sample(sample)[:] = np.frombuffer(data, np.uint8)
+    return batch
+
+
+def advise(table: FileTable, files: np.ndarray) -> Iterable[CompiledJob]:
+    """The job that asks the system to read these files into its cache. Errors are left to the real read, remote files to the network."""
+    from . import file_kernels
+
+    if len(files) and not table.remote:
+        context, keep = ADVISE_FILES.make(paths=table.paths, starts=np.ascontiguousarray(table.starts[files]))
+        yield CompiledJob(len(files), [Step(file_kernels.advise_step.address, context, no_explanation, keep=keep)])
+
+
+MAX_OPEN = 256
+"""Files of a batch that stay open between finding their sizes and reading them. A process may commonly have 1024 open files."""
+
+
+class FileContentsReader(ReaderOperator):
+    """Base class of readers whose first output is the bytes of a file. `discover` sets ``_table``."""
+
+    def __init__(self, spec: Spec, environment: Environment):
+        self._table: FileTable | None = None
+        super().__init__(spec, environment)
+        from ...compiled.step import compile_all
+        from ..containers import record_kernels
+        from . import file_kernels
+
+        self._kernels = file_kernels
+        self._read_ahead = int(spec.constant("read_ahead"))
+        self._expected = ExpectedSizes()
+        self._skipped = 0
+        self._skips = bool(spec.constant("skip_cached_images"))
+        compile_all(file_kernels)
+        record_kernels.lay_out.compile()
+
+    @property
+    def table(self) -> FileTable:
+        """The files, after `discover`."""
+        assert self._table is not None
+        return self._table
+
+    def identity(self) -> list[bytes | np.ndarray]:
+        return [names_of(self.table)]
+
+    def read_contents(self, draw: Draw) -> Generator[PythonJob | CompiledJob, None, Batch]:
+        """Jobs that read these files. Returns the output.
+
+        Usually one job is enough: memory is reserved by the sizes of earlier batches, and each file is read when it has been opened. Files
+        that do not fit (all files of the first batch) take a second job.
+        """
+        if self.table.remote:
+            return self._fetched(draw)
+        if self._skips or self._may_skip():
+            return (yield from self._read_new(draw))
+        return (yield from self._read(draw.indices, self.ahead(draw)))
+
+    def _may_skip(self) -> bool:
+        """Whether nobody misses the bytes of a file whose picture is kept: all who read them are decoders of this process with a cache."""
+        return 0 < self.kept_by <= len(self.environment.pictures)
+
+    def _read_new(self, draw: Draw) -> Generator[PythonJob | CompiledJob, None, Batch]:
+        """Like :meth:`read_contents`, but samples are empty if every image decoder of the pipeline has the picture of their file.
+
+        Cached pictures are never removed, so the decoders will find them.
+        """
+        indices, caches = draw.indices, self.environment.pictures
+        stamp_of = file_stamp if self._skips else settled_stamp
+        stamps = [stamp_of(self.table.path(int(index))) for index in indices]
+        known = bool(caches) and None not in caches
+        new = np.array([not known or not stamp or not all(cache.holds(stamp) for cache in caches) for stamp in stamps], bool)
+        self._skipped += len(indices) - int(new.sum())
+        ahead = self.ahead(draw)
+        sizes, addresses = np.zeros(len(indices), np.int64), np.zeros(len(indices), np.int64)
+        owner: object = ()
+        if new.any():
+            contents = yield from self._read(indices[new], ahead)
+            sizes[new], addresses[new], owner = contents.sizes(), contents.addresses, contents.memory_owner
+        names = StampedNames(self.table, indices, stamps)
+        return Batch(sizes.reshape(-1, 1), DALIDataType.UINT8, "", addresses, owner, source_info=names)
+
+    def _read(self, indices: np.ndarray, ahead: np.ndarray | None) -> Generator[PythonJob | CompiledJob, None, Batch]:
+        """Jobs that read local files. Returns their contents. `ahead`: files for which the system gets a hint."""
+        count, table = len(indices), self.table
+        files = np.zeros((4, count), np.int64)
+        starts, descriptors, sizes, addresses = files
+        table.starts.take(indices, out=starts)
+        descriptors.fill(-1)
+        at = address_of(files)
+        starts_at, descriptors_at, sizes_at, addresses_at = range(at, at + 32 * count, 8 * count)
+        memory = self._expected.aside(count, self.environment.allocate)
+        opening, _ = OPEN_FILES.make(
+            paths=table.paths_at, starts=starts_at, descriptors=descriptors_at, sizes=sizes_at, read_ahead=self._read_ahead,
+            may_stay_open=MAX_OPEN, block=memory.start, capacity=memory.capacity, expected=memory.expected, used=0,
+            addresses=addresses_at, found_left=0, found_empty=0, found_bytes=0, found_equal=0,
+        )  # fmt: skip
+        keep = [files, table, memory.block]
+        explain = self._explain(indices)
+        try:
+            yield CompiledJob(count, [Step(self._kernels.open_step.address, opening, explain, keep=keep)])
+            self._kernels.look_back(address_of(opening), count)
+            left, empty, taken, equal = opening[OPEN_FILES.columns("found")].tolist()
+            if empty:
+                self._refuse_empty(sizes, indices)
+            contents = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, "", addresses, source_info=SampleNames(table, indices))
+            if left:
+                memory.place_rest(contents, descriptors != self._kernels.DONE, self.environment.allocate)
+                context, _ = READ_FILES.make(
+                    descriptors=descriptors_at, sizes=sizes_at, addresses=addresses_at, paths=table.paths_at, starts=starts_at
+                )
+                yield CompiledJob(count, [Step(self._kernels.read_step.address, context, explain, keep=[*keep, contents])])
+            else:
+                contents.owner, contents.contiguous = memory.block, memory.in_order
+        except BaseException:  # after the last step no file is open
+            self._kernels.close_all(descriptors_at, count)
+            raise
+        self._expected.learn(count, taken, equal)
+        if ahead is not None:
+            yield from advise(table, ahead)
+        return contents
+
+    def _fetched(self, draw: Draw) -> Batch:
+        """The contents of files, some of them remote. The worker threads are free in the meantime."""
+        contents: Batch = self.fetched(draw, self._fetch)
+        self._refuse_empty(contents.sizes(), draw.indices)
+        contents.source_info = SampleNames(self.table, draw.indices)
+        return contents
+
+    def _fetch(self, indices: np.ndarray) -> Batch:
+        return fetched_batch([self.table.path(int(index)) for index in indices], self.environment.allocate)
+
+    def counted(self) -> tuple[tuple[str, int], ...]:
+        return (("files left out for the cache", self._skipped),) if self._skips or self.kept_by else ()
+
+    def _refuse_empty(self, sizes: np.ndarray, indices: np.ndarray) -> None:
+        if self.spec.constant("dont_use_mmap") or sizes.all():
+            return
+        sample = int(np.flatnonzero(sizes == 0)[0])
+        raise SampleError(sample, f"File mapping failed: {self.table.path(int(indices[sample]))}: the file is empty")
+
+    def _explain(self, indices: np.ndarray):  # type: ignore[no-untyped-def]
+        def explain(code: int, text: str, sample: int) -> str:
+            path = self.table.path(int(indices[sample]))
+            if code == self._kernels.SHORT_READ:
+                return f"File mapping failed: {path}: it became shorter while it was read"
+            return explained(code, f"File mapping failed: {path}: {os.strerror(code)}")
+
+        return explain

@@ -1,0 +1,205 @@
+"""readers.nemo_asr: speech and transcripts from NeMo manifests."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..._notices import warn
+from ...batch import Batch, storage_dtype
+from ...codecs.audio.audio_formats import batch_of_sounds, check_dtype, check_rate, decode_audio
+from ...codecs.audio.resampling import check_quality, compile_kernels
+from ...operators.base import (
+    REQUIRED,
+    Arg,
+    Arguments,
+    Environment,
+    Iteration,
+    Planned,
+    Preparation,
+    PythonJob,
+    Schema,
+    Spec,
+    register,
+)
+from ...types import DALIDataType
+from ..base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, ReaderOperator
+from ..containers.containers import RecordNames
+from ..containers.indices import read_bytes
+from ..digest import names_of
+from .batch_files import BatchFiles
+from .entries import ENTRY_ARGS, EntryRules
+from .file_table import FileTable
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a manifest."""
+
+    path: str
+    duration: float
+    offset: float
+    text: bytes
+    index: int
+
+
+def read_manifest(path: str, shortest: float, longest: float) -> list[Entry]:
+    """The entries of a manifest whose duration is within the limits (0: no limit). Lines that are no entries are skipped."""
+    import json
+
+    entries: list[Entry] = []
+    try:
+        data = read_bytes(path, "NEMO ASR manifest file")
+    except RuntimeError as error:
+        raise RuntimeError(f'Could not open NEMO ASR manifest file: "{path}": {error}') from error
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            entry = _entry(json.loads(line), len(entries))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            warn(f"{path} line {number} is not a manifest entry and is left out: {error}", UserWarning)
+            continue
+        if (shortest > 0 and entry.duration < shortest) or (longest > 0 and entry.duration > longest):
+            continue
+        entries.append(entry)
+    return entries
+
+
+def _entry(data: Any, index: int) -> Entry:
+    if not isinstance(data, dict) or not isinstance(data.get("audio_filepath"), str) or "\0" in data["audio_filepath"]:
+        raise ValueError("it has no audio_filepath")
+    duration, offset = float(data.get("duration", -1.0)), float(data.get("offset", 0.0))
+    if not math.isfinite(duration) or not math.isfinite(offset):
+        raise ValueError("its duration or offset is not a number")
+    text = data.get("text", "")
+    if not isinstance(text, str):
+        raise ValueError("its text is not a string")
+    return Entry(data["audio_filepath"], duration, offset, text.encode("utf-8", "surrogatepass"), index)
+
+
+def _output_count(constants: dict[str, Any]) -> int:
+    return 1 + constants.get("read_sample_rate", True) + constants.get("read_text", True) + constants.get("read_idxs", False)
+
+
+@register
+class NemoAsrReader(ReaderOperator):
+    schema = Schema(
+        name="readers.nemo_asr",
+        doc="""Reads audio and transcripts listed in NeMo manifests: one JSON object per line with `audio_filepath`, and perhaps
+        `duration` and `offset` in seconds and `text`.
+
+        Outputs: the audio (1-D, or (samples, channels) without `downmix`); then, if asked for, the file's sampling rate (FLOAT scalar), the
+        transcript (1-D UINT8, UTF-8), the entry's number among those kept of its manifest (INT64, shape (1,)).
+
+        Paths are absolute, or relative to the working directory.
+
+        WAV files are read by this library; FLAC, OGG, MP3 and others if `soundfile` is installed (asyncdali[audio]).""",
+        inputs=(0, 0),
+        outputs=_output_count,
+        seeded=True,
+        aliases=("nemo_asr_reader",),
+        deprecated={"normalize_text": None},
+        args=(
+            Arg("manifest_filepaths", "str_list", REQUIRED, "The manifests.", path="read"),
+            Arg("downmix", "bool", True, "Average the channels."),
+            Arg("dtype", "dtype", DALIDataType.FLOAT, "Element type of the audio: INT16, INT32 or FLOAT."),
+            Arg("max_duration", "float", 0.0, "Leave out entries that are longer (seconds; 0: none).", stream=True),
+            Arg("min_duration", "float", 0.0, "Leave out entries that are shorter (seconds; 0: none).", stream=True),
+            Arg("quality", "float", 50.0, "Quality of resampling, 0 to 100."),
+            Arg("read_idxs", "bool", False, "A further output: the entry's number."),
+            Arg("read_sample_rate", "bool", True, "A further output: the sampling rate of the file."),
+            Arg("read_text", "bool", True, "A further output: the transcript."),
+            Arg("sample_rate", "float", -1.0, "Sampling rate of the output, if positive."),
+            *ENTRY_ARGS,
+            *SHUFFLE_AFTER_EPOCH_ARGS,
+            *READER_ARGS,
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        constant = spec.constant
+        if not constant("manifest_filepaths"):
+            raise RuntimeError("`manifest_filepaths` can not be empty")
+        self._dtype: DALIDataType = constant("dtype")
+        check_dtype(self._dtype)
+        check_quality(constant("quality"))
+        check_rate(constant("sample_rate"))
+        if constant("sample_rate") > 0:
+            compile_kernels()
+        super().__init__(spec, environment)
+
+    def discover(self) -> int:
+        constant = self.spec.constant
+        entries: list[Entry] = []
+        for path in constant("manifest_filepaths"):
+            found = read_manifest(path, constant("min_duration"), constant("max_duration"))
+            EntryRules.of(self.spec, self.environment.access, path, None, "").check([entry.path for entry in found])
+            entries += found
+        if not entries:
+            raise RuntimeError(f"No files found. No entries are left of {', '.join(constant('manifest_filepaths'))}.")
+        self._entries = entries
+        self._table = FileTable.of([entry.path for entry in entries], np.zeros(len(entries), np.int32))
+        self._files = BatchFiles(self, self._table, lambda samples: samples)
+        return len(entries)
+
+    def identity(self) -> list[bytes | np.ndarray]:
+        return [names_of(self._table), np.array([(entry.offset or 0, entry.duration or 0) for entry in self._entries], np.float64)]
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        constant = self.spec.constant
+        rate: list[DALIDataType | None] = [DALIDataType.FLOAT] * constant("read_sample_rate")
+        return [self._dtype, *rate, *[DALIDataType.UINT8] * constant("read_text"), *[DALIDataType.INT64] * constant("read_idxs")]
+
+    # --- one iteration
+
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
+        constant = self.spec.constant
+        draw = self.draw(iteration, arguments.count)
+        entries = [self._entries[int(index)] for index in draw.indices]
+        audio: list[Any] = [None] * len(entries)
+        rates = np.zeros(len(entries), np.float32)
+        open_file = self._files.opener(draw)
+        wanted = {"rate": constant("sample_rate"), "quality": constant("quality"), "downmix": constant("downmix")}
+        dtype = storage_dtype(self._dtype)
+
+        def work(sample: int) -> None:
+            entry = entries[sample]
+            try:
+                with open_file(entry.path) as file:
+                    audio[sample], rates[sample] = decode_audio(
+                        file, dtype, offset=entry.offset, duration=entry.duration, **wanted
+                    )
+            except OSError as error:
+                raise RuntimeError(f"Failed to open encoded data: {error.strerror or error}, filepath: {entry.path}") from error
+            except ValueError as error:
+                raise RuntimeError(f"{entry.path}: {error}") from error
+
+        yield from self._files.hints(draw)
+        yield PythonJob(range(len(entries)), work)
+        return draw.indices, entries, audio, rates
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        constant = self.spec.constant
+        indices, entries, audio, rates = iteration.prepared
+        outputs = [batch_of_sounds(audio, self._dtype)]
+        if constant("read_sample_rate"):
+            outputs.append(Batch.from_values(rates))
+        if constant("read_text"):
+            outputs.append(_texts([entry.text for entry in entries]))
+        if constant("read_idxs"):
+            outputs.append(Batch.from_values(np.array([[entry.index] for entry in entries], np.int64)))
+        names = RecordNames(lambda index: self._entries[index].path, indices)
+        for output in outputs:
+            output.source_info = names
+        return Planned(outputs)
+
+
+def _texts(texts: list[bytes]) -> Batch:
+    """An output over separate texts."""
+    samples = [np.frombuffer(bytearray(text), np.uint8) for text in texts]
+    addresses = np.array([sample.ctypes.data for sample in samples], np.int64)
+    return Batch(np.array([sample.shape for sample in samples], np.int64), DALIDataType.UINT8, "", addresses, samples)

@@ -1,0 +1,112 @@
+"""readers.caffe: images and labels of Caffe's Datum records in LMDB databases."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch
+from ...operators.base import (
+    REQUIRED,
+    Arg,
+    Environment,
+    SampleError,
+    Schema,
+    Spec,
+    Step,
+    register,
+)
+from ...types import DALIDataType
+from ..base import READER_ARGS, Reading
+from ..containers.containers import Fetched
+from .caffe_tables import DATUM, PARSE_DATUM, SAID_RAW
+from .lmdb import LmdbReader
+
+_MOST = 1 << 31
+word = DATUM.word
+
+
+@register
+class CaffeReader(LmdbReader):
+    schema = Schema(
+        name="readers.caffe",
+        doc="""Reads (image, label) pairs from LMDB databases of Caffe ``Datum`` records, in the order of their keys.
+
+        An image is the bytes of an encoded file (1-D UINT8). If the record says that it is not encoded, the image is its bytes in
+        the shape (height, width, channels). The label is INT32, shape (1,), or (0,) for a record without a label.""",
+        inputs=(0, 0),
+        outputs=lambda constants: max(1, constants.get("image_available", True) + constants.get("label_available", True)),
+        seeded=True,
+        aliases=("caffe_reader",),
+        args=(
+            Arg("path", "str_list", REQUIRED, "Directories of LMDB databases; they are read one after another.", path="read"),
+            Arg("image_available", "bool", True, "Whether there is an image."),
+            Arg("label_available", "bool", True, "Whether there is a label."),
+            *READER_ARGS,
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        from ...compiled.step import compile_all
+        from . import caffe_kernels, lmdb_kernels
+
+        self._kernels = caffe_kernels
+        compile_all(caffe_kernels)
+        compile_all(lmdb_kernels)
+        self._image, self._label = spec.constant("image_available"), spec.constant("label_available")
+        if not (self._image or self._label):
+            raise RuntimeError("`image_available` and `label_available` are both False: nothing would be read")
+        super().__init__(spec, environment)
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        image: list[DALIDataType | None] = [DALIDataType.UINT8] * self._image
+        return image + [DALIDataType.INT32] * self._label
+
+    def read(self, indices: np.ndarray) -> Reading:
+        found = DATUM.zeros(len(indices))
+
+        def parse(fetched: Fetched) -> list[Step]:
+            context, keep = PARSE_DATUM.make(addresses=fetched.addresses, sizes=fetched.sizes, found=found)
+            return [Step(self._kernels.parse_datum.address, context, self._explain(indices), keep=keep)]
+
+        fetched, job = self.fetch(indices, parse)
+        yield job
+        images = [self._images(fetched, found)] if self._image else []
+        return images + ([self._labels(indices, found)] if self._label else [])
+
+    def _images(self, fetched: Fetched, found: np.ndarray) -> Batch:
+        raw, sizes = found[:, word.encoding] == SAID_RAW, found[:, word.data_length].copy()
+        if not raw.any():
+            return self.view(fetched, found[:, word.data_address].copy(), sizes.reshape(-1, 1), DALIDataType.UINT8)
+        if not raw.all():
+            sample = int(np.argmax(raw != raw[0]))
+            raise SampleError(sample, f"Samples must have the same dimensionality: {'raw' if raw[0] else 'encoded'} ones come first")
+        shapes = found[:, [word.shape_height, word.shape_width, word.shape_channels]]
+        fits = ((shapes >= 0) & (shapes < _MOST)).all(1)
+        # Two factors below 2^31 fit into int64, three may not, so the third is checked by division.
+        plane = np.where(fits, shapes[:, 0] * shapes[:, 1], 0)
+        fits &= plane <= sizes
+        wrong = ~fits | (np.where(fits, plane * shapes[:, 2], -1) != sizes)
+        if wrong.any():
+            sample = int(np.argmax(wrong))
+            raise SampleError(
+                sample,
+                f"{self.origin(int(fetched.indices[sample]))}: The content size of the raw image in LMDB caffe entry doesn't match its "
+                f"dimensions: {sizes[sample]} bytes, {' x '.join(map(str, shapes[sample]))}",
+            )
+        return self.view(fetched, found[:, word.data_address].copy(), shapes, DALIDataType.UINT8)
+
+    def _labels(self, indices: np.ndarray, found: np.ndarray) -> Batch:
+        values = found[:, word.label].astype(np.int32).reshape(-1, 1)
+        present = found[:, word.has_label].reshape(-1, 1) != 0
+        batch = Batch.from_values(values)
+        if not present.all():
+            batch = Batch(present.astype(np.int64), DALIDataType.INT32, "", batch.addresses, values)
+        batch.source_info = self.names(indices)
+        return batch
+
+    def _explain(self, indices: np.ndarray):  # type: ignore[no-untyped-def]
+        def explain(code: int, text: str, sample: int) -> str:
+            index = int(indices[sample])
+            return f"Error while parsing Caffe file: {self.origin(index)} (raw data length: {self.records.sizes[index]} bytes)."
+
+        return explain

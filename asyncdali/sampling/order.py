@@ -1,0 +1,429 @@
+"""The order of a reader's samples: an index stream, computed on indices alone and identical to DALI 2.4's.
+
+The data set is divided into shards. A reader reads one shard after another (or one shard for ever). Each visit is a *shard-epoch*. With
+``random_shuffle`` a buffer of `initial_fill` samples mixes a shard-epoch, but never two of them. What a shard-epoch delivers depends only
+on its list of samples and on the engine's state at its start. So that state, the number of finished shard-epochs and the number of samples
+delivered since then are the whole position (:class:`OrderPosition`)::
+
+    order = SampleOrder(1000, random_shuffle=True, seed=7)
+    indices, position = order.take(order.start, 64)       # int64[64], and three integers
+    indices, position = order.take(position, 64)          # the next 64
+    order.after(order.start, 128) == position             # the same position, without indices
+
+A position is an immutable value and an order has no mutable state: any batch can be requested at any time, in any thread. An order caches
+its last visits, because a batch is usually followed by the next one. Without the buffer every answer has a closed form. With the buffer, a
+batch that does not follow another replays at most one shard-epoch in compiled code. Only readers that shuffle import Numba.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import cache
+from types import ModuleType
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ..compiled.addresses import address_of
+from .order_tables import SHUFFLE
+from .seeds import seed_sequence
+
+# Seed of the one-time permutation of shuffled readers, and default of shuffle_after_epoch_seed.
+PERMUTATION_SEED = 524287
+
+_RECENT_VISITS = 4
+"""Number of cached visits: the reader's, that of the batches ahead, and two for repeated iterations."""
+
+_RECENT_BATCHES = 16
+"""Number of batches whose end positions are cached. At a shard's end, finding an end position takes a replay."""
+
+_MASK32, _MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
+_ENGINE_MODULUS = 2147483647
+
+
+@cache
+def load_kernels() -> ModuleType:
+    """Import the kernels (and compile them at the first run on a machine). Later calls cost nothing."""
+    from . import order_kernels
+
+    return order_kernels
+
+
+class OrderPosition(NamedTuple):
+    """The position of a reader; the same numbers as DALI's loader snapshot.
+
+    `engine` is the shuffle engine's state at the start of the current shard-epoch, `epoch` the number of finished shard-epochs, `age` the
+    number of samples delivered since then, padding included.
+    """
+
+    engine: int
+    epoch: int
+    age: int
+
+
+def engine_from_seed(seed: int) -> int:
+    """First state of the shuffle engine (C++ minstd_rand0, seeded with a seed sequence of the low 32 bits of `seed`)."""
+    return seed_sequence([int(seed) & _MASK32], 4)[3] % _ENGINE_MODULUS or 1
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# One visit of a shard
+# ---------------------------------------------------------------------------------------------------------------------------------
+
+
+class _Visit(Protocol):
+    """The samples of one shard-epoch, in order of delivery."""
+
+    @property
+    def size(self) -> int:
+        """Number of samples in the shard."""
+
+    @property
+    def last(self) -> int:
+        """The index that was delivered last."""
+
+    @property
+    def engine(self) -> int:
+        """The current state of the shuffle engine."""
+
+    def read(self, out: np.ndarray) -> None:
+        """Deliver the next ``len(out)`` samples."""
+
+    def skip(self, count: int) -> None:
+        """Skip `count` samples."""
+
+
+class _StraightVisit:
+    """The shard's samples in listed order."""
+
+    def __init__(self, order: np.ndarray | None, start: int, stop: int, engine: int):
+        self.size, self.engine = stop - start, engine
+        self._order, self._next = order, start
+
+    @property
+    def last(self) -> int:
+        return self._next - 1 if self._order is None else int(self._order[self._next - 1])
+
+    def read(self, out: np.ndarray) -> None:
+        start, self._next = self._next, self._next + len(out)
+        out[:] = np.arange(start, self._next) if self._order is None else self._order[start : self._next]
+
+    def skip(self, count: int) -> None:
+        self._next += count
+
+
+class _BufferedVisit:
+    """The shard's samples, mixed by a buffer of at most `fill` of them."""
+
+    def __init__(self, order: np.ndarray | None, start: int, stop: int, engine: int, fill: int):
+        self.size = stop - start
+        slots = min(fill, self.size)
+        self._held = np.arange(start, start + slots, dtype=np.int64) if order is None else order[start : start + slots].copy()
+        self._order = order  # keeps the source's memory alive
+        source = 0 if order is None else order.ctypes.data + 8 * start
+        self._table, _ = SHUFFLE.make(
+            engine=engine, delivered=0, samples=self.size, slots=slots, oldest=0, held=self._held, source=source, first=start, last=-1
+        )
+        self._table_address = self._table.ctypes.data
+
+    @property
+    def last(self) -> int:
+        return int(self._table[SHUFFLE.word.last])
+
+    @property
+    def engine(self) -> int:
+        return int(self._table[SHUFFLE.word.engine])
+
+    def read(self, out: np.ndarray) -> None:
+        load_kernels().draw_shuffled(self._table_address, len(out), address_of(out))
+
+    def skip(self, count: int) -> None:
+        load_kernels().draw_shuffled(self._table_address, count, 0)
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# The listed order of each epoch
+# ---------------------------------------------------------------------------------------------------------------------------------
+
+
+class _FixedList:
+    """One list for all epochs: 0..count-1 (None), or one permutation by a constant seed."""
+
+    def __init__(self, count: int, permuted: bool):
+        self._order = None
+        if permuted:
+            self._order = np.arange(count, dtype=np.int64)
+            load_kernels().permute32(self._order.ctypes.data, count, PERMUTATION_SEED)
+
+    def of(self, epoch: int) -> np.ndarray | None:
+        """int64[count], or None for the identity. It never changes afterwards."""
+        return self._order
+
+
+class _EpochLists:
+    """``shuffle_after_epoch``: a new permutation of the samples for each shard-epoch.
+
+    `restart` permutes the original list each time, so any epoch is computed directly. Otherwise each epoch permutes the previous list, and
+    going to epoch e costs e permutations (DALI's order without checkpointing).
+    """
+
+    def __init__(self, count: int, seed: int, restart: bool):
+        self._count, self._seed, self._restart = count, seed, restart
+        self._order, self._epoch = np.arange(count, dtype=np.int64), -1
+
+    def of(self, epoch: int) -> np.ndarray:
+        """int64[count]; see :meth:`_FixedList.of`."""
+        if epoch == self._epoch:
+            return self._order
+        if self._restart or epoch < self._epoch:
+            self._order = np.arange(self._count, dtype=np.int64)
+            self._epoch = epoch - 1 if self._restart else -1
+        else:
+            self._order = self._order.copy()  # a visit may still read the list of its epoch
+        while self._epoch < epoch:
+            self._epoch += 1
+            _permute_for_epoch(self._order, self._seed, self._epoch)
+        return self._order
+
+
+class _ContainerLists:
+    """``shuffle_after_epoch`` of readers with container files: files are permuted, and their records stay together."""
+
+    def __init__(self, sizes: Sequence[int], seed: int):
+        self._sizes = np.asarray(sizes, np.int64)
+        self._first = np.cumsum(self._sizes) - self._sizes
+        self._seed = seed
+
+    def of(self, epoch: int) -> np.ndarray:
+        """int64[count]; see :meth:`_FixedList.of`."""
+        files = np.arange(len(self._sizes), dtype=np.int64)
+        _permute_for_epoch(files, self._seed, epoch)
+        sizes = self._sizes[files]
+        # Within each file the index grows with the position in the list: add each file's constant difference to 0, 1, 2, ...
+        shifts = self._first[files] - (np.cumsum(sizes) - sizes)
+        order: np.ndarray = np.arange(sizes.sum(), dtype=np.int64) + np.repeat(shifts, sizes)
+        return order
+
+
+def _permute_for_epoch(items: np.ndarray, seed: int, epoch: int) -> None:
+    load_kernels().permute64(items.ctypes.data, len(items), (seed + ((epoch + 1) << 32)) & _MASK64)
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# The stream
+# ---------------------------------------------------------------------------------------------------------------------------------
+
+
+class SampleOrder:
+    """The endless stream of indices of one reader.
+
+    Args:
+        count: samples in the data set.
+        num_shards, shard_id: the data set is divided into `num_shards` parts whose sizes differ by at most one; reading starts with part
+            `shard_id`.
+        stick_to_shard: read the same shard in every epoch instead of moving to the next.
+        pad_last_batch: at a shard's end, fill the batch with the last delivered sample, and deliver the same number of batches for every
+            shard.
+        random_shuffle, initial_fill, seed: mix the samples of a shard-epoch with a buffer of `initial_fill` samples.
+        shuffle_after_epoch, shuffle_after_epoch_seed: permute the whole data set for every epoch; implies `stick_to_shard`. The seed's
+            default is 524287.
+        checkpointing: the pipeline's option. As in DALI, it changes the order of `shuffle_after_epoch` from the second epoch on. With it,
+            each epoch permutes the original list, and a position is restored at once. Without it, each epoch permutes the previous list,
+            and restoring repeats all permutations.
+        pre_permute: `random_shuffle` also permutes the list once, by a constant (readers file, coco, numpy, nemo_asr, sequence, video,
+            fits; not caffe, caffe2, tfrecord, mxnet, webdataset).
+        containers: samples in each container file (tfrecord, mxnet, webdataset): `shuffle_after_epoch` permutes files and may be combined
+            with `random_shuffle`.
+
+    Raises:
+        ValueError: an argument is out of range, or two exclude each other.
+    """
+
+    def __init__(
+        self, count: int, num_shards: int = 1, shard_id: int = 0, stick_to_shard: bool = False,
+        pad_last_batch: bool = False, random_shuffle: bool = False, initial_fill: int = 1024, seed: int = 0,
+        shuffle_after_epoch: bool = False, shuffle_after_epoch_seed: int | None = None, checkpointing: bool = False,
+        pre_permute: bool = True, containers: Sequence[int] | None = None,
+    ):  # fmt: skip
+        _check_sizes(count, num_shards, shard_id, initial_fill)
+        _check_shuffling(count, stick_to_shard, random_shuffle, shuffle_after_epoch, containers)
+        self.count = count
+        self.num_shards, self.shard_id = num_shards, shard_id
+        self.stick_to_shard = stick_to_shard or shuffle_after_epoch
+        self.pad_last_batch = pad_last_batch
+        self._fill = initial_fill if random_shuffle else 0
+        epoch_seed = PERMUTATION_SEED if shuffle_after_epoch_seed is None else int(shuffle_after_epoch_seed)
+        self._lists: _FixedList | _EpochLists | _ContainerLists
+        if not shuffle_after_epoch:
+            self._lists = _FixedList(count, random_shuffle and pre_permute)
+        elif containers is not None:
+            self._lists = _ContainerLists(containers, epoch_seed)
+        else:
+            self._lists = _EpochLists(count, epoch_seed, checkpointing)
+        self.start = OrderPosition(engine_from_seed(seed), 0, 0)
+        """The position of a fresh pipeline."""
+        self._lock = threading.Lock()
+        self._visits: dict[OrderPosition, _Visit] = {}  # recent visits by position, oldest first
+        self._known: dict[tuple[OrderPosition, int], OrderPosition] = {}  # positions after recent batches, oldest first
+
+    @property
+    def padded_shard_size(self) -> int:
+        """Least number of samples that every shard delivers per epoch with padding: ceil(count / num_shards)."""
+        return -(-self.count // self.num_shards)
+
+    def meta(self) -> dict[str, int]:
+        """The reader's part of ``Pipeline.reader_meta``."""
+        return {
+            "epoch_size": self.count,
+            "epoch_size_padded": self.padded_shard_size * self.num_shards if self.pad_last_batch else self.count,
+            "number_of_shards": self.num_shards,
+            "shard_id": self.shard_id,
+            "pad_last_batch": int(self.pad_last_batch),
+            "stick_to_shard": int(self.stick_to_shard),
+        }
+
+    def take(self, position: OrderPosition, samples: int) -> tuple[np.ndarray, OrderPosition]:
+        """The batch of `samples` samples at `position` (padding fills it up), and the position after it.
+
+        The batch is int64[samples].
+        """
+        out = np.empty(_checked_samples(samples), np.int64)
+        behind = self._walk(position, samples, out)
+        with self._lock:
+            self._known[position, samples] = behind
+            if len(self._known) > _RECENT_BATCHES:
+                del self._known[next(iter(self._known))]
+        return out, behind
+
+    def after(self, position: OrderPosition, samples: int) -> OrderPosition:
+        """The position after a batch of `samples` samples at `position`."""
+        known = self._known.get((position, samples))
+        return self._walk(position, _checked_samples(samples), None) if known is None else known
+
+    def _walk(self, position: OrderPosition, samples: int, out: np.ndarray | None) -> OrderPosition:
+        """Move `samples` samples from `position`; deliver them into `out` if it is given."""
+        position, done = OrderPosition(*position), 0
+        while done < samples:
+            size = self._shard_size(position.epoch)
+            inside = position.age < size
+            # At the shard's end `_beyond` keeps the visit for padding, which always lasts to the end of the batch.
+            run = min(samples - done, size - position.age) if inside else samples - done
+            whole_shard = position.age + run >= size
+            if out is not None or (whole_shard and self._fill):
+                position = self._deliver(position, run, inside, None if out is None else out[done : done + run])
+            else:
+                position = position._replace(age=position.age + run)
+            done += run
+            position = self._beyond(position, batch_ended=done == samples)
+        return position
+
+    def _deliver(self, position: OrderPosition, run: int, inside: bool, out: np.ndarray | None) -> OrderPosition:
+        """Move within one visit. The visit is then cached at the new position."""
+        with self._lock:
+            visit = self._visits.pop(position, None)
+        if visit is None:
+            visit = self._new_visit(position)
+        if not inside:
+            if out is not None:
+                out[:] = visit.last
+        elif out is None:
+            visit.skip(run)
+        else:
+            visit.read(out)
+        position = position._replace(age=position.age + run)
+        with self._lock:
+            self._visits[position] = visit
+            while len(self._visits) > _RECENT_VISITS:
+                del self._visits[next(iter(self._visits))]
+        return position
+
+    def checked(self, position: Sequence[int]) -> OrderPosition:
+        """The position saved as three integers by an order with equal arguments.
+
+        Raises:
+            ValueError: not a position of this order.
+        """
+        return self._beyond(self._checked(position), batch_ended=True)
+
+    def _shard_size(self, epoch: int) -> int:
+        """Samples of the shard read in shard-epoch `epoch`."""
+        begin, end = self._shard_bounds(epoch)
+        return end - begin
+
+    def _shard_bounds(self, epoch: int) -> tuple[int, int]:
+        """First and end position, in the list, of the shard read in shard-epoch `epoch`."""
+        shard = self.shard_id if self.stick_to_shard else (self.shard_id + epoch) % self.num_shards
+        return self.count * shard // self.num_shards, self.count * (shard + 1) // self.num_shards
+
+    def _new_visit(self, position: OrderPosition) -> _Visit:
+        """A visit of a shard-epoch, moved to `position`."""
+        with self._lock:  # a new epoch's list may take a permutation, which changes the list in place
+            order = self._lists.of(position.epoch)
+            bounds = self._shard_bounds(position.epoch)
+            visit: _Visit
+            if self._fill:
+                visit = _BufferedVisit(order, *bounds, position.engine, self._fill)
+            else:
+                visit = _StraightVisit(order, *bounds, position.engine)
+            visit.skip(min(position.age, visit.size))
+        return visit
+
+    def _beyond(self, position: OrderPosition, batch_ended: bool) -> OrderPosition:
+        """The start of the next shard-epoch if this one is exhausted and no padding follows; else `position`."""
+        if position.age < self._shard_size(position.epoch):
+            return position
+        if self.pad_last_batch and (not batch_ended or position.age < self.padded_shard_size):
+            return position
+        if not self._fill:
+            return OrderPosition(position.engine, position.epoch + 1, 0)
+        with self._lock:
+            visit = self._visits.pop(position, None)
+        if visit is None:
+            visit = self._new_visit(position)
+        return OrderPosition(visit.engine, position.epoch + 1, 0)
+
+    def _checked(self, position: Sequence[int]) -> OrderPosition:
+        try:
+            engine, epoch, age = (int(value) for value in position)
+        except (TypeError, ValueError):
+            raise ValueError(f"{position!r} is not the position of a reader; expected three integers: engine, epoch, age") from None
+        if not 0 < engine < _ENGINE_MODULUS:
+            raise ValueError(f"the engine state of the reader's position is {engine}; expected 1 to {_ENGINE_MODULUS - 1}")
+        if epoch < 0:
+            raise ValueError(f"the epoch of the reader's position is {epoch}; it cannot be negative")
+        start, stop = self._shard_bounds(epoch)
+        if not 0 <= age <= stop - start:
+            raise ValueError(
+                f"the reader's position is {age} samples into a shard of {stop - start}; it was saved with another data set "
+                "or other shards"
+            )
+        return OrderPosition(engine, epoch, age)
+
+
+def _checked_samples(samples: int) -> int:
+    if samples < 0:
+        raise ValueError(f"the batch size is {samples}; it cannot be negative")
+    return samples
+
+
+def _check_sizes(count: int, num_shards: int, shard_id: int, initial_fill: int) -> None:
+    if num_shards < 1:
+        raise ValueError(f"num_shards is {num_shards}; it must be at least 1")
+    if not 0 <= shard_id < num_shards:
+        raise ValueError(f"shard_id is {shard_id}; with num_shards={num_shards} it must be from 0 to {num_shards - 1}")
+    if num_shards > count:
+        raise ValueError(f"the data set has {count} samples, fewer than num_shards={num_shards}; every shard needs at least one")
+    if initial_fill < 1:
+        raise ValueError(f"initial_fill is {initial_fill}; the shuffle buffer needs at least 1 slot")
+
+
+def _check_shuffling(
+    count: int, stick_to_shard: bool, random_shuffle: bool, shuffle_after_epoch: bool, containers: Sequence[int] | None
+) -> None:
+    if shuffle_after_epoch and stick_to_shard:
+        raise ValueError("shuffle_after_epoch and stick_to_shard cannot both be true; shuffle_after_epoch already stays on its shard")
+    if shuffle_after_epoch and random_shuffle and containers is None:
+        raise ValueError("shuffle_after_epoch and random_shuffle cannot both be true for this reader; choose one")
+    if containers is not None and (min(containers, default=0) < 0 or sum(containers) != count):
+        raise ValueError(f"the container files hold {sum(containers)} samples in all; expected {count}, and no negative count")

@@ -1,0 +1,143 @@
+"""Words of Philox4x32-10 and normal numbers for many elements at a time, bit for bit those of ``random_streams_kernels``.
+
+Element e of a sample has the words from offset + 257 e on. 257 * 4 is a multiple of the four words of a block, so elements that are four
+apart have their words in the same lanes of their blocks. `ELEMENTS` elements are therefore made as four vectors of eight blocks. The words
+of the first element must begin a block.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+
+from ..compiled.c_library import cosf_ir, logf_ir
+from ..compiled.vectors import I32, I64, call_ir, function_of, lanes, splat_ir, store_ir
+
+ELEMENTS = 32
+_ROWS, _LANES = 4, 8
+_MULTIPLIERS, _KEY_STEPS, _MASK = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85), 0xFFFFFFFF
+_ELEMENT_STRIDE = 257
+_BLOCK_STRIDE = _ELEMENT_STRIDE * _ROWS // 4  # blocks from one lane to the next
+
+
+def philox_ir(builder: Any, key: Any, hi: Any, lo: Any, blocks: Any) -> list[Any]:
+    """The four words (in 64 bits) of blocks lo + `blocks` (a vector of int64) after counter hi:lo; scalars int64."""
+    count = blocks.type.count
+
+    def number(value: int) -> Any:
+        return splat_ir(builder, I64(value), count)
+
+    first = splat_ir(builder, lo, count)
+    low = builder.add(first, blocks)
+    carry = builder.zext(builder.icmp_unsigned("<", low, first), blocks.type)
+    high = builder.add(splat_ir(builder, hi, count), carry)
+    mask, half = number(_MASK), number(32)
+    c0, c1, c2, c3 = builder.and_(low, mask), builder.lshr(low, half), builder.and_(high, mask), builder.lshr(high, half)
+    k0, k1 = builder.and_(key, I64(_MASK)), builder.lshr(key, I64(32))
+    for _ in range(10):
+        a, b = builder.mul(c0, number(_MULTIPLIERS[0])), builder.mul(c2, number(_MULTIPLIERS[1]))
+        c0, c1, c2, c3 = (
+            builder.xor(builder.xor(builder.lshr(b, half), c1), splat_ir(builder, k0, count)), builder.and_(b, mask),
+            builder.xor(builder.xor(builder.lshr(a, half), c3), splat_ir(builder, k1, count)), builder.and_(a, mask),
+        )  # fmt: skip
+        k0 = builder.and_(builder.add(k0, I64(_KEY_STEPS[0])), I64(_MASK))
+        k1 = builder.and_(builder.add(k1, I64(_KEY_STEPS[1])), I64(_MASK))
+    return [c0, c1, c2, c3]
+
+
+def _rows_ir(builder: Any, key: Any, hi: Any, lo: Any, offset: Any, more: int) -> list[list[Any]]:
+    """For each of the four rows `more` words of its elements, as int32."""
+    kind, narrow = ir.VectorType(I64, _LANES), ir.VectorType(I32, _LANES)
+    first = builder.lshr(offset, I64(2))
+
+    def block(number: int) -> list[Any]:
+        places = ir.Constant(kind, [_BLOCK_STRIDE * k + number for k in range(_LANES)])
+        return philox_ir(builder, key, hi, lo, builder.add(splat_ir(builder, first, _LANES), places))
+
+    rows = []
+    for row in range(_ROWS):
+        words = block(row * _ELEMENT_STRIDE // 4)
+        if row + more > 4:
+            words = words + block(row * _ELEMENT_STRIDE // 4 + 1)
+        rows.append([builder.trunc(word, narrow) for word in words[row : row + more]])
+    return rows
+
+
+def _interleaved_ir(builder: Any, rows: list[Any]) -> Any:
+    """Four vectors of eight as one of 32: element 4 k + r is element k of vector r."""
+
+    def joined(a: Any, b: Any) -> Any:
+        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, 2 * a.type.count), list(range(2 * a.type.count))))
+
+    both = joined(rows[0], rows[1]), joined(rows[2], rows[3])
+    places = [_LANES * (e % _ROWS) + e // _ROWS for e in range(ELEMENTS)]
+    return builder.shuffle_vector(*both, ir.Constant(ir.VectorType(I32, ELEMENTS), places))
+
+
+def _unit_ir(builder: Any, words: Any) -> Any:
+    """Words as float32 in [0, 1]."""
+    kind = ir.VectorType(ir.FloatType(), words.type.count)
+    return builder.fmul(builder.uitofp(words, kind), ir.Constant(kind, [2.0**-32] * words.type.count))
+
+
+def _words() -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        key, hi, lo, offset, out = args
+        store_ir(builder, _interleaved_ir(builder, [row[0] for row in _rows_ir(builder, key, hi, lo, offset, 1)]), out)
+        return context.get_dummy_value()
+
+    return function_of(types.void(*[types.int64] * 5), codegen)
+
+
+words_32 = _words()
+"""``words_32(key, hi, lo, offset, out)``: the word of each element as uint32[32]; `offset` of the first one is a multiple of 4."""
+
+
+def _normals() -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        key, hi, lo, offset, out = args
+        rows = _rows_ir(builder, key, hi, lo, offset, 2)
+        u1, u2 = (_unit_ir(builder, _interleaved_ir(builder, [row[k] for row in rows])) for k in (0, 1))
+        kind = u1.type
+
+        def number(value: float) -> Any:
+            return ir.Constant(kind, [float(np.float32(value))] * ELEMENTS)
+
+        nothing = builder.fcmp_ordered("==", u1, number(0))
+        u1, u2 = builder.select(nothing, u2, u1), builder.select(nothing, u1, u2)
+        u1 = builder.select(builder.fcmp_ordered("==", u1, number(0)), number(1e-30), u1)
+        radius = call_ir(builder, f"llvm.sqrt.v{ELEMENTS}f32", [builder.fmul(number(-2), logf_ir(builder, u1))])
+        store_ir(builder, builder.fmul(radius, cosf_ir(builder, builder.fmul(number(2 * math.pi), u2))), out)
+        return context.get_dummy_value()
+
+    return function_of(types.void(*[types.int64] * 5), codegen)
+
+
+normals_32 = _normals()
+"""``normals_32(key, hi, lo, offset, out)``: the standard normal number of each element as float32[32]; see ``words_32``.
+
+Only where ``c_library.same_as_platform()``.
+"""
+
+
+@cache
+def blocks_of(count: int) -> Any:
+    """``blocks(key, hi, lo, block)``: the four words of a block, as vectors of `count` uint64.
+
+    Lane 0 is block number `block`, lane k that of the element 4 k elements later.
+    """
+    kind = lanes("uint64", count).kind
+    result = types.UniTuple(kind, 4)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        key, hi, lo, block = args
+        places = ir.Constant(ir.VectorType(I64, count), [_BLOCK_STRIDE * k for k in range(count)])
+        words = philox_ir(builder, key, hi, lo, builder.add(splat_ir(builder, block, count), places))
+        return context.make_tuple(builder, result, words)
+
+    return function_of(result(*[types.int64] * 4), codegen)

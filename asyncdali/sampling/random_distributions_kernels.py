@@ -1,0 +1,307 @@
+"""Distributions of the GNU C++ library over a stream of 32-bit words, as DALI uses them, and the draws made of them.
+
+Roundings are those of that library: floats are computed in the output's precision, some comparisons in float64.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from ..compiled.intrinsics import c_function, copy_bytes, load_f64, load_i64, local_array, store_f32, store_f64, store_i64
+from ..compiled.step import compiled, inlined
+from .random_choice_tables import CHOICE
+from .random_streams_kernels import STREAM_FIELDS, below, canonical32, next_word, open_stream, parameter, store_value
+
+_U = np.uint64
+_32 = _U(32)
+_SAMPLE_STRIDE, _ELEMENT_STRIDE = _U(65537), _U(257)
+_BELOW_ONE = np.nextafter(1.0, 0.0)
+
+new_stream = local_array(np.uint64, STREAM_FIELDS)
+_log = c_function("log", types.float64, types.float64)
+exp_64 = c_function("exp", types.float64, types.float64)
+_pow = c_function("pow", types.float64, types.float64, types.float64)
+_lgamma = c_function("lgamma", types.float64, types.float64)
+_logf = c_function("logf", types.float32, types.float32)
+_expf = c_function("expf", types.float32, types.float32)
+_powf = c_function("powf", types.float32, types.float32, types.float32)
+
+
+@inlined
+def canonical64(stream):
+    """float64 in [0, 1) from two words."""
+    low = np.float64(next_word(stream))
+    value = (low + np.float64(next_word(stream)) * 4294967296.0) / 18446744073709551616.0
+    return value if value < 1.0 else _BELOW_ONE
+
+
+@inlined
+def up_to(stream, largest):
+    """Uniform integer in [0, largest], largest < 2^63."""
+    if largest < 0xFFFFFFFF:
+        return below(stream, largest + 1)
+    if largest == 0xFFFFFFFF:
+        return np.int64(next_word(stream))
+    top = largest >> 32  # below 2^31: one draw
+    while True:
+        value = np.int64((_U(below(stream, top + 1)) << _32) + next_word(stream))
+        if 0 <= value <= largest:
+            return value
+
+
+# ---------------------------------------------------------------------------------------------------------------- normal and gamma
+
+
+def _make_normal(real: Any, canonical: Any, log: Any) -> Any:
+    """``normal(stream, kept)``: polar method; float64 kept[2] = (whether there is a value, the value) from the last pair."""
+    two = real(2)
+
+    @inlined
+    def normal(stream, kept):
+        if kept[0] != 0.0:
+            kept[0] = 0.0
+            return real(kept[1])
+        while True:
+            x = real(np.float64(two * canonical(stream)) - 1.0)
+            y = real(np.float64(two * canonical(stream)) - 1.0)
+            r2 = real(real(x * x) + real(y * y))
+            if not (r2 > 1.0 or r2 == 0.0):
+                break
+        scale = real(np.sqrt(real(real(-two * log(r2)) / r2)))
+        kept[0], kept[1] = 1.0, np.float64(real(x * scale))
+        return real(y * scale)
+
+    return normal
+
+
+def _make_gamma(real: Any, canonical: Any, log: Any, power: Any) -> Any:
+    """``gamma(stream, kept, alpha)``: Marsaglia and Tsang's method, unit scale."""
+    normal = _make_normal(real, canonical, log)
+    one, nine, third = real(1), real(9), real(real(1) / real(3))
+
+    @inlined
+    def gamma(stream, kept, alpha):
+        raised = real(np.float64(alpha) + 1.0) if alpha < one else alpha
+        a1 = real(raised - third)
+        a2 = real(one / real(np.sqrt(real(nine * a1))))
+        while True:
+            n, v = real(0), real(0)
+            while not v > 0.0:
+                n = normal(stream, kept)
+                v = real(one + real(a2 * n))
+            v = real(real(v * v) * v)
+            u = canonical(stream)
+            nn = np.float64(n)
+            if np.float64(u) <= 1.0 - 0.0331 * nn * nn * nn * nn:
+                break
+            if np.float64(log(u)) <= 0.5 * nn * nn + np.float64(a1) * (1.0 - np.float64(v) + np.float64(log(v))):
+                break
+        if raised == alpha:
+            return real(a1 * v)
+        u = canonical(stream)
+        while u == 0.0:
+            u = canonical(stream)
+        return real(real(power(u, real(one / alpha)) * a1) * v)
+
+    return gamma
+
+
+_new_kept = local_array(np.float64, 2)
+normal64 = _make_normal(np.float64, canonical64, _log)
+
+
+def _make_beta(real: Any, canonical: Any, log: Any, exp: Any, power: Any, store: Any, itemsize: int) -> Any:
+    gamma, one = _make_gamma(real, canonical, log, power), real(1)
+
+    @inlined
+    def beta_range(key, hi, lo, phase, begin, end, alpha, beta, out):
+        """Elements begin..end-1 of a sample; the gamma generators keep a value from one element to the next."""
+        stream, kept_a, kept_b = new_stream(), _new_kept(), _new_kept()
+        kept_a[0] = kept_b[0] = 0.0
+        small = alpha < one and beta < one
+        ratio = real(beta / alpha)
+        for e in range(begin, end):
+            open_stream(stream, key, hi, lo, phase + _ELEMENT_STRIDE * _U(e))
+            a = gamma(stream, kept_a, real(alpha + one) if small else alpha)
+            b = gamma(stream, kept_b, real(beta + one) if small else beta)
+            if small:
+                la = log(real(one - canonical(stream)))
+                lb = log(real(one - canonical(stream)))
+                scaled = real(la * ratio)
+                if scaled < lb:
+                    a = real(a * exp(real(real(scaled - lb) / beta)))
+                else:
+                    b = real(b * exp(real(real(lb - scaled) / beta)))
+            store(out + itemsize * e, real(a / real(a + b)))
+
+    @compiled(13)
+    def draw_beta(key, hi, lo, phase, samples, count, counts, alphas, alpha_step, betas, beta_step, out, unused):
+        """random.beta; arguments as the other draws of ``random_streams_kernels``."""
+        sample_hi = _U(hi)
+        for i in range(samples):
+            n = load_i64(counts + 8 * i) if counts != 0 else count
+            alpha, beta = real(parameter(alphas, alpha_step, i)), real(parameter(betas, beta_step, i))
+            # Large samples are drawn in parts, each with generators of its own.
+            parts = 1 if n < 1 << 18 else (n + 65535) // 65536
+            for part in range(parts):
+                beta_range(_U(key), sample_hi, _U(lo), _U(phase), n * part // parts, n * (part + 1) // parts, alpha, beta, out)
+            out += itemsize * n
+            sample_hi += _SAMPLE_STRIDE
+        return 0
+
+    return draw_beta
+
+
+draw_beta32 = _make_beta(np.float32, canonical32, _logf, _expf, _powf, store_f32, 4)
+draw_beta64 = _make_beta(np.float64, canonical64, _log, exp_64, _pow, store_f64, 8)
+
+
+# ------------------------------------------------------------------------------------------------------------------------- choice
+
+
+@inlined
+def _pick(stream, cumulated, weights, population):
+    """An index: the first whose cumulated weight (float64[weights]) reaches a draw, or any below `population` without weights."""
+    if weights == 0:
+        return up_to(stream, population - 1)
+    if weights == 1:
+        return np.int64(0)
+    draw = canonical64(stream)
+    low, high = np.int64(0), np.int64(weights - 1)
+    while low < high:
+        middle = (low + high) // 2
+        if load_f64(cumulated + 8 * middle) >= draw:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+choice = CHOICE.at
+
+
+@compiled(1)
+def draw_choices(table):
+    """random.choice; the table is CHOICE."""
+    stream = new_stream()
+    sample_hi = _U(load_i64(table + choice.stream_hi))
+    key, lo = _U(load_i64(table + choice.stream_key)), _U(load_i64(table + choice.stream_lo))
+    phase = _U(load_i64(table + choice.stream_phase))
+    kind, shared, out = load_i64(table + choice.kind), load_i64(table + choice.shared), load_i64(table + choice.output)
+    for i in range(load_i64(table + choice.samples)):
+        population = load_i64(load_i64(table + choice.populations) + 8 * i)
+        size = load_i64(load_i64(table + choice.sizes) + 8 * i)
+        source = load_i64(load_i64(table + choice.inputs) + 8 * i)
+        cumulated, weights = load_i64(table + choice.cumulated), 0
+        if cumulated != 0:
+            first = load_i64(load_i64(table + choice.firsts) + 8 * i)
+            weights = load_i64(load_i64(table + choice.firsts) + 8 * (i + 1)) - first
+            cumulated += 8 * first
+        open_stream(stream, key, sample_hi, lo, phase)
+        for e in range(load_i64(load_i64(table + choice.picks) + 8 * i)):
+            if shared == 0:
+                open_stream(stream, key, sample_hi, lo, phase + _ELEMENT_STRIDE * _U(e))
+            index = _pick(stream, cumulated, weights, population)
+            if kind >= 0:
+                if size == 8:
+                    store_i64(out, index)
+                else:
+                    store_value(out, 0, kind, np.float64(index))
+                out += size
+            else:
+                copy_bytes(out, source + size * index, size)
+                out += size
+        sample_hi += _SAMPLE_STRIDE
+    return 0
+
+
+# ------------------------------------------------------------------------------------------------------------------------ Poisson
+
+
+@inlined
+def poisson_small(stream, mean):
+    """A Poisson count as float64 for a mean below 12: as many uniform draws as their product stays above exp(-mean)."""
+    limit, product, count = exp_64(-mean), 1.0, 0
+    while True:
+        product *= canonical64(stream)
+        count += 1
+        if not product > limit:
+            return np.float64(count - 1)
+
+
+# What Devroye's rejection knows of a mean: float64[POISSON_FIELDS].
+(_M, _LOG_MEAN, _LOG_FACTORIAL, _ROOT, _D, _CX, _SCALE, _INVERSE, _C1, _C2, _C3, _C4, _C5, _C) = range(14)
+POISSON_FIELDS = 14
+FACTORIALS = 512
+
+
+@inlined
+def fill_factorials(logarithms):
+    """``lgamma(k)`` for the whole numbers k below FACTORIALS, of which counts need two each."""
+    logarithms[0] = np.inf
+    for k in range(1, FACTORIALS):
+        logarithms[k] = _lgamma(np.float64(k))
+
+
+@inlined
+def poisson_constants(mean, known):
+    """Fill `known` (float64[POISSON_FIELDS]) for a mean of 12 or more."""
+    m = np.floor(mean)
+    root = np.sqrt(m)
+    quarter_pi = 0.7853981633974483
+    wide = np.sqrt(2 * m * _log(32 * m / quarter_pi))
+    bounded = max(6.0, min(m, wide))
+    d = np.floor(bounded) + (1.0 if bounded - np.floor(bounded) >= 0.5 else 0.0)
+    cx = 2 * m + d
+    scale, inverse = np.sqrt(cx / 2), 1 / cx
+    c1 = root * 1.2533141373155003
+    c2 = np.sqrt(quarter_pi * cx) * exp_64(inverse) + c1
+    c3, c4 = c2 + 1, c2 + 1 + 1
+    c5 = c4 + 1.0129030479320018
+    known[_M], known[_LOG_MEAN], known[_LOG_FACTORIAL], known[_ROOT] = m, _log(mean), _lgamma(m + 1.0), root
+    known[_D], known[_CX], known[_SCALE], known[_INVERSE] = d, cx, scale, inverse
+    known[_C1], known[_C2], known[_C3], known[_C4], known[_C5] = c1, c2, c3, c4, c5
+    known[_C] = 2 * cx * exp_64(-d * inverse * (1 + d / 2)) / d + c5
+
+
+@inlined
+def poisson_rejection(stream, known, factorials):
+    """A Poisson count as float64 for a mean of 12 or more: Devroye's rejection; `factorials` as :func:`fill_factorials` made them."""
+    m, log_mean, log_factorial, root, d = known[_M], known[_LOG_MEAN], known[_LOG_FACTORIAL], known[_ROOT], known[_D]
+    inverse = known[_INVERSE]
+    kept = _new_kept()
+    kept[0] = 0.0
+    while True:
+        u = known[_C] * canonical64(stream)
+        e = -_log(1.0 - canonical64(stream))
+        w = 0.0
+        if u <= known[_C1]:
+            n = normal64(stream, kept)
+            x = np.floor(-abs(n) * root - 1)
+            w = -n * n / 2
+            if x < -m:
+                continue
+        elif u <= known[_C2]:
+            y = 1 + abs(normal64(stream, kept)) * known[_SCALE]
+            x = np.ceil(y)
+            w = y * (2 - y) * inverse
+            if x > d:
+                continue
+        elif u <= known[_C3]:
+            x = -1.0
+        elif u <= known[_C4]:
+            x = 0.0
+        elif u <= known[_C5]:
+            x, w = 1.0, 0.01282051282051282
+        else:
+            v = -_log(1.0 - canonical64(stream))
+            y = d + v * (2 * known[_CX]) / d
+            x = np.ceil(y)
+            w = -d * inverse * (1 + y / 2)
+        events = x + m + 1
+        log_events = factorials[np.uint64(events)] if 0 <= events < FACTORIALS else _lgamma(events)
+        if not w - e - x * log_mean > log_factorial - log_events and x + m < 4294967295.5:
+            return np.floor(x + m + 0.49999999999999989)

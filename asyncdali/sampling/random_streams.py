@@ -1,0 +1,361 @@
+"""Random numbers as a function of (seed, position): Philox4x32-10, addressed and converted bit for bit like DALI 2.4.
+
+A random operator's whole state is one :class:`StreamPosition`. The functions here are pure: they draw one batch *at* a position and
+leave it alone; the caller chains ``position.advanced(samples)`` into the next iteration's record::
+
+    position = StreamPosition.fresh(seed)
+    angles = uniform(position, 256, -30.0, 30.0)        # float32[256]
+    position = position.advanced(256)
+
+Arrays with several elements per sample are flat, one sample after another; ``counts`` gives the elements of each sample. All work happens
+in one compiled call that releases the GIL. The kernels (and Numba) are loaded by the first draw or by :func:`load_kernels`, which
+``build()`` should call so that no compilation happens in a pool thread.
+
+Addressing: sample i starts at counter hi + 65537 i, its element e at word 257 e from there. The formulas of each distribution are with
+their kernels in ``random_streams_kernels.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from asyncdali_workers import limits
+
+from ..compiled.addresses import address_of
+from ..errors import SampleValueError
+
+_MASK32, _MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
+SAMPLE_STRIDE = 65537
+ELEMENT_STRIDE = 257
+
+# The kernels' numbers for output types (DALIDataType's).
+KINDS = {
+    np.dtype(name): kind
+    for name, kind in {
+        "uint8": 0, "uint16": 1, "uint32": 2, "uint64": 3, "int8": 4, "int16": 5, "int32": 6, "int64": 7,
+        "float32": 9, "float64": 10, "bool": 11,
+    }.items()
+}  # fmt: skip
+_BOOL = KINDS[np.dtype(bool)]
+_FLOAT_KINDS = {KINDS[np.dtype(name)] for name in ("uint8", "int8", "uint16", "int16", "float32")}
+"""Types whose numbers are drawn in float32."""
+_FEW = 4096  # numbers, some 20 us
+_MANY = 64  # elements per sample from which vectors of them are drawn
+_TEXT = re.compile(r"Philox_([0-9A-Fa-f]{16})_([0-9A-Fa-f]{16}):([0-9A-Fa-f]{16})_([0-3])", re.ASCII)
+
+
+@cache
+def load_kernels() -> ModuleType:
+    """Import (and on the first run of a machine compile) the kernels; later calls cost nothing."""
+    from . import random_streams_kernels
+
+    return random_streams_kernels
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# Positions and seeds
+# ---------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPosition:
+    """A place in a Philox stream: 64-bit `key`, 128-bit counter `hi`:`lo`, and `phase` (0-3) words already used of its block."""
+
+    key: int
+    hi: int = 0
+    lo: int = 0
+    phase: int = 0
+
+    @classmethod
+    def fresh(cls, seed: int) -> StreamPosition:
+        """The start of the stream of an operator with `seed` (any integer; its low 64 bits as two's complement are the key)."""
+        return cls(int(seed) & _MASK64)
+
+    @classmethod
+    def parse(cls, text: str) -> StreamPosition:
+        """Read the checkpoint form ``Philox_KEY_HI:LO_PHASE`` (16 hexadecimal digits each, phase 0-3).
+
+        Raises:
+            ValueError: `text` is something else.
+        """
+        match = _TEXT.fullmatch(text) if isinstance(text, str) else None
+        if match is None:
+            shown = repr(text) if len(repr(text)) <= 90 else repr(text)[:87] + "..."
+            raise ValueError(
+                f"{shown} is not the position of a random stream; expected Philox_<key>_<hi>:<lo>_<phase> with 16 hexadecimal "
+                "digits for key, hi and lo, and a phase of 0 to 3"
+            )
+        key, hi, lo, phase = match.groups()
+        return cls(int(key, 16), int(hi, 16), int(lo, 16), int(phase))
+
+    def __str__(self) -> str:
+        return f"Philox_{self.key:016X}_{self.hi:016X}:{self.lo:016X}_{self.phase}"
+
+    def advanced(self, samples: int) -> StreamPosition:
+        """The position of the next iteration, after one that produced `samples` samples."""
+        return StreamPosition(self.key, (self.hi + samples) & _MASK64, self.lo, self.phase)
+
+    def slot(self, sample: int, element: int = 0) -> StreamPosition:
+        """Where element `element` of sample `sample` of this iteration draws its first word.
+
+        Drawing at ``slot(s)`` gives what the batch gives from sample s on, so a batch can be split among threads.
+        """
+        words = self.phase + ELEMENT_STRIDE * element
+        counter = ((self.hi + SAMPLE_STRIDE * sample) << 64) + self.lo + words // 4
+        return StreamPosition(self.key, (counter >> 64) & _MASK64, counter & _MASK64, words % 4)
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# Arguments of a draw
+# ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def _call(kernel: Any, total: int) -> Any:
+    """How a kernel that draws `total` numbers is called: a few are drawn sooner than the interpreter lock is got back."""
+    return kernel.held if total <= _FEW else kernel
+
+
+def _kind(dtype: Any) -> int:
+    kind = KINDS.get(np.dtype(dtype))
+    if kind is None:
+        raise ValueError(f"random values of dtype {np.dtype(dtype)} are not supported; use one of {', '.join(map(str, KINDS))}")
+    return kind
+
+
+def _elements(counts: int | np.ndarray, samples: int) -> tuple[int, np.ndarray | None, int]:
+    """(elements of every sample, or 0; int64[samples] array, or None; total)."""
+    if samples < 0:
+        raise ValueError(f"the number of samples is {samples}; it cannot be negative")
+    if isinstance(counts, int):
+        if counts < 0:
+            raise ValueError(f"the number of elements per sample is {counts}; it cannot be negative")
+        return counts, None, counts * samples
+    array = np.ascontiguousarray(counts, np.int64)
+    if array.shape != (samples,):
+        raise ValueError(f"counts has shape {array.shape}; expected one count per sample: ({samples},)")
+    if samples and array.min() < 0:
+        raise SampleValueError(int(array.argmin()), f"the number of elements is {int(array.min())}; it cannot be negative")
+    return 0, array, int(array.sum())
+
+
+def _parameter(name: str, value: Any, samples: int) -> tuple[int, int, np.ndarray]:
+    """What a kernel takes for a float32 parameter: its bits and step 0 (one value for all samples), or address and step 4.
+
+    The array comes along to be kept alive during the call. One value travels in the argument itself because asking
+    numpy for an address costs as much as fifty draws.
+    """
+    array = np.asarray(value, np.float32)
+    if array.ndim == 0:
+        return int(array.view(np.int32)), 0, array
+    if array.shape != (samples,):
+        raise ValueError(f"{name} has shape {array.shape}; expected a number or one per sample: ({samples},)")
+    array = np.ascontiguousarray(array)
+    return array.ctypes.data, 4, array
+
+
+def _output(out: np.ndarray | None, total: int, dtype: Any) -> np.ndarray:
+    """`out` checked (any shape of `total` elements), or a new flat array."""
+    if out is None:
+        return limits.new_array(total, dtype, "random numbers")
+    if out.dtype != np.dtype(dtype) or out.size != total or not out.flags.c_contiguous or not out.flags.writeable:
+        raise ValueError(
+            f"out is {out.dtype}[{out.size}] (contiguous: {out.flags.c_contiguous}, writable: {out.flags.writeable}); "
+            f"expected a contiguous, writable {np.dtype(dtype)} array of {total} elements"
+        )
+    return out
+
+
+def _address(array: np.ndarray | None) -> int:
+    return 0 if array is None else array.ctypes.data
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# Element-addressed draws
+# ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def uniform(
+    position: StreamPosition, samples: int, low: Any = -1.0, high: Any = 1.0, *,
+    dtype: Any = np.float32, counts: int | np.ndarray = 1, out: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
+    """``random.uniform(range=[low, high])`` of one batch.
+
+    Args:
+        position: where the iteration starts.
+        samples: number of samples in the batch.
+        low, high: numbers, or one per sample ([samples]); taken as float32. Integer outputs truncate the bounds, then
+            round the drawn value (so both ends of [0, 100] have half weight).
+        dtype: any integer type of 1-8 bytes, float32 or float64.
+        counts: elements per sample, for all or int64[samples].
+        out: C-contiguous array of `dtype` to write to, of any shape with as many elements.
+
+    Returns:
+        `out`, or a new flat array of `dtype`, one sample after another.
+
+    Raises:
+        ValueError: an empty range (names the sample), an unsupported dtype (bool and float16 too), or mismatched sizes.
+    """
+    kind = _kind(dtype)
+    if kind == _BOOL:
+        raise ValueError("random.uniform cannot produce bool; use one of the integer types, float32 or float64, or coin_flip")
+    count, per_sample, total = _elements(counts, samples)
+    lows, low_step, low_array = _parameter("low", low, samples)
+    highs, high_step, high_array = _parameter("high", high, samples)
+    result = _output(out, total, dtype)
+    bad = _call(load_kernels().draw_uniform, total)(
+        position.key, position.hi, position.lo, position.phase, samples, count, _address(per_sample),
+        lows, low_step, highs, high_step, address_of(result), kind,
+    )  # fmt: skip
+    if bad:
+        i = bad - 1
+        a, b = (float(array[i] if array.ndim else array) for array in (low_array, high_array))
+        raise SampleValueError(i, f"the range [{a}, {b}) is empty; its end must be greater than its start")
+    return result
+
+
+def uniform_values(
+    position: StreamPosition, samples: int, values: Any, lengths: Any = None, *,
+    dtype: Any = np.float32, counts: int | np.ndarray = 1, out: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
+    """``random.uniform(values=...)`` of one batch: each element is one of the values, all equally likely.
+
+    Args:
+        values: flat, taken as float32. Without `lengths` they are every sample's values; with it, sample i owns the next
+            ``lengths[i]`` of them.
+        lengths: int64[samples], each at least 1.
+        dtype, counts, out: as in :func:`uniform` (bool is allowed: value != 0).
+
+    Raises:
+        ValueError: no values (names the sample), an unsupported dtype, or mismatched sizes.
+    """
+    kind = _kind(dtype)
+    count, per_sample, total = _elements(counts, samples)
+    pool = np.ascontiguousarray(values, np.float32).reshape(-1)
+    sizes = None
+    if lengths is not None:
+        sizes = np.ascontiguousarray(lengths, np.int64)
+        if sizes.shape != (samples,):
+            raise ValueError(f"lengths has shape {sizes.shape}; expected one length per sample: ({samples},)")
+        if samples and sizes.min() < 1:
+            raise SampleValueError(int(sizes.argmin()), "there is no value to choose from; at least one is needed")
+        if int(sizes.sum()) != pool.size:
+            raise ValueError(f"lengths add up to {int(sizes.sum())} but there are {pool.size} values")
+    elif pool.size == 0:
+        raise ValueError("values is empty; at least one value to choose from is needed")
+    result = _output(out, total, dtype)
+    _call(load_kernels().draw_values, total)(
+        position.key, position.hi, position.lo, position.phase, samples, count, _address(per_sample),
+        pool.ctypes.data, pool.size, _address(sizes), result.ctypes.data, kind,
+    )  # fmt: skip
+    return result
+
+
+def coin_flip(
+    position: StreamPosition, samples: int, probability: Any = 0.5, *,
+    dtype: Any = np.int32, counts: int | np.ndarray = 1, out: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
+    """``random.coin_flip`` of one batch: 1 with `probability` (a number or one per sample, taken as float32), else 0.
+
+    A probability outside [0, 1] is not refused: above 1 it acts as 1, a negative one wraps (-0.5 acts as 0.5), NaN acts as 0,
+    all as in DALI. Even 0 is true once in 2^32 draws. `dtype` may be bool or any type of :func:`uniform`; see there for
+    `counts`, `out` and errors.
+    """
+    kind = _kind(dtype)
+    count, per_sample, total = _elements(counts, samples)
+    chances, step, _keep = _parameter("probability", probability, samples)
+    result = _output(out, total, dtype)
+    _call(load_kernels().draw_coins, total)(
+        position.key, position.hi, position.lo, position.phase, samples, count, _address(per_sample),
+        chances, step, address_of(result), kind,
+    )  # fmt: skip
+    return result
+
+
+def normal(
+    position: StreamPosition, samples: int, mean: Any = 0.0, stddev: Any = 1.0, *,
+    dtype: Any = np.float32, counts: int | np.ndarray = 1, out: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
+    """``random.normal`` of one batch: Box-Muller (cosine half), evaluated in float64 for float64 and integers of 4 and 8 bytes.
+
+    `mean` and `stddev` are numbers or one per sample, taken as float32; a negative stddev is accepted. Integer results are
+    rounded half away from zero and saturated. Logarithm and cosine are the C library's, as in DALI: bit-equal on glibc.
+    See :func:`uniform` for `dtype`, `counts`, `out` and errors.
+    """
+    kind = _kind(dtype)
+    if kind == _BOOL:
+        raise ValueError("random.normal cannot produce bool; use one of the integer types, float32 or float64")
+    count, per_sample, total = _elements(counts, samples)
+    means, mean_step, _means = _parameter("mean", mean, samples)
+    deviations, deviation_step, _deviations = _parameter("stddev", stddev, samples)
+    result = _output(out, total, dtype)
+    kernels = load_kernels()
+    vectors = kernels.draw_normal_vectors.ready and kind in _FLOAT_KINDS and total >= _MANY * samples
+    _call(kernels.draw_normal_vectors if vectors else kernels.draw_normal, total)(
+        position.key, position.hi, position.lo, position.phase, samples, count, _address(per_sample),
+        means, mean_step, deviations, deviation_step, address_of(result), kind,
+    )  # fmt: skip
+    return result
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# Crop windows
+# ---------------------------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _checked_ranges(aspect: tuple[float, ...], area: tuple[float, ...], attempts: int) -> np.ndarray:
+    """float32[4] of both ranges, shared; ValueError where they are empty or impossible."""
+    for name, given in (("random_aspect_ratio", aspect), ("random_area", area)):
+        if len(given) != 2:
+            raise ValueError(f"`{name}` has {len(given)} values; expected two, the smallest and the largest")
+    ranges = np.array([*aspect, *area], np.float32)
+    r0, r1, a0, a1 = ranges.tolist()
+    if not 0 < r0 <= r1 < np.inf:
+        raise ValueError(f"`random_aspect_ratio` is [{r0:g}, {r1:g}]; expected 0 < smallest <= largest")
+    if not (0 <= a0 <= a1 < np.inf and a0 <= 1):
+        raise ValueError(f"`random_area` is [{a0:g}, {a1:g}]; expected 0 <= smallest <= largest, and smallest <= 1")
+    if attempts < 1:
+        raise ValueError(f"`num_attempts` is {attempts}; at least 1 is needed")
+    return ranges
+
+
+def draw_windows(
+    position: StreamPosition, heights: Any, widths: Any, aspect: Sequence[float] = (3 / 4, 4 / 3),
+    area: Sequence[float] = (0.08, 1.0), attempts: int = 10,
+) -> np.ndarray:  # fmt: skip
+    """Random crop windows of one batch, as ``random_crop_generator``, ``random_resized_crop`` and ``decoders.image_random_crop`` draw them.
+
+    Args:
+        position: the operator's position (the windows' own key is made here).
+        heights, widths: integers, [samples]; the image as it will be cropped (after EXIF orientation).
+        aspect: smallest and largest width / height; 0 < smallest <= largest.
+        area: smallest and largest fraction of the image; 0 <= smallest <= 1.
+        attempts: tries before a clipped window is taken, at least 1.
+
+    Returns:
+        int32[2, samples, 2]: anchors (y, x) and extents (h, w). An empty image gets zeros.
+
+    Raises:
+        ValueError: an impossible range, heights and widths of different shape, or an image of 2^31 or more pixels a side.
+    """
+    ranges = _checked_ranges(tuple(aspect), tuple(area), attempts)
+    if np.ndim(heights) != 1 or np.shape(heights) != np.shape(widths):
+        raise ValueError(f"heights and widths have shapes {np.shape(heights)} and {np.shape(widths)}; expected two vectors of equal length")
+    sizes = np.array((heights, widths), np.int64)
+    samples = sizes.shape[1]
+    longest = max(int(sizes[0].max()), int(sizes[1].max())) if samples else 0
+    if longest > 0x7FFFFFFF:
+        raise ValueError(f"the image is {longest} pixels long; at most {0x7FFFFFFF} are possible")
+    windows = np.empty((2, samples, 2), np.int32)
+    size_at, window_at = address_of(sizes), address_of(windows)
+    load_kernels().draw_windows(
+        position.key, position.hi, position.lo, position.phase, samples, size_at, size_at + 8 * samples,
+        address_of(ranges), attempts, window_at, window_at + 8 * samples,
+    )  # fmt: skip
+    return windows

@@ -1,0 +1,149 @@
+"""The first pages of a pool's shared file, which contain the shared state of parent and workers.
+
+    header | claim block per worker | stream block per source | rings | stack text | boot data (pickled sources, not with fork)
+
+A *ring* is a queue of tasks. Only the parent adds tasks. Workers take tasks from its head under a lock on one byte of the file. A worker
+writes the task into its *claim block* before it moves the head. So the parent can always tell whether a dead worker had taken a task.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .. import errors
+from .records import TASK, TASK_SIZE, Task
+from .system import PAGE, Mapping, locked, up
+
+RING_ENTRIES = 1024
+RING_SIZE = PAGE + RING_ENTRIES * TASK_SIZE
+CLAIM_SIZE = 512
+STREAM_SIZE = 128
+STACK_SIZE = 64 * 1024
+
+END_LOCK = 1 << 40  # locked bytes at these offsets are only locks; the file has no data there
+RING_LOCK = END_LOCK + 1
+
+# Header, in words of eight bytes.
+CLOSING, END, BOOT, BOOT_SIZE = range(4)
+
+# Claim block, in words of eight bytes.
+TASK_ID, SEQUENCE, RING, SAMPLE, SINCE, PID, INCARNATION, TASKS, SAMPLES, BUSY, WAIT, RESTARTS, EXTENTS = range(13)
+NOTED_EXTENTS = 8  # overflow extents of the running task: (offset, size) pairs from word EXTENTS on
+
+# Stream block, in words of eight bytes.
+STATE, STATE_SIZE, DISCARD, STOPPED, PULLED = range(5)
+NEVER = -1
+
+
+class Layout:
+    """Offsets in the control pages. Equal numbers give an equal layout in every process."""
+
+    def __init__(self, workers: int, sources: int, rings: int):
+        self.workers, self.sources, self.rings = workers, sources, rings
+        self.claims = PAGE
+        self.streams = self.claims + workers * CLAIM_SIZE
+        self.ring = up(self.streams + sources * STREAM_SIZE, PAGE)
+        self.stack = self.ring + rings * RING_SIZE
+        self.size = up(self.stack + STACK_SIZE, PAGE)
+
+
+class Control:
+    """The control pages, mapped into this process."""
+
+    def __init__(self, descriptor: int, layout: Layout):
+        self.descriptor = descriptor
+        self.layout = layout
+        self.mapping = Mapping(descriptor, 0, layout.size)
+        self.view = memoryview(self.mapping.bytes)  # type: ignore[arg-type]
+        self.header = self._words(0, PAGE)
+        self.claims = [self._words(layout.claims + i * CLAIM_SIZE, CLAIM_SIZE) for i in range(layout.workers)]
+        self.streams = [self._words(layout.streams + i * STREAM_SIZE, STREAM_SIZE) for i in range(layout.sources)]
+
+    def _words(self, offset: int, size: int) -> Any:
+        return self.view[offset : offset + size].cast("q")
+
+    def stack_text(self) -> str:
+        """The stack that a worker's fault handler wrote to the shared file, whose file position all processes share."""
+        end = min(max(os.lseek(self.descriptor, 0, os.SEEK_CUR) - self.layout.stack, 0), STACK_SIZE)
+        lines = bytes(self.view[self.layout.stack : self.layout.stack + end]).decode(errors="replace").splitlines()
+        ours = f'"{os.path.dirname(errors.__file__)}{os.sep}'  # the folder of this package
+        return "\n".join(line for line in lines[: _first_of_ours(lines, ours)])
+
+
+def _first_of_ours(lines: list[str], ours: str) -> int | None:
+    """Index of the first frame that belongs to the pool or to the program that started it, and not to the callable."""
+    return next((number for number, line in enumerate(lines) if ours in line and "callbacks.py" in line), None)
+
+
+class Ring:
+    """A queue of tasks in shared memory, with an event descriptor that wakes workers."""
+
+    def __init__(self, control: Control, number: int, tokens: int):
+        start = control.layout.ring + number * RING_SIZE
+        self.number = number
+        self.tokens = tokens
+        self._words = control.view[start : start + PAGE].cast("q")
+        self._entries = control.view[start + PAGE : start + RING_SIZE]
+        self._descriptor = control.descriptor
+        self._byte = RING_LOCK + number
+
+    @property
+    def head(self) -> int:
+        return self._words[0]
+
+    @property
+    def tail(self) -> int:
+        return self._words[8]  # on another cache line than the tail
+
+    def locked(self) -> Any:
+        return locked(self._descriptor, self._byte)
+
+    # ------------------------------------------------------------------------------------------------------------ parent
+
+    def room(self) -> int:
+        return RING_ENTRIES - (self.tail - self.head)
+
+    def write(self, place: int, task: Task) -> None:
+        """Write a task `place` entries behind the tail. Workers see it after `publish`."""
+        TASK.pack_into(self._entries, (self.tail + place) % RING_ENTRIES * TASK_SIZE, *task)
+
+    def publish(self, count: int) -> None:
+        self._words[8] = self.tail + count
+
+    def withdraw(self, tasks: range) -> set[int]:
+        """Cancel the given tasks that no worker has taken, and return them."""
+        with self.locked():
+            found = set()
+            for sequence in range(self.head, self.tail):
+                at = sequence % RING_ENTRIES * TASK_SIZE
+                task = Task._make(TASK.unpack_from(self._entries, at))
+                if task.live and task.task in tasks:
+                    TASK.pack_into(self._entries, at, *task._replace(live=0))
+                    found.add(task.task)
+            return found
+
+    def put_back(self, task: Task) -> None:
+        """Put a task back at the head. Only for a ring whose single reader is dead."""
+        head = self.head - 1
+        TASK.pack_into(self._entries, head % RING_ENTRIES * TASK_SIZE, *task)
+        self._words[0] = head
+
+    # ------------------------------------------------------------------------------------------------------------ worker
+
+    def claim(self, block: Any) -> Task | None:
+        """Take the first task, or return None."""
+        with self.locked():
+            head, tail = self._words[0], self._words[8]
+            while head < tail:
+                task = Task._make(TASK.unpack_from(self._entries, head % RING_ENTRIES * TASK_SIZE))
+                if task.live:
+                    block[SEQUENCE] = head
+                    block[RING] = self.number
+                    block[SAMPLE] = task.first
+                    block[TASK_ID] = task.task
+                    self._words[0] = head + 1
+                    return task
+                head += 1
+                self._words[0] = head
+            return None
