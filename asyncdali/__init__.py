@@ -3,6 +3,8 @@
     from asyncdali import pipeline_def, fn, types
 
 Names are imported at their first use. Importing the package is cheap and starts nothing.
+
+May import any room.
 """
 
 from __future__ import annotations

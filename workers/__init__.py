@@ -1,6 +1,8 @@
 """A pool of Python worker processes that compute samples and batches by position.
 
 Installed as ``asyncdali_workers``. It does not know pipelines: it imports only the standard library, numpy and cloudpickle.
+
+May import the standard library, numpy and cloudpickle; never asyncdali.
 """
 
 from __future__ import annotations

@@ -12,4 +12,6 @@
 Modules: ``auto_augment``, ``rand_augment``, ``trivial_augment`` (the algorithms), ``augmentations`` (the operations), ``core`` (the
 decorator ``augmentation``, ``Policy``, ``select``, ``signed_bin``). The same seed chooses the same operations, magnitudes and signs as
 DALI does. Conditional execution need not be enabled.
+
+May import `fn`, `data_node`, choices of the graph, and `types`; never the runtime or the pipeline.
 """

@@ -11,4 +11,6 @@ per thread and job, whatever the number of samples and steps.
 
 ``import asyncdali`` imports nothing of this package: ``build()`` imports Numba, on the building thread. Kernel modules are called
 ``*_kernels.py`` and are beside their operator.
+
+May import private modules only: it stands below every other room.
 """

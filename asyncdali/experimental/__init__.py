@@ -1,6 +1,8 @@
 """DALI's experimental modules, which are not here: asking for one says what to use instead.
 
 ``asyncdali.fn.experimental`` and ``asyncdali.ops.experimental`` are something else: they have DALI's experimental operators.
+
+May import private modules only.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 The names of this module and of :mod:`asyncdali.extending.kernels` are stable: a change of their meaning is announced one minor release
 ahead, with a DeprecationWarning if possible. Other names of ``asyncdali.operators`` and ``asyncdali.compiled`` may change at any time. This
 module does not import Numba.
+
+May import `batch`, `compiled`, `device.launch` and `operators`; whoever uses it imports nothing else of asyncdali.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Operators as functions: ``fn.resize(images, size=[224, 224])``. Generated from the operators' declarations."""
+"""Operators as functions: ``fn.resize(images, size=[224, 224])``. Generated from the operators' declarations.
+
+May import `graph.calls`, `external_source` and the list of operators.
+"""
 
 import sys
 

@@ -1,4 +1,7 @@
-"""Operators: one module per operator or close family, with schema, shape rule and kernels together."""
+"""Operators: one module per operator or close family, with schema, shape rule and kernels together.
+
+May import `codecs`, `sampling`, `compiled`, `batch`, `types`, `errors`, `device.launch`; never the graph, the runtime or a reader.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Operators as classes: ``ops.Resize(size=[224, 224])(images)``. Generated from the operators' declarations."""
+"""Operators as classes: ``ops.Resize(size=[224, 224])(images)``. Generated from the operators' declarations.
+
+May import `graph.calls`, `external_source` and the list of operators.
+"""
 
 import sys
 

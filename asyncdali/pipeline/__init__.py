@@ -1,4 +1,7 @@
-"""The public class Pipeline and the decorator pipeline_def."""
+"""The public class Pipeline and the decorator pipeline_def.
+
+May import every room below: engines, runtime, sources, graph, tensors, options. Only plugins, tools and the package's top import it.
+"""
 
 from __future__ import annotations
 

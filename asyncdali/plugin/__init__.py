@@ -1,1 +1,4 @@
-"""Where DALI's users look for what works with other libraries."""
+"""Where DALI's users look for what works with other libraries.
+
+May import any room; a framework only in its own folder.
+"""

@@ -1,12 +1,12 @@
-"""Readers: operators that read the files of a data set, and their shared modules.
+"""Readers: operators that read a data set's files, and what they share.
 
-    base.py, order.py         a reader's arguments, position, shards and shuffling
-    listing.py, listed.py, file_table.py, contents.py    data sets of files
-    containers.py, mapping.py, indices.py           data sets of records in large files
-    batch_files.py            files that Python reads (fits, nemo_asr, sequence, video)
-    remote.py, requests.py, prefetch.py                URLs
-    entries.py, digest.py     which files an index may name; whether they are those of a checkpoint
-    file.py, tfrecord.py, ... one module per reader; `*_kernels.py` has its compiled part, `*_tables.py` the tables of that part
+    base.py, digest.py    what all readers share: arguments, position; names of samples for checkpoints
+    files/                one file per sample: listing, names and labels, whole files (readers.file, fits, nemo_asr, io.file.read)
+    containers/           records in large files: mapping, reading, index files
+    tfrecord/ lmdb/ mxnet/ webdataset/ coco/ npy/ video/    one folder per storage format, with its readers
+    remote/               URLs: requests, retries, batches fetched ahead
 
-May import: operators' base, random streams and file formats, batches, compiled code, types and errors.
+`*_kernels.py` is a reader's compiled part, `*_tables.py` that part's tables. The order of samples is `sampling.order`.
+
+May import: the contract of operators, `codecs`, `sampling`, batches, compiled code, types and errors.
 """

@@ -28,6 +28,7 @@ import numpy as np
 from ..compiled.addresses import address_of
 from .order_tables import SHUFFLE
 from .seeds import seed_sequence
+from .sharding import shard_bounds
 
 # Seed of the one-time permutation of shuffled readers, and default of shuffle_after_epoch_seed.
 PERMUTATION_SEED = 524287
@@ -354,7 +355,7 @@ class SampleOrder:
     def _shard_bounds(self, epoch: int) -> tuple[int, int]:
         """First and end position, in the list, of the shard read in shard-epoch `epoch`."""
         shard = self.shard_id if self.stick_to_shard else (self.shard_id + epoch) % self.num_shards
-        return self.count * shard // self.num_shards, self.count * (shard + 1) // self.num_shards
+        return shard_bounds(self.count, self.num_shards, shard)
 
     def _new_visit(self, position: OrderPosition) -> _Visit:
         """A visit of a shard-epoch, moved to `position`."""

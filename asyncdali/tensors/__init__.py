@@ -3,6 +3,8 @@
 A list is a view of a placed `Batch`: making one costs nothing per sample. Every view (a tensor, a numpy array, a DLPack capsule) keeps the
 memory alive. Memory is accessed through a small interface (`HostMemory`), so a CUDA device can give the GPU classes its own arrays. On the
 host device GPU tensors are in plain memory.
+
+May import `batch`, `types` and the workers' memory limits; never a device.
 """
 
 from __future__ import annotations

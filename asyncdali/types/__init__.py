@@ -1,6 +1,8 @@
 """Data types, enumerations and constants of the public API, with the names and values of DALI's ``types`` module.
 
 `enums` has the enumerations, `conversions` the types of numpy and other libraries, `scalar`, `constant_values` and `constant` constants.
+
+May import the positions of `workers` (SampleInfo, BatchInfo); no other room.
 """
 
 from __future__ import annotations

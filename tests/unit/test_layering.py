@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,78 +15,34 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGE = ROOT / "asyncdali"
 
-LEAVES = {
-    "_absent", "_deadlocks",
-    "_version", "_notices", "_descriptors", "_files", "_processes", "access", "types", "batch", "errors", "checkpoint", "compiled",
-}
-"""Units of the house that stand on their own: at most on one another."""
+PAGE = ROOT / "docs" / "architecture.md"
 
-ALLOWED = {
-    "batch": {"compiled.addresses", "types", "workers"},
-    "checkpoint": {"_files", "errors"},
-    "compiled": {"_notices", "_processes", "_version"},
-    "types": {"_absent", "workers"},
-    "tensors": {"_absent", "batch", "types", "workers"},
-    "options": {"types", "_notices"},
-    "data_node": {"_absent", "types"},
-    "device": {"_files", "batch", "compiled", "errors", "types", "workers", "_notices"},
-    "operators": {"access", "batch", "compiled", "device", "errors", "tensors.data", "types", "workers", "_notices"},
-    "readers": {
-        "_files", "access", "batch", "compiled", "errors", "operators.accepts", "operators.base", "sampling.random_streams",
-        "operators.resize.resize", "operators.crop.slice_rules",
-        "codecs.audio.resampling", "codecs.audio.audio_formats", "codecs.image_formats",
-        "codecs.npy_header_kernels", "codecs.npy_header_tables", "codecs.npy_headers",
-        "codecs.video_formats", "codecs.video_padding", "types", "workers", "_notices",
-    },
-    "graph": {"batch", "data_node", "fn", "errors", "operators", "operators.base", "operators.arrays.constant", "types", "_notices"},
-    "sources": {
-        "batch", "data_node", "errors", "operators.base", "codecs.video_formats", "codecs.video_padding", "tensors",
-        "types", "workers", "_deadlocks", "_descriptors", "_notices",
-    },
-    "pickling": {"workers"},
-    "external_source": {"errors", "operators.base", "data_node", "graph.dali_attributes", "graph.node", "sources", "types"},
-    "runtime": {
-        "_processes", "access", "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node",
-        "graph.plan", "operators.base", "sampling.random_streams", "options", "sources", "tensors", "types", "workers",
-        "_deadlocks", "_descriptors", "_notices",
-    },
-    "engines": {
-        "_descriptors", "_version", "access", "batch", "compiled.driver", "compiled.addresses", "data_node", "device.buffers", "errors",
-        "fn",
-        "graph.node", "graph.plan", "operators.base", "options", "runtime", "types", "workers",
-    },
-    "fleet": {"pipeline", "runtime.parts"},
-    "pipeline": {
-        "_absent", "_version", "_notices", "access", "checkpoint", "data_node", "engines", "errors",
-        "fn", "graph", "operators.base", "options", "runtime",
-        "sources", "tensors", "tooling.doctor", "types", "workers",
-    },
-    "fn": {"external_source", "graph", "operators"},
-    "ops": {"_absent", "external_source", "graph", "operators"},
-    "tfrecord": {"readers"},
-    "math": {"data_node", "graph.arithmetic"},
-    "backend": {"_absent", "_notices", "device", "graph.calls", "operators", "plugin_manager", "tensors"},
-    "backend_impl": {"backend", "tfrecord", "types"},
-    "extending": {"batch", "compiled", "device.launch", "operators"},
-    "experimental": {"_absent"},
-    "internal": set(),
-    "plugin_manager": {"_absent"},
-    "python_function_plugin": set(),
-    "reducers": {"_absent"},
-    "scripts": set(),
-    "sysconfig": {"_absent"},
-    "auto_aug": {"data_node", "fn", "graph.choices", "graph.rewrite.convert", "types"},
-    "tooling": {
-        "_processes", "compiled.crew", "compiled.kernel_store", "compiled.step", "errors", "graph.plan", "codecs.jpeg.jpeg_library",
-        "pipeline.front", "sources.group", "workers",
-    },  # and the public names
-    "_extras": set(),
-    "plugin": None,
-    "__init__": None,
-    "__main__": None,
-    "demo": None,
-}  # fmt: skip
-"""Unit -> units or modules it may import, lazily or not; None: anything."""
+
+def rules(text: str) -> dict[str, set[str] | None]:
+    """The arrows of the architecture page: room -> what it may import, lazily or not; None: anything.
+
+    A rule is an indented line ``a, b -> c, d.e``; lines that are indented further continue it. ``nothing`` and ``any room`` are words.
+    """
+    found: dict[str, set[str] | None] = {}
+    part = text.split("\n### Arrows\n")[1].split("\n#")[0]
+    joined = re.sub(r"\n {5,}", " ", part)
+    for line in re.findall(r"^ {4}(\S.*)$", joined, re.MULTILINE):
+        rooms, arrow, targets = line.partition("->")
+        assert arrow, f"no arrow in {line!r}"
+        names = {name.strip() for name in targets.split(",")}
+        for room in rooms.split(","):
+            assert room.strip() not in found, f"two rules for {room.strip()}"
+            found[room.strip()] = None if names == {"any room"} else names - {"nothing"}
+    return found
+
+
+RULES = rules(PAGE.read_text())
+"""Names without a dot are rooms of the house; names with a dot are folders inside a room, and say what they take from the same room."""
+
+
+def is_within(target: tuple[str, ...], wanted: set[str]) -> bool:
+    """Whether a module (as a tuple) is one of the rooms, folders or modules that a rule names."""
+    return any(target[: len(parts)] == parts for parts in (tuple(name.split(".")) for name in wanted))
 
 
 def modules():
@@ -97,6 +54,11 @@ def name_of(path):
     return parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts
 
 
+def is_module(parts):
+    path = (ROOT if parts[:1] == ("workers",) else PACKAGE).joinpath(*parts)
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
 @functools.cache
 def imported(path):
     """Modules of the package that a file imports (as tuples, relative to the package), type-checking blocks left out."""
@@ -104,7 +66,8 @@ def imported(path):
 
 
 def _imported(path):
-    own = path.relative_to(PACKAGE).parts[:-1]
+    """Modules of the workers have tuples that begin with "workers"."""
+    own = path.relative_to(PACKAGE if path.is_relative_to(PACKAGE) else ROOT).parts[:-1]
     tree = ast.parse(path.read_text())
     skipped = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
                for statement in node.body for inner in ast.walk(statement)}  # fmt: skip
@@ -130,28 +93,60 @@ def _imported(path):
                 base = (*own[: len(own) - node.level + 1], *parts)
             for alias in node.names:
                 full = (*base, alias.name)
-                is_module = (PACKAGE.joinpath(*full).with_suffix(".py")).exists() or (PACKAGE.joinpath(*full) / "__init__.py").exists()
-                yield full if is_module else base
+                yield full if is_module(full) else base
+
+
+def test_the_page_is_read():
+    text = "\n### Arrows\n\nWords.\n\n    a, b -> nothing\n    c -> a,\n         b.x\n    d -> any room\n\n### Next\n\n    e -> a\n"
+    assert rules(text) == {"a": set(), "b": set(), "c": {"a", "b.x"}, "d": None}
 
 
 def test_arrows():
+    """Private modules (``_files`` ...) stand below all rooms, and any room may import them."""
     wrong = []
     for path in modules():
         unit = name_of(path)[0]
-        allowed = ALLOWED.get(unit, set() if unit in LEAVES else None)
-        if allowed is None:
-            continue
-        for target in imported(path):
-            if not target or target[0] == unit:
-                continue
-            if not any(target[: len(want)] == want for want in (tuple(text.split(".")) for text in allowed)):
+        allowed = set() if unit.startswith("_") and unit not in RULES else RULES[unit]
+        for target in imported(path) if allowed is not None else ():
+            if target and target[0] != unit and not target[0].startswith("_") and not is_within(target, allowed):
                 wrong.append(f"{path.relative_to(ROOT)} imports {'.'.join(target)}")
     assert not wrong, "\n".join(sorted(set(wrong)))
 
 
-def test_every_unit_is_placed():
+def inner_rule(folder: str) -> set[str] | None:
+    """What a folder inside a room may take from the same room: its own rule and that of all folders there (``operators.*``)."""
+    everywhere, own = RULES.get(f"{folder.partition('.')[0]}.*"), RULES.get(folder)
+    return None if everywhere is None and own is None else (everywhere or set()) | (own or set())
+
+
+def inner_imports():
+    """(file, folder, imported modules of the same room) for all modules in a folder of a room."""
+    for path in [*modules(), *(ROOT / "workers").rglob("*.py")]:
+        parts = path.relative_to(PACKAGE if path.is_relative_to(PACKAGE) else ROOT).parts
+        if len(parts) > 2:
+            yield path, ".".join(parts[:2]), {target for target in imported(path) if target[:1] == parts[:1] and len(target) > 1}
+
+
+def test_arrows_inside_rooms():
+    wrong = []
+    for path, folder, targets in inner_imports():
+        allowed = inner_rule(folder)
+        if allowed is not None:
+            own = {*allowed, folder}
+            wrong += [f"{path.relative_to(ROOT)} imports {'.'.join(target)}" for target in targets if not is_within(target, own)]
+    assert not wrong, "\n".join(sorted(set(wrong)))
+
+
+def test_every_room_has_a_rule():
     units = {name_of(path)[0] for path in modules()}
-    assert units <= ALLOWED.keys() | LEAVES, sorted(units - ALLOWED.keys() - LEAVES)
+    assert units >= {name for name in RULES if "." not in name and name != "workers"}, "rules of rooms that are gone"
+    missing = {name for name in units if name not in RULES and not name.startswith("_")}
+    missing |= {folder for _, folder, _ in inner_imports() if folder.partition(".")[0] in DIVIDED and inner_rule(folder) is None}
+    assert not missing, sorted(missing)
+
+
+DIVIDED = {"codecs", "operators", "readers", "workers"}
+"""Rooms whose folders have rules of their own."""
 
 
 def circles(graph):
@@ -202,12 +197,12 @@ def test_every_folder_is_packaged():
     assert not {name for name in folders if f'"{name}"' not in text}
 
 
-def test_every_folder_says_what_lives_there():
-    folders = {path.parent for path in modules()}
+def test_every_folder_says_what_lives_there_and_what_it_may_import():
+    folders = {path.parent for path in [*modules(), *(ROOT / "workers").rglob("*.py")]}
     silent = [str(folder.relative_to(ROOT)) for folder in folders if not (folder / "__init__.py").exists()]
     assert not silent, sorted(silent)
     for folder in folders:
-        assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text())), folder
+        assert "ay import" in (ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""), folder
 
 
 def test_workers_import_nothing_of_ours():

@@ -1,4 +1,7 @@
-"""What automatic augmentations are made of: the decorator ``augmentation``, ``Policy``, ``select`` and ``signed_bin``."""
+"""What automatic augmentations are made of: the decorator ``augmentation``, ``Policy``, ``select`` and ``signed_bin``.
+
+May import what `auto_aug` may.
+"""
 
 from ._augmentation import Augmentation as _Augmentation  # noqa: F401, the class is known by this name
 from ._augmentation import signed_bin as signed_bin

@@ -13,4 +13,6 @@ progressive.py  the scans of progressive files, whose coefficients lie in memory
 positions.py  block positions that later epochs begin at
 segments.py  entropy-coded segments between restart markers
 work_area.py, fields.py  what lies where in memory
+
+May import `compiled` and the headers of images (`codecs.image_headers`).
 """

@@ -15,10 +15,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...compiled.addresses import address_of
-from ..launch import COMPILE_OPTIONS, Code, Kernel, source_of
-from . import code_cache
+from ..launch import Code, Kernel, source_of
 from . import command_kernels as kernels
 from . import command_tables as tables
+from . import compiler
 
 
 class Driver(Protocol):
@@ -212,21 +212,11 @@ class CupyDriver:
         """The compiled kernel for the current device; RuntimeError with the compiler's log."""
         try:
             module = self._cupy.cuda.function.Module()
-            module.load(self._machine_code(source_of(kernel)))
+            module.load(compiler.machine_code(self._cupy, source_of(kernel)))
             return module.get_function(kernel.entry)
         except Exception as error:
             macros = ", ".join(f"{name}={value}" for name, value in kernel.defines)
             raise RuntimeError(f"the kernel {kernel.entry} of {kernel.source.name} ({macros}) does not compile: {error}") from error
-
-    def _machine_code(self, source: str) -> bytes:
-        """Compiled code, cached on disk. CuPy's RawModule is not used, because it always flushes small floats to zero."""
-        nvrtc, capability = self._cupy.cuda.nvrtc, self._cupy.cuda.Device().compute_capability
-        key = "\0".join([source, *COMPILE_OPTIONS, str(nvrtc.getVersion()), capability])
-        code = code_cache.read(key)
-        if code is None:
-            code, _ = self._cupy.cuda.compiler.compile_using_nvrtc(source, COMPILE_OPTIONS)
-            code_cache.write(key, code)
-        return code
 
     def load_code(self, code: Code) -> Any:
         """The kernel of a PTX text, loaded for the current device by the driver. RuntimeError with the driver's reason."""

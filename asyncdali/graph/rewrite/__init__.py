@@ -5,4 +5,6 @@
 (building blocks). The new function calls ``runtime``, which uses ``constructs`` for `if` and loops and ``expressions`` for `and`, `or` and
 others. ``paths`` stores samples that left a block early, ``writes`` stores assignments to objects. A pipeline without conditional execution
 needs only ``marks``.
+
+May import what `graph` may.
 """

@@ -1,1 +1,4 @@
-"""Colours of pictures."""
+"""Colours of pictures.
+
+May import what all families of operators may: the contract of operators, `codecs`, `sampling`, `compiled`, `device.launch`, types.
+"""

@@ -1,1 +1,4 @@
-"""Pictures from their files."""
+"""Decoders as operators: images, sound, videos, arrays, compressed data. What they know of formats is in `codecs`.
+
+May import what all families of operators may: the contract of operators, `codecs`, `sampling`, `compiled`, `device.launch`, types.
+"""

@@ -1,1 +1,4 @@
-"""What covers parts of a picture."""
+"""What covers parts of a picture.
+
+May import what all families of operators may: the contract of operators, `codecs`, `sampling`, `compiled`, `device.launch`, types.
+"""

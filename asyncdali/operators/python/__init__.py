@@ -1,1 +1,4 @@
-"""Users' functions."""
+"""Users' functions.
+
+May import what all families of operators may: the contract of operators, `codecs`, `sampling`, `compiled`, `device.launch`, types.
+"""

@@ -1,1 +1,4 @@
-"""Draws: the streams, the operators that give them, noise."""
+"""Operators that draw: numbers, choices, windows, noise. The streams that they draw from are in `sampling`.
+
+May import what all families of operators may: the contract of operators, `codecs`, `sampling`, `compiled`, `device.launch`, types.
+"""

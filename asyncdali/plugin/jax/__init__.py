@@ -1,4 +1,7 @@
-"""Pipelines in JAX: iterators that return (sharded) arrays, and jax functions in the graph. Needs jax (``pip install asyncdali[jax]``)."""
+"""Pipelines in JAX: iterators that return (sharded) arrays, and jax functions in the graph. Needs jax (``pip install asyncdali[jax]``).
+
+May import what `plugin` may.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DALI's Numba plugin: the operator itself stands in ``asyncdali.fn.experimental`` and ``asyncdali.ops.experimental``."""
+"""DALI's Numba plugin: the operator itself stands in ``asyncdali.fn.experimental`` and ``asyncdali.ops.experimental``.
+
+May import what `plugin` may.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 CPU tensors are views of the pipeline's memory and stay valid as long as they are referenced. Needs torch
 (``pip install asyncdali[torch]``).
+
+May import what `plugin` may.
 """
 
 from __future__ import annotations

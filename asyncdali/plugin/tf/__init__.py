@@ -1,4 +1,7 @@
-"""Pipelines as `tf.data` data sets. Needs TensorFlow (``pip install asyncdali[tf]``)."""
+"""Pipelines as `tf.data` data sets. Needs TensorFlow (``pip install asyncdali[tf]``).
+
+May import what `plugin` may.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Functions of the JAX plugin."""
+"""Functions of the JAX plugin.
+
+May import what `plugin` may.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Functions of the Numba plugin."""
+"""Functions of the Numba plugin.
+
+May import what `plugin` may.
+"""
 
 from __future__ import annotations
 

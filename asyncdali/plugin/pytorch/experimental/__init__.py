@@ -1,4 +1,7 @@
-"""The experimental part of the PyTorch plugin."""
+"""The experimental part of the PyTorch plugin.
+
+May import what `plugin` may.
+"""
 
 from __future__ import annotations
 

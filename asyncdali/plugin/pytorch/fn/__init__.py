@@ -1,4 +1,7 @@
-"""Functions of the PyTorch plugin."""
+"""Functions of the PyTorch plugin.
+
+May import what `plugin` may.
+"""
 
 from __future__ import annotations
 

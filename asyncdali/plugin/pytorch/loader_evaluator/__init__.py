@@ -1,4 +1,7 @@
-"""Measures a data loader, or replays its batches as if loading cost nothing."""
+"""Measures a data loader, or replays its batches as if loading cost nothing.
+
+May import what `plugin` may.
+"""
 
 from __future__ import annotations
 

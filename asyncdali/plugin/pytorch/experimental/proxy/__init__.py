@@ -11,6 +11,8 @@ be started in any way (fork, spawn, forkserver) and be persistent::
             ...
 
 With a loader of torch's own `DALIServer.produce_data` does the last step, without working ahead.
+
+May import what `plugin` may.
 """
 
 from __future__ import annotations

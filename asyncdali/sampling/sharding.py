@@ -1,0 +1,8 @@
+"""Shards: contiguous parts of a list of samples, one for each process."""
+
+from __future__ import annotations
+
+
+def shard_bounds(count: int, num_shards: int, shard: int) -> tuple[int, int]:
+    """First and end position, in a list of `count` samples, of shard `shard` of `num_shards`. Sizes of shards differ by one at the most."""
+    return count * shard // num_shards, count * (shard + 1) // num_shards
