@@ -43,7 +43,7 @@ class Decoders:
         self._table = jpeg_library.function_table()
         assert self._table is not None
         self._file, self._pixels, self._work = Guarded(file_bytes), Guarded(pixel_bytes), Guarded(work_bytes)
-        self._constants = own.constants()
+        self._constants = own.known_constants()
         self.found = False
 
     def header(self, data: bytes) -> np.ndarray:

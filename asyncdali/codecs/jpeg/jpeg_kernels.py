@@ -557,7 +557,7 @@ def context_of(
     """The context of :data:`decode_step`, int64. DECODE_JPEGS describes the arguments. Arrays are given by their addresses."""
     entries = DECODE_JPEGS.entries(
         functions=functions, addresses=addresses, sizes=sizes, windows=windows, targets=targets, color=color, fast_dct=fast_dct, scratch=0,
-        turned=turned, own=own, constants=address_of(window.constants()) if own else 0, own_room=own_room, counts=counts,
+        turned=turned, own=own, constants=address_of(window.known_constants()) if own else 0, own_room=own_room, counts=counts,
         own_scans=own_scans, index=index, feed=0,
     )  # fmt: skip
     return np.array(entries, np.int64)

@@ -573,7 +573,7 @@ def _build_constants(payloads, constants):
 
 
 @cache
-def constants() -> np.ndarray:
+def known_constants() -> np.ndarray:
     """What all threads read: where coefficients lie, and the standard's Huffman tables; uint8, 64-byte aligned."""
     memory = np.zeros(CONSTANT_BYTES + (8 << AC_BITS) + 64, np.uint8)
     start = -address_of(memory) % 64

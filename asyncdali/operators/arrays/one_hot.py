@@ -60,9 +60,9 @@ class OneHot(Operator):
         if self._name is not None and len(self._name) != 1:
             raise ValueError(f"`axis_name` must be a single character, got {self._name!r}")
         self._values = fill_values([spec.constant("off_value"), spec.constant("on_value")], self._dtype)
-        from . import lookup_kernels
+        from . import one_hot_kernels
 
-        self._kernels: Any = lookup_kernels
+        self._kernels: Any = one_hot_kernels
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         source = DALIDataType.INT32 if dtypes[0] is None else dtypes[0]
