@@ -56,8 +56,8 @@ template <class T> struct ResizedPicture {
         return (float32)(hi < lo ? lo - hi : hi - lo) / (float32)larger(extent, (int64)1);
     }
 
-    // The most columns whose sources fit into the intermediate rows, and into the memory for source rows unless that would leave no columns.
-    // The number is a multiple of a warp's threads if possible.
+    // The most columns whose sources fit into the intermediate rows, and into the memory for source rows unless that would leave no
+    // columns. The number is a multiple of a warp's threads if possible.
     DEVICE_MEMBER void choose_tile(int32 width, float32 step_x, float32 step_y) {
         const float32 rows = ceilf((float32)(TILE_ROWS - 1) * step_y + 0.01f) + (float32)taps_y;
         const int32 staged_span = ((int32)((float32)ROOM / rows) - 2 * CHUNK) / (GROUP * (int32)sizeof(T)) - taps_x - 2;
