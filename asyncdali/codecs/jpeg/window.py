@@ -125,7 +125,7 @@ LARGEST_KEPT = 1 << 30
 """Most bytes of coefficients for a progressive file. libjpeg-turbo decodes larger files."""
 
 HANDED_OVER = 1
-"""Status: libjpeg-turbo has to decode the file."""
+"""Status of files that libjpeg-turbo has to decode."""
 
 # Constants that all threads read: positions of coefficients, then the standard's tables.
 _PLACE_BYTES = 256

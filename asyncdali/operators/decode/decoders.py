@@ -237,8 +237,8 @@ class ImageDecoder(Operator):
         return self._own_found or 0
 
     def _own_scans(self, headers: np.ndarray) -> int:
-        """Address of our own decoder for progressive files; 0 before the first such file (most data sets have none) and until it is
-        compiled."""
+        """Address of the decoder of progressive scans. 0 before the first progressive file (most data sets have none) and until the decoder
+        is compiled."""
         if self._own and not self._scans and (headers[:, head.marker] == 0xC2).any():
             from ...codecs.jpeg import progressive
             from ...compiled.later import address_or_later

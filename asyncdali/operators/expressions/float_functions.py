@@ -195,7 +195,7 @@ def _circular(x: Value, odd_is_sine: bool) -> Result:
 
 
 def _beyond_reduction(x: Value) -> Value:
-    """Whether one float32 multiplication does not reduce the angle: 120 and more, and NaN."""
+    """Whether one float64 multiplication does not reduce the angle: 120 and more, and NaN."""
     return (x.magnitude() < 119.0).negated()
 
 
