@@ -1,4 +1,4 @@
-"""Whole-image decoding from Python: what the compiled JPEG path does not do (other formats, other element types), and its conversions."""
+"""Whole-image decoding from Python for what the compiled JPEG path does not do: other formats, other element types, conversions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .image_headers import ImageHeader, TiffHeader, as_one_channel, channels_of,
 
 
 def decode_other(data: np.ndarray, output_type: DALIImageType) -> tuple[np.ndarray, int]:
-    """Any supported format but JPEG: ([height, width, channels] as stored, EXIF orientation).
+    """Decode any supported format except JPEG: ([height, width, channels] as stored, EXIF orientation).
 
-    uint8, uint16 or float32. Channels are RGB or grey, with alpha where the file has it and `output_type` is ANY_DATA; for GRAY some
-    formats already come as luma. Raises ValueError naming what is wrong with the data.
+    The result is uint8, uint16 or float32. Channels are RGB or grey, with alpha if the file has alpha and `output_type` is ANY_DATA. For
+    GRAY some formats are already decoded to luma. ValueError names what is wrong with the data.
     """
     raw = data.tobytes()
     header = read_header(raw)
@@ -36,7 +36,7 @@ def decode_other(data: np.ndarray, output_type: DALIImageType) -> tuple[np.ndarr
 
 
 def _upright_tiff(raw: bytes, tiff: TiffHeader) -> np.ndarray:
-    """The file with orientation 1: OpenCV and Pillow turn TIFFs whatever they are asked."""
+    """The file with its orientation set to 1. OpenCV and Pillow rotate TIFFs whatever flags they get."""
     copy = np.frombuffer(raw, np.uint8).copy()
     if tiff.orientation_at:
         copy[tiff.orientation_at : tiff.orientation_at + 2] = (0, 1) if tiff.big_endian else (1, 0)
@@ -44,7 +44,7 @@ def _upright_tiff(raw: bytes, tiff: TiffHeader) -> np.ndarray:
 
 
 def _opencv_flags(header: ImageHeader, output_type: DALIImageType) -> int:
-    """How OpenCV is asked, so that it converts as DALI's decoder does; its TIFF conversions are not usable (RGB order, alpha)."""
+    """OpenCV's flags for the conversions of DALI's decoder. OpenCV's TIFF conversions are not usable (RGB order, alpha)."""
     import cv2
 
     if header.tiff is not None or output_type == DALIImageType.ANY_DATA:
@@ -54,7 +54,7 @@ def _opencv_flags(header: ImageHeader, output_type: DALIImageType) -> int:
 
 
 def decode_opencv(data: np.ndarray, kind: str, flags: int) -> np.ndarray:
-    """`data` through OpenCV, channels in RGB order; ValueError if it cannot."""
+    """Decode `data` through OpenCV, with channels in RGB order. ValueError if OpenCV cannot decode it."""
     import cv2
 
     try:
@@ -71,10 +71,10 @@ def decode_opencv(data: np.ndarray, kind: str, flags: int) -> np.ndarray:
 
 
 def jpeg_by_opencv(data: np.ndarray, width: int, height: int, grey: bool) -> np.ndarray:
-    """A JPEG where libjpeg-turbo's own API is out of reach: uint8[height, width, 1 or 3]."""
+    """Decode a JPEG when libjpeg-turbo's own API is unavailable: uint8[height, width, 1 or 3]."""
     import cv2
 
-    if b"\xff\xd9" not in data[-64:].tobytes():  # OpenCV fills what is missing with grey
+    if b"\xff\xd9" not in data[-64:].tobytes():  # OpenCV fills missing parts with grey.
         raise ValueError("Premature end of JPEG data: the file is truncated")
     colour = cv2.IMREAD_GRAYSCALE if grey else cv2.IMREAD_COLOR
     image = decode_opencv(data, "JPEG", colour | cv2.IMREAD_IGNORE_ORIENTATION)
@@ -84,7 +84,7 @@ def jpeg_by_opencv(data: np.ndarray, width: int, height: int, grey: bool) -> np.
 
 
 def cmyk_to_rgb(image: np.ndarray, data: np.ndarray) -> np.ndarray:
-    """CMYK samples of the JPEG file `data` to RGB; files with Adobe's marker store them inverted (255 = no ink)."""
+    """Convert CMYK samples of the JPEG file `data` to RGB. Files with Adobe's marker store inverted samples (255 = no ink)."""
     if b"\xff\xee\0\x0eAdobe" not in data[: 1 << 16].tobytes():
         image = 255 - image
     colour, black = image[:, :, :3].astype(np.uint16), image[:, :, 3:].astype(np.uint16)
@@ -92,7 +92,7 @@ def cmyk_to_rgb(image: np.ndarray, data: np.ndarray) -> np.ndarray:
 
 
 def _stored_png_channels(image: np.ndarray, header: ImageHeader) -> np.ndarray:
-    """OpenCV expands grey + alpha to four channels, and transparent palettes or colours to alpha; the file's own channels again."""
+    """Restore the file's own channels. OpenCV expands grey + alpha to four channels, and transparent palettes or colours to alpha."""
     if header.png_colour == 4 and image.shape[2] == 4:
         return image[:, :, ::3]
     return image[:, :, :3] if header.png_colour in (2, 3) else image
@@ -112,10 +112,10 @@ SUPPORTED_DTYPES = (
 
 
 def convert(image: np.ndarray, output_type: DALIImageType, dtype: DALIDataType) -> np.ndarray:
-    """Stored channels [height, width, 1..4] (uint8, uint16, float32) in the requested colour space and element type.
+    """Convert stored channels [height, width, 1..4] (uint8, uint16, float32) to the requested colour space and element type.
 
     Alpha is dropped unless the type is ANY_DATA. Types are converted by :func:`convert_dtype`. YCbCr has head-room (luma 16-235 of 255)
-    and is made from the unrounded values, in the output's own range.
+    and is computed from the unrounded values, in the output's own range.
     """
     if output_type == DALIImageType.ANY_DATA:
         return convert_dtype(image, dtype)
@@ -129,7 +129,7 @@ def convert(image: np.ndarray, output_type: DALIImageType, dtype: DALIDataType) 
 
 
 def _full(dtype: np.dtype) -> float:
-    """The value that means 1.0."""
+    """The value that stands for 1.0."""
     return float(np.iinfo(dtype).max) if dtype.kind in "iu" else 1.0
 
 
@@ -142,7 +142,7 @@ def _to_ycbcr(rgb: np.ndarray, target: np.dtype) -> np.ndarray:
 
 
 def _rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """`values` as `dtype`: integers rounded half up and clamped."""
+    """`values` as `dtype`. Integers are rounded half up and clamped."""
     if dtype.kind not in "iu":
         return values.astype(dtype)
     limits = np.iinfo(dtype)
@@ -150,7 +150,7 @@ def _rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def convert_dtype(image: np.ndarray, dtype: DALIDataType) -> np.ndarray:
-    """The full range of the stored type mapped on the full positive range of `dtype` ([0, 1] for FLOAT), in float32 as DALI computes it."""
+    """Map the full range of the stored type to the full positive range of `dtype` ([0, 1] for FLOAT), in float32 as DALI does."""
     target = storage_dtype(dtype)
     if image.dtype == target:
         return image
@@ -161,7 +161,7 @@ def convert_dtype(image: np.ndarray, dtype: DALIDataType) -> np.ndarray:
 
 
 def orient(image: np.ndarray, orientation: int) -> np.ndarray:
-    """The image as seen, for an EXIF orientation (1-8): a view."""
+    """The image as it should be displayed for an EXIF orientation (1-8). Returns a view."""
     if orientation >= 5:
         image = image.transpose(1, 0, 2)
     flips: dict[int, tuple[Any, Any]] = {

@@ -1,6 +1,6 @@
-"""What an encoded image says about itself: format, size, orientation. Read before any memory is taken for pixels.
+"""Headers of encoded images: format, size, orientation. They are read before memory for pixels is allocated.
 
-Nothing here trusts the data: every read is bounded, every loop moves forward, and what makes no sense is a ValueError.
+No data is trusted: every read is bounded, every loop advances, and nonsensical values raise ValueError.
 JPEG headers are scanned in compiled code (``jpeg_kernels.scan_headers``).
 """
 
@@ -16,18 +16,18 @@ FORMATS = "JPEG, PNG, BMP, TIFF, WebP, PNM (P1 to P6) and JPEG2000"
 MAX_PIXELS = 1 << 28
 """Largest image that is decoded (268 million pixels)."""
 FREE_PIXELS, PIXELS_PER_BYTE = 1 << 26, 8192
-"""Above FREE_PIXELS (8192 x 8192) an image needs a byte of data per PIXELS_PER_BYTE pixels: formats that can say "all of it white" in a few
-bytes (WebP, JPEG2000, arithmetic-coded JPEG) must not order gigabytes with them."""
+"""Above FREE_PIXELS (8192 x 8192) an image needs a byte of data per PIXELS_PER_BYTE pixels. A few bytes of WebP, JPEG2000 or
+arithmetic-coded JPEG can describe a huge white image; such files must not make us allocate gigabytes."""
 _DEFLATE_RATIO = 1032
-"""Most bytes that one byte of deflated data can stand for (RFC 1951: 258 bytes per 2 bits)."""
+"""Most bytes that one byte of deflated data can expand to (RFC 1951: 258 bytes per 2 bits)."""
 _LZW_RATIO = 4096
 _WEBP_ALPHA = 0x10
-"""Bit of the flags of a VP8X chunk."""
+"""A bit in the flags of a VP8X chunk."""
 
 
 @dataclass(frozen=True)
 class ImageHeader:
-    """Format name, size in pixels as stored, EXIF orientation (1-8), stored channels; fields of a TIFF, colour type of a PNG."""
+    """Format name, stored size in pixels, EXIF orientation (1-8), stored channels; fields of a TIFF, colour type of a PNG."""
 
     format: str
     width: int
@@ -40,27 +40,27 @@ class ImageHeader:
 
 @dataclass(frozen=True)
 class TiffHeader:
-    """The fields of a TIFF's first directory that matter here (TIFF 6.0, section 8)."""
+    """The fields of a TIFF's first directory that are used here (TIFF 6.0, section 8)."""
 
     bits: int
     samples: int
     compression: int
     extra_samples: int
     orientation_at: int
-    """Where the orientation's two bytes are, 0 if it has none."""
+    """Offset of the two bytes of the orientation; 0 if there is no orientation."""
     big_endian: bool
     photometric: int = 1
     planar: bool = False
-    """Each channel is stored by itself."""
+    """Whether each channel is stored separately."""
     predictor: int = 1
     height: int = 0
     rows_per_strip: int = 0
     tile_width: int = 0
-    """0: the image is stored in strips."""
+    """0 if the image is stored in strips."""
 
     @property
     def channels_apart(self) -> bool:
-        """Whether :func:`as_one_channel` can describe the file, and other decoders cannot, or would change colours by alpha."""
+        """Whether the file needs :func:`as_one_channel`: other decoders cannot read it, or would change colours by alpha."""
         if self.bits not in (8, 16) or self.photometric not in (1, 2) or self.samples < 2 or self.compression in _TIFF_JPEG:
             return False
         if not self.planar:
@@ -69,7 +69,7 @@ class TiffHeader:
 
 
 def signature(data: bytes) -> str | None:
-    """Format name by the first bytes, or None if it is none that is read here."""
+    """The format name according to the first bytes; None for an unsupported format."""
     if data[:2] == b"\xff\xd8":
         return "JPEG"
     if data[:8] == b"\x89PNG\r\n\x1a\n":
@@ -88,7 +88,10 @@ def signature(data: bytes) -> str | None:
 
 
 def read_header(data: bytes) -> ImageHeader:
-    """The header of any format but JPEG; ValueError if it is broken, of no known format, or claims an image that `data` cannot hold."""
+    """Read the header of any format except JPEG.
+
+    ValueError if the header is broken, the format is unknown, or `data` is too short for the size in the header.
+    """
     kind = signature(data)
     if kind is None or kind == "JPEG":
         start = f"it starts with {data[:8]!r}" if data else "it is empty"
@@ -105,7 +108,7 @@ def read_header(data: bytes) -> ImageHeader:
 
 
 def check_size(width: int, height: int, data_bytes: int) -> None:
-    """ValueError for sizes that cannot be meant."""
+    """Raise ValueError for impossible sizes."""
     pixels = width * height
     if width <= 0 or height <= 0:
         raise ValueError(f"the header gives an image of {width}x{height} pixels")
@@ -115,7 +118,7 @@ def check_size(width: int, height: int, data_bytes: int) -> None:
         raise ValueError(f"the header gives an image of {width}x{height} pixels, which {data_bytes} bytes of data cannot hold")
 
 
-# Each reader gives the header and the fewest bytes that a file with it can have.
+# Each reader returns the header and the fewest bytes that such a file can have.
 
 
 def _png(data: bytes) -> tuple[ImageHeader, int]:
@@ -125,7 +128,7 @@ def _png(data: bytes) -> tuple[ImageHeader, int]:
     width, height, depth, colour = struct.unpack_from(">IIBB", data, 16)
     orientation, at, kind = 1, 8, b""
     while kind != b"IEND":
-        # OpenCV takes the memory that a chunk asks for before it looks whether the data is there.
+        # OpenCV allocates the memory that a chunk asks for before it checks that the data exists.
         length, kind = struct.unpack_from(">I4s", data, at)
         if at + 12 + length > len(data):
             raise ValueError("broken PNG: truncated, or a wrong chunk length")
@@ -134,7 +137,7 @@ def _png(data: bytes) -> tuple[ImageHeader, int]:
         at += 12 + length
     bits = depth * {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}.get(colour, 1)
     needed = height * -(-width * bits // 8) // _DEFLATE_RATIO
-    channels = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}.get(colour, 1)  # palettes are of RGB
+    channels = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}.get(colour, 1)  # Palettes contain RGB.
     return ImageHeader("PNG", width, height, orientation, channels, png_colour=colour), needed
 
 
@@ -148,7 +151,7 @@ def _bmp(data: bytes) -> tuple[ImageHeader, int]:
         width, height, _, bits, compression = struct.unpack_from("<iiHHI", data, 18)
     height = abs(height)
     needed = height * (-(-width * bits // 32) * 4) if compression in (0, 3) and width > 0 else 0
-    channels = 4 if bits == 32 and compression == 3 else 3  # without bit fields the fourth byte means nothing
+    channels = 4 if bits == 32 and compression == 3 else 3  # Without bit fields the fourth byte is unused.
     if bits <= 8 and size > 12:
         (used,) = struct.unpack_from("<I", data, 46)
         palette = np.frombuffer(data[14 + size : 14 + size + 4 * (used or 1 << bits)], np.uint8)
@@ -186,7 +189,7 @@ def _webp_orientation(data: bytes) -> int:
 
 
 def _pnm(data: bytes) -> tuple[ImageHeader, int]:
-    """Netpbm's formats: the magic number, then width, height (and largest value) as text, comments from # to the end of the line."""
+    """Netpbm formats: the magic number, then width, height (and largest value) as text. Comments run from # to the end of the line."""
     kind = data[1] - ord("0")
     numbers: list[int] = []
     at = 2
@@ -205,7 +208,7 @@ def _pnm(data: bytes) -> tuple[ImageHeader, int]:
 
 
 def _pnm_number(data: bytes, at: int) -> tuple[int, int]:
-    """(the number at or after `at`, where it ends)."""
+    """(the number at or after `at`, the offset behind it)."""
     while True:
         letter = data[at : at + 1]
         if letter == b"#":
@@ -230,18 +233,18 @@ def _jpeg2000(data: bytes) -> tuple[ImageHeader, int]:
     if not 1 <= components <= 4:
         raise ValueError(f"JPEG2000 of {components} components is not supported; 1 to 4 are")
     width, height = right - left, bottom - top
-    # Every tile has a header of its own (12 bytes): many tiny tiles are a bomb, too.
+    # Every tile has a header of its own (12 bytes): many tiny tiles would be a decompression bomb, too.
     tiles = -(-width // tile_w) * -(-height // tile_h) if tile_w and tile_h and width > 0 and height > 0 else 0
     return ImageHeader("JPEG2000", width, height, channels=components), at + 49 + 12 * tiles
 
 
 def _code_stream(data: bytes) -> int:
-    """Where a JPEG2000 code stream starts: at once, or in the box "jp2c" of a JP2 file (ISO 15444-1, I.4)."""
+    """Offset of a JPEG2000 code stream: 0, or within the box "jp2c" of a JP2 file (ISO 15444-1, I.4)."""
     if data[:4] == b"\xff\x4f\xff\x51":
         return 0
     at = 0
     while True:
-        if at > len(data) - 8:  # the length of a box may be any number of 64 bits: struct cannot look there
+        if at > len(data) - 8:  # The length of a box may be any 64-bit number; struct cannot read there.
             raise ValueError("broken JPEG2000: no code stream")
         length, kind = struct.unpack_from(">I4s", data, at)
         header = 8
@@ -262,11 +265,11 @@ def _code_stream(data: bytes) -> int:
 _TIFF_FIELDS = (256, 257, 258, 259, 262, 274, 277, 278, 284, 317, 322, 338)
 _TIFF_SIZES = {1: 1, 3: 2, 4: 4}
 _WITH_PREDICTOR = (5, 8, 32946, 34925, 50000)
-"""Compressions to which a predictor belongs: LZW, Deflate, LZMA, Zstandard; for others decoders ignore it."""
+"""Compressions that use a predictor: LZW, Deflate, LZMA, Zstandard. For others decoders ignore the predictor."""
 _TIFF_JPEG = (6, 7, 34712, 33003, 33005)
-"""Compressions that know channels: JPEG, JPEG2000."""
+"""Compressions that treat channels differently: JPEG, JPEG2000."""
 _PALETTE = 3
-"""Photometric interpretation: colours by their number in a table."""
+"""Photometric interpretation for palettes: pixels are indices into a table of colours."""
 
 
 def _tiff(data: bytes) -> tuple[ImageHeader, int]:
@@ -290,7 +293,7 @@ def _tiff(data: bytes) -> tuple[ImageHeader, int]:
 
 
 def _directory(data: bytes) -> tuple[str, dict[int, tuple[int, int, int]]]:
-    """(byte order, {tag: (type, count, where the value is)}) of a TIFF's first directory."""
+    """(byte order, {tag: (type, count, offset of the value)}) of a TIFF's first directory."""
     order = "<" if data[:2] == b"II" else ">"
     (at,) = struct.unpack_from(order + "I", data, 4)
     (count,) = struct.unpack_from(order + "H", data, at)
@@ -313,31 +316,31 @@ def _field(data: bytes, order: str, entry: tuple[int, int, int], tag: int) -> in
 
 
 def as_one_channel(data: bytes, tiff: TiffHeader) -> np.ndarray:
-    """A TIFF of several channels, rewritten as one of a single channel: `tiff.samples` times as wide, or as high if it is planar.
+    """Rewrite a TIFF of several channels as a TIFF of one channel. It is `tiff.samples` times as wide, or as high if it is planar.
 
-    TIFF decoders have at most four channels. Strips and tiles hold the same bytes for both descriptions, but for the predictor: it is
-    turned off, and :func:`channels_of` does its work. Raises ValueError for sizes that cannot be meant.
+    TIFF decoders support at most four channels. Strips and tiles hold the same bytes in both descriptions, except for the predictor: the
+    predictor is turned off, and :func:`channels_of` undoes it. Raises ValueError for impossible sizes.
     """
     copy = bytearray(data)
     order, entries = _directory(data)
     (at,) = struct.unpack_from(order + "I", data, 4)
     (count,) = struct.unpack_from(order + "H", data, at)
     wanted = {277: 1, 262: 1, 317: 1, 284: 1}
-    for tag in (257, 278) if tiff.planar else (256, 322):  # height; or widths of the image and of a tile
+    for tag in (257, 278) if tiff.planar else (256, 322):  # Heights; or the widths of the image and of a tile.
         if tag in entries:
             wanted[tag] = _field(data, order, entries[tag], tag) * (1 if tag == 278 else tiff.samples)
             if tag != 278 and wanted[tag] >= 1 << 31:
                 raise ValueError(f"broken TIFF: {tiff.samples} channels of this size")
     if tiff.planar and tiff.rows_per_strip >= tiff.height:
-        wanted[278] = tiff.height  # a strip of each channel
+        wanted[278] = tiff.height  # One strip per channel.
     for k in range(count):
         here = at + 2 + 12 * k
         (tag,) = struct.unpack_from(order + "H", data, here)
         if tag in wanted:
             struct.pack_into(order + "HII", copy, here + 2, 4, 1, wanted[tag])
-        elif tag in (258, 339):  # bits and format of each channel: of one
+        elif tag in (258, 339):  # Bits and format: only the first channel's.
             struct.pack_into(order + "HIHH", copy, here + 2, 3, 1, _field(data, order, entries[tag], tag), 0)
-    if 338 in entries:  # what the channels beyond the colours are: there are none
+    if 338 in entries:  # The meaning of channels beyond the colours: there are none.
         here, end = entries[338][2] - 8, at + 2 + 12 * count + 4
         copy[here : end - 12] = copy[here + 12 : end]
         struct.pack_into(order + "H", copy, at, count - 1)
@@ -345,14 +348,14 @@ def as_one_channel(data: bytes, tiff: TiffHeader) -> np.ndarray:
 
 
 def channels_of(image: np.ndarray, tiff: TiffHeader) -> np.ndarray:
-    """What a decoder made of :func:`as_one_channel`, as [height, width, channels]."""
+    """Turn the decoded image of :func:`as_one_channel` into [height, width, channels]."""
     if tiff.planar:
         image = image.reshape(tiff.samples, tiff.height, -1).transpose(1, 2, 0)
     else:
         image = image.reshape(tiff.height, -1, tiff.samples)
     if tiff.predictor != 2:
         return np.ascontiguousarray(image)
-    # Differences to the left neighbour (TIFF 6.0, section 14) wrap around, and begin anew with each tile.
+    # Differences to the left neighbour (TIFF 6.0, section 14) wrap around. They restart in each tile.
     if tiff.tile_width % 16:
         raise ValueError(f"broken TIFF: tiles are {tiff.tile_width} pixels wide, which is no multiple of 16")
     width = tiff.tile_width or image.shape[1]
@@ -360,7 +363,7 @@ def channels_of(image: np.ndarray, tiff: TiffHeader) -> np.ndarray:
 
 
 def tiff_orientation(block: bytes) -> int:
-    """Orientation (1-8) in a TIFF block as EXIF has it, 1 if there is none or it is broken."""
+    """The orientation (1-8) in a TIFF block of EXIF data; 1 if there is none or the block is broken."""
     if block[:4] not in (b"II*\0", b"MM\0*"):
         return 1
     try:

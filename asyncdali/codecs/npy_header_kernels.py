@@ -1,4 +1,4 @@
-"""Headers of NumPy files, without the interpreter: in memory here, in files in the reader's kernels."""
+"""Headers of NumPy files, parsed without the interpreter: files in memory here, files on disk in the reader's kernels."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ..compiled.step import compiled, inlined
 from .npy_header_tables import DIMENSIONS, NPY_HEADER
 
 NOT_NUMPY, BAD_HEADER, STRUCTURED, TOO_LONG = (1 << 20) + 1, (1 << 20) + 2, (1 << 20) + 3, (1 << 20) + 4
-"""Statuses."""
+"""Status codes."""
 
 header = NPY_HEADER.at
 
 LEAST = 10
-"""Bytes that any file has."""
+"""Least bytes of a file."""
 
 
 @inlined
@@ -26,7 +26,7 @@ def _blank(at, end):
 
 @inlined
 def _quoted(at, end):
-    """(start, length, address behind it) of a string in quotes; the length is -1 if there is none."""
+    """(start, length, address behind it) of a quoted string; the length is -1 if there is none."""
     if at >= end or (load_u8(at) != 39 and load_u8(at) != 34):
         return at, -1, at
     quote = load_u8(at)
@@ -39,7 +39,7 @@ def _quoted(at, end):
 
 @inlined
 def _type(at, end, row):
-    """The element type: [<>|=] letter digits."""
+    """Parse the element type: [<>|=] letter digits."""
     start, length, behind = _quoted(at, end)
     if length < 2 or length > 16:
         return 0
@@ -59,7 +59,7 @@ def _type(at, end, row):
 
 @inlined
 def _flag(at, end, row):
-    """True or False."""
+    """Parse True or False."""
     if end - at >= 4 and load_i32(at) == 0x65757254:
         store_i64(row + header.fortran, 1)
         return at + 4
@@ -71,7 +71,7 @@ def _flag(at, end, row):
 
 @inlined
 def _shape(at, end, row):
-    """A tuple of whole numbers, as Python 2 and 3 write them."""
+    """Parse a tuple of integers, as Python 2 and 3 write them."""
     if at >= end or load_u8(at) != 40:
         return 0
     count = 0
@@ -107,7 +107,7 @@ def _preamble_bytes(data):
 
 @inlined
 def preamble(data, size, row):
-    """What is before the text, of a file of `size` bytes, at least LEAST: says where the data begin; a status."""
+    """Parse the preamble of a file of `size` bytes, at least LEAST. It gives the start of the data. Returns a status."""
     # \x93NUMPY
     if load_i32(data) != 0x4D554E93 or load_u8(data + 4) != 80 or load_u8(data + 5) != 89:
         return NOT_NUMPY
@@ -125,7 +125,7 @@ def preamble(data, size, row):
 
 @inlined
 def dictionary(data, length, row):
-    """The text of a header of `length` bytes behind its preamble, a Python dictionary of three entries; a status."""
+    """Parse the text of a header of `length` bytes: a Python dictionary of three entries, behind the preamble. Returns a status."""
     end = data + length
     at = _blank(data + _preamble_bytes(data), end)
     if at >= end or load_u8(at) != 123:
@@ -167,7 +167,7 @@ def dictionary(data, length, row):
 
 @compiled(4)
 def read_headers(addresses, sizes, rows, count):
-    """The headers of `count` files in memory (int64[count], int64[count], NPY_HEADER[count])."""
+    """Parse the headers of `count` files in memory (int64[count], int64[count], NPY_HEADER[count])."""
     for k in range(count):
         data, size, row = load_i64(addresses + 8 * k), load_i64(sizes + 8 * k), rows + header.size * k
         code = NOT_NUMPY

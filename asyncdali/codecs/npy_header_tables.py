@@ -1,11 +1,11 @@
-"""What is found in the header of a NumPy file."""
+"""The contents of the header of a NumPy file."""
 
 from __future__ import annotations
 
 from ..compiled.tables import Field, Table
 
 DIMENSIONS = 32
-"""Dimensions of an array at most."""
+"""Most dimensions of an array."""
 
 NPY_HEADER = Table(
     "NPY_HEADER",

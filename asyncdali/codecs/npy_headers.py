@@ -1,4 +1,4 @@
-"""What the header of a NumPy file says: element types, sizes, strides; rows as ``npy_header_kernels`` fills them."""
+"""Headers of NumPy files: element types, sizes, strides. ``npy_header_kernels`` fills the rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _KINDS = ("b1", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"
 
 
 def reasons() -> dict[int, str]:
-    """What the statuses mean."""
+    """Error texts of the statuses."""
     from . import npy_header_kernels as kernels
 
     return {
@@ -20,7 +20,7 @@ def reasons() -> dict[int, str]:
 
 
 def element_dtype(code: int) -> np.dtype:
-    """The element type of a header's number for it; ValueError for one that is not supported."""
+    """The element type of a code in a header; ValueError for an unsupported one."""
     order, letter, size = chr(code >> 16), chr(code >> 8 & 0xFF), code & 0xFF
     if f"{letter}{size}" not in _KINDS:
         raise ValueError(f"Unknown Numpy type string: {letter}{size}")
@@ -30,16 +30,16 @@ def element_dtype(code: int) -> np.dtype:
 
 
 def data_bytes(shapes: np.ndarray, width: int | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bytes of arrays with elements of `width` bytes, float64[samples], and whether their extents are beyond all measure.
+    """Bytes of arrays with elements of `width` bytes, float64[samples], and whether their extents are impossibly large.
 
-    In floats, because a hostile shape overflows integers; an empty array may still have extents that strides cannot be made of.
+    Computed in floats, because a hostile shape overflows integers. An empty array may still have extents whose strides overflow.
     """
     volumes = shapes.astype(np.float64).prod(1) * width
     return volumes, np.maximum(shapes, 1).astype(np.float64).prod(1) * width > 2.0**60
 
 
 def fortran_strides(shapes: np.ndarray, width: int) -> np.ndarray:
-    """Bytes between neighbours along each axis, the first axis fastest."""
+    """Byte strides along each axis, if the first axis is contiguous."""
     strides = np.full(shapes.shape, width, np.int64)
     if shapes.shape[1] > 1:
         strides[:, 1:] = np.cumprod(shapes[:, :-1], 1) * width

@@ -1,4 +1,4 @@
-"""Encoded videos: where their frames are, and decoding some of them, through PyAV (FFmpeg's libraries)."""
+"""Encoded videos: the positions of frames, and decoding of single frames, through PyAV (FFmpeg's libraries)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import numpy as np
 from .video_padding import MISSING
 
 MAX_PIXELS = 1 << 28
-"""Of a frame; what is larger is a broken header."""
+"""Limit of a frame; a larger size is a broken header."""
 
 
 def load_av() -> ModuleType:
-    """PyAV; RuntimeError that says how to install it."""
+    """Import PyAV; RuntimeError says how to install it."""
     try:
         import av
         import av.video.reformatter
@@ -28,8 +28,8 @@ def load_av() -> ModuleType:
 
 @dataclass(frozen=True)
 class VideoIndex:
-    """Where the frames of a video are: `times` of its frames in order of presentation, int64, in units of `tick` seconds; `keys` are the
-    numbers of frames at which decoding can start; `rate` in frames per second."""
+    """The frames of a video. `times` are the frames' presentation times in order, int64, in units of `tick` seconds; `keys` are the
+    numbers of frames at which decoding can start; `rate` is in frames per second."""
 
     times: np.ndarray
     keys: np.ndarray
@@ -42,17 +42,17 @@ class VideoIndex:
         return len(self.times)
 
     def seconds(self, frames: np.ndarray) -> np.ndarray:
-        """Times of frames since the first one, float64."""
+        """Times of frames relative to the first one, float64."""
         return (self.times[frames] - self.times[0]) * self.tick.numerator / self.tick.denominator
 
     def key_before(self, frame: int) -> int:
-        """The frame at which decoding starts in order to get at `frame`."""
+        """The frame at which decoding must start to reach `frame`."""
         place = int(np.searchsorted(self.keys, frame, "right")) - 1
         return int(self.keys[place]) if place >= 0 else 0
 
 
 def read_index(source: BinaryIO) -> VideoIndex:
-    """Find the frames of a video without decoding them; ValueError that says what is wrong with it."""
+    """Find the frames of a video without decoding them; ValueError says what is wrong with the video."""
     av = load_av()
     try:
         with _open(source) as container:
@@ -67,7 +67,7 @@ def _reason(error: Exception) -> str:
 
 def _index(container: Any, stream: Any) -> VideoIndex:
     times, keys = _packet_times(container, stream)
-    if None in times:  # a container without times of presentation: the decoder knows
+    if None in times:  # The container has no presentation times; the decoder has them.
         container.seek(0)
         frames = [(frame.pts, frame.key_frame) for frame in container.decode(stream)]
         times, keys = [pts for pts, _ in frames], [pts for pts, key in frames if key]
@@ -85,13 +85,13 @@ def _index(container: Any, stream: Any) -> VideoIndex:
 
 
 _NO_PROTOCOL = "none"
-"""FFmpeg opens nothing but the bytes it was given. Without a list, a "video" may be a text that makes it read other files (``ffconcat``) or
-listen on a port (SDP)."""
+"""FFmpeg may open only the bytes that it was given. Without this list, a "video" could be a text that makes FFmpeg read other files
+(``ffconcat``) or listen on a port (SDP)."""
 
 
 def _open(source: BinaryIO) -> Any:
     av = load_av()
-    # Titles and the like may be in any encoding; from PyAV 19 on that is no error anyway.
+    # Titles and similar texts may be in any encoding. From PyAV 19 on that is no error anyway.
     tolerant = {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
     return av.open(source, options={"protocol_whitelist": _NO_PROTOCOL}, **tolerant)
 
@@ -106,7 +106,7 @@ def _video_stream(container: Any) -> Any:
 
 
 def _packet_times(container: Any, stream: Any) -> tuple[list[int | None], list[int | None]]:
-    """Times of all packets that become a frame, and of those that hold a key frame."""
+    """Times of all packets that become a frame, and of the packets with a key frame."""
     hidden_frames = stream.codec_context.name in ("vp8", "libvpx")
     times, keys = [], []
     for packet in container.demux(stream):
@@ -121,13 +121,13 @@ def _packet_times(container: Any, stream: Any) -> tuple[list[int | None], list[i
 
 
 class OpenVideo:
-    """A video that is being decoded, `source`, which it closes in the end; one thread at a time. ValueError if it can't be opened."""
+    """A video that is being decoded. It closes `source` in the end. Use it in one thread at a time. ValueError if it can't be opened."""
 
     def __init__(self, index: VideoIndex, source: BinaryIO):
         av = self._av = load_av()
         self.index = index
         flags = av.video.reformatter.Interpolation
-        self._flags = flags.BILINEAR | flags.FULL_CHR_H_INT | flags.ACCURATE_RND  # DALI's
+        self._flags = flags.BILINEAR | flags.FULL_CHR_H_INT | flags.ACCURATE_RND  # DALI's flags.
         self._convert = av.video.reformatter.VideoReformatter()
         self._source = source
         try:
@@ -135,12 +135,13 @@ class OpenVideo:
             self._stream = _video_stream(self._container)
         except av.FFmpegError as error:
             raise ValueError(_reason(error)) from error
-        self._stream.codec_context.thread_count = 1  # samples are decoded side by side already
+        self._stream.codec_context.thread_count = 1  # Samples are already decoded in parallel.
         self._frames: Iterator[Any] = self._container.decode(self._stream)
         self._next = 0
 
     def read(self, frames: np.ndarray, target: np.ndarray, fill: Sequence[int], convert: Callable[[np.ndarray, np.ndarray], None]) -> None:
-        """Put the frames with these numbers, in any order, in the places of `target`; `fill` (one value or three) where one is MISSING.
+        """Write the frames with these numbers, in any order, to the places of `target`; `fill` (one value or three) replaces MISSING
+        frames.
 
         ``convert(uint8[height, width, 3] RGB, place)`` writes a frame. ValueError names the frame that can't be decoded.
         """
@@ -163,7 +164,7 @@ class OpenVideo:
         if number < self._next or key > self._next:
             self._seek(key)
         found = self._forward(number)
-        if found is None:  # sought too far: not all containers find the key frame asked for
+        if found is None:  # The seek went too far: not all containers find the requested key frame.
             self._seek(0)
             found = self._forward(number)
         if found is None:
@@ -175,7 +176,7 @@ class OpenVideo:
         self._frames, self._next = self._container.decode(self._stream), key
 
     def _forward(self, number: int) -> Any | None:
-        """Decode up to frame `number`; None if it does not come."""
+        """Decode up to frame `number`; None if the frame does not exist."""
         time = int(self.index.times[number])
         for frame in self._frames:
             if frame.pts is None or frame.pts < time:
@@ -189,7 +190,7 @@ class OpenVideo:
         height, width = self.index.height, self.index.width
         if (frame.height, frame.width) != (height, width):
             raise ValueError(f"it is {frame.width}x{frame.height}, the video is {width}x{height}")
-        # Unspecified and any other matrix are taken for BT.601, as DALI does.
+        # Unspecified and unknown matrices are treated as BT.601, as in DALI.
         matrix = self._av.video.reformatter.Colorspace.ITU601
         plane = self._convert.reformat(
             frame, format="rgb24", interpolation=self._flags, src_colorspace=matrix, dst_colorspace=matrix, threads=1

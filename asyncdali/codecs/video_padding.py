@@ -1,4 +1,4 @@
-"""What stands in for frames that a video does not have."""
+"""Replacements for frames that a video does not have."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ PAD_MODES = {
     "none": "none", "constant": "constant", "edge": "edge", "repeat": "edge", "reflect_1001": "symmetric", "symmetric": "symmetric",
     "reflect_101": "reflect", "reflect": "reflect",
 }  # fmt: skip
-"""Names of the ways to pad a sequence -> the way."""
+"""Names of the padding modes -> the mode."""
 
 MISSING = -1
-"""The number of a frame that the fill value stands for."""
+"""The frame number that stands for the fill value."""
 
 
 def check_fill_value(fill: list[int]) -> None:
-    """ValueError unless it is one value of a UINT8 frame, or one for each of its channels."""
+    """Raise ValueError unless `fill` is one value of a UINT8 frame, or one value per channel."""
     if len(fill) not in (1, 3):
         raise ValueError(f"Fill value size must be 1 or equal to the number of channels (3), got {len(fill)} values")
     if min(fill) < 0 or max(fill) > 255:
@@ -25,28 +25,28 @@ def check_fill_value(fill: list[int]) -> None:
 
 
 def check_pad_mode(mode: str) -> None:
-    """ValueError unless it is one of PAD_MODES."""
+    """Raise ValueError unless `mode` is one of PAD_MODES."""
     if mode not in PAD_MODES:
         raise ValueError(f"Invalid pad_mode: {mode}. Valid options are: {', '.join(PAD_MODES)}")
 
 
 def padded(wanted: np.ndarray, stop: int, way: str) -> np.ndarray:
-    """The frames that are shown where `wanted` are asked for, int64, MISSING for the fill value.
+    """The frames that replace the `wanted` ones, int64; MISSING stands for the fill value.
 
-    A video's frames before `stop` are there; `way` is one of the values of PAD_MODES ("none": all wanted frames are there).
+    A video's frames before `stop` exist; `way` is one of the values of PAD_MODES ("none": all wanted frames exist).
     """
     return _PADDING[way](wanted, stop)
 
 
 def _reflect(wanted: np.ndarray, stop: int) -> np.ndarray:
-    """Back from the part's last frame, as far as the video's first, and so on; neither is shown twice in a row."""
+    """Go back from the part's last frame to the video's first, then forward, and so on. No frame is repeated at the turning points."""
     period = max(2 * (stop - 1), 1)
     place = wanted % period
     return np.minimum(place, period - place)
 
 
 def _symmetric(wanted: np.ndarray, stop: int) -> np.ndarray:
-    """As :func:`_reflect`, but each end is shown twice."""
+    """Like :func:`_reflect`, but the frame at each turning point is repeated."""
     place = wanted % (2 * stop)
     return np.minimum(place, 2 * stop - 1 - place)
 

@@ -61,21 +61,22 @@ class Operator:
     barrier: ClassVar[bool] = False
     """Whether it must be alone in its segment (user Python)."""
     on_cuda: ClassVar[bool] = False
-    """Whether it runs on a CUDA device: all its steps have launches, or it has no steps. Other operators are refused in GPU pipelines."""
+    """Whether the operator runs on a CUDA device: every step has a launch, or there are no steps. GPU pipelines refuse other operators."""
 
     only_compiles: ClassVar[bool] = True
     """Making an instance compiles kernels and has no effect outside (a reader looks for its files); see ``runtime.compiling``."""
     can_feed: ClassVar[bool] = False
-    """Its output may hand on rows while they are made (``row_feeds``)."""
+    """Whether the output may be consumed row by row while it is computed (``row_feeds``)."""
     takes_rows: ClassVar[bool] = False
-    """It may take samples of its first input in rows."""
+    """Whether the operator may consume the samples of its first input row by row."""
     feeds: bool = False
-    """Set in ``build()``: the output's only reader takes rows."""
+    """Set in ``build()``: whether the output's only consumer reads rows."""
     hands_out_samples: ClassVar[bool] = False
-    """Whether outputs consist of input samples in place, in batches of other samples."""
+    """Whether outputs are batches of input samples that stay in place."""
 
     kept_by: int = 0
-    """Operators that read the first output, if all of them keep their results (:meth:`keeps_results`) and nobody else reads it; else 0."""
+    """The number of operators that read the first output, if all of them keep their results (:meth:`keeps_results`) and no other operator
+    reads the output; else 0."""
 
     def __init__(self, spec: Spec, environment: Environment):
         self.spec = spec
@@ -83,12 +84,12 @@ class Operator:
 
     @classmethod
     def keeps_results(cls, spec: Spec) -> bool:
-        """Whether the instance `spec` finds the results of its first input again (a cache), so that the contents may be left out."""
+        """Whether the instance `spec` has a cache of results for its first input. Then the contents of that input may be omitted."""
         return False
 
     @classmethod
     def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:
-        """Positional inputs whose contents `prepare` or `plan` of the instance `spec` read. `on_cuda`: the work runs on a GPU."""
+        """Positional inputs whose contents `prepare` or `plan` of the instance `spec` read. `on_cuda`: whether a GPU does the work."""
         return cls.reads if not on_cuda or cls.reads_on_cuda is None else cls.reads_on_cuda
 
     @property
@@ -99,7 +100,7 @@ class Operator:
     # --- state
 
     scope_argument: ClassVar[str | None] = None
-    """The argument that tells the operator's branch of a conditional; by default any input does."""
+    """The argument whose scope decides the operator's branch of a conditional; by default any input decides."""
     skips_empty: ClassVar[bool] = True
     """Whether the operator is skipped in a branch without samples."""
     stateful: ClassVar[bool] = False
@@ -114,15 +115,15 @@ class Operator:
         return None
 
     def part_at(self, position: Any, first: int) -> Any:
-        """Where a part of an iteration begins: at sample `first` of the iteration that begins at `position`.
+        """The position of a part of an iteration: the part begins at sample `first` of the iteration that begins at `position`.
 
-        An operator that leaves this as it is chooses its samples in `plan` (``iteration.first``, ``iteration.whole``).
+        An operator that does not override this method selects its samples in `plan` (``iteration.first``, ``iteration.whole``).
         """
         return position
 
     @classmethod
     def why_whole(cls, spec: Spec) -> str:
-        """Why the instance `spec` cannot make a part of an iteration without the other samples; empty: it can."""
+        """Why the instance `spec` cannot make a part of an iteration without the other samples. Empty if it can."""
         return "its outputs depend on the number of samples" if cls.schema.looks_across else ""
 
     def save(self, position: Any) -> Any:

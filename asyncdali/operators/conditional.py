@@ -1,7 +1,7 @@
 """The operators of conditionals: they split batches by a condition and merge them again, without copying a sample.
 
-Samples keep their order. If data has no memory yet (it is made in the same segment), the parts are linked to it, see ``Batch.links``. On a
-GPU all data has its memory while it is planned: a part is a table of addresses.
+Samples keep their order. If the data has no memory yet (it is computed in the same segment), the parts are linked to it; see
+``Batch.links``. On a GPU all data already has memory when it is planned: a part is a table of addresses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .accepts import ANYTHING, CHOSEN, Output
 from .base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Role, Schema, Spec, register
 
 _COPIED = 64 * 1024
-"""Smaller contents (bytes) that are known while planning are copied, so that they stay known."""
+"""Contents up to this size (bytes) that are known during planning are copied, so that they remain known."""
 
 _PREDICATE = Arg("predicate", "bool", None, "The condition: one number per sample, non-zero is true.", tensor=True)
 
@@ -121,7 +121,7 @@ def part_of(batch: Batch, places: np.ndarray) -> Batch:
 
 
 def _over(shapes: np.ndarray, like: Batch, sources: tuple[Batch, ...], addresses: Any) -> Batch:
-    """A batch of samples of other batches. It is linked unless all of them have their memory."""
+    """A batch of samples of other batches. The batch is linked unless all of the others have memory."""
     made = Batch(shapes, like.dtype, like.layout, device=like.device)
     if all(source.is_placed for source in sources):
         made._addresses = addresses()
@@ -165,7 +165,7 @@ class _Splitting(_Dividing):
         from ..compiled import branches
         from ..compiled.step import compile_all
 
-        compile_all(branches)  # the steps of branches are made at run time
+        compile_all(branches)  # The steps of branches are compiled at run time.
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [dtypes[0]] * self.spec.output_count
@@ -326,7 +326,7 @@ def _merged(inputs: Sequence[Batch], filled: Sequence[Batch], which: np.ndarray,
 
 
 def _merged_values(inputs: Sequence[Batch], filled: Sequence[Batch], places: Sequence[np.ndarray], count: int) -> np.ndarray | None:
-    """Contents that are known while planning stay known."""
+    """Contents that are known during planning remain known."""
     if not filled or any(batch.values is None for batch in filled):
         return None
     shapes = {batch.values.shape[1:] for batch in filled if batch.values is not None}

@@ -1,4 +1,4 @@
-"""dump_image: images as files, to be looked at."""
+"""dump_image: write images to files, for debugging."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class DumpImage(Operator):
         return "files are named after the places of samples in the batch"
 
     def _path(self, sample: int) -> str:
-        """The file of a sample; RuntimeError if the pipeline may not write it."""
+        """The file name for a sample; RuntimeError if the pipeline may not write the file."""
         path = f"{sample}-{self.spec.constant('suffix')}-0.ppm"
         self.environment.access.check_write(path, "`dump_image`")
         return path
@@ -95,7 +95,7 @@ class DumpImage(Operator):
         return Planned([output], [self._copied(source)] if self._on_gpu else [])
 
     def _copied(self, source: Batch) -> Step:
-        """Copies the images to the host's memory; the files are written when they are there, in the order of iterations."""
+        """Copy the images to host memory. The files are written when the copies are complete, in the order of iterations."""
         images, sizes = Batch(source.shapes, source.dtype, source.layout), source.sizes()
         images.place(self.environment.mapped(int(sizes.sum())))
 
@@ -110,7 +110,7 @@ class DumpImage(Operator):
 
 
 def pnm_text(image: np.ndarray) -> bytes:
-    """The text of a PPM or PGM file of an image uint8[height, width, 3 or 1]."""
+    """The contents of a PPM or PGM file of an image uint8[height, width, 3 or 1]."""
     height, width, channels = image.shape
     rows = "".join(" ".join(map(str, row)) + " \n" if row else "\n" for row in image.reshape(height, width * channels).tolist())
     return f"P{3 if channels == 3 else 2}\n{width} {height}\n255\n{rows}".encode()

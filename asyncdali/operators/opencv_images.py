@@ -1,4 +1,4 @@
-"""What operators share whose images OpenCV makes: one call of Python for each sample, in which the interpreter is not held."""
+"""Base classes of operators that compute images with OpenCV: one Python call per sample, which releases the interpreter lock."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Work = Callable[[np.ndarray, int], None]
 
 
 class OpenCVOperator(Operator):
-    """Operators implement :meth:`results`; the first input is what their images are made of."""
+    """Operators implement :meth:`results`. The first input provides the source images."""
 
-    # It is done before anything is planned, so the images must be there, and the results are.
+    # The work is done in `prepare`, so the input's contents must be known, and the output's contents are known.
     reads: ClassVar[tuple[int, ...]] = (0,)
     eager = True
 
@@ -30,7 +30,7 @@ class OpenCVOperator(Operator):
         return output
 
     def results(self, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Work]:
-        """The output, without memory, and what fills it."""
+        """The output, without memory, and the function that fills it."""
         raise TypeError("abstract")
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
@@ -38,10 +38,10 @@ class OpenCVOperator(Operator):
 
 
 class OpenCVColors(OpenCVOperator):
-    """UINT8 images that become images of the same shape. Operators implement :meth:`work`."""
+    """Operators that turn UINT8 images into images of the same shape. They implement :meth:`work`."""
 
     channels: ClassVar[tuple[int, ...]] = (3,)
-    """Numbers of channels that it takes."""
+    """Accepted numbers of channels."""
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.UINT8]

@@ -1,4 +1,4 @@
-"""optical_flow: how far the parts of a picture move from one frame to the next."""
+"""optical_flow: the motion of the parts of a picture from one frame to the next."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .base import Arg, Arguments, Environment, Iteration, Operator, Planned, Sam
 _GRIDS, _HINT_GRIDS = (1, 2, 4), (1, 2, 4, 8)
 _IMAGES = (DALIImageType.RGB, DALIImageType.BGR, DALIImageType.GRAY)
 _EFFORTS = ((0.75, (2, 12, 0)), (0.375, (2, 16, 2)), (0.0, (1, 16, 3)))
-"""The least `preset`, and what it means: the finest level of the pyramid, steps of a patch's search, rounds of the refinement."""
+"""For each lower bound of `preset`: the finest level of the pyramid, steps of a patch's search, rounds of the refinement."""
 
 
 @register

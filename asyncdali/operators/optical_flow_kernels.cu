@@ -1,5 +1,5 @@
-// optical_flow: dense inverse search (optical_flow_kernels.py, which says more). Each pass of a level is a launch: pixels, patches and
-// pairs of frames are independent in it. The sums are those of the compiled step, in its order.
+// optical_flow: dense inverse search (see optical_flow_kernels.py for the method). Each pass of a level is a launch: pixels, patches and
+// pairs of frames are independent in a pass. The sums are those of the compiled step, in its order.
 #include "kernel.cuh"
 #include "optical_flow_tables.py"
 
@@ -40,7 +40,7 @@ struct Work {
         columns = r[FLOW_RECORD_COLUMNS];
         fine = extent(rows, r[FLOW_RECORD_FINEST]) * extent(columns, r[FLOW_RECORD_FINEST]);
     }
-    // Pairs of the launch that this sample has.
+    // Pairs of this sample in the launch.
     DEVICE_MEMBER int64 pairs() const {
         return larger(smaller(context[FLOW_PAIRS], r[FLOW_RECORD_FRAMES] - 1 - context[FLOW_FIRST]), (int64)0);
     }
@@ -59,7 +59,7 @@ struct Work {
     DEVICE_MEMBER float32 *patches() const { return planes() + 6 * fine; }
 };
 
-// A picture between its pixels; outside of it, its border.
+// A picture interpolated between its pixels. Outside, the border is repeated.
 DEVICE float32 value_at(const float32 *m, int64 h, int64 w, float32 y, float32 x) {
     y = within(y, (float32)(h - 1));
     x = within(x, (float32)(w - 1));
@@ -70,7 +70,7 @@ DEVICE float32 value_at(const float32 *m, int64 h, int64 w, float32 y, float32 x
     return upper * (1.0f - fy) + lower * fy;
 }
 
-// A flow between its pixels.
+// A flow interpolated between its pixels.
 DEVICE Flow flow_at(const float32 *m, int64 h, int64 w, float32 y, float32 x) {
     y = within(y, (float32)(h - 1));
     x = within(x, (float32)(w - 1));
@@ -121,7 +121,7 @@ KERNEL flow_halve(const int64 *context) {
     }
 }
 
-// The flow that the coarsest level begins with; the others begin with that of the coarser one.
+// The initial flow of the coarsest level. Other levels start from the flow of the coarser level.
 DEVICE Flow first_flow(const int64 *context, const Work &work, int64 pair, int64 level, int64 y, int64 x) {
     const int64 *r = work.r;
     if (context[FLOW_HINTED]) {
@@ -168,7 +168,7 @@ DEVICE float32 sum(const float32 *lanes) {
     return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
 }
 
-// How the second picture at a patch's place moved by a flow differs from the patch.
+// Compare a patch with the second picture at the patch's place, moved by a flow.
 struct Misfit { float32 error, total, along_y, along_x; };
 
 DEVICE Misfit misfit(const float32 *second, int64 h, int64 w, int64 y0, int64 x0, Flow flow, const float32 *t, const float32 *gy, const float32 *gx) {
@@ -197,7 +197,7 @@ DEVICE Misfit misfit(const float32 *second, int64 h, int64 w, int64 y0, int64 x0
     return {sum(squares) - total * total * PART, total, sum(along_y), sum(along_x)};
 }
 
-// The flow of a patch: from the best of five places by gradient descent, as long as it gets better.
+// The flow of a patch: gradient descent from the best of five places, as long as the fit improves.
 DEVICE Flow searched(const float32 *first, const float32 *second, const float32 *prior, int64 h, int64 w, int64 py, int64 px, int64 descents) {
     const int64 y0 = smaller(py * STRIDE, h - PATCH), x0 = smaller(px * STRIDE, w - PATCH);
     float32 t[PATCH * PATCH], gy[PATCH * PATCH], gx[PATCH * PATCH], sy = 0, sx = 0, yy = 0, xy = 0, xx = 0;
@@ -267,7 +267,7 @@ KERNEL flow_search(const int64 *context) {
     }
 }
 
-// The flow of a pixel: the mean of its patches, by how well they fit there.
+// The flow of a pixel: the mean of its patches' flows, weighted by how well each fits at the pixel.
 KERNEL flow_spread(const int64 *context) {
     const int64 level = context[FLOW_LEVEL];
     FOR_SAMPLES(sample, context[FLOW_SAMPLES]) {
@@ -301,7 +301,7 @@ KERNEL flow_spread(const int64 *context) {
     }
 }
 
-// What the refinement knows of a pixel: its two equations (u u, u v, v v, right sides), and its weight for neighbours.
+// The refinement's coefficients of a pixel: its two equations (u u, u v, v v, right sides), and its weight for neighbours.
 KERNEL flow_equations(const int64 *context) {
     const int64 level = context[FLOW_LEVEL];
     FOR_SAMPLES(sample, context[FLOW_SAMPLES]) {

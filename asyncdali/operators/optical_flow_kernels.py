@@ -1,13 +1,12 @@
 """Compiled step of ``optical_flow``: dense inverse search, in float32.
 
-The method is that of T. Kroeger, R. Timofte, D. Dai, L. Van Gool, "Fast Optical Flow using Dense Inverse Search" (ECCV 2016): patches are
-searched by gradient descent from coarse to fine, each pixel gets the weighted mean of its patches, and a few rounds of a variational
-method (after T. Brox et al., ECCV 2004) smooth what is alike and keep edges. Patches begin at the flow of the coarser level, at their own
-place or at a neighbour's, whichever fits best. So no patch waits for another, and a GPU (optical_flow_kernels.cu) makes the same sums in
-the same order.
+The method is that of T. Kroeger, R. Timofte, D. Dai, L. Van Gool, "Fast Optical Flow using Dense Inverse Search" (ECCV 2016). Patches are
+searched by gradient descent from coarse to fine. Each pixel gets the weighted mean of its patches. A few rounds of a variational
+method (after T. Brox et al., ECCV 2004) smooth similar areas and keep edges. A patch starts from the coarser level's flow at its own
+place or at a neighbour's, whichever fits best. So no patch waits for another, and a GPU (optical_flow_kernels.cu) computes the same sums
+in the same order.
 
-Work memory of a pair of frames, in elements: the pyramids of both, then for the level at work the flow to begin with, the flow found,
-six planes of the refinement (coefficients of the two equations of a pixel, and its weight for neighbours), and the patches' flows.
+Work memory of a pair of frames, in elements: the pyramids of both frames; then, for the current level, the initial flow, the flow found,
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ at, word, thread_at = FLOW.at, FLOW_RECORD.word, THREAD.at
 _SOURCE = Path(__file__).with_suffix(".cu")
 PATCH, STRIDE = 8, 4
 SMALLEST = 16
-"""Rows and columns that a picture must have; smaller frames are filled up by repeating their border."""
-SWEEPS = 4  # of the relaxation, in a round of the refinement
-_COARSEST = 24  # no coarser level for pictures of fewer rows and columns
+"""Least rows and columns of a picture; smaller frames are padded by repeating their border."""
+SWEEPS = 4  # Relaxation sweeps per round of the refinement.
+_COARSEST = 24  # Pictures with fewer rows and columns get no coarser level.
 _AREA = PATCH * PATCH
-_FARTHEST = np.float32(1e4)  # pixels: hints beyond are none
+_FARTHEST = np.float32(1e4)  # Pixels; hints beyond this are ignored.
 _ALPHA, _OMEGA, _SMALL = np.float32(1), np.float32(1.6), np.float32(1e-3)
 _HALF, _QUARTER, _ONE, _ZERO = np.float32(0.5), np.float32(0.25), np.float32(1), np.float32(0)
 _LEAST_DETERMINANT = np.float32(1.0)
-_PART = np.float32(1 / _AREA)  # of a patch, a pixel
-_MEMORY_AT_ONCE = 1 << 28  # bytes of work memory on a GPU, for pairs that are searched at the same time
+_PART = np.float32(1 / _AREA)  # Part of a patch that one pixel makes up.
+_MEMORY_AT_ONCE = 1 << 28  # Bytes of work memory on a GPU, for pairs that are searched at the same time.
 _patch = local_array(np.float32, _AREA)
 _lanes = local_array(np.float32, PATCH)
 
@@ -50,7 +49,7 @@ def _extent(whole, level):
 
 @inlined
 def _plane(rows, columns, level):
-    """Where the picture of a level begins in its pyramid."""
+    """Offset of a level's picture in its pyramid."""
     begin = np.int64(0)
     for k in range(level):
         begin += _extent(rows, k) * _extent(columns, k)
@@ -64,7 +63,7 @@ def _clamped(x, most):
 
 @inlined
 def _within(x, most):
-    """A coordinate in a picture; NaN is 0."""
+    """A coordinate clamped to the picture; NaN becomes 0."""
     x = x if x > _ZERO else _ZERO
     return x if x < most else most
 
@@ -100,7 +99,7 @@ def _pyramid(m, base, source, r, frame, order):
 
 @inlined
 def _at(m, base, h, w, y, x):
-    """A picture between its pixels; outside of it, its border."""
+    """A picture interpolated between its pixels. Outside, the border is repeated."""
     y, x = _within(y, np.float32(h - 1)), _within(x, np.float32(w - 1))
     top, left = smaller(np.int64(y), h - 2), smaller(np.int64(x), w - 2)
     fy, fx = y - np.float32(top), x - np.float32(left)
@@ -112,7 +111,7 @@ def _at(m, base, h, w, y, x):
 
 @inlined
 def _pair_at(m, base, h, w, y, x):
-    """A flow between its pixels."""
+    """A flow interpolated between its pixels."""
     y, x = _within(y, np.float32(h - 1)), _within(x, np.float32(w - 1))
     top, left = smaller(np.int64(y), h - 2), smaller(np.int64(x), w - 2)
     fy, fx = y - np.float32(top), x - np.float32(left)
@@ -130,7 +129,7 @@ def _sane(value):
 
 @inlined
 def _begin(m, prior, found, r, hints, hinted, temporal, hint_grid, pair):
-    """The flow that the coarsest level begins with."""
+    """The initial flow of the coarsest level."""
     level, finest = r[word.levels] - 1, r[word.finest]
     h, w = _extent(r[word.rows], level), _extent(r[word.columns], level)
     for y in range(h):
@@ -155,7 +154,7 @@ def _begin(m, prior, found, r, hints, hinted, temporal, hint_grid, pair):
 
 @inlined
 def _enlarged(m, prior, found, h, w, coarse_h, coarse_w):
-    """The flow of the coarser level, for this one."""
+    """The initial flow of a level, from the coarser level."""
     two = np.float32(2)
     for y in range(h):
         for x in range(w):
@@ -170,8 +169,8 @@ def _sum(lanes):
 
 @inlined
 def _misfit(m, second, h, w, y0, x0, u, v, t, gy, gx):
-    """How the second picture at a patch's place moved by (u, v) differs from the patch `t`: the sum of squares without the mean, and the
-    sums of differences, of differences by gradients along y, and along x."""
+    """Compare the patch `t` with the second picture, moved by (u, v). Gives the sum of squared differences without their mean, and the
+    sums of differences, of differences times gradients along y, and of differences times gradients along x."""
     y, x = np.float32(y0) + v, np.float32(x0) + u
     reach = np.float32(1 - PATCH)
     y = y if y > reach else reach
@@ -212,7 +211,7 @@ def _misfit(m, second, h, w, y0, x0, u, v, t, gy, gx):
 
 @inlined
 def _searched(m, first, second, prior, h, w, py, px, descents):
-    """The flow (u, v) of a patch."""
+    """Search the flow (u, v) of a patch."""
     y0, x0 = smaller(py * STRIDE, h - PATCH), smaller(px * STRIDE, w - PATCH)
     t, gy, gx = _patch(), _patch(), _patch()
     sy, sx, yy, xy, xx = _ZERO, _ZERO, _ZERO, _ZERO, _ZERO
@@ -233,7 +232,7 @@ def _searched(m, first, second, prior, h, w, py, px, descents):
     xy -= sy * sx * _PART
     xx -= sx * sx * _PART
     u, v, best, mean, by, bx = _ZERO, _ZERO, _ZERO, _ZERO, _ZERO, _ZERO
-    for k in range(5):  # the patch's own place, and those around
+    for k in range(5):  # The patch's own place, and its neighbours.
         y = _clamped(y0 + PATCH // 2 + (PATCH if k == 1 else -PATCH if k == 2 else 0), h - 1)
         x = _clamped(x0 + PATCH // 2 + (PATCH if k == 3 else -PATCH if k == 4 else 0), w - 1)
         at_u, at_v = m[prior + 2 * (y * w + x)], m[prior + 2 * (y * w + x) + 1]
@@ -262,7 +261,7 @@ def _searched(m, first, second, prior, h, w, py, px, descents):
 
 @inlined
 def _spread(m, first, second, patches, h, w, y, x):
-    """The flow of a pixel: the mean of its patches, by how well they fit there."""
+    """The flow of a pixel: the mean of its patches' flows, weighted by how well each fits at the pixel."""
     across, down = -(-(w - PATCH) // STRIDE) + 1, -(-(h - PATCH) // STRIDE) + 1
     total, u, v = _ZERO, _ZERO, _ZERO
     own = m[first + y * w + x]
@@ -285,7 +284,7 @@ def _spread(m, first, second, patches, h, w, y, x):
 
 @inlined
 def _equations(m, first, second, found, planes, h, w, y, x):
-    """What the refinement knows of a pixel: its two equations (u u, u v, v v, right sides), and its weight for neighbours."""
+    """The refinement's coefficients of a pixel: its two equations (u u, u v, v v, right sides), and its weight for neighbours."""
     k, n = y * w + x, h * w
     u, v = m[found + 2 * k], m[found + 2 * k + 1]
     ty, tx = np.float32(y) + v, np.float32(x) + u
@@ -351,7 +350,7 @@ def _mean_flow(m, found, r, grid, cell_y, cell_x):
 
 @step
 def flow_step(context, sample, thread):
-    """All flows of one sequence, pair by pair."""
+    """All flows of one sequence, one pair of frames after another."""
     r = view_i64(load_i64(context + at.records) + word.size * sample, word.words)
     source = load_i64(load_i64(context + at.inputs) + 8 * sample)
     hinted = load_i64(context + at.hinted)
@@ -423,7 +422,7 @@ def make_flow_step(
     source: Batch, hints: Batch | None, output: Batch, records: np.ndarray, grid: int, hint_grid: int, order: int, temporal: bool,
     descents: int, refinements: int,
 ) -> Step:  # fmt: skip
-    """The step for a batch; FLOW_RECORDs of its samples."""
+    """The step for a batch, from FLOW_RECORDs of its samples."""
     none = np.zeros(len(source), np.int64)
     given = {
         "inputs": source.addresses, "hints": none if hints is None else hints.addresses, "outputs": output.addresses,
@@ -440,7 +439,10 @@ def make_flow_step(
 
 
 def _launches(given: dict, records: np.ndarray, temporal: bool, refinements: int) -> list[Launch]:
-    """Pairs of frames are searched some at a time, as many as the work memory holds; one after the other where each begins at the last."""
+    """Launches for a batch. As many pairs of frames are searched at once as fit into the work memory.
+
+    Pairs run one after another if each starts from the last one's flow.
+    """
     pairs = int(records[:, word.frames].max(initial=1)) - 1
     together = 1 if temporal else max(1, min(pairs, _MEMORY_AT_ONCE // max(4 * int(records[:, word.work].sum()), 1)))
     records = records.copy()

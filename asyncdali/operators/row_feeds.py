@@ -1,10 +1,11 @@
-"""Rows of a sample go to the operator that reads them while they are made, so the sample is never stored whole.
+"""Row feeds: an operator passes the rows of a sample to their consumer while it computes them. The sample is never stored whole.
 
-A decoder makes a picture row by row, and a resize reads it row by row. With a feed between them, rows lie in a ring of some tens of rows
-in the thread's scratch, and stay in its cache. The decoder's step calls the reader's compiled function after each band of rows; the step
+A decoder computes a picture row by row, and a resize reads it row by row. With a feed between them, rows lie in a ring buffer of some tens
+of rows in the thread's scratch, and stay in the cache. The decoder's step calls the reader's compiled function after each band of rows; the
+step of the reader skips these samples.
 of the reader skips these samples.
 
-The segment sets :attr:`Operator.feeds` in ``build()`` where one operator alone reads the output. `plan` of that operator then gives its
+The segment sets :attr:`Operator.feeds` in ``build()`` if only one operator reads the output. `plan` of the decoder then gives the
 output batch a :class:`RowFeed`, and `plan` of the reader may take samples from it.
 """
 
@@ -23,7 +24,7 @@ FEED = Table(
     Field("capacities", "int64[samples]", "rows in the ring of a sample; 0: the sample is stored whole"),
     Field("scratch", "int64", "offset of the state in the scratch of the step that makes the rows"),
 )
-"""What the step that makes rows knows of their reader."""
+"""The reader of rows, as described to the step that computes them."""
 
 FEED_STATE = Table(
     "FEED_STATE",
@@ -34,19 +35,19 @@ FEED_STATE = Table(
     Field("capacity", "int64", "rows of the ring"),
     Field("next", "int64", "the reader's own: the row of the output that is made next"),
 )
-"""Where reading a sample stands. A call with 0 rows begins (again): the decoder may start over with another library."""
+"""The reader's progress in a sample. A call with 0 rows starts from the first row: the decoder may restart with another library."""
 
 STATE_BYTES = 64
-"""Bytes of a FEED_STATE in scratch: what follows is aligned."""
+"""Bytes of a FEED_STATE in scratch. The data behind it is aligned."""
 BAND = 17
-"""Most rows that are made between two calls of the reader: a row of MCUs, and one that waited for the chroma below it."""
+"""Most rows that are computed between two calls of the reader: a row of MCUs, and one row that waited for the chroma below it."""
 
 
 class RowFeed:
-    """What a batch offers to the only operator that reads it.
+    """A batch's rows, offered to the only operator that reads the batch.
 
-    able     bool[samples]: whose rows can be had one after another, from the first to the last
-    held     bytes of each sample in memory, int64[samples], once a reader has taken some; else None
+    able     bool[samples]: whether the sample's rows can be delivered in order, from the first to the last
+    held     bytes of each sample in memory, int64[samples], once a reader has taken samples; else None
     """
 
     def __init__(self, step: Step, field: int, able: np.ndarray):
@@ -55,10 +56,10 @@ class RowFeed:
         self.held: np.ndarray | None = None
 
     def take(self, function: int, context: np.ndarray, capacities: np.ndarray, row_bytes: np.ndarray, scratch: int, sizes: np.ndarray):
-        """Have `function` called with the rows of the samples whose `capacities` are not 0.
+        """Register `function` to be called with the rows of the samples whose `capacities` are not 0.
 
         context     the reader's table
-        capacities  int64[samples], rows that a ring has to hold; `row_bytes` bytes of each row, `sizes` of the whole sample
+        capacities  int64[samples], rows that a ring buffer must hold; `row_bytes`: bytes of each row; `sizes`: bytes of the whole sample
         scratch     bytes that the reader needs in each thread
         """
         step = self._step

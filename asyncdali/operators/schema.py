@@ -164,7 +164,7 @@ def camel_case(name: str) -> str:
 
 
 class Role(enum.Enum):
-    """What an operator is for the graph and the runtime, besides computing outputs from inputs."""
+    """The role of an operator in the graph and the runtime, besides computing outputs from inputs."""
 
     WORK = "computes outputs from inputs"
     TRANSFER = "moves a batch between CPU and GPU"
@@ -202,8 +202,9 @@ class Schema:
     role           see :class:`Role`. Operators are told apart by their role, never by their names
     composed_of    names of two operators that a call makes instead, with the arguments of both. The second one processes the first output
                    of the first one
-    looks_across   it has no inputs, and its outputs depend on the number of samples: in a branch of a conditional it needs the branch's
-    number output_per_optional_input  each given optional input adds one output (for example labels of boxes)
+    looks_across   the operator has no inputs, and its outputs depend on the number of samples: in a branch of a conditional it needs the
+                   branch's number
+    output_per_optional_input  each given optional input adds one output (for example labels of boxes)
     positional     arguments that its class in ``ops`` also accepts by position
     hand_written   module of its ``fn`` and ``ops`` forms, if they are not derived (they take Python objects)
     results        a function of (constants, outputs) that makes the result of a call, if it is neither a node nor a list of nodes

@@ -1,4 +1,4 @@
-"""What an operator instance receives: its arguments and environment in ``build()``, and its place in each iteration."""
+"""Inputs of an operator instance: its arguments and environment in ``build()``, and its position in each iteration."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def check_access(spec: Spec, access: Access) -> None:
                 check(path, f"argument `{arg.name}`")
 
 
-@dataclass(slots=True)  # not frozen: one is made for every iteration, and a frozen one takes three times as long
+@dataclass(slots=True)  # Not frozen: one is made for every iteration, and making a frozen one takes three times as long.
 class Iteration:
     """What one operator may know about the iteration that it plans.
 

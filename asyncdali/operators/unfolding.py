@@ -171,7 +171,7 @@ def _labelled(source: Batch, layout: str) -> Batch:
 
 
 def _pieces(source: Batch, frames: Frames) -> Batch:
-    """The frames of data, one per frame of the sample, without addresses, which are known only when the steps run."""
+    """The frames of data, as samples. They have no addresses, because addresses are known only when the steps run."""
     shapes, layout = source.shapes[frames.sample], source.layout
     if is_sequence(source):
         shapes, layout = shapes[:, 1:], layout[1:]

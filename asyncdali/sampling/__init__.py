@@ -2,5 +2,5 @@
 
 Both are functions of (seed, position) and have no state. random_streams: Philox, bit for bit as DALI's; order: shuffling; sharding: shards;
 seeds: automatic seeds of operators.
-May import `compiled`, `errors` and `workers`; nothing of operators or readers.
+May import `compiled`, `errors` and `workers`; no operators and no readers.
 """

@@ -1,4 +1,4 @@
-"""Compiled side of ``order``: standard permutations by Mersenne Twister, and the shuffle buffer over indices."""
+"""Compiled part of ``order``: standard permutations by Mersenne Twister, and the shuffle buffer over indices."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _swap(a, i, j):
 
 @compiled(3)
 def permute32(items, count, seed):
-    """Shuffle the int64 array at `items` in place with a 32-bit generator. Lists beyond 65535 take one draw per element."""
+    """Shuffle the int64 array at `items` in place with a 32-bit generator. Lists longer than 65535 take one draw per element."""
     a = view_i64(items, count)
     state = _state32()
     _seed32(state, _U(seed))
@@ -158,9 +158,9 @@ _SPAN = _U(2147483645)
 def draw_shuffled(table, count, out):
     """Deliver `count` more samples of the shard of a SHUFFLE `table` to the int64 array at `out` (0: skip them).
 
-    One step draws one of the live slots, exchanges it with the oldest, delivers that, and refills its slot with the next sample of the
-    shard. The engine is x -> 16807 x mod 2^31 - 1. A bounded draw divides, and redraws beyond the last whole multiple. It takes place even
-    if only one slot is live.
+    One step draws one of the live slots, exchanges its index with the oldest, delivers the drawn index, and refills its slot with the next
+    sample of the shard. The engine is x -> 16807 x mod 2^31 - 1. A bounded draw divides, and redraws beyond the last whole multiple. A draw
+    takes place even if only one slot is live.
     """
     x, delivered, size = _U(load_i64(table + at.engine)), load_i64(table + at.delivered), load_i64(table + at.samples)
     slots, head = load_i64(table + at.slots), load_i64(table + at.oldest)

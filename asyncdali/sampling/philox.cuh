@@ -1,4 +1,4 @@
-// Philox4x32-10: words at any place of the counter space, and what is drawn from them (random_streams_kernels.py).
+// Philox4x32-10: words at any place of the counter space, and draws from them (random_streams_kernels.py).
 #include "kernel.cuh"
 
 struct Counter { uint64 key, hi, lo; };
@@ -26,7 +26,7 @@ DEVICE uint32 picked(const Words &words, uint32 lane) {
     return lane < 2 ? (lane ? words.word[1] : words.word[0]) : (lane == 2 ? words.word[2] : words.word[3]);
 }
 
-// `count` (at most 4) words from number `offset` on.
+// `count` (at most 4) words, starting with number `offset`.
 DEVICE Words words_from(const Counter &counter, uint64 offset, uint32 count) {
     const uint32 lane = (uint32)offset & 3;
     const Words first = words_of(counter, offset >> 2), second = lane + count > 4 ? words_of(counter, (offset >> 2) + 1) : first;

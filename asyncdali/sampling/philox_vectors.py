@@ -1,8 +1,8 @@
-"""Words of Philox4x32-10 and normal numbers for many elements at a time, bit for bit those of ``random_streams_kernels``.
+"""Philox4x32-10 words and normal numbers for many elements at a time, bit-identical to ``random_streams_kernels``.
 
 Element e of a sample has the words from offset + 257 e on. 257 * 4 is a multiple of the four words of a block, so elements that are four
-apart have their words in the same lanes of their blocks. `ELEMENTS` elements are therefore made as four vectors of eight blocks. The words
-of the first element must begin a block.
+apart have their words in the same lanes of their blocks. Therefore `ELEMENTS` elements are computed as four vectors of eight blocks. The
+words of the first element must start a block.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ELEMENTS = 32
 _ROWS, _LANES = 4, 8
 _MULTIPLIERS, _KEY_STEPS, _MASK = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85), 0xFFFFFFFF
 _ELEMENT_STRIDE = 257
-_BLOCK_STRIDE = _ELEMENT_STRIDE * _ROWS // 4  # blocks from one lane to the next
+_BLOCK_STRIDE = _ELEMENT_STRIDE * _ROWS // 4  # Blocks between two lanes.
 
 
 def philox_ir(builder: Any, key: Any, hi: Any, lo: Any, blocks: Any) -> list[Any]:
@@ -51,7 +51,7 @@ def philox_ir(builder: Any, key: Any, hi: Any, lo: Any, blocks: Any) -> list[Any
 
 
 def _rows_ir(builder: Any, key: Any, hi: Any, lo: Any, offset: Any, more: int) -> list[list[Any]]:
-    """For each of the four rows `more` words of its elements, as int32."""
+    """For each of the four rows, `more` words of its elements, as int32."""
     kind, narrow = ir.VectorType(I64, _LANES), ir.VectorType(I32, _LANES)
     first = builder.lshr(offset, I64(2))
 
@@ -69,7 +69,7 @@ def _rows_ir(builder: Any, key: Any, hi: Any, lo: Any, offset: Any, more: int) -
 
 
 def _interleaved_ir(builder: Any, rows: list[Any]) -> Any:
-    """Four vectors of eight as one of 32: element 4 k + r is element k of vector r."""
+    """Merge four vectors of eight into one of 32: element 4 k + r is element k of vector r."""
 
     def joined(a: Any, b: Any) -> Any:
         return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, 2 * a.type.count), list(range(2 * a.type.count))))
@@ -121,7 +121,7 @@ def _normals() -> Any:
 normals_32 = _normals()
 """``normals_32(key, hi, lo, offset, out)``: the standard normal number of each element as float32[32]; see ``words_32``.
 
-Only where ``c_library.same_as_platform()``.
+Use it only if ``c_library.same_as_platform()``.
 """
 
 

@@ -1,11 +1,11 @@
 // Poisson counts, as the GNU C++ library draws them (random_distributions_kernels.py).
 #include "philox.cuh"
 
-// 32-bit words one after another, from any place of the counter space on.
+// Consecutive 32-bit words, starting at any place of the counter space.
 struct Stream {
     Counter counter;
     uint64 offset;
-    uint64 held = 0;  // number of the block in `words`, plus 1
+    uint64 held = 0;  // number of the current block in `words`, plus 1
     Words words = {};
 
     DEVICE_MEMBER uint32 next() {
@@ -56,7 +56,7 @@ DEVICE float64 poisson_small(Stream &stream, float64 mean) {
     return (float64)(count - 1);
 }
 
-// Products of uniform draws below a mean of 12, above it Devroye's rejection.
+// Products of uniform draws for means below 12; Devroye's rejection for larger means.
 DEVICE float64 poisson(Stream &stream, float64 mean) {
     if (mean < 12) return poisson_small(stream, mean);
     const float64 m = floor(mean), log_mean = log(mean), log_factorial = lgamma(m + 1.0), root = sqrt(m);

@@ -1,6 +1,6 @@
-"""Distributions of the GNU C++ library over a stream of 32-bit words, as DALI uses them, and the draws made of them.
+"""Distributions of the GNU C++ library over a stream of 32-bit words, as DALI uses them, and draws from them.
 
-Roundings are those of that library: floats are computed in the output's precision, some comparisons in float64.
+Rounding follows that library: floats are computed in the output's precision, some comparisons in float64.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _make_beta(real: Any, canonical: Any, log: Any, exp: Any, power: Any, store:
 
     @inlined
     def beta_range(key, hi, lo, phase, begin, end, alpha, beta, out):
-        """Elements begin..end-1 of a sample; the gamma generators keep a value from one element to the next."""
+        """Elements begin..end-1 of a sample. The gamma generators keep a value from one element to the next."""
         stream, kept_a, kept_b = new_stream(), _new_kept(), _new_kept()
         kept_a[0] = kept_b[0] = 0.0
         small = alpha < one and beta < one
@@ -139,12 +139,12 @@ def _make_beta(real: Any, canonical: Any, log: Any, exp: Any, power: Any, store:
 
     @compiled(13)
     def draw_beta(key, hi, lo, phase, samples, count, counts, alphas, alpha_step, betas, beta_step, out, unused):
-        """random.beta; arguments as the other draws of ``random_streams_kernels``."""
+        """random.beta; arguments as for the other draws of ``random_streams_kernels``."""
         sample_hi = _U(hi)
         for i in range(samples):
             n = load_i64(counts + 8 * i) if counts != 0 else count
             alpha, beta = real(parameter(alphas, alpha_step, i)), real(parameter(betas, beta_step, i))
-            # Large samples are drawn in parts, each with generators of its own.
+            # Large samples are drawn in parts, each with separate generators.
             parts = 1 if n < 1 << 18 else (n + 65535) // 65536
             for part in range(parts):
                 beta_range(_U(key), sample_hi, _U(lo), _U(phase), n * part // parts, n * (part + 1) // parts, alpha, beta, out)
@@ -164,7 +164,7 @@ draw_beta64 = _make_beta(np.float64, canonical64, _log, exp_64, _pow, store_f64,
 
 @inlined
 def _pick(stream, cumulated, weights, population):
-    """An index: the first whose cumulated weight (float64[weights]) reaches a draw, or any below `population` without weights."""
+    """An index: the first whose cumulative weight (float64[weights]) reaches a draw; without weights, any index below `population`."""
     if weights == 0:
         return up_to(stream, population - 1)
     if weights == 1:
@@ -223,7 +223,7 @@ def draw_choices(table):
 
 @inlined
 def poisson_small(stream, mean):
-    """A Poisson count as float64 for a mean below 12: as many uniform draws as their product stays above exp(-mean)."""
+    """A Poisson count as float64 for a mean below 12: the number of uniform draws for which their product stays above exp(-mean)."""
     limit, product, count = exp_64(-mean), 1.0, 0
     while True:
         product *= canonical64(stream)
@@ -232,7 +232,7 @@ def poisson_small(stream, mean):
             return np.float64(count - 1)
 
 
-# What Devroye's rejection knows of a mean: float64[POISSON_FIELDS].
+# The constants of a mean for Devroye's rejection: float64[POISSON_FIELDS].
 (_M, _LOG_MEAN, _LOG_FACTORIAL, _ROOT, _D, _CX, _SCALE, _INVERSE, _C1, _C2, _C3, _C4, _C5, _C) = range(14)
 POISSON_FIELDS = 14
 FACTORIALS = 512
@@ -240,7 +240,7 @@ FACTORIALS = 512
 
 @inlined
 def fill_factorials(logarithms):
-    """``lgamma(k)`` for the whole numbers k below FACTORIALS, of which counts need two each."""
+    """``lgamma(k)`` for the integers k below FACTORIALS. A count needs two of these values."""
     logarithms[0] = np.inf
     for k in range(1, FACTORIALS):
         logarithms[k] = _lgamma(np.float64(k))
@@ -269,7 +269,7 @@ def poisson_constants(mean, known):
 
 @inlined
 def poisson_rejection(stream, known, factorials):
-    """A Poisson count as float64 for a mean of 12 or more: Devroye's rejection; `factorials` as :func:`fill_factorials` made them."""
+    """A Poisson count as float64 for a mean of 12 or more, by Devroye's rejection; `factorials` come from :func:`fill_factorials`."""
     m, log_mean, log_factorial, root, d = known[_M], known[_LOG_MEAN], known[_LOG_FACTORIAL], known[_ROOT], known[_D]
     inverse = known[_INVERSE]
     kept = _new_kept()

@@ -1,7 +1,7 @@
 """Random numbers as a function of (seed, position): Philox4x32-10, addressed and converted bit for bit like DALI 2.4.
 
 A random operator's whole state is one :class:`StreamPosition`. The functions here are pure: they draw one batch *at* a position and
-leave it alone; the caller chains ``position.advanced(samples)`` into the next iteration's record::
+do not change the position; the caller chains ``position.advanced(samples)`` into the next iteration's record::
 
     position = StreamPosition.fresh(seed)
     angles = uniform(position, 256, -30.0, 30.0)        # float32[256]
@@ -34,7 +34,7 @@ _MASK32, _MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 SAMPLE_STRIDE = 65537
 ELEMENT_STRIDE = 257
 
-# The kernels' numbers for output types (DALIDataType's).
+# The kernels' codes of output types (DALIDataType's numbers).
 KINDS = {
     np.dtype(name): kind
     for name, kind in {
@@ -45,14 +45,14 @@ KINDS = {
 _BOOL = KINDS[np.dtype(bool)]
 _FLOAT_KINDS = {KINDS[np.dtype(name)] for name in ("uint8", "int8", "uint16", "int16", "float32")}
 """Types whose numbers are drawn in float32."""
-_FEW = 4096  # numbers, some 20 us
-_MANY = 64  # elements per sample from which vectors of them are drawn
+_FEW = 4096  # Numbers; drawing them takes about 20 us.
+_MANY = 64  # Elements per sample from which vectors of elements are drawn.
 _TEXT = re.compile(r"Philox_([0-9A-Fa-f]{16})_([0-9A-Fa-f]{16}):([0-9A-Fa-f]{16})_([0-3])", re.ASCII)
 
 
 @cache
 def load_kernels() -> ModuleType:
-    """Import (and on the first run of a machine compile) the kernels; later calls cost nothing."""
+    """Import the kernels, and compile them at the first run on a machine. Later calls cost nothing."""
     from . import random_streams_kernels
 
     return random_streams_kernels
@@ -117,7 +117,7 @@ class StreamPosition:
 
 
 def _call(kernel: Any, total: int) -> Any:
-    """How a kernel that draws `total` numbers is called: a few are drawn sooner than the interpreter lock is got back."""
+    """How to call a kernel that draws `total` numbers. Drawing a few is faster than releasing and reacquiring the interpreter lock."""
     return kernel.held if total <= _FEW else kernel
 
 
@@ -145,10 +145,10 @@ def _elements(counts: int | np.ndarray, samples: int) -> tuple[int, np.ndarray |
 
 
 def _parameter(name: str, value: Any, samples: int) -> tuple[int, int, np.ndarray]:
-    """What a kernel takes for a float32 parameter: its bits and step 0 (one value for all samples), or address and step 4.
+    """A float32 parameter as a kernel takes it: its bits and step 0 (one value for all samples), or address and step 4.
 
-    The array comes along to be kept alive during the call. One value travels in the argument itself because asking
-    numpy for an address costs as much as fifty draws.
+    The caller must keep the returned array alive during the call. One value travels in the argument itself, because asking
+    NumPy for an address costs as much as fifty draws.
     """
     array = np.asarray(value, np.float32)
     if array.ndim == 0:

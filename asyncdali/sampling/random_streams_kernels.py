@@ -1,6 +1,6 @@
-"""Compiled side of ``random_streams``: Philox4x32-10 words and the distributions made of them.
+"""Compiled part of ``random_streams``: Philox4x32-10 words and the distributions computed from them.
 
-Three layers, each usable by later operators:
+Three layers, each usable by other operators:
 
 * words: :func:`philox_block`, :func:`word`, :func:`word_pair`, :func:`word_quad` at any place of the counter space
   (element-addressed operators: uniform, normal, coin_flip, noise, choice on scalars and vectors, beta);
@@ -9,7 +9,7 @@ Three layers, each usable by later operators:
 * whole-batch cfuncs, called once per batch with raw addresses.
 
 All floating-point steps are written one operation at a time: the order of roundings is part of the stream. Numba does not contract
-``a * b + c`` (no fastmath); where one rounding is wanted, ``fma32``/``fma64`` say so.
+``a * b + c`` (no fastmath). If a single rounding is wanted, the code uses ``fma32``/``fma64``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from ..compiled.intrinsics import (  # fmt: skip
 from ..compiled.step import compiled, inlined
 from .philox_vectors import ELEMENTS, normals_32, words_32
 
-# Element types as the kernels know them; the numbers are DALIDataType's.
+# Codes of element types in the kernels: DALIDataType's numbers.
 UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64, BOOL = 0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11
 
 _U = np.uint64
@@ -63,7 +63,7 @@ _TWO_PI_64 = 2 * math.pi
 _TINY = _F32(1e-30)
 _BELOW_ONE = np.nextafter(_F32(1), _F32(0))
 
-# The reference calls these C functions; numpy's and Numba's own differ in the last bits.
+# The reference calls these C functions. NumPy's and Numba's own functions differ in the last bits.
 _logf = c_function("logf", types.float32, types.float32)
 _expf = c_function("expf", types.float32, types.float32)
 _cosf = c_function("cosf", types.float32, types.float32)
@@ -118,7 +118,7 @@ def word(key, hi, lo, offset):
 
 @inlined
 def word_pair(key, hi, lo, offset):
-    """Words `offset` and `offset + 1`; a second block is made only where the pair needs it."""
+    """Words `offset` and `offset + 1`; a second block is computed only if the pair crosses a block's end."""
     lane = offset & _U(3)
     block = block_at(key, hi, lo, offset >> _U(2))
     if lane == _U(3):
@@ -241,7 +241,7 @@ def _saturated(value, kind):
 
 @inlined
 def store_value(out, index, kind, value):
-    """Element `index` of the array at `out` := `value` (float64 or an exact float32) converted to `kind`."""
+    """Convert `value` (float64 or an exact float32) to `kind` and store it as element `index` of the array at `out`."""
     if kind == FLOAT:
         store_f32(out + 4 * index, _F32(value))
     elif kind == FLOAT64:
@@ -312,7 +312,10 @@ _new_words, _new_numbers = local_array(np.uint32, ELEMENTS), local_array(np.floa
 
 @inlined
 def next_words(key, hi, lo, offset, left, words):
-    """The words of the next elements, the first of which has word `offset`, in words[0 ...]: how many, at most ELEMENTS and `left`."""
+    """Write the words of the next elements to words[0 ...]; the first element has word `offset`.
+
+    Returns the number of elements, at most ELEMENTS and `left`.
+    """
     begin = np.int64(-offset & _U(3))
     if begin == 0 and left >= ELEMENTS:
         words_32(np.int64(key), np.int64(hi), np.int64(lo), np.int64(offset), address(words))
@@ -333,7 +336,7 @@ def uniform64(key, hi, lo, offset, low, factor, top):
 
 @inlined
 def _span(a, b, wide):
-    """(low, factor, top) of the range [a, b), worked out in the working type and carried as float64."""
+    """(low, factor, top) of the range [a, b), computed in the working type and returned as float64."""
     if wide:
         low, top = a, _nextafter(b, a)
         if low > top:
@@ -371,7 +374,7 @@ def _uniform_sample(key, hi, lo, offset, n, span, out, at, kind):
 
 @compiled(13)
 def draw_uniform(key, hi, lo, phase, samples, count, counts, lows, low_step, highs, high_step, out, kind):
-    """random.uniform(range=...); gives 0, or 1 + the first sample whose range is empty (nothing after it is written)."""
+    """random.uniform(range=...). Returns 0, or 1 + the first sample whose range is empty (nothing after it is written)."""
     at = 0
     sample_hi = _U(hi)
     span = (0.0, 0.0, 0.0)
@@ -415,7 +418,7 @@ def _coin_threshold(probability):
     t = _F32(probability * _2_POW_32)
     if t >= _2_POW_32:
         return _MASK
-    if not t > _F32(-9.2e18):  # NaN, or beyond what the 64-bit cast can hold
+    if not t > _F32(-9.2e18):  # NaN, or beyond the range of the 64-bit cast.
         return _U(0)
     return _U(np.int64(t)) & _MASK
 
@@ -480,7 +483,7 @@ def _normal_sample(key, hi, lo, offset, n, mean, deviation, out, at, kind):
 
 @compiled(13)
 def draw_normal_vectors(key, hi, lo, phase, samples, count, counts, means, mean_step, deviations, deviation_step, out, kind):
-    """random.normal of types that are drawn in float32, where ``c_library.same_as_platform()``."""
+    """random.normal of types that are drawn in float32. Use it only if ``c_library.same_as_platform()``."""
     at, sample_hi, numbers = 0, _U(hi), _new_numbers()
     for i in range(samples):
         n = load_i64(counts + 8 * i) if counts != 0 else count
@@ -542,7 +545,7 @@ def _round_extent(value):
 
 @inlined
 def _clipped_extents(height, width, widest, tallest, r0, r1, a1):
-    """What is cropped when every attempt failed: the largest window of an allowed shape, scaled down to the largest area."""
+    """The window if every attempt failed: the largest window of an allowed shape, scaled down to the largest area."""
     shape = _F32(_F32(width) / _F32(height))
     h, w = height, width
     if shape > r1:

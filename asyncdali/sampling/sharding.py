@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def shard_bounds(count: int, num_shards: int, shard: int) -> tuple[int, int]:
-    """First and end position, in a list of `count` samples, of shard `shard` of `num_shards`. Sizes of shards differ by one at the most."""
+    """First and end position of shard `shard` of `num_shards` in a list of `count` samples. Sizes of shards differ by at most one."""
     return count * shard // num_shards, count * (shard + 1) // num_shards

@@ -1,4 +1,4 @@
-"""Random streams of samples, opened at the position that a table holds."""
+"""Random streams of samples, opened at a position in a table."""
 
 from __future__ import annotations
 

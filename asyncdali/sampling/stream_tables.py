@@ -9,7 +9,7 @@ from .random_streams import StreamPosition
 
 POSITION = Field("position", "uint64", "of the random stream at the first sample", ("key", "hi", "lo", "phase"))
 STREAM = Table("STREAM", POSITION)
-"""The position alone: what compiled code reads where a table holds one."""
+"""A position as a table of its own, for compiled code that reads one in another table."""
 
 
 def position_words(position: StreamPosition) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Encoded sound: WAV and FLAC in compiled code, other formats through soundfile; and sound at another sampling rate.
+"""Encoded sound. WAV and FLAC are decoded in compiled code, other formats through soundfile. Sound is also resampled here.
 
 May import what `codecs` may.
 """

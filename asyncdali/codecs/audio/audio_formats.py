@@ -1,4 +1,4 @@
-"""Encoded sound as arrays: WAV by its format, others through `soundfile`; parts of files, mixing, element types."""
+"""Decode encoded sound to arrays: WAV here, other formats through `soundfile`. Also selects parts of files, mixes and converts types."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _KIND_PCM, _KIND_FLOAT, _KIND_EXTENSIBLE = 1, 3, 0xFFFE
 
 
 def check_dtype(dtype: DALIDataType) -> None:
-    """RuntimeError unless sound can be decoded to it."""
+    """Raise RuntimeError unless sound can be decoded to the type."""
     if dtype not in SUPPORTED_DTYPES:
         raise RuntimeError(f"Unsupported output type: {dtype.name}. Supported types are INT16, INT32 and FLOAT.")
 
 
 def check_rate(rate: float) -> None:
-    """ValueError unless sound can be resampled to `rate` (0 or less: it is not)."""
+    """Raise ValueError unless sound can be resampled to `rate`. A rate of 0 or less means no resampling."""
     if not (rate <= 0 or 1 <= rate <= _HIGHEST_RATE):
         raise ValueError(f"`sample_rate` is {rate:g}; it must be 1 to 10 million, or 0 for that of the file")
 
 
 def batch_of_sounds(samples: Sequence[np.ndarray], dtype: DALIDataType) -> Batch:
-    """A batch over arrays of their own; they are all 1-D or all 2-D."""
+    """Make a batch of separate arrays. The arrays are all 1-D or all 2-D."""
     shapes = np.array([sample.shape for sample in samples], np.int64).reshape(len(samples), samples[0].ndim if samples else 2)
     addresses = np.array([sample.ctypes.data for sample in samples], np.int64)
     return Batch(shapes, dtype, "", addresses, list(samples))
@@ -42,16 +42,16 @@ def decode_audio(
     file: BinaryIO, dtype: np.dtype, *, rate: float = 0.0, quality: float = 50.0, downmix: bool = False, offset: float = 0.0,
     duration: float = -1.0,
 ) -> tuple[np.ndarray, float]:  # fmt: skip
-    """(samples [time, channels], or [time] with `downmix`; the file's sampling rate).
+    """Decode a part of a file: (samples [time, channels], or [time] with `downmix`; the file's sampling rate).
 
-    FLOAT samples are in [-1, 1]; integers have their type's range. They are resampled to `rate` if that is positive; `offset` and
-    `duration` (negative: to the end) in seconds choose a part. ValueError that says what is wrong with the data.
+    FLOAT samples are in [-1, 1]; integers use the range of their type. A positive `rate` is the rate to resample to. `offset` and
+    `duration` in seconds choose a part; a negative duration means to the end. ValueError says what is wrong with the data.
     """
     sound = _open(file)
     first, count = _window(sound.frames, sound.rate, offset, duration)
     resamples, mixes = rate > 0 and rate != sound.rate, downmix and sound.channels > 1
     if not resamples and not mixes:
-        samples = sound.read(first, count, dtype)  # integers as they are stored
+        samples = sound.read(first, count, dtype)  # Integers as stored.
     else:
         samples = sound.read(first, count, _FLOAT)
         if mixes:
@@ -65,7 +65,7 @@ def decode_audio(
 
 
 def _mixed(samples: np.ndarray) -> np.ndarray:
-    """The mean of the channels, float32[time, 1]; a column at a time, which is much faster than along rows of two."""
+    """The mean of the channels, float32[time, 1]. Adding whole columns is much faster than adding along rows of two."""
     total = samples[:, :1].copy()
     for channel in range(1, samples.shape[1]):
         total += samples[:, channel : channel + 1]
@@ -74,14 +74,14 @@ def _mixed(samples: np.ndarray) -> np.ndarray:
 
 
 class _Sound(Protocol):
-    """A file that was opened."""
+    """An open file."""
 
     rate: float
     channels: int
     frames: int
 
     def read(self, first: int, count: int, dtype: np.dtype) -> np.ndarray:
-        """[count, channels] from `first` on, int16, int32 or float32; integers become wider or narrower ones bit by bit."""
+        """[count, channels] from sample `first` on, as int16, int32 or float32. Integers are widened or narrowed by shifting bits."""
         ...
 
 
@@ -115,7 +115,7 @@ def _window(total: int, rate: float, offset: float, duration: float) -> tuple[in
 
 
 class _Wav:
-    """A RIFF file. ValueError if it is broken."""
+    """A RIFF file. ValueError if the file is broken."""
 
     def __init__(self, file: BinaryIO):
         self._file = file
@@ -158,7 +158,7 @@ class _Wav:
 
     def _converted(self, data: bytes, dtype: np.dtype) -> np.ndarray:
         if self.kind == _KIND_FLOAT:
-            with np.errstate(over="ignore"):  # what is too large for FLOAT is infinite
+            with np.errstate(over="ignore"):  # Values too large for FLOAT become infinite.
                 return _as_type(np.frombuffer(data, f"<f{self.bits // 8}").astype(_FLOAT), dtype)
         if self.bits == 8:
             stored = (np.frombuffer(data, np.uint8) ^ 0x80).view(np.int8)
@@ -176,7 +176,7 @@ class _Wav:
 
 
 def _chunks(file: BinaryIO) -> Iterator[tuple[bytes, int, int]]:
-    """(name, offset of the data, size) of a RIFF file's chunks."""
+    """(name, offset of the data, size) of the chunks of a RIFF file."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     head = file.read(12)
@@ -191,14 +191,17 @@ def _chunks(file: BinaryIO) -> Iterator[tuple[bytes, int, int]]:
 
 
 class _Forgiving:
-    """A file that stays where it is when it is sent to no place, as damaged files make libsndfile do, whose callbacks must not raise."""
+    """A file that ignores a seek to an invalid place.
+
+    Damaged files make libsndfile seek there, and its callbacks must not raise.
+    """
 
     def __init__(self, file: BinaryIO):
         self._file = file
         self.tell, self.readinto = file.tell, file.readinto  # type: ignore[attr-defined]
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """The place after that."""
+        """Seek; returns the new place."""
         try:
             return self._file.seek(offset, whence)
         except (OSError, ValueError):
@@ -206,7 +209,7 @@ class _Forgiving:
 
 
 class _Other:
-    """A file that `soundfile` reads."""
+    """A file read by `soundfile`."""
 
     def __init__(self, file: Any):
         self._file = file
@@ -216,7 +219,7 @@ class _Other:
         """See :class:`_Sound`."""
         import soundfile
 
-        # As integers, what has no integers in it would be cut, not scaled.
+        # If the stored samples are not integers, reading them as integers would truncate and not scale.
         integers = self._file.subtype.startswith(("PCM", "ALAC", "ULAW", "ALAW", "DPCM", "DWVW"))
         try:
             self._file.seek(first)
@@ -227,7 +230,7 @@ class _Other:
 
 
 def _as_type(samples: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """float32 as an integer type, of which the largest number is 1.0; anything else as it is."""
+    """Convert float32 to an integer type, whose largest number stands for 1.0. Other inputs are returned unchanged."""
     if samples.dtype.kind != "f" or dtype.kind == "f":
         return samples
     limits = np.iinfo(dtype)

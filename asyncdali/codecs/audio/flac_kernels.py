@@ -1,6 +1,6 @@
-"""FLAC frames as samples, for files of 8, 16 and 24 bits (RFC 9639).
+"""Decode FLAC frames of 8, 16 and 24 bits to samples (RFC 9639).
 
-Every frame's checksum is compared. Whatever is unexpected ends the decoding: libsndfile gets the file then.
+The checksum of every frame is verified. Anything unexpected ends the decoding; libsndfile gets the file then.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _AT, _BROKEN = 0, 1
 
 
 def _checksums() -> np.ndarray:
-    """uint16[8, 256]: the checksum x^16 + x^15 + x^2 + 1 of each byte with 0 to 7 bytes of zero behind it."""
+    """uint16[8, 256]: the checksum (x^16 + x^15 + x^2 + 1) of each byte followed by 0 to 7 bytes of zero."""
     tables = np.zeros((8, 256), np.uint32)
     for byte in range(256):
         value = byte << 8
@@ -54,7 +54,7 @@ _CHECKSUMS = _checksums()
 
 @inlined
 def _checksum(source, count):
-    """Of `count` bytes."""
+    """The checksum of `count` bytes."""
     value, k = np.int64(0), 0
     while k + 8 <= count:
         word = load_big_endian_64(source + k)
@@ -72,7 +72,7 @@ def _checksum(source, count):
 
 @inlined
 def _word(source, place, size):
-    """64 bits from a byte on; zeros behind the end."""
+    """64 bits from a byte on, with zeros behind the end of the data."""
     if place + 8 <= size:
         return load_big_endian_64(source + place)
     word = np.int64(0)
@@ -83,13 +83,13 @@ def _word(source, place, size):
 
 @inlined
 def _peek(source, size, at_bit, count):
-    """1 to 32 bits, without a sign."""
+    """Read 1 to 32 bits as an unsigned number."""
     return shift_right(shift_left(_word(source, at_bit >> 3, size), at_bit & 7), 64 - count)
 
 
 @inlined
 def _bits(source, size, place, count):
-    """The next 0 to 32 bits, without a sign."""
+    """Read the next 0 to 32 bits as an unsigned number."""
     if count == 0:
         return np.int64(0)
     value = _peek(source, size, place[_AT], count)
@@ -99,14 +99,14 @@ def _bits(source, size, place, count):
 
 @inlined
 def _signed(source, size, place, count):
-    """The next 0 to 32 bits, with a sign."""
+    """Read the next 0 to 32 bits as a signed number."""
     value = _bits(source, size, place, count)
     return value - (1 << count) if count > 0 and value >> (count - 1) != 0 else value
 
 
 @inlined
 def _zeros(source, size, place):
-    """How many zeros come before the next one, which is passed, too."""
+    """Count the zeros before the next one. The one is consumed, too."""
     zeros = 0
     while place[_AT] >> 3 <= size:
         word = shift_left(_word(source, place[_AT] >> 3, size), place[_AT] & 7)
@@ -122,7 +122,7 @@ def _zeros(source, size, place):
 
 @inlined
 def _rice(source, size, place, parameter, samples, begin, end):
-    """Numbers in Rice's code with `parameter` low bits. A register of bits is filled when it has less than 32."""
+    """Read numbers in Rice's code with `parameter` low bits. The register of bits is refilled when it holds fewer than 32."""
     byte = place[_AT] >> 3
     kept = shift_left(_word(source, byte, size), place[_AT] & 7)
     left = 64 - (place[_AT] & 7)
@@ -156,7 +156,7 @@ def _rice(source, size, place, parameter, samples, begin, end):
 
 @inlined
 def _residual(source, size, place, order, count, samples):
-    """What the predictions lack, from sample `order` on."""
+    """Read the residuals of the predictions, from sample `order` on."""
     method = _bits(source, size, place, 2)
     width = 4 + method
     parts = 1 << _bits(source, size, place, 4)
@@ -180,7 +180,7 @@ def _residual(source, size, place, order, count, samples):
 
 
 def _make_restore(order):
-    """``restore(coefficients, shift, samples, count)`` for a constant order: a loop without a loop inside."""
+    """``restore(coefficients, shift, samples, count)`` for a constant order. The loop over samples then has no inner loop."""
 
     @inlined
     def restore(coefficients, shift, samples, count):
@@ -190,7 +190,7 @@ def _make_restore(order):
             total = np.int64(0)
             for j in range(1, order):
                 total += coefficients[j] * np.int64(samples[i - 1 - j])
-            # The newest sample comes last: all else can be added up while it is computed.
+            # The newest sample is added last: the other products are summed while that sample is still being computed.
             last = np.int64(samples[i]) + ((total + first * last) >> shift)
             samples[i] = np.int32(last)
 
@@ -203,7 +203,7 @@ _restore5, _restore6, _restore7, _restore8 = (_make_restore(order) for order in 
 
 @inlined
 def _restore(order, coefficients, shift, samples, count):
-    """Add the predictions: each from the `order` samples before, the newest first."""
+    """Add the predictions. Each prediction uses the `order` samples before, the newest first."""
     if order == 1:
         _restore1(coefficients, shift, samples, count)
     elif order == 2:
@@ -230,7 +230,7 @@ def _restore(order, coefficients, shift, samples, count):
 
 @inlined
 def _fixed_coefficients(order, coefficients):
-    """Binomial ones: the polynomial of degree ``order - 1`` through the samples before."""
+    """Add fixed predictions: the polynomial of degree ``order - 1`` through the samples before (binomial coefficients)."""
     value = np.int64(order)
     for j in range(order):
         coefficients[j] = value
@@ -239,7 +239,7 @@ def _fixed_coefficients(order, coefficients):
 
 @inlined
 def _subframe(source, size, place, bits, count, samples):
-    """One channel of a frame."""
+    """Decode one channel of a frame."""
     head = _bits(source, size, place, 8)
     kind, wasted = head >> 1 & 63, np.int64(0)
     if head & 1 != 0:
@@ -296,14 +296,14 @@ def _block_size(source, size, place, code):
 
 @inlined
 def _header(source, size, place, channels, bits):
-    """(samples of a channel, how channels were made) of the next frame."""
+    """Read the header of the next frame: (samples per channel, how the channels were combined)."""
     sync, blocking, rest = _bits(source, size, place, 14), _bits(source, size, place, 2), _bits(source, size, place, 16)
     size_code, rate_code, assignment, bits_code = rest >> 12, rest >> 8 & 15, rest >> 4 & 15, rest >> 1 & 7
-    more = leading_zeros((_bits(source, size, place, 8) ^ 255) << 56)  # bytes of the frame's number, as in UTF-8
+    more = leading_zeros((_bits(source, size, place, 8) ^ 255) << 56)  # Bytes of the frame number, encoded as in UTF-8.
     place[_AT] += 8 * larger(0, more - 1)
     count = _block_size(source, size, place, size_code)
     place[_AT] += 8 if rate_code == 12 else 16 if 13 <= rate_code <= 14 else 0
-    place[_AT] += 8  # its own checksum: that of the frame covers the header
+    place[_AT] += 8  # The header's checksum: skipped, because the frame's checksum covers the header.
     known = bits_code == 0 or (bits_code == 1 and bits == 8) or (bits_code == 4 and bits == 16) or (bits_code == 6 and bits == 24)
     own = 2 if assignment >= _LEFT_SIDE else assignment + 1
     if sync != _SYNC or blocking >> 1 != 0 or rest & 1 != 0 or rate_code == 15 or assignment > _MID_SIDE or not known or own != channels:
@@ -313,7 +313,7 @@ def _header(source, size, place, channels, bits):
 
 @inlined
 def _unmix(assignment, left, right, count):
-    """Two channels from one and their difference."""
+    """Restore two channels from one channel and their difference."""
     if assignment == _LEFT_SIDE:
         for i in range(count):
             right[i] = left[i] - right[i]
@@ -329,7 +329,7 @@ def _unmix(assignment, left, right, count):
 
 @inlined
 def _deliver(samples, count, channel, channels, bits, out, first, kind):
-    """A channel in the output's type: 0 INT16, 1 INT32, 2 FLOAT."""
+    """Convert a channel to the output's type: 0 INT16, 1 INT32, 2 FLOAT."""
     total, begin = (first + count) * channels, first * channels + channel
     if kind == 2:
         reals, scale = view_f32(out, total), np.float32(2.0) / np.float32(1 << bits)
@@ -351,7 +351,7 @@ def _deliver(samples, count, channel, channels, bits, out, first, kind):
 
 @inlined
 def decode_flac(source, record, out, kind, scratch):
-    """Decode the frames at `source` to `out`; 1 if that fails. `record` is a SOUND; scratch int32[channels, block]."""
+    """Decode the frames at `source` to `out`; returns 1 on failure. `record` is a SOUND; scratch is int32[channels, block]."""
     size, frames, channels = load_i64(record + at.bytes), load_i64(record + at.frames), load_i64(record + at.channels)
     bits, block = load_i64(record + at.bits), load_i64(record + at.block)
     place, done = _place(), np.int64(0)

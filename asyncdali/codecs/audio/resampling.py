@@ -1,4 +1,4 @@
-"""Sound at another sampling rate: windows, lengths, and the step that makes it of a batch."""
+"""Sound resampling: windows, output lengths, and the step for a batch."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _LARGEST_RATIO, _LARGEST_STRETCHED = 64, 1 << 24
 
 
 def check_quality(quality: float) -> None:
-    """ValueError unless `quality` is one."""
+    """Raise ValueError unless `quality` is valid."""
     if not 0 <= quality <= 100:
         raise ValueError(f"Resampling quality must be in [0..100] range, got {quality}")
 
 
 def lobes_of(quality: float) -> int:
-    """Zeros of the sinc on each side of its middle: 3 for a `quality` of 0, 16 for 50, 64 for 100."""
+    """Zeros of the sinc on each side of its centre: 3 for a `quality` of 0, 16 for 50, 64 for 100."""
     return round(0.007 * quality * quality - 0.09 * quality + 3)
 
 
 @cache
 def window(lobes: int) -> np.ndarray:
-    """A sinc in a Hann window, float32[2 * lobes * PER_LOBE + 1], to be interpolated in.
+    """A sinc in a Hann window, float32[2 * lobes * PER_LOBE + 1], for interpolation between entries.
 
-    (Found by resampling impulses with DALI 2.4: 32 entries per lobe, and an envelope wider by half an entry on each side.)
+    (DALI 2.4 was measured by resampling impulses: it has 32 entries per lobe, and an envelope wider by half an entry on each side.)
     """
     from .resampling_kernels import PER_LOBE
 
@@ -42,7 +42,7 @@ def window(lobes: int) -> np.ndarray:
 
 @cache
 def _weights(lobes: int) -> np.ndarray:
-    """The window by rows, float32[PER_LOBE + 2, taps]: row p has its entries p, p + PER_LOBE, ... and zeros up to a multiple of LANES."""
+    """The window as rows, float32[PER_LOBE + 2, taps]. Row p has entries p, p + PER_LOBE, ..., padded with zeros to a multiple of LANES."""
     from .resampling_kernels import LANES, PER_LOBE
 
     taps = -(-2 * lobes // LANES) * LANES
@@ -54,9 +54,9 @@ def _weights(lobes: int) -> np.ndarray:
 
 
 def resampled_length(length: int, source: float, target: float) -> int:
-    """Samples that `length` of them at rate `source` are at `target`.
+    """The number of samples at rate `target` that `length` samples at rate `source` become.
 
-    ValueError where the rate of a broken header would make something enormous of them.
+    Raises ValueError if the rate of a broken header would make an enormous result.
     """
     count = math.ceil(length * target / source)
     if target > _LARGEST_RATIO * source and count > _LARGEST_STRETCHED:
@@ -70,7 +70,7 @@ def make_step(
 ) -> Step:  # fmt: skip
     """The step that resamples arrays [lengths, channels] at addresses `sources` into [counts, channels] at `targets`.
 
-    All int64[samples], but `ratios`: input samples per output sample, float64[samples]. `types` are the names of the element types.
+    All arrays are int64[samples], except `ratios`: float64[samples], input samples per output sample. `types` names the element types.
     """
     from .resampling_kernels import resample_launch, resample_step
 
@@ -89,14 +89,14 @@ def make_step(
 
 
 def compile_kernels(in_dtype: str = "float32", out_dtype: str = "float32") -> None:
-    """Bring in now what resampling of one type to another needs."""
+    """Import and compile now what resampling from one type to another needs."""
     from .resampling_kernels import resample_step
 
     resample_step(in_dtype, out_dtype).compile()
 
 
 def resample(samples: np.ndarray, source: float, target: float, quality: float) -> np.ndarray:
-    """float32[samples, channels] at another rate; ValueError as :func:`resampled_length`. The interpreter is free meanwhile."""
+    """float32[samples, channels] at another rate; ValueError as in :func:`resampled_length`. The interpreter lock is released meanwhile."""
     from .resampling_kernels import resample_step
 
     if source == target or not len(samples):

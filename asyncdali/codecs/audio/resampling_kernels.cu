@@ -1,5 +1,5 @@
-// Resampling of sound. Macros: IN, OUT element types, FACTOR, OFFSET make a number of the output's range of the input's, PER_LOBE rows of
-// weights from one zero of the sinc to the next.
+// Resampling of sound. Macros: IN, OUT element types; FACTOR, OFFSET map the input's range to the output's; PER_LOBE rows of weights
+// between two zeros of the sinc.
 #include "kernel.cuh"
 #include "resampling_tables.py"
 

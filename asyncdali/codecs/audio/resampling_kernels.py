@@ -1,4 +1,4 @@
-"""Compiled resampling of sound: every output sample is a windowed sinc over the input around its place in time."""
+"""Compiled resampling of sound. Every output sample is a sum of input samples around its time, weighted by a windowed sinc."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ at = RESAMPLE.at
 _SOURCE = Path(__file__).with_suffix(".cu")
 
 PER_LOBE = 32
-"""Entries of a window's table from one zero of the sinc to the next."""
+"""Entries of a window's table between two zeros of the sinc."""
 LANES = 8
-"""Sums that are made side by side."""
-_WINDOW = 4096  # input samples that are looked at together, at least the taps of one output
+"""Partial sums that are computed side by side."""
+_WINDOW = 4096  # Input samples that are loaded together; at least the taps of one output.
 _window = local_array(np.float32, _WINDOW)
 
 
 @contracted
 def _weighted(first, second, part, source, taps):
-    """The sum of `taps` samples (a multiple of LANES) with weights between those of two rows; in eight sums, which become vectors."""
+    """The sum of `taps` samples, a multiple of LANES. Weights are interpolated between two rows; eight partial sums become vectors."""
     a0, a1, a2, a3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
     a4, a5, a6, a7 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
     b0, b1, b2, b3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
@@ -59,10 +59,10 @@ def _weighted(first, second, part, source, taps):
 
 
 def _mapping(in_dtype: str, out_dtype: str) -> tuple[float, float]:
-    """(factor, offset) that make a number of the output's range of the input's: FLOAT is [-1, 1], integers have their type's."""
+    """(factor, offset) that map the input's range to the output's. FLOAT is [-1, 1], integers use the range of their type."""
 
     def ends(dtype: str) -> tuple[float, float]:
-        """What silence and 1.0 are."""
+        """The values of silence and of 1.0."""
         largest = 1.0 if dtype == "float32" else float(np.iinfo(dtype).max)
         return (largest / 2 if dtype.startswith("u") else 0.0), largest
 
@@ -86,15 +86,16 @@ def _loader(in_dtype: str, out_dtype: str) -> Any:
 def resample_step(in_dtype: str, out_dtype: str) -> Compiled:
     """The step of RESAMPLE for two element types.
 
-    Samples are [time, channels]. They are mapped on the output's range first; what is before and after them is 0 there. An output between
-    two input samples takes `lobes` of them on each side; rows of weights are for places a PER_LOBE-th apart, from the later sample back.
+    Samples are [time, channels]. They are first mapped to the output's range; there, samples before and after the signal are 0. An output
+    between two input samples uses `lobes` input samples on each side. Rows of weights are for positions 1 / PER_LOBE apart; a row runs from
+    the later sample backwards.
     """
     view_in, view_out = view(in_dtype), view(out_dtype)
     load, store = _loader(in_dtype, out_dtype), converter("float32", out_dtype)
 
     @inlined
     def fill(window, source, begin, span, length, channels, channel):
-        """Samples begin.. of a channel, silence where there are none."""
+        """Samples of a channel from `begin` on, with silence where there are none."""
         for k in range(span):
             window[k] = np.float32(0)
         for k in range(larger(-begin, 0), smaller(span, length - begin)):
@@ -110,7 +111,7 @@ def resample_step(in_dtype: str, out_dtype: str) -> Compiled:
         source = view_in(load_i64(load_i64(context + at.inputs) + place), length * channels)
         out = view_out(load_i64(load_i64(context + at.outputs) + place), count * channels)
         window = _window()
-        # Outputs whose inputs fit into the window, one at least.
+        # Outputs whose inputs fit into the window; at least one.
         together = np.int64(larger(np.float64(_WINDOW - taps - 2) / larger(ratio, 1e-6), 1.0))
         for start in range(0, count, together):
             stop = smaller(start + together, count)
@@ -133,7 +134,7 @@ def resample_step(in_dtype: str, out_dtype: str) -> Compiled:
 
 
 def resample_launch(entries: Sequence[Entry], counts: np.ndarray, channels: np.ndarray, types: tuple[str, str]) -> Launch:
-    """The same for a GPU; `entries` of RESAMPLE."""
+    """The same for a GPU. The table is a RESAMPLE."""
     factor, offset = _mapping(*types)
     macros = (
         ("IN", element_type(np.dtype(types[0]))), ("OUT", element_type(np.dtype(types[1]))), ("FACTOR", str(factor)),

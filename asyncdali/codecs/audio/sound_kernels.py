@@ -1,8 +1,7 @@
-"""Compiled decoding of sound: what a WAV or FLAC file says of itself, and WAV samples in another type.
+"""Compiled decoding of sound: headers of WAV and FLAC files, and WAV samples converted to another type.
 
-Only what is certain is decoded here. Whatever else a file has (broken parts, other encodings) makes it "not for us": the interpreter's
-decoder then reads it, or says what is wrong with it (``audio_formats``).
-
+Only regular files are decoded here. A file with anything else (broken parts, other encodings) is left to the interpreter's decoder
+(``audio_formats``), which reads the file or says what is wrong with it.
 Sources: Microsoft's RIFF and WAVEFORMATEX; RFC 9639 (FLAC).
 """
 
@@ -29,7 +28,7 @@ from .flac_kernels import decode_flac
 from .sound_tables import SOUND, SOUNDS
 
 PCM, REAL, FLAC = 1, 2, 3
-"""Formats: integers and floats of WAV files; FLAC."""
+"""Sample formats: integers and floats of WAV files; FLAC."""
 INT16, INT32, FLOAT = 0, 1, 2
 _RIFF, _WAVE, _FORMAT, _DATA, _FLAC_MARK = (int.from_bytes(name, "little") for name in (b"RIFF", b"WAVE", b"fmt ", b"data", b"fLaC"))
 _KIND_PCM, _KIND_FLOAT, _KIND_EXTENSIBLE = 1, 3, 0xFFFE
@@ -83,8 +82,8 @@ def _big_endian(address, count):
 
 @inlined
 def _tags_are_whole(tags, length):
-    """Whether the texts of a block of tags fit into it: libsndfile refuses files where they do not."""
-    place, left = 0, 1  # the vendor's name comes before the number of tags
+    """Whether the texts of a block of tags fit into the block. libsndfile refuses files where they do not."""
+    place, left = 0, 1  # The vendor's name comes before the number of tags.
     counted = False
     while left > 0:
         if place + 4 > length:
@@ -101,7 +100,7 @@ def _tags_are_whole(tags, length):
 
 @inlined
 def _scan_flac(file, size, record):
-    """STREAMINFO comes first; the other blocks of metadata are passed over."""
+    """Read STREAMINFO, which comes first. The other blocks of metadata are skipped."""
     if size < 42 or load_u8(file + 4) & 0x7F != 0 or _big_endian(file + 5, 3) != 34:
         return 0
     place = 4
@@ -118,7 +117,7 @@ def _scan_flac(file, size, record):
     packed = _big_endian(info + 10, 8)
     bits, frames = (packed >> 36 & 31) + 1, packed & 0xFFFFFFFFF
     block, rate = _big_endian(info + 2, 2), packed >> 44 & 0xFFFFF
-    # The number of samples is also a promise of memory: a frame has 65,535 of them at most.
+    # The number of samples decides how much memory is allocated: a frame has at most 65,535 samples.
     known = bits == 8 or bits == 16 or bits == 24
     if frames == 0 or rate == 0 or not known or frames > (size - place) // _LEAST_FRAME * _LARGEST_BLOCK:
         return 0
@@ -134,7 +133,10 @@ def _scan_flac(file, size, record):
 
 @compiled(4)
 def scan_sounds(addresses, sizes, records, count):
-    """Fill SOUND[count] records for files of int64[count] `sizes` at int64[count] `addresses`; how many files are for us."""
+    """Fill SOUND[count] records for files of int64[count] `sizes` at int64[count] `addresses`.
+
+    Returns how many files can be decoded here.
+    """
     known = 0
     for k in range(count):
         file, size, record = load_i64(addresses + 8 * k), load_i64(sizes + 8 * k), records + record_at.size * k
@@ -153,20 +155,20 @@ def scan_sounds(addresses, sizes, records, count):
 
 @inlined
 def _three_bytes(source):
-    """A sample of 24 bits in the upper part of 32."""
+    """A sample of 24 bits in the upper part of a 32-bit integer."""
     return np.int32((load_u8(source) | load_u8(source + 1) << 8 | load_u8(source + 2) << 16) << 8)
 
 
 @inlined
 def _shift_to(value, bits, kind):
-    """An integer of `bits` as one of the output's type."""
+    """Convert an integer of `bits` bits to the output's type."""
     more = (16 if kind == INT16 else 32) - bits
     return np.int64(value) << more if more >= 0 else np.int64(value) >> -more
 
 
 @inlined
 def _convert_wide(source, count, bits, out, kind):
-    """Samples of 8, 24 or 32 bits."""
+    """Convert samples of 8, 24 or 32 bits."""
     if kind == FLOAT:
         made = view_f32(out, count)
         for k in range(count):
@@ -194,7 +196,7 @@ def _convert_wide(source, count, bits, out, kind):
 
 @inlined
 def _convert(source, count, bits, out, kind):
-    """Integers of a WAV file."""
+    """Convert the integers of a WAV file."""
     if bits != 16:
         _convert_wide(source, count, bits, out, kind)
         return
@@ -213,7 +215,7 @@ def _convert(source, count, bits, out, kind):
 
 @step
 def sound_step(context, sample, thread):
-    """One file; see ``sound_tables``."""
+    """Decode one file; see ``sound_tables``."""
     record = load_i64(context + at.records) + record_at.size * sample
     source = load_i64(load_i64(context + at.inputs) + 8 * sample) + load_i64(record + record_at.data)
     out, kind = load_i64(load_i64(context + at.outputs) + 8 * sample), load_i64(context + at.kind)

@@ -16,7 +16,7 @@ SOUND = Table(
     Field("block", "int64", "most samples of a FLAC frame"),
     Field("failed", "int64", "1: it could not be decoded after all; written by the step"),
 )
-"""What a file says of itself: a record for each sample."""
+"""The header of a file: a record for each sample."""
 
 SOUNDS = Table(
     "SOUNDS",

@@ -14,13 +14,13 @@ from ...compiled.intrinsics import (  # fmt: skip
 from ...compiled.step import inlined
 
 PADDING = 1024
-"""Bytes behind the data without stuffing. A block takes at most 208 bytes, and decoders look at the end once per block."""
+"""Padding behind the unstuffed data. A block takes at most 208 bytes, and decoders check for the end once per block."""
 
 
 @inlined
 def refilled(buffer, count, at):
-    """(buffer, count, at) with at least 56 bits in the buffer, which holds them from its highest bit down. Bits below `count` may be
-    set already: they are those that come next."""
+    """(buffer, count, at) with at least 56 valid bits in the buffer, from its highest bit down. Bits below `count` may already be set:
+    they are the bits that come next."""
     return buffer | shift_right(load_big_endian_64(at), count), count | 56, at + ((63 - count) >> 3)
 
 
@@ -28,8 +28,8 @@ def refilled(buffer, count, at):
 def unstuffed(source, stop, target):
     """Copy entropy-coded data from `source` to `target` without stuffing bytes, up to a marker.
 
-    Gives the addresses behind the last byte written and behind the marker; 0 for both if no marker comes before `stop`. `target` must have
-    room for as many bytes as there are, and 32 more.
+    Returns the addresses behind the last byte written and behind the marker; both are 0 if no marker comes before `stop`. `target` must
+    have room for the whole source and 32 more bytes.
     """
     while True:
         while source + 32 <= stop:

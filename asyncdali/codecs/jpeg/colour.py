@@ -1,6 +1,6 @@
-"""Samples to pixels: chroma in full size by libjpeg's "fancy" (triangle) filter, and YCbCr to RGB, 32 pixels at a time.
+"""Samples to pixels, 32 at a time: chroma is enlarged by libjpeg's "fancy" (triangle) filter, and YCbCr becomes RGB.
 
-Both are libjpeg-turbo's to the bit (jdsample.c, jdcolor.c): chroma in 8 bits after the filter, conversion with factors of 16 bits.
+Results are bit-identical to libjpeg-turbo (jdsample.c, jdcolor.c): filtered chroma has 8 bits, and conversion factors have 16 bits.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from numba.extending import intrinsic
 from ...compiled.vectors import I8, I16, I32, I64, IntegerVectors, constant
 
 PIXELS = 32
-"""Pixels of one call."""
+"""Pixels per call."""
 _HALF = 1 << 15
 # 1.402 = 1 + 0.402, 1.772 = 2 - 0.228, 0.71414 = 1 - 0.28586: factors of 16 bits.
 _F_402, _F_228, _F_344, _F_286 = 26345, 14942, 22554, 18734
 
 
 def _samples(v: IntegerVectors, address: ir.Value, offset: int) -> ir.Value:
-    """32 bytes as int16."""
+    """Load 32 bytes as int16."""
     return v.builder.zext(v.load(address, offset, I8, PIXELS), ir.VectorType(I16, PIXELS))
 
 
@@ -30,13 +30,13 @@ def _thrice(v: IntegerVectors, value: ir.Value) -> ir.Value:
 
 
 def _nearer(v: IntegerVectors, at: ir.Value, near: ir.Value, offset: int) -> ir.Value:
-    """Three times the row at `at` and once the one that is `near` bytes away."""
+    """Three times the row at `at` plus the row `near` bytes away."""
     return v.builder.add(_thrice(v, _samples(v, at, offset)), _samples(v, v.builder.add(at, near), offset))
 
 
 def _widened(v: IntegerVectors, columns: ir.Value, left: int, right: int, bits: int) -> ir.Value:
-    """Twice as many columns, from one left of the first: each is three parts the nearer column and one part the other, rounded by `left`
-    and `right` in turn."""
+    """Twice as many columns, starting left of the first. Each output is three parts the nearer column and one part the other column. The
+    rounding alternates between `left` and `right`."""
     nearer = v.pick(columns, columns, [1 + k // 2 for k in range(PIXELS)])
     other = v.pick(columns, columns, [k // 2 + 2 * (k % 2) for k in range(PIXELS)])
     rounding = ir.Constant(ir.VectorType(I16, PIXELS), [left, right] * (PIXELS // 2))
@@ -63,7 +63,7 @@ def _double_height(v: IntegerVectors, at: ir.Value, near: ir.Value, lower: ir.Va
 
 
 def _rgb(v: IntegerVectors, y: ir.Value, cb: ir.Value, cr: ir.Value) -> list[ir.Value]:
-    """Red, green and blue, not yet limited to 8 bits."""
+    """Red, green and blue, before the limitation to 8 bits."""
     builder = v.builder
     one, centre = constant(I16, PIXELS, 1), constant(I16, PIXELS, 128)
     cb, cr = builder.sub(cb, centre), builder.sub(cr, centre)
@@ -83,9 +83,9 @@ def _rgb(v: IntegerVectors, y: ir.Value, cb: ir.Value, cr: ir.Value) -> list[ir.
 
 
 def _store_pixels(v: IntegerVectors, planes: list[ir.Value], out: ir.Value) -> None:
-    """Three vectors of int16, saturated to bytes, in turn."""
+    """Interleave three vectors of int16, saturated to bytes."""
     two, third = v.packed_unsigned(planes[0], planes[1]), v.packed_unsigned(planes[2], planes[2])
-    # Within each 16 bytes: eight pixels of the one plane, then of the other.
+    # Each 16 bytes hold eight pixels of one plane, then eight of the other.
     places = [16 * (pixel // 8) + pixel % 8 + (0, 8, 2 * PIXELS)[plane] for pixel in range(PIXELS) for plane in range(3)]
     v.store(v.pick(two, third, places[: 2 * PIXELS]), out, 0)
     v.store(v.pick(two, third, places[2 * PIXELS :]), out, 2 * PIXELS)
@@ -94,9 +94,10 @@ def _store_pixels(v: IntegerVectors, planes: list[ir.Value], out: ir.Value) -> N
 def _make(chroma: Callable[..., ir.Value]):
     @intrinsic
     def convert(typingctx, luma, blue, red, near, lower, blue_first, out):
-        """32 pixels of 3 bytes to `out`: luma at `luma`; chroma at `blue` and `red`, in rows `near` bytes from the next nearest ones.
+        """Write 32 pixels of 3 bytes to `out`. Luma is at `luma`, chroma at `blue` and `red`; the next nearest row is `near` bytes away.
 
-        The first pixel is the left one, where two share chroma; `lower`: 1 if the row is the lower one of two that do.
+        Where two pixels share chroma, the first pixel is the left one. `lower` is 1 if the row is the lower one of two rows that share
+        chroma.
         """
 
         def codegen(context, builder, signature, args):
@@ -123,7 +124,7 @@ convert_440 = _make(_double_height)
 
 @intrinsic
 def spread_grey(typingctx, luma, out):
-    """32 grey pixels of 3 equal bytes."""
+    """Write 32 grey pixels of 3 equal bytes."""
 
     def codegen(context, builder, signature, args):
         v = IntegerVectors(builder)

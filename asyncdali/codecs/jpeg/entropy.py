@@ -10,24 +10,25 @@ from .bits import refilled
 from .fields import offsets
 from .huffman import AC_BITS, END_OF_BLOCK, ENTRIES, LARGEST_AC, LARGEST_DC, SLOW, extended, slow_symbol, symbol_of
 
-# Coefficients of four blocks that are neighbours in a row lie together: row 0 of each, row 1 of each, ...; int16.
+# Coefficients of four blocks side by side are interleaved: row 0 of each block, row 1 of each block, ...; int16.
 GROUP_BLOCKS = 4
 ROW_BYTES = 16 * GROUP_BLOCKS
 GROUP_BYTES = 9 * ROW_BYTES
-"""The ninth row takes what broken data has behind the 64th coefficient."""
+"""Nine rows: broken data can have values behind the 64th coefficient, and these are written to the ninth row."""
 
-# The state of decoding, between two rows: the reservoir, blocks that a run of ends still covers (progressive.py), then the last DC values
-# of the components.
+# The decoder's state between two rows: the reservoir, the number of blocks that an end-of-band run still covers (progressive.py), then the
+# last DC values of the components.
 BUFFER, COUNT, AT, LIMIT, END_RUN, LAST_DC = offsets(6)
 STATE_BYTES = LAST_DC + 3 * 8
 
-# The blocks of an MCU, in their order, one record each.
+# The blocks of an MCU in order, one record each.
 DC_TABLE, AC_TABLE, LAST, FIRST_GROUP, BLOCKS_PER_MCU, COLUMN, BLOCK_ROW, LENGTHS = offsets(8)
 BLOCK_BYTES = 64
-"""LAST: address of the component's last DC value. FIRST_GROUP: address of the block row's coefficients, 0 if nobody wants them. COLUMN,
-BLOCK_ROW: of the block within its MCU. LENGTHS: address of a byte per block of the row: coefficients up to the last one that is not 0."""
+"""LAST: address of the component's last DC value. FIRST_GROUP: address of the block row's coefficients; 0 if they are not needed. COLUMN,
+BLOCK_ROW: position of the block within its MCU. LENGTHS: address of a byte per block of the row: the number of coefficients up to the
+last one that is not 0."""
 
-# Where coefficient k of the zigzag order lies within its group: uint16 each; those behind the 64th in the ninth row.
+# Offset of coefficient k (zigzag order) within its group: uint16. Coefficients behind the 64th go to the ninth row.
 _ZIGZAG = [
     0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28,
     35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
@@ -38,7 +39,7 @@ PLACES = np.array([ROW_BYTES * (k // 8) + 2 * (k % 8) for k in _ZIGZAG] + [8 * R
 
 @inlined
 def _slow_ac(table, buffer, k, block, places):
-    """One AC symbol of any code: (bits it took, the next k, whether it means something)."""
+    """Decode one AC symbol of any code: (bits consumed, the next k, whether the code is valid)."""
     found = slow_symbol(table, shift_right(buffer, 48))
     bits, run, size = found & 255, (found >> 12) & 15, (found >> 8) & 15
     if found < 0 or size > LARGEST_AC:
@@ -52,9 +53,10 @@ def _slow_ac(table, buffer, k, block, places):
 
 @inlined
 def _take(entry, bits, buffer, block, places, k):
-    """Store the coefficients of an entry; the next k.
+    """Store the coefficients of an entry; returns the next k.
 
-    A value that is not in the index is computed for every entry: a branch would often be guessed wrong (at quality 98 one look-up in six).
+    A value that is not in the index is computed for every entry: a branch would often be mispredicted (at quality 98 in one look-up of
+    six).
     """
     size = (entry >> 32) & 15
     raw = shift_right(shift_left(buffer, bits - size), 64 - size)
@@ -67,23 +69,23 @@ def _take(entry, bits, buffer, block, places, k):
 
 @inlined
 def dc_difference(table, buffer):
-    """(the difference that the bits begin with, how many bits it takes: 0 if its code means nothing)."""
+    """(the difference at the start of the bits, its length in bits; 0 for an invalid code)."""
     entry = symbol_of(table, buffer)
     if entry < 0 or entry >> 8 > LARGEST_DC:
         return np.int64(0), np.int64(0)
     bits, size = entry & 255, entry >> 8
     value = shift_left(buffer, bits)
-    # A size of 0 leaves nothing after two shifts. Negative values begin with a bit of 0.
+    # Two shifts leave 0 for a size of 0. Negative values begin with a 0 bit.
     lowest = np.int64(0) if value < 0 else 1 - shift_left(1, size)
     return shift_right(shift_right(value, 1), 63 - size) + lowest, bits + size
 
 
 @inlined
 def decode_row(state, blocks, stop, places, first, last):
-    """Decode MCUs `first` to `last` of a row into their coefficients, which are 0 before; whether all had codes that mean something.
+    """Decode MCUs `first` to `last` of a row into their zero-initialised coefficients. Returns whether all codes were valid.
 
-    `blocks`..`stop`: records of an MCU's blocks. Whether the data was long enough is the caller's to find out, from the state; here only
-    reading far beyond it is prevented.
+    `blocks`..`stop` are the records of an MCU's blocks. The caller must check, from the state, that the data was long enough. This function
+    only prevents reads far beyond the end.
     """
     buffer, count, at = load_i64(state + BUFFER), load_i64(state + COUNT), load_i64(state + AT)
     limit = load_i64(state + LIMIT)
@@ -112,7 +114,7 @@ def decode_row(state, blocks, stop, places, first, last):
             k = np.int64(1)
             while k < 64:
                 buffer, count, at = refilled(buffer, count, at)
-                for _ in range(3):  # of at most MOST_BITS each
+                for _ in range(3):  # Each takes at most MOST_BITS.
                     entry = load_i64(entries + 8 * shift_right(buffer, 64 - AC_BITS))
                     bits = entry & 255
                     if bits == SLOW:
@@ -125,12 +127,12 @@ def decode_row(state, blocks, stop, places, first, last):
                 if bits != SLOW:
                     if k < 64:
                         continue
-                    # Two symbols are one too many if the first ended the block.
+                    # If the first symbol ended the block, the second symbol must not be used.
                     if k != 64 and (k < END_OF_BLOCK or k >= END_OF_BLOCK + 64):
                         bits, k, known = _slow_ac(table, buffer, before, block, places)
                         if k != 64:
                             return False
-                else:  # up to 26 bits
+                else:  # Up to 26 bits.
                     buffer, count, at = refilled(buffer, count, at)
                     bits, k, known = _slow_ac(table, buffer, k, block, places)
                     if not known or 64 < k < END_OF_BLOCK:
@@ -145,7 +147,7 @@ def decode_row(state, blocks, stop, places, first, last):
 
 @inlined
 def _slow_skip(table, buffer, k):
-    """As `_slow_ac`, without storing: (bits, next k, whether it means something)."""
+    """Like `_slow_ac`, without storing: (bits, next k, whether the code is valid)."""
     found = slow_symbol(table, shift_right(buffer, 48))
     bits, run, size = found & 255, (found >> 12) & 15, (found >> 8) & 15
     if size == 0:
@@ -155,18 +157,18 @@ def _slow_skip(table, buffer, k):
 
 @inlined
 def _skip_ac(table, buffer, count, at):
-    """Go through the AC coefficients of a block; (buffer, count, at, whether all codes mean something)."""
+    """Skip the AC coefficients of a block: (buffer, count, at, whether all codes are valid)."""
     entries = table + ENTRIES
     k = np.int64(1)
     while True:
         buffer, count, at = refilled(buffer, count, at)
-        for _ in range(3):  # of at most MOST_BITS each
+        for _ in range(3):  # Each takes at most MOST_BITS.
             entry = load_i64(entries + 8 * shift_right(buffer, 64 - AC_BITS))
             before, known = k, True
             bits = entry & 255
             slow = bits == SLOW
             k += (entry >> 8) & 255
-            if slow:  # up to 26 bits
+            if slow:  # Up to 26 bits.
                 buffer, count, at = refilled(buffer, count, at)
                 bits, k, known = _slow_skip(table, buffer, before)
             if k >= 64 and k != 64 and (k < END_OF_BLOCK or k >= END_OF_BLOCK + 64):
@@ -183,7 +185,7 @@ def _skip_ac(table, buffer, count, at):
 
 @inlined
 def skip_row(state, blocks, stop, number):
-    """Go through `number` MCUs for the DC values alone; whether all codes mean something. See :func:`decode_row`."""
+    """Decode only the DC values of `number` MCUs. Returns whether all codes are valid. See :func:`decode_row`."""
     buffer, count, at = load_i64(state + BUFFER), load_i64(state + COUNT), load_i64(state + AT)
     limit = load_i64(state + LIMIT)
     for _ in range(number):

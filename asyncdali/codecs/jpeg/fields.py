@@ -8,23 +8,23 @@ def offsets(count: int, start: int = 0) -> range:
     return range(start, start + 8 * count, 8)
 
 
-# A frame: what a file says before its first scan's data (markers.py).
+# A frame: the contents of a file's headers up to its first scan (markers.py).
 WIDTH, HEIGHT, COMPONENTS, LARGEST_H, LARGEST_V, RESTART, SCAN_HEADER, SCAN_DATA, MARKER = offsets(9)
 PROGRESSIVE = 0xC2
-"""MARKER of progressive files."""
+"""The value of MARKER for progressive files."""
 FIRST_COMPONENT = 128
-"""Where the record of the first of up to three components begins."""
+"""Offset of the first of up to three component records."""
 COMPONENT_BYTES = 128
-# A component, from its own begin.
+# A component: offsets from the start of its record.
 SAMPLING_H, SAMPLING_V, QUANTISATION, DC_CODES, AC_CODES, NAME, QUANTISATION_SLOT = offsets(7)
-# In progressive files: all coefficients, groups per block row; a mask of those that are not 0 per block; bits of each that have come.
+# Progressive files only: address of all coefficients, groups per block row, a mask of nonzero coefficients per block, bits decoded of each.
 ALL_COEFFICIENTS, ROW_GROUPS, MASKS, PRECISIONS = offsets(4, 56)
 FRAME_BYTES = FIRST_COMPONENT + 3 * COMPONENT_BYTES
 
-# Where tables of the file were last defined: an address, or 0.
+# Address of the last definition of each table in the file, or 0.
 QUANTISATIONS = FRAME_BYTES
-"""Of the four quantisation tables: 64 numbers in zigzag order, of 8 bits, or of 16 if the upper half of the byte before is 1."""
+"""Four quantisation tables: 64 numbers in zigzag order. They have 16 bits if the upper half of the byte before is 1, else 8 bits."""
 DC_TABLES = QUANTISATIONS + 32
-"""Of the four DC Huffman tables: 16 counts, then the symbols."""
+"""Four DC Huffman tables: 16 counts, then the symbols."""
 AC_TABLES = DC_TABLES + 32
 SEEN_BYTES = AC_TABLES + 32

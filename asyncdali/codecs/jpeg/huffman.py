@@ -1,6 +1,6 @@
-"""Huffman tables for fast decoding: a look-up of the next bits gives up to two finished coefficients.
+"""Huffman tables for fast decoding: one look-up of the next bits yields up to two complete coefficients.
 
-The tables that the standard suggests (annex K), which most encoders write, are built once per process; others once per picture.
+The standard's suggested tables (annex K), which most encoders write, are built once per process. Other tables are built once per picture.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from ...compiled.intrinsics import copy_bytes, load_i32, load_i64, load_u8, shif
 from ...compiled.step import inlined
 
 AC_BITS = 11
-"""Bits by which AC entries are looked up. On photographs 0.65 look-ups per symbol; 12 bits: 0.61, but the tables leave the L1 cache."""
+"""Index bits of AC tables. Photographs need 0.65 look-ups per symbol; with 12 bits 0.61, but then the tables exceed the L1 cache."""
 DC_BITS = 9
 MOST_BITS = 18
-"""Bits that an AC entry takes at most, so that three follow one another without a look at the reservoir."""
+"""Most bits that an AC entry consumes. Three entries can then be decoded without refilling the reservoir."""
 
-# A table: what the file says (16 counts, symbols), what longer codes are found by, and the entries.
+# A table: the file's definition (16 counts, symbols), the data that decodes longer codes, and the entries.
 _LIMITS, _DELTAS, ENTRIES = 272, 272 + 17 * 8, 576
 DC_TABLE_BYTES, AC_TABLE_BYTES = ENTRIES + 4 * (1 << DC_BITS), ENTRIES + 8 * (1 << AC_BITS)
 
 # An AC entry, 64 bits:
-#   0-7    bits of all that the entry stands for: SLOW, up to AC_BITS, or up to MOST_BITS if the value is not in the index
-#   8-15   coefficients to move on; END_OF_BLOCK more if the block ends
+#   0-7    bits consumed: SLOW, up to AC_BITS, or up to MOST_BITS if the value is not in the index
+#   8-15   number of coefficients to advance; plus END_OF_BLOCK if the block ends
 #   16-23  zeros before the first value; 24-31: coefficients before the second
-#   32-47  first value, or its bits if it is not in the index; 48-63: second, or 0: whatever is written over later
+#   32-47  first value, or its size in bits if the value is not in the index; 48-63: second value, or 0, which later writes overwrite
 SLOW = 63
-"""Bits of an entry whose code is longer than the index or means nothing, or whose value takes it beyond MOST_BITS."""
+"""Bits of an entry that needs the slow path: its code is longer than the index or invalid, or its value exceeds MOST_BITS."""
 END_OF_BLOCK = 128
 LARGEST_AC, LARGEST_DC = 10, 11
 """Most bits of a value in a picture of 8 bits."""
 
-# A DC entry, 32 bits: 0-7 bits of the code (0: longer than the index, or no code), 8-15 its symbol: bits of the difference.
+# A DC entry, 32 bits: 0-7 length of the code (0: longer than the index, or invalid), 8-15 its symbol: the size of the difference in bits.
 
 _LUMA_AC = (
     "0002010303020403050504040000017d"
@@ -51,18 +51,18 @@ STANDARD_CODES = (
     bytes.fromhex(_LUMA_AC),
     bytes.fromhex(_CHROMA_AC),
 )  # fmt: skip
-"""T.81, tables K.3 to K.6: counts of codes by length, then their symbols. DC of luma and chroma, AC of luma and chroma."""
+"""T.81, tables K.3 to K.6: counts of codes by length, then symbols. DC of luma and chroma, then AC of luma and chroma."""
 
 
 @inlined
 def extended(bits, size):
-    """The value that `size` raw bits stand for (T.81, F.2.2.1, EXTEND); size from 1."""
+    """The value that `size` raw bits represent (T.81, F.2.2.1, EXTEND). `size` is at least 1."""
     return bits if bits >> (size - 1) != 0 else bits - (1 << size) + 1
 
 
 @inlined
 def _payload_bytes(payload):
-    """Bytes of counts and symbols."""
+    """Total bytes of counts and symbols."""
     total = np.int64(16)
     for k in range(16):
         total += np.int64(load_u8(payload + k))
@@ -71,7 +71,7 @@ def _payload_bytes(payload):
 
 @inlined
 def same_codes(table, payload):
-    """Whether a table has the counts and symbols at `payload`, whose symbols are as many as the counts say."""
+    """Whether a table equals the counts and symbols at `payload`. The counts give the number of symbols."""
     for k in range(_payload_bytes(table)):  # noqa: SIM110 (Numba has no generators)
         if load_u8(table + k) != load_u8(payload + k):
             return False
@@ -80,7 +80,7 @@ def same_codes(table, payload):
 
 @inlined
 def _prepare(table, payload):
-    """Copy the payload and fill in what codes of any length are found by; False if there are more codes than bits allow."""
+    """Copy the payload and fill in the data that decodes codes of any length. False if there are more codes than the bits allow."""
     copy_bytes(table, payload, _payload_bytes(payload))
     code = first = np.int64(0)
     for length in range(1, 17):
@@ -89,7 +89,7 @@ def _prepare(table, payload):
         code += count
         first += count
         store_i64(table + _LIMITS + 8 * length, code << (16 - length))
-        if count != 0 and code >= 1 << length:  # all ones is no code
+        if count != 0 and code >= 1 << length:  # A code of all ones is not allowed.
             return False
         code <<= 1
     return True
@@ -97,7 +97,7 @@ def _prepare(table, payload):
 
 @inlined
 def slow_symbol(table, window):
-    """The symbol whose code the 16 bits `window` begin with, and the bits of the code: symbol << 8 | bits, or -1 if there is none."""
+    """Decode the symbol at the start of the 16 bits `window`: symbol << 8 | length of the code, or -1 for an invalid code."""
     for length in range(1, 17):
         if window < load_i64(table + _LIMITS + 8 * length):
             at = (window >> (16 - length)) + load_i64(table + _DELTAS + 8 * length)
@@ -113,13 +113,13 @@ def _fill(at, count, entry):
 
 @inlined
 def _entry(length, advance, first, second, value):
-    """An AC entry of one symbol."""
+    """Make an AC entry of one symbol."""
     return length | advance << 8 | first << 16 | second << 24 | (value & 0xFFFF) << 32
 
 
 @inlined
 def _fill_symbol(at, code_bits, symbol):
-    """The entries of one AC code, from `at` on, one after another."""
+    """Write the entries of one AC code in sequence, from `at` on."""
     run, size = symbol >> 4, symbol & 15
     length = code_bits + size
     rest = AC_BITS - length
@@ -138,7 +138,7 @@ def _fill_symbol(at, code_bits, symbol):
 
 @inlined
 def _pairs(single, entries):
-    """Entries of two symbols where both fit the index, from those of single symbols."""
+    """Combine entries of single symbols into entries of two symbols where both fit the index."""
     for k in range(1 << AC_BITS):
         entry = load_i64(single + 8 * k)
         length, advance = entry & 255, (entry >> 8) & 255
@@ -153,7 +153,10 @@ def _pairs(single, entries):
 
 @inlined
 def build_ac(table, payload, single):
-    """Build an AC table of the counts and symbols at `payload`; `single`: room for all entries once more. False if the codes are wrong."""
+    """Build an AC table from the counts and symbols at `payload`.
+
+    `single` is scratch for one more set of entries. False for invalid codes.
+    """
     if not _prepare(table, payload):
         return False
     _fill(single, 1 << AC_BITS, SLOW)
@@ -169,7 +172,7 @@ def build_ac(table, payload, single):
 
 @inlined
 def build_dc(table, payload):
-    """Build a DC table; False if its codes or symbols are wrong."""
+    """Build a DC table. False for invalid codes or symbols."""
     if not _prepare(table, payload):
         return False
     for k in range(16, _payload_bytes(table)):
@@ -181,7 +184,7 @@ def build_dc(table, payload):
 
 @inlined
 def build_symbols(table, payload):
-    """Build an AC table of symbols alone, laid out as a DC table; False if its codes are wrong."""
+    """Build an AC table of symbols only, laid out like a DC table. False for invalid codes."""
     if not _prepare(table, payload):
         return False
     _fill_symbols(table, 255)
@@ -190,7 +193,7 @@ def build_symbols(table, payload):
 
 @inlined
 def _fill_symbols(table, largest):
-    """The entries of symbols up to the largest."""
+    """Write the entries of symbols up to the largest allowed symbol."""
     for k in range(1 << DC_BITS):
         store_i32(table + ENTRIES + 4 * k, np.int32(0))
     at, symbol = table + ENTRIES, table + 16
@@ -206,6 +209,6 @@ def _fill_symbols(table, largest):
 
 @inlined
 def symbol_of(table, buffer):
-    """The symbol that the bits begin with, by a table of symbols: symbol << 8 | bits of its code, or -1 if there is none."""
+    """Decode the symbol at the start of the bits with a table of symbols: symbol << 8 | length of its code, or -1 for an invalid code."""
     entry = np.int64(load_i32(table + ENTRIES + 4 * shift_right(buffer, 64 - DC_BITS)))
     return entry if entry != 0 else slow_symbol(table, shift_right(buffer, 48))

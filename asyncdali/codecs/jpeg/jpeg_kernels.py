@@ -1,10 +1,10 @@
 """JPEG headers and cropped JPEG decoding in compiled code: by our own decoder (jpeg/), else on libjpeg-turbo's classic API.
 
-The library reports a fatal error by calling ``error_exit``, which must not return; ours jumps back into the decoding step
-(``setjmp``/``longjmp``, as C programs do). Between the two only the library's own frames and those of these functions are skipped,
-and neither owns anything that the following ``jpeg_destroy_decompress`` does not free.
+The library reports a fatal error by calling ``error_exit``, which must not return. Our ``error_exit`` jumps back into the decoding step
+(``setjmp``/``longjmp``, as C programs do). The jump skips only frames of the library and of these functions. None of them owns anything
+that the following ``jpeg_destroy_decompress`` does not free.
 
-Bytes are loaded and copied by address here rather than through array views: the same code compiles several times faster.
+Bytes are loaded and copied by address, not through array views: the same code then compiles several times faster.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def callbacks() -> tuple[Any, Any]:
 
 _BGR = 8  # libjpeg's JCS_EXT_BGR
 JPEG, READY = 0, 1
-"""Kinds of sample: encoded JPEG; a whole image decoded before (in final channels and type)."""
+"""Kinds of sample: an encoded JPEG; a whole image that is already decoded (in final channels and type)."""
 
 
 @inlined
@@ -113,19 +113,19 @@ def _open(table, work, data, size):
     store_i64(work, work + _ERR)
     store_i64(work + _CLIENT_DATA, jump)
     call3(load_i64(table + library.create_decompress), work, _ABI, _STRUCT_BYTES)
-    store_i64(work + _CLIENT_DATA, jump)  # creation clears all but the error manager
+    store_i64(work + _CLIENT_DATA, jump)  # jpeg_create_decompress clears all fields but the error manager.
     call3(load_i64(table + library.mem_src), work, data, size)
     call2(load_i64(table + library.read_header), work, 1)
 
 
 @inlined
 def _read_window(table, work, out, g, channels, strip, feed, taker):
-    """The window of geometry `g` into `out`, its rows one after another. `strip` holds _ROW_COUNT rows of the cropped width.
+    """Read the window of geometry `g` into consecutive rows at `out`. `strip` holds _ROW_COUNT rows of the cropped width.
 
-    Columns are read one unit (or more, see `scan_headers`) wider than asked on each side, because upsampling looks at neighbours: so a
-    window is equal to the same part of the whole image. Returns the number of rows that were read.
+    Upsampling reads neighbouring columns. Therefore at least one unit more (see `scan_headers`) is read on each side, and a window equals
+    the same part of the whole image. Returns the number of rows that were read.
 
-    With a `feed` (FEED) `out` is a ring, and the reader, whose FEED_STATE is `taker`, is called after each piece.
+    With a `feed` (FEED), `out` is a ring buffer, and the consumer, whose FEED_STATE is `taker`, is called after each piece.
     """
     x, y, w, h = load_i64(g + place.x), load_i64(g + place.y), load_i64(g + place.w), load_i64(g + place.h)
     width, unit_w = load_i64(g + place.width), load_i64(g + place.margin)
@@ -170,13 +170,13 @@ def _read_window(table, work, out, g, channels, strip, feed, taker):
 
 @inlined
 def _decode(table, work, data, size, out, g, color, fast_dct, strip, feed, taker):
-    """Decode a window; 0 or a status. All state that must survive a jump is in `work` or never changes."""
+    """Decode a window; returns 0 or a status. All state that must survive a jump is in `work` or never changes."""
     channels = load_i64(g + place.pixel)
     if setjmp(work + _JUMP) != 0:
         call1(load_i64(table + library.destroy_decompress), work)
         return FAILED
     _open(table, work, data, size)
-    # The buffers were sized by our own reading of the header: refuse before the library takes memory if it sees another image.
+    # Buffers have the size that our own header scan found. If the library sees another size, refuse before it allocates memory.
     if (
         load_i32(work + _IMAGE_WIDTH) != load_i64(g + place.width)
         or load_i32(work + _IMAGE_HEIGHT) != load_i64(g + place.height)
@@ -191,7 +191,7 @@ def _decode(table, work, data, size, out, g, color, fast_dct, strip, feed, taker
         call1(load_i64(table + library.destroy_decompress), work)
         return WRONG_SIZE
     rows = _read_window(table, work, out, g, channels, strip, feed, taker)
-    # At the end of the data the library goes on with an end marker of its own, outside our memory.
+    # At the end of the data the library continues with an end marker of its own, outside our memory.
     at = load_i64(load_i64(work + _SOURCE))
     call1(load_i64(table + library.destroy_decompress), work)
     return 0 if data <= at <= data + size and rows == load_i64(g + place.h) else TRUNCATED
@@ -199,7 +199,7 @@ def _decode(table, work, data, size, out, g, color, fast_dct, strip, feed, taker
 
 @inlined
 def _orient(source, target, g):
-    """Write the stored window of geometry `g` to `target` as seen (EXIF orientation 2-8)."""
+    """Write the stored window of geometry `g` to `target` in display orientation (EXIF orientation 2-8)."""
     w, h, pixel, orientation = load_i64(g + place.w), load_i64(g + place.h), load_i64(g + place.pixel), load_i64(g + place.orientation)
     columns, rows, step_x, step_y, start = w, h, pixel, w * pixel, source
     if orientation == 2 or orientation == 3 or orientation == 7 or orientation == 8:
@@ -221,7 +221,7 @@ def _orient(source, target, g):
 
 @inlined
 def _fail(work, thread):
-    """Hand the library's message on: a C string, cut to the thread's room for texts."""
+    """Copy the library's message, a C string, truncated to the thread's buffer for texts."""
     room = smaller(load_i64(thread + record.error_bytes), 256)
     copy_bytes(load_i64(thread + record.error_text), work + _MESSAGE, room)
     store_u8(load_i64(thread + record.error_text) + room - 1, np.uint8(0))
@@ -229,7 +229,7 @@ def _fail(work, thread):
 
 @inlined
 def _decode_ourselves(context, work, data, size, out, g, feed, taker):
-    """Whether our own decoder made the window of geometry `g`; `feed`, `taker`: as :func:`_read_window` has them."""
+    """Decode the window of geometry `g` with our own decoder; returns whether it succeeded. `feed`, `taker`: as in :func:`_read_window`."""
     request = work
     store_i64(request + asked.data, data)
     store_i64(request + asked.bytes, size)
@@ -263,7 +263,7 @@ def _decode_ourselves(context, work, data, size, out, g, feed, taker):
 
 @inlined
 def _feed_of(context, sample):
-    """The FEED of whoever takes the rows of a sample while they are made, or 0."""
+    """The FEED of the operator that consumes a sample's rows while they are decoded, or 0."""
     feed = load_i64(context + decoding.feed)
     if feed != 0 and load_i64(load_i64(feed + feeding.capacities) + 8 * sample) == 0:
         feed = np.int64(0)
@@ -272,7 +272,7 @@ def _feed_of(context, sample):
 
 @inlined
 def _begin(feed, sample, work, ring):
-    """Tell the reader of a sample's rows that they come; the address of its FEED_STATE."""
+    """Announce rows to the consumer of a sample; returns the address of the consumer's FEED_STATE."""
     taker = work + load_i64(feed + feeding.scratch)
     store_i64(taker + reading.context, load_i64(feed + feeding.context))
     store_i64(taker + reading.sample, sample)
@@ -315,7 +315,7 @@ def decode_step(context, sample, thread):
     code = 0
     if not ours:
         color, fast_dct = load_i64(context + decoding.color), load_i64(context + decoding.fast_dct)
-        if feed != 0:  # from the first row again
+        if feed != 0:  # Start again from the first row.
             call2(load_i64(feed + feeding.function), taker, 0)
         functions = load_i64(context + decoding.functions)
         code = _decode(functions, work, data, size, target, g, color, fast_dct, work + WORK_BYTES, feed, taker)
@@ -329,12 +329,12 @@ def decode_step(context, sample, thread):
 # ------------------------------------------------------------------------------------------------------------------------ headers
 
 NOT_JPEG, IS_JPEG, UNUSUAL = 0, 1, 2
-"""Result of the header scan: no JPEG; one that libjpeg decodes to 8 bits; one with other features (12 bit, lossless)."""
+"""Result of the header scan: not a JPEG; a JPEG that libjpeg decodes to 8 bits; a JPEG with other features (12 bit, lossless)."""
 
 
 @inlined
 def _word(at, little):
-    """16-bit number at address `at`."""
+    """The 16-bit big-endian number at address `at`."""
     return np.int64(load_u8(at + 1)) << 8 | np.int64(load_u8(at)) if little else big_endian(at)
 
 
@@ -345,7 +345,7 @@ def _exif_orientation(at, stop):
         return 1
     base = at + 6
     little = load_u8(base) == 0x49
-    # The directory's offset has 32 bits, a segment at most 16.
+    # The directory's offset has 32 bits; a segment's length has 16.
     at = base + _word(base + (4 if little else 6), little)
     if _word(base + (6 if little else 4), little) != 0 or at + 2 > stop:
         return 1
@@ -362,7 +362,7 @@ def _exif_orientation(at, stop):
 
 @inlined
 def _frame(at, stop, marker, fields):
-    """Record the frame header (SOFn) at addresses at..stop; False if it is cut."""
+    """Record the frame header (SOFn) at addresses at..stop; False if it is truncated."""
     components = load_u8(at + 5)
     if stop - at < 6 + 3 * components:
         return False
@@ -374,7 +374,7 @@ def _frame(at, stop, marker, fields):
     store_i64(fields + head.height, big_endian(at + 1))
     store_i64(fields + head.width, big_endian(at + 3))
     store_i64(fields + head.components, components)
-    # Progressive files that lack refinement scans are smoothed with two more blocks on each side (libjpeg's block smoothing).
+    # libjpeg smooths progressive files that lack refinement scans. This reads two more blocks on each side.
     store_i64(fields + head.margin, (32 if marker & 3 == 2 else 8) * unit)
     store_i64(fields + head.marker, marker)
     return True
@@ -382,7 +382,7 @@ def _frame(at, stop, marker, fields):
 
 @inlined
 def _count_scans(at, stop):
-    """Scans that start in at..stop."""
+    """Count the scans that start in at..stop."""
     scans = 0
     for k in range(at, stop - 1):
         if load_u8(k) == 0xFF and load_u8(k + 1) == 0xDA:
@@ -404,7 +404,7 @@ def _scan(data, size, fields):
     while at + 4 <= stop:
         marker = np.int64(load_u8(at + 1))
         if load_u8(at) != 0xFF or marker == 0xFF:
-            at += 1  # stray or fill bytes between segments
+            at += 1  # Stray or fill bytes between segments.
             continue
         if marker == 0xD8 or marker <= 0x01 or 0xD0 <= marker <= 0xD7:
             at += 2
@@ -429,7 +429,7 @@ def _scan(data, size, fields):
 
 @inlined
 def _plain(fields, size):
-    """Whether a file is what nearly all are: an upright grey or colour JPEG of one scan, of a size that its data may well hold."""
+    """Whether a file is of the common kind: an upright grey or colour JPEG of one scan, with a plausible size for its amount of data."""
     pixels = load_i64(fields + head.width) * load_i64(fields + head.height)
     kind, components = load_i64(fields + head.found), load_i64(fields + head.components)
     upright = load_i64(fields + head.orientation) == 1 and load_i64(fields + head.scans) == 1
@@ -438,9 +438,9 @@ def _plain(fields, size):
 
 @compiled(4)
 def scan_headers(addresses, sizes, count, headers):
-    """JPEG headers of a batch: JPEG_HEADER[count]; gives the number of plain files (see `_plain`).
+    """Scan the JPEG headers of a batch into JPEG_HEADER[count]; returns the number of plain files (see `_plain`).
 
-    Only bytes of the samples are looked at, whatever they say.
+    No header can make the scan read outside the bytes of the samples.
     """
     plain = 0
     for i in range(count):
@@ -457,7 +457,7 @@ def scan_headers(addresses, sizes, count, headers):
 
 @compiled(1, brief=True)
 def place_windows(table):
-    """What :func:`decode_step` decodes: windows in stored coordinates (EXIF 2.3, tag 0x0112), and the sizes of buffers."""
+    """Compute the windows that :func:`decode_step` decodes, in stored coordinates (EXIF 2.3, tag 0x0112), and the sizes of buffers."""
     header, image = load_i64(table + placing.headers), load_i64(table + placing.images)
     anchor, extent = load_i64(table + placing.anchors), load_i64(table + placing.extents)
     placed, shape = load_i64(table + placing.windows), load_i64(table + placing.shapes)
@@ -499,20 +499,20 @@ def place_windows(table):
 
 
 def read_headers(addresses: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, bool]:
-    """:data:`scan_headers` from Python: JPEG_HEADER[samples] for samples at `addresses` (int64) of `sizes` bytes (int64), and
-    whether all of them are plain files."""
+    """Call :data:`scan_headers` from Python: JPEG_HEADER[samples] for samples at `addresses` (int64) of `sizes` bytes (int64), and
+    whether all samples are plain files."""
     headers = np.empty((len(sizes), JPEG_HEADER.words), np.int64)
     plain = scan_headers(address_of(addresses), address_of(sizes), len(sizes), address_of(headers))
     return headers, plain == len(sizes)
 
 
 class Windows(NamedTuple):
-    """What :func:`place_windows` found.
+    """The result of :func:`place_windows`.
 
-    records  JPEG_WINDOW[samples], what is decoded
+    records  JPEG_WINDOW[samples], the windows to decode
     shapes   HWC[samples], of the outputs
-    widest   bytes of the widest row to decode;  turned  bytes of the largest window to turn
-    places   int64[2, samples, 2], anchors and extents as they were given
+    widest   bytes of the widest row to decode;  turned  bytes of the largest window to rotate
+    places   int64[2, samples, 2], anchors and extents as given
     """
 
     records: np.ndarray
@@ -525,7 +525,7 @@ class Windows(NamedTuple):
 def windows_of(
     headers: np.ndarray, images: np.ndarray, anchors: np.ndarray, extents: np.ndarray, channels: np.ndarray, itemsize: int
 ) -> Windows:
-    """:func:`place_windows` from Python; PLACE_WINDOWS describes the arguments. One value in `channels` is that of all samples."""
+    """Call :func:`place_windows` from Python. PLACE_WINDOWS describes the arguments. One value in `channels` applies to all samples."""
     count = len(headers)
     memory = np.empty(count * (JPEG_WINDOW.words + HWC.words + 2 * YX.words), np.int64)
     ends = count * JPEG_WINDOW.words, count * (JPEG_WINDOW.words + HWC.words)
@@ -545,7 +545,7 @@ def windows_of(
 
 
 def most_own_room(sizes: np.ndarray, images: np.ndarray) -> int:
-    """Bytes of work that our own decoder takes at most, per thread: files of `sizes` bytes, `images` STORED_IMAGE[samples]."""
+    """Most bytes of work memory per thread that our own decoder needs for files of `sizes` bytes, `images` STORED_IMAGE[samples]."""
     encoded = images[:, STORED_IMAGE.word.orientation] > 0
     return int(np.max(window.room_for(sizes, images[:, STORED_IMAGE.word.width]), initial=0, where=encoded))
 
@@ -554,7 +554,7 @@ def context_of(
     functions: int, addresses: int, sizes: int, windows: int, targets: int, *, color: int = 2, fast_dct: bool = False, turned: int = 0,
     own: int = 0, own_scans: int = 0, own_room: int = 0, counts: int = 0, index: int = 0,
 ) -> np.ndarray:  # fmt: skip
-    """The context of :data:`decode_step`, int64: DECODE_JPEGS, where the arguments are described. Arrays are given by their addresses."""
+    """The context of :data:`decode_step`, int64. DECODE_JPEGS describes the arguments. Arrays are given by their addresses."""
     entries = DECODE_JPEGS.entries(
         functions=functions, addresses=addresses, sizes=sizes, windows=windows, targets=targets, color=color, fast_dct=fast_dct, scratch=0,
         turned=turned, own=own, constants=address_of(window.known_constants()) if own else 0, own_room=own_room, counts=counts,
@@ -567,9 +567,9 @@ def decode_whole(
     table: np.ndarray, data: np.ndarray, width: int, height: int, components: int, channels: int, fast_dct: bool = False, own: int = 0,
     own_scans: int = 0, counts: int = 0,
 ) -> tuple[np.ndarray, int, str]:  # fmt: skip
-    """A whole JPEG of `components` from Python: (uint8[height, width, channels], status, message); channels 1 = grey, 3 = RGB, 4 = CMYK.
+    """Decode a whole JPEG of `components` from Python: (uint8[height, width, channels], status, message). Channels: 1 grey, 3 RGB, 4 CMYK.
 
-    `own`: address of our own decoder, or 0: only libjpeg-turbo; `own_scans`: see :func:`context_of`."""
+    `own` is the address of our own decoder, or 0 for libjpeg-turbo only; `own_scans`: see :func:`context_of`."""
     image = np.empty((height, width, channels), np.uint8)
     entries = JPEG_WINDOW.entries(
         kind=JPEG, x=0, y=0, w=width, h=height, width=width, height=height, orientation=1, margin=0, pixel=channels, components=components
@@ -589,7 +589,7 @@ def decode_whole(
 
 
 def thread_record(scratch: np.ndarray, text: np.ndarray) -> np.ndarray:
-    """A thread's record for a step that is called from Python, with memory to work in and room for an error text: THREAD[1]."""
+    """A thread's record for a step that is called from Python, with work memory and a buffer for an error text: THREAD[1]."""
     record, word = THREAD.zeros(1)[0], THREAD.word
     record[word.scratch], record[word.scratch_bytes] = address_of(scratch), scratch.size
     record[word.error_text], record[word.error_bytes] = address_of(text), text.size

@@ -1,4 +1,4 @@
-"""Which JPEG decoders there are. Where libjpeg-turbo comes from: the shared library that Pillow's wheels carry, or the system's.
+"""Selection of the JPEG decoder. libjpeg-turbo comes from the shared library in Pillow's wheels, or from the system.
 
 The kernels call its classic API directly (scan-line reading with cropping and skipping), which no Python package exposes. The library must
 speak ABI 6.2 on a 64-bit machine: the first call checks version and structure size, and a test picture is decoded before it is trusted.
@@ -22,7 +22,7 @@ from .jpeg_tables import DECODE_COUNTS, LIBJPEG
 
 _OURS = ("on_error", "on_message")
 FUNCTIONS = {field.name: field.meaning for field in LIBJPEG.fields if field.name not in _OURS}
-"""The library's functions: names in the table, and in the library."""
+"""The library's functions: (name in the table, name in the library)."""
 
 # An 8x8 grey JPEG of value 77, made by libjpeg-turbo itself.
 _PROBE = base64.b64decode(
@@ -96,7 +96,7 @@ def _trusted(table: np.ndarray) -> bool:
 
 
 def switched_off() -> bool:
-    """Whether the environment turns our own decoder off: ``ASYNCDALI_JPEG=turbo``. ValueError for other values than that and "own"."""
+    """Whether ``ASYNCDALI_JPEG=turbo`` turns our own decoder off. ValueError for values other than "turbo" and "own"."""
     asked = os.environ.get("ASYNCDALI_JPEG", "")
     if asked not in ("", "own", "turbo"):
         raise ValueError(f"the environment variable ASYNCDALI_JPEG is {asked!r}; allowed are 'own' (the default) and 'turbo'")
@@ -104,11 +104,11 @@ def switched_off() -> bool:
 
 
 MOST_POSITIONS_MB = 256
-"""Megabytes of block positions that a process keeps, if the environment says nothing: 250,000 photographs of 500x375 pixels."""
+"""Default limit of block positions per process, in megabytes: room for 250,000 photographs of 500x375 pixels."""
 
 
 def positions_mb() -> int:
-    """How many megabytes of block positions are kept, by ``ASYNCDALI_JPEG_INDEX``; 0: none. ValueError for what is no number."""
+    """Megabytes of block positions to keep, from ``ASYNCDALI_JPEG_INDEX``; 0 keeps none. ValueError if the value is not a number."""
     asked = os.environ.get("ASYNCDALI_JPEG_INDEX", str(MOST_POSITIONS_MB))
     if not asked.isdecimal() or int(asked) > 1_000_000:
         raise ValueError(
@@ -119,7 +119,7 @@ def positions_mb() -> int:
 
 
 def described() -> str:
-    """Who decodes JPEGs, for people: what the environment says, nothing is loaded."""
+    """The name of the JPEG decoder, for people, according to the environment. Loads nothing."""
     try:
         if switched_off():
             return "libjpeg-turbo decodes all files (ASYNCDALI_JPEG=turbo)"
@@ -131,9 +131,9 @@ def described() -> str:
 
 
 def own_decoder(table: np.ndarray | None, wait: bool = True) -> int | None:
-    """Address of our own decoder; 0 where it is turned off or fails, or where there is no libjpeg-turbo (its function table `table`).
+    """Address of our own decoder. 0 if the decoder is turned off or fails, or without libjpeg-turbo (function table `table`).
 
-    Unless it shall `wait`, None while another process compiles the decoder (with an empty kernel cache).
+    With `wait` false, None while another process compiles the decoder (empty kernel cache).
     """
     if switched_off() or table is None:
         return 0
@@ -146,14 +146,14 @@ def own_decoder(table: np.ndarray | None, wait: bool = True) -> int | None:
 
 
 def positions() -> int:
-    """Address of the index of block positions that all pipelines of the process share; 0 if the environment turns it off."""
+    """Address of the index of block positions that all pipelines of the process share; 0 if the environment turns the index off."""
     from .positions import index
 
     kept = positions_mb()
     return address_of(index(kept * 1_000_000)) if kept else 0
 
 
-# 21x18 pixels of waves and noise in 4:2:0 and 4:4:0: all of the transform, the filter in both directions, all colours.
+# 21x18 pixels of waves and noise in 4:2:0 and 4:4:0: they test the whole transform, the filter in both directions and all colours.
 _PICTURES = [
     base64.b64decode(text)
     for text in (
@@ -175,7 +175,7 @@ _PICTURES = [
 
 @cache
 def _equal_to_turbo(table: int) -> bool:
-    """Whether our own decoder works on this machine: it decodes two test pictures as the libjpeg-turbo of function table `table` does."""
+    """Whether our own decoder works on this machine: it must decode two test pictures like the libjpeg-turbo of function table `table`."""
     from . import jpeg_kernels, window
 
     functions = np.ctypeslib.as_array(ctypes.cast(table, ctypes.POINTER(ctypes.c_int64)), (LIBJPEG.words,))

@@ -1,7 +1,7 @@
-"""Whether the tables and headers of a JPEG are as the standard (ITU-T T.81) asks.
+"""Check that the tables and headers of a JPEG conform to the standard (ITU-T T.81).
 
-nvJPEG's decoders believe them: a quantisation table's number out of range, or a Huffman table with more codes than there are, let them
-write where other pictures are, or crash. So they only get files that pass; the CPU's decoder names what is wrong with the others.
+nvJPEG's decoders do not check them. A quantisation factor out of range, or a Huffman table with too many codes, makes nvJPEG crash or
+write into other pictures. So nvJPEG only gets files that pass; the CPU's decoder names what is wrong with the others.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from ...compiled.step import inlined
 from .markers import big_endian
 
 _DC, _AC = 0, 1
-_MOST_DC, _MOST_AC = 12, 162  # symbols of 8-bit pictures
-_LARGEST_DC = 11  # bits of a difference
+_MOST_DC, _MOST_AC = 12, 162  # Symbols of 8-bit pictures.
+_LARGEST_DC = 11  # Bits of a difference.
 
 
 @inlined
 def _quantisation(at, stop, seen):
-    """The tables in a DQT segment's contents, added to the bits `seen`; -1 if one is wrong."""
+    """Check the tables in the contents of a DQT segment. Returns `seen` with their bits set, or -1 if a table is invalid."""
     while at < stop:
-        number = np.int64(load_u8(at))  # with the precision, which is 0 for 8 bits
+        number = np.int64(load_u8(at))  # The upper half is the precision, which is 0 for 8 bits.
         if number > 3 or at + 65 > stop:
             return -1
         for k in range(1, 65):
@@ -34,7 +34,7 @@ def _quantisation(at, stop, seen):
 
 @inlined
 def _symbol_fits(kind, symbol):
-    """Whether a symbol means something: bits of a difference, or zeros in front of a value of 1 to 10 bits, the end, 16 zeros."""
+    """Whether a symbol is valid: bits of a difference; zeros before a value of 1 to 10 bits; end of block; 16 zeros."""
     if kind == _DC:
         return symbol <= _LARGEST_DC
     bits = symbol & 15
@@ -43,7 +43,7 @@ def _symbol_fits(kind, symbol):
 
 @inlined
 def _huffman(at, stop, seen):
-    """The same of a DHT segment; bits 0 and 1 are DC tables, 2 and 3 AC tables."""
+    """The same for a DHT segment. Bits 0 and 1 are DC tables, bits 2 and 3 AC tables."""
     while at < stop:
         if at + 17 > stop:
             return -1
@@ -54,8 +54,8 @@ def _huffman(at, stop, seen):
         for k in range(1, 17):
             count = np.int64(load_u8(at + k))
             symbols += count
-            left = 2 * left - count  # codes of this length that nobody has
-            if left < 1:  # all ones is no code
+            left = 2 * left - count  # Unused codes of this length.
+            if left < 1:  # A code of all ones is not allowed.
                 return -1
         at += 17
         if symbols < 1 or symbols > (_MOST_AC if kind == _AC else _MOST_DC) or at + symbols > stop:
@@ -70,7 +70,7 @@ def _huffman(at, stop, seen):
 
 @inlined
 def _usual_frame(at, length):
-    """Whether a frame header's contents are those of a YCbCr picture in a usual sampling (4:4:4, 4:2:2, 4:2:0, 4:4:0)."""
+    """Whether a frame header describes a YCbCr picture in a usual sampling (4:4:4, 4:2:2, 4:2:0, 4:4:0)."""
     if length != 17 or load_u8(at) != 8 or load_u8(at + 5) != 3 or load_u8(at + 6) == 0x52:  # "R" of RGB
         return False
     first = np.int64(load_u8(at + 7))
@@ -79,7 +79,7 @@ def _usual_frame(at, length):
 
 @inlined
 def _tables_there(frame, scan, length, quantisation, huffman):
-    """Whether a scan header's contents name all components of the frame, and tables that were seen."""
+    """Whether a scan header names all components of the frame, and only tables that were defined."""
     if frame == 0 or length != 12 or load_u8(scan) != 3:
         return False
     for k in range(3):
@@ -93,7 +93,7 @@ def _tables_there(frame, scan, length, quantisation, huffman):
 
 @inlined
 def is_sound(data, size):
-    """Whether the `size` bytes at `data` begin as a baseline YCbCr JPEG of one scan does, up to its entropy-coded data, without a fault."""
+    """Whether the `size` bytes at `data` begin like a valid baseline YCbCr JPEG of one scan, up to its entropy-coded data."""
     at, stop = data + 2, data + size
     frame, quantisation, huffman = np.int64(0), np.int64(0), np.int64(0)
     while at + 4 <= stop:

@@ -1,4 +1,4 @@
-"""Tables of the JPEG decoders: headers, windows, and which decoder of a GPU takes which file."""
+"""Tables of the JPEG decoders: headers, windows, and the distribution of files over a GPU's decoders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _IMAGE = (
     Field("orientation", "int64", "EXIF orientation, 1 to 8; of a stored image 0: decoded already, as seen"),
 )
 STORED_IMAGE = Table("STORED_IMAGE", *_IMAGE)
-"""An image as it is stored."""
+"""The stored size and layout of an image."""
 JPEG_HEADER = Table(
     "JPEG_HEADER",
     Field("found", "int64", "NOT_JPEG, IS_JPEG or UNUSUAL, see ``jpeg_kernels``"),
@@ -27,7 +27,7 @@ JPEG_HEADER = Table(
     Field("marker", "int64", "of the frame (SOFn); 0: there is none"),
     Field("scans", "int64", "number of scans"),
 )
-"""What the header of a file says: a record for each sample."""
+"""The header of a file: a record for each sample."""
 
 JPEG_WINDOW = Table(
     "JPEG_WINDOW",
@@ -43,7 +43,7 @@ JPEG_WINDOW = Table(
     Field("pixel", "int64", "bytes of a pixel of the output"),
     Field("components", "int64", "colour components of the file"),
 )
-"""The window that is decoded: a record for each sample."""
+"""The window to decode: a record for each sample."""
 
 PLACE_WINDOWS = Table(
     "PLACE_WINDOWS",
@@ -76,7 +76,7 @@ LIBJPEG = Table(
     Field("on_error", "function", "error_exit, which is ours (``jpeg_kernels.callbacks``)"),
     Field("on_message", "function", "output_message, which is ours"),
 )
-"""Functions of libjpeg-turbo, and the two that it calls."""
+"""Functions of libjpeg-turbo, and our two callbacks."""
 
 DECODE_JPEGS = Table(
     "DECODE_JPEGS",

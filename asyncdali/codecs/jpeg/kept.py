@@ -23,7 +23,7 @@ from .work_area import ACROSS, DOWN, PLAN
 
 @inlined
 def _place(work, at):
-    """Give the components their memory from address `at` on; the address behind it."""
+    """Assign memory from address `at` on to the components; returns the address behind it."""
     plan = work + PLAN
     for k in range(load_i64(work + COMPONENTS)):
         part = work + FIRST_COMPONENT + k * COMPONENT_BYTES
@@ -40,11 +40,11 @@ def _place(work, at):
 
 @inlined
 def bytes_of_coefficients(work):
-    """Bytes that :func:`place_coefficients` takes."""
+    """Bytes that :func:`place_coefficients` needs."""
     return _place(work, np.int64(0)) + 64
 
 
 @inlined
 def place_coefficients(work, memory):
-    """Give all coefficients their places in `memory`, which is 0."""
+    """Place all coefficients in `memory`, which must be zeroed."""
     _place(work, (memory + 63) & -64)

@@ -1,6 +1,6 @@
 """The marker segments of a JPEG file (ITU-T T.81, annex B), read into a frame record and checked.
 
-Whatever is unusual makes the reader stop: libjpeg-turbo decodes such a file, or refuses it.
+The reader stops at anything unusual: libjpeg-turbo then decodes the file, or refuses it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def big_endian(at):
 
 @inlined
 def _quantisation(at, stop, frame):
-    """Record the tables of a DQT segment at at..stop; False for broken ones."""
+    """Record the tables of a DQT segment at at..stop; False if they are broken."""
     while at < stop:
         wide, slot = np.int64(load_u8(at)) >> 4, np.int64(load_u8(at)) & 15
         end = at + 65 + 64 * wide
@@ -57,13 +57,16 @@ def _quantisation(at, stop, frame):
 
 @inlined
 def quantisation_factor(table, k):
-    """Factor `k`, in zigzag order, of the quantisation table at address `table`: of 16 bits if the byte before the table says so."""
+    """Factor `k` (zigzag order) of the quantisation table at address `table`.
+
+    The byte before the table says whether factors have 16 bits.
+    """
     return np.int64(load_u8(table + k)) if load_u8(table - 1) < 16 else big_endian(table + 2 * k)
 
 
 @inlined
 def read_huffman(at, stop, frame):
-    """Record the tables of a DHT segment at at..stop; False for broken ones. Their codes are checked by huffman.py."""
+    """Record the tables of a DHT segment at at..stop; False if they are broken. huffman.py checks the codes."""
     while at < stop:
         if at + 17 > stop:
             return False
@@ -80,7 +83,7 @@ def read_huffman(at, stop, frame):
 
 @inlined
 def _frame(at, length, frame):
-    """Record a frame header of `length` bytes; False unless it has 8 bits, one or three components and a usual sampling."""
+    """Record a frame header of `length` bytes; False unless it has 8 bits, one or three components, and a usual sampling."""
     count = np.int64(load_u8(at + 5)) if length >= 6 else 0
     if (count != 1 and count != 3) or length != 6 + 3 * count or load_u8(at) != 8:
         return False
@@ -95,7 +98,7 @@ def _frame(at, length, frame):
         if h < 1 or h > most or v < 1 or v > most or load_u8(spec + 2) > 3:
             return False
         if count == 1:
-            h = v = np.int64(1)  # blocks of a single component come one after another, whatever its sampling
+            h = v = np.int64(1)  # A single component is stored block by block, whatever its sampling.
         if k > 0 and (h != 1 or v != 1):
             return False
         store_i64(part + NAME, np.int64(load_u8(spec)))
@@ -110,7 +113,7 @@ def _frame(at, length, frame):
 
 @inlined
 def _all_quantisations(frame):
-    """Record the quantisation tables of all components; False if one is missing. Those that come later are not read."""
+    """Record the quantisation tables of all components; False if one is missing. Later definitions are not read."""
     for k in range(load_i64(frame + COMPONENTS)):
         part = frame + FIRST_COMPONENT + COMPONENT_BYTES * k
         table = load_i64(frame + QUANTISATIONS + 8 * load_i64(part + QUANTISATION_SLOT))
@@ -122,7 +125,7 @@ def _all_quantisations(frame):
 
 @inlined
 def _sequential_scan(at, length, frame):
-    """Record the tables that the only scan of a sequential file uses; False unless the scan has all components, in their order."""
+    """Record the tables that the only scan of a sequential file uses. False unless the scan has all components in order."""
     count = load_i64(frame + COMPONENTS)
     if not _all_quantisations(frame) or length != 4 + 2 * count or np.int64(load_u8(at)) != count:
         return False
@@ -141,13 +144,13 @@ def _sequential_scan(at, length, frame):
 
 @inlined
 def _names_rgb(frame):
-    """Whether components are called R, G and B, by which libjpeg-turbo knows RGB files without further markers."""
+    """Whether the components are named R, G and B. libjpeg-turbo recognises RGB files without further markers by these names."""
     return load_i64(frame + FIRST_COMPONENT + NAME) == 0x52
 
 
 @inlined
 def read_frame(data, size, frame):
-    """Read the segments of a file up to its first scan's data into the record `frame` (SEEN_BYTES); whether it is ours to decode."""
+    """Read a file's segments up to its first scan's data into the record `frame` (SEEN_BYTES). Returns whether our decoder supports it."""
     for at in range(frame, frame + SEEN_BYTES, 8):
         store_i64(at, 0)
     stop = data + size
@@ -159,7 +162,7 @@ def read_frame(data, size, frame):
         marker = np.int64(load_u8(at + 1))
         if load_u8(at) != 0xFF:
             return False
-        if marker == 0xFF:  # a fill byte
+        if marker == 0xFF:  # A fill byte.
             at += 1
             continue
         start, length = at + 4, big_endian(at + 2) - 2
@@ -191,7 +194,7 @@ def read_frame(data, size, frame):
             jfif = jfif or (length >= 14 and big_endian(start) == 0x4A46 and big_endian(start + 2) == 0x4946 and load_u8(start + 4) == 0)
         elif marker == 0xEE:
             known = length >= 12 and big_endian(start) == 0x4164 and big_endian(start + 2) == 0x6F62 and load_u8(start + 4) == 0x65
-            if known and load_u8(start + 11) != 1:  # not YCbCr
+            if known and load_u8(start + 11) != 1:  # Not YCbCr.
                 adobe = True
         elif marker >> 4 != 0xE and marker != 0xFE:
             return False

@@ -1,10 +1,10 @@
-"""Block positions of files that were decoded before: with them, a window of a later epoch begins near its first block.
+"""Block positions of files that were decoded before. With them, decoding a window in a later epoch starts near the window's first block.
 
-Huffman codes must be read from the first one on, because every code says where the next one begins. Two things are enough to begin
-elsewhere: the position of a block's first bit, and the DC values before the block. They are noted for one MCU in 128 pixels of each row,
-as far as a file is read, and are kept for all threads under a digest of the whole file.
+Huffman codes must be read from the first one on, because every code says where the next one begins. Two facts allow a start elsewhere:
+the position of a block's first bit, and the DC values before the block. They are recorded for one MCU in 128 pixels of each row, as far as
+a file is read. All threads share them; the key is a digest of the whole file.
 
-The index is filled until it is full, and stays as it is then. An epoch visits each file once, so an entry that replaces an older one
+Once the index is full, it no longer changes. An epoch visits each file once, so a new entry that replaced an older one
 would be replaced itself before its next visit. No thread waits: two threads that read the same file write the same numbers.
 """
 
@@ -35,39 +35,39 @@ from .segments import used_bits
 from .work_area import ACROSS, BYTES_AT, DOWN, PER_ROW, PLAN, RECORD, SEGMENT_BITS, STATE
 
 STEP_BLOCKS = 16
-"""Blocks of luma from one noted position to the next, in a row."""
+"""Blocks of luma between two recorded positions in a row."""
 SMALLEST_FILE = 4096
 _MOST_BITS = (1 << 31) - 1
 
-# The index: bytes that records may take and those taken, where they lie; slots, one less than their number (a power of two); secrets.
+# The index: capacity and used bytes for records, and their address; slots, their number (a power of two) minus 1; secrets.
 CAPACITY, USED, MEMORY, SLOTS, LAST_SLOT = offsets(5)
 _SECRETS = offsets(8, LAST_SLOT + 8)
 _KEY_A, _KEY_B, _KEY_C, _FIRST_A, _FIRST_B, _FIRST_C, _LAST_A, _LAST_B = _SECRETS
-# A slot: the file's digest, threads that wanted the slot, its record.
+# A slot: the file's digest, the number of threads that claimed the slot, its record.
 _FIRST, _SECOND, _CLAIMS, _RECORD = offsets(4)
 _SLOT_BYTES = 32
 _PROBES = 16
 
-# A record: positions noted so far, room for how many; then int32 of each position, then int16[3] of each: DC values.
+# A record: number of positions recorded, capacity; then int32 per position, then int16[3] per position: DC values.
 _NOTED, _ROOM, _POSITIONS = offsets(3)
 _TYPICAL_RECORD = 1000
-"""Bytes of the record of a picture of 500x375 pixels: decides how many slots there are."""
+"""Bytes of the record of a picture of 500x375 pixels. The number of slots follows from it."""
 
 
 @inlined
 def _mixed(a, b):
-    """Both halves of the product, one on the other."""
+    """The upper half of the product xor its lower half."""
     return (a * b) ^ np.int64(multiply_high(np.uint64(a), np.uint64(b)))
 
 
 @inlined
 def _digest(data, size, index):
-    """128 bits that say which file this is; the secrets differ between processes, so nobody can make two files with one digest."""
+    """A digest of 128 bits. The secrets differ between processes, so nobody can construct two files with one digest."""
     key_a, key_b, key_c = load_i64(index + _KEY_A), load_i64(index + _KEY_B), load_i64(index + _KEY_C)
     a, b, c = load_i64(index + _FIRST_A) ^ size, load_i64(index + _FIRST_B), load_i64(index + _FIRST_C)
     at, stop = data, data + size
     while at < stop:
-        at = smaller(at, stop - 48)  # the last bytes once more
+        at = smaller(at, stop - 48)  # The last bytes again.
         a = _mixed(load_big_endian_64(at) ^ key_a, load_big_endian_64(at + 8) ^ a)
         b = _mixed(load_big_endian_64(at + 16) ^ key_b, load_big_endian_64(at + 24) ^ b)
         c = _mixed(load_big_endian_64(at + 32) ^ key_c, load_big_endian_64(at + 40) ^ c)
@@ -78,7 +78,7 @@ def _digest(data, size, index):
 
 @inlined
 def _record_of(index, data, size, count):
-    """Address of the record of a file, of `count` positions; a new one if there is none, 0 if there is no room."""
+    """Address of the record of a file, with `count` positions. Makes a record if there is none; 0 if there is no room."""
     first, second = _digest(data, size, index)
     for k in range(_PROBES):
         slot = load_i64(index + SLOTS) + _SLOT_BYTES * ((first + k) & load_i64(index + LAST_SLOT))
@@ -97,20 +97,20 @@ def _record_of(index, data, size, count):
             store_i64(load_i64(index + MEMORY) + at + _ROOM, count)
             store_i64(slot + _FIRST, first)
             store_i64(slot + _SECOND, second)
-            fetch_add(slot + _RECORD, load_i64(index + MEMORY) + at)  # from here on other threads see it
+            fetch_add(slot + _RECORD, load_i64(index + MEMORY) + at)  # From here on other threads see the record.
             return load_i64(index + MEMORY) + at
     return np.int64(0)
 
 
 @inlined
 def _step(work):
-    """MCUs from one noted position to the next."""
+    """MCUs between two recorded positions."""
     return STEP_BLOCKS // load_i64(work + LARGEST_H)
 
 
 @inlined
 def find_positions(work, index, data, size):
-    """Look the file up in `index` (0: there is none); whether positions are known already."""
+    """Look the file up in `index` (0: no index); returns whether positions are known already."""
     plan, step = work + PLAN, _step(work)
     per_row = (load_i64(plan + ACROSS) + step - 1) // step
     record = np.int64(0)
@@ -123,7 +123,7 @@ def find_positions(work, index, data, size):
 
 @inlined
 def wants_positions(work):
-    """Whether positions of the file are to be noted still."""
+    """Whether positions of the file still have to be recorded."""
     plan = work + PLAN
     record = load_i64(plan + RECORD)
     return record != 0 and load_i64(record + _NOTED) < load_i64(plan + PER_ROW) * load_i64(plan + DOWN)
@@ -131,7 +131,7 @@ def wants_positions(work):
 
 @inlined
 def next_mark(work, mcu):
-    """The first MCU behind `mcu` whose position is to be noted."""
+    """The first MCU behind `mcu` whose position has to be recorded."""
     across, step = load_i64(work + PLAN + ACROSS), _step(work)
     row = mcu // across * across
     return row + smaller((mcu - row) // step * step + step, across)
@@ -144,7 +144,7 @@ def _dc_values(record, count):
 
 @inlined
 def note_position(work, mcu):
-    """Note where the bits of `mcu` begin, if it is the next one to be noted."""
+    """Record where the bits of `mcu` begin, if `mcu` is the next one to record."""
     plan, state, record = work + PLAN, work + STATE, load_i64(work + PLAN + RECORD)
     across, per_row, step = load_i64(plan + ACROSS), load_i64(plan + PER_ROW), _step(work)
     number, count = mcu // across * per_row + mcu % across // step, per_row * load_i64(plan + DOWN)
@@ -156,13 +156,13 @@ def note_position(work, mcu):
             return
         store_i16(_dc_values(record, count) + 6 * number + 2 * k, np.int16(value))
     store_i32(record + _POSITIONS + 4 * number, np.int32(used_bits(work)))
-    fetch_add(record + _NOTED, 0)  # what is above comes first, for other threads
+    fetch_add(record + _NOTED, 0)  # A barrier: other threads see the writes above first.
     store_i64(record + _NOTED, number + 1)
 
 
 @inlined
 def go_to_position(work, mcu, start):
-    """Go from `mcu` to the last noted one up to `start`; the MCU at which decoding is then."""
+    """Jump from `mcu` to the last recorded MCU up to `start`. Returns the MCU at which decoding continues."""
     plan, state, record = work + PLAN, work + STATE, load_i64(work + PLAN + RECORD)
     across, per_row, step = load_i64(plan + ACROSS), load_i64(plan + PER_ROW), _step(work)
     count = per_row * load_i64(plan + DOWN)
@@ -182,7 +182,7 @@ def go_to_position(work, mcu, start):
 
 @cache
 def index(capacity: int) -> np.ndarray:
-    """The process's index of up to `capacity` bytes of records, as compiled code reads it: int64. The memory is taken as it is used."""
+    """Make the process's index with up to `capacity` bytes of records: int64, read by compiled code. Memory is committed when used."""
     slots = 1 << max(10, (2 * capacity // _TYPICAL_RECORD).bit_length())
     records, table = np.zeros(capacity // 8, np.int64), np.zeros(slots * _SLOT_BYTES // 8, np.int64)
     _keep.append((records, table))
@@ -191,4 +191,4 @@ def index(capacity: int) -> np.ndarray:
 
 
 _keep: list[tuple[np.ndarray, np.ndarray]] = []
-"""The memory that indices point to: compiled code of any pipeline may read it until the process ends."""
+"""The memory that indices point to. Compiled code of any pipeline may read it until the process ends."""

@@ -1,7 +1,7 @@
 """The scans of progressive files (ITU-T T.81, annex G): Huffman codes to the coefficients of the whole picture.
 
-A scan brings a band of coefficients, or one more bit of them. All coefficients of the picture are kept meanwhile, in groups as entropy.py
-lays them out, with a mask of those that are not 0 for each block, in zigzag order.
+A scan contains a band of coefficients, or one more bit of them. All coefficients of the picture are kept until the last scan, in groups
+with the layout of entropy.py. Each block has a mask of its nonzero coefficients, in zigzag order.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ from .segments import begin_segment, past_scan, segment_is_over
 from .work_area import ACROSS, DATA_STOP, DOWN, PARTS, PLAN, SCAN_COMPONENT, SCAN_SPECS_STOP, SEGMENT, SOURCE, SPECS, STATE, TABLES
 
 _LARGEST_SHIFT = 13
-"""Most bits that a scan may leave for later."""
+"""Largest point transform: the most low bits that a scan may leave to later scans."""
 
 
-# --- runs: blocks of one row, of one segment
+# --- runs: blocks within one row and one segment
 
 
 @inlined
@@ -91,7 +91,7 @@ def _save(state, buffer, count, at, run):
 
 @inlined
 def _dc_run(state, specs, stop, first, last, low, refines):
-    """DC values of the MCUs first..last of a row, or one more bit of them."""
+    """Decode DC values of the MCUs first..last of a row, or one more bit of them."""
     buffer, count, at, limit = load_i64(state + BUFFER), load_i64(state + COUNT), load_i64(state + AT), load_i64(state + LIMIT)
     for mcu in range(first, last):
         for spec in range(specs, stop, BLOCK_BYTES):
@@ -118,7 +118,7 @@ def _dc_run(state, specs, stop, first, last, low, refines):
 
 @inlined
 def _ac_run(state, spec, places, first, last, start, end, low):
-    """Coefficients start..end of the blocks first..last of a row."""
+    """Decode coefficients start..end of the blocks first..last of a row."""
     buffer, count, at, limit = load_i64(state + BUFFER), load_i64(state + COUNT), load_i64(state + AT), load_i64(state + LIMIT)
     run, table, masks = load_i64(state + END_RUN), load_i64(spec + AC_TABLE), load_i64(spec + LENGTHS)
     column = first
@@ -162,7 +162,7 @@ def _ac_run(state, spec, places, first, last, start, end, low):
 
 @inlined
 def _corrected(block, places, passed, plus, buffer, count, at):
-    """One more bit of the coefficients in the mask `passed`; (buffer, count, at)."""
+    """Decode one more bit of the coefficients in the mask `passed`; (buffer, count, at)."""
     while passed != 0:
         buffer, count, at = refilled(buffer, count, at)
         for _ in range(48):
@@ -179,7 +179,7 @@ def _corrected(block, places, passed, plus, buffer, count, at):
 
 @inlined
 def _ac_refining_run(state, spec, places, first, last, start, end, low):
-    """One more bit of the coefficients start..end of the blocks first..last of a row, and those that get their first one."""
+    """Decode one more bit of coefficients start..end of the blocks first..last of a row, and new nonzero coefficients among them."""
     buffer, count, at, limit = load_i64(state + BUFFER), load_i64(state + COUNT), load_i64(state + AT), load_i64(state + LIMIT)
     run, table, masks = load_i64(state + END_RUN), load_i64(spec + AC_TABLE), load_i64(spec + LENGTHS)
     plus, band = np.int64(1) << low, shift_right(-1, 63 - end)
@@ -204,7 +204,7 @@ def _ac_refining_run(state, spec, places, first, last, start, end, low):
             fresh = plus if buffer < 0 else -plus
             if size != 0:
                 buffer, count = shift_left(buffer, 1), count - 1
-            # Its place: behind so many that are 0 still.
+            # Its position follows `zeros` coefficients that are still 0.
             empty = ~seen & shift_left(-1, k)
             for _ in range(zeros):
                 empty &= empty - 1
@@ -231,7 +231,7 @@ def _ac_refining_run(state, spec, places, first, last, start, end, low):
 
 @inlined
 def _open_scan(work, header, length):
-    """Fill in the blocks of the scan's MCUs; False if the scan names components out of order, or tables that are not there or wrong."""
+    """Fill in the blocks of the scan's MCUs. False if the scan names components out of order, or tables that are missing or invalid."""
     plan, spec, count = work + PLAN, work + SPECS, np.int64(load_u8(header))
     if length != 4 + 2 * count or count < 1 or count > load_i64(work + COMPONENTS):
         return False
@@ -267,7 +267,7 @@ def _open_scan(work, header, length):
 
 @inlined
 def _follows(part, start, end, high, low):
-    """Whether the scan brings what is to come next of the component's coefficients, and note that it has."""
+    """Record the scan's coefficients of a component. Returns whether the scan is the next one that these coefficients need."""
     precisions = load_i64(part + PRECISIONS)
     for k in range(start, end + 1):
         if np.int64(load_u8(precisions + k)) != (high + 1 if high > 0 else 0):
@@ -278,7 +278,7 @@ def _follows(part, start, end, high, low):
 
 @inlined
 def _decode_scan(work, places, header):
-    """Decode a scan; False if something is not as it should be."""
+    """Decode a scan; False if the data is invalid."""
     plan, state, count = work + PLAN, work + STATE, np.int64(load_u8(header))
     if not _open_scan(work, header, big_endian(header - 2) - 2):
         return False
@@ -295,12 +295,12 @@ def _decode_scan(work, places, header):
             if not _follows(part, start, end, high, low):
                 return False
     across, down = load_i64(plan + ACROSS), load_i64(plan + DOWN)
-    if count == 1:  # of a single component the blocks that hold the picture
+    if count == 1:  # A scan of a single component has only the blocks that cover the picture.
         part = work + FIRST_COMPONENT + COMPONENT_BYTES * load_i64(plan + SCAN_COMPONENT)
         h, v = 8 * load_i64(work + LARGEST_H), 8 * load_i64(work + LARGEST_V)
         across = (load_i64(work + WIDTH) * load_i64(part + SAMPLING_H) + h - 1) // h
         down = (load_i64(work + HEIGHT) * load_i64(part + SAMPLING_V) + v - 1) // v
-        if start > 0 and load_i64(plan + SCAN_COMPONENT) >= load_i64(plan + PARTS):  # nobody wants it
+        if start > 0 and load_i64(plan + SCAN_COMPONENT) >= load_i64(plan + PARTS):  # The window does not need this component.
             return begin_segment(work)
     interval, mcu, total = load_i64(work + RESTART), np.int64(0), across * down
     while mcu < total:
@@ -331,7 +331,7 @@ def _decode_scan(work, places, header):
 
 @inlined
 def _next_scan(work, source):
-    """Read the segments from the marker before `source` on: the header of the next scan; 0 at the end of the file, -1 if one is odd."""
+    """Read the segments from the marker before `source` on: the header of the next scan; 0 at the end of the file, -1 if one is invalid."""
     stop = load_i64(work + PLAN + DATA_STOP)
     while True:
         marker = np.int64(load_u8(source - 1))
@@ -360,10 +360,10 @@ def _next_scan(work, source):
 
 @compiled(2)
 def decode_scans(work, places):
-    """Decode all scans of the file: 1, or 0 if something is not as it should be, or a bit of a coefficient never came: libjpeg-turbo
-    smooths such pictures.
+    """Decode all scans of the file. Returns 1, or 0 if the data is invalid or a bit of a coefficient never came. (libjpeg-turbo smooths
+    pictures with missing bits.)
 
-    A function of its own, compiled when the first progressive file comes: most data sets have none.
+    This is a separate function, compiled when the first progressive file comes, because most data sets have no such file.
     """
     plan, header = work + PLAN, load_i64(work + SCAN_HEADER)
     while header > 0:

@@ -1,4 +1,4 @@
-"""Entropy-coded segments: what lies between two restart markers, or all of a scan."""
+"""Entropy-coded segments: the data between two restart markers, or all data of a scan."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .work_area import BYTES_AT, DATA_STOP, PLAN, SEGMENT, SEGMENT_BITS, SOURCE,
 
 @inlined
 def used_bits(work):
-    """Bits that were taken from the segment."""
+    """Number of bits consumed from the segment."""
     state, plan = work + STATE, work + PLAN
     return 8 * (load_i64(state + AT) - load_i64(plan + BYTES_AT)) - load_i64(state + COUNT)
 
 
 @inlined
 def begin_segment(work):
-    """Go on to the next segment; False if the marker before it is not the right one, or none ends it."""
+    """Advance to the next segment. False if the marker before it is wrong, or if no marker ends it."""
     state, plan = work + STATE, work + PLAN
     number, source, target = load_i64(plan + SEGMENT) + 1, load_i64(plan + SOURCE), load_i64(plan + BYTES_AT)
     if number > 0 and np.int64(load_u8(source - 1)) != 0xD0 | ((number - 1) & 7):
@@ -41,16 +41,16 @@ def begin_segment(work):
 
 @inlined
 def segment_is_over(work, followed):
-    """Whether no more bits were taken than the segment has; and, if another one is to follow, whether nothing but padding is left."""
+    """Whether the segment had all bits that were consumed; and, if another segment follows, whether only padding is left."""
     left = load_i64(work + PLAN + SEGMENT_BITS) - used_bits(work)
     return left >= 0 and (left < 8 or not followed)
 
 
 @inlined
 def past_scan(work):
-    """Where the segment after the scan's last marker begins; 0 if no marker ends the scan.
+    """The start of the segment after the scan's last marker; 0 if no marker ends the scan.
 
-    libjpeg-turbo looks further ahead than a window needs, and refuses files that are cut there.
+    libjpeg-turbo looks further ahead than a window needs, and refuses files that are truncated there.
     """
     plan = work + PLAN
     source = load_i64(plan + SOURCE)

@@ -1,8 +1,8 @@
-"""Coefficients to samples: the accurate integer inverse DCT of libjpeg, of four blocks at once.
+"""Coefficients to samples: libjpeg's accurate integer inverse DCT, of four blocks at once.
 
 The method is Loeffler, Ligtenberg and Moschytz's (ICASSP 1989) in the fixed-point form of libjpeg's "islow". Width and saturation of
-intermediate values are those of libjpeg-turbo's x86 code, which differs from its C code where values are larger than pictures have them.
-A group's coefficients are laid out as entropy.py says: the eight columns of each block fill 128 bits of a vector.
+intermediate values are those of libjpeg-turbo's x86 code. This code differs from libjpeg-turbo's C code for values larger than those of
+pictures. entropy.py describes the layout of a group's coefficients: the eight columns of each block fill 128 bits of a vector.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _F = {name: round(value * (1 << _CONST_BITS)) for name, value in {
 }.items()}  # fmt: skip
 
 SPARSE = 10
-"""Up to so many coefficients in zigzag order lie within the first four rows and columns."""
+"""The first SPARSE coefficients in zigzag order lie within the first four rows and columns."""
 LARGEST_FIRST_ROW = 8192
-"""From here on libjpeg-turbo's results depend on which coefficients are 0: it has a short cut that does not saturate."""
+"""Values from here on: libjpeg-turbo's result depends on which coefficients are 0, because its short cut does not saturate."""
 
 
 class _Halves:
@@ -41,13 +41,13 @@ class _Halves:
         return _Halves(self.v, sub(self.low, other.low), sub(self.high, other.high))
 
     def descaled(self, bits: int) -> ir.Value:
-        """Shifted, saturated to int16."""
+        """Shift right and saturate to int16."""
         shift = constant(I32, self.low.type.count, bits)
         return self.v.packed(self.v.builder.ashr(self.low, shift), self.v.builder.ashr(self.high, shift))
 
 
 class _Pair:
-    """Two int16 vectors, of which sums of products are taken."""
+    """Two int16 vectors, for sums of products."""
 
     def __init__(self, v: IntegerVectors, a: ir.Value, b: ir.Value):
         self.v, self.low, self.high = v, v.low(a, b), v.high(a, b)
@@ -57,7 +57,7 @@ class _Pair:
 
 
 def _scaled(v: IntegerVectors, value: ir.Value, rounding: int) -> _Halves:
-    """int16 << CONST_BITS, plus what a later shift rounds by."""
+    """int16 << CONST_BITS, plus the rounding constant of a later shift."""
     zero = constant(I16, value.type.count, 0)
     shift, add = constant(I32, value.type.count // 2, 16 - _CONST_BITS), constant(I32, value.type.count // 2, rounding)
     halves = (v.builder.ashr(v.cast(part, I32), shift) for part in (v.low(zero, value), v.high(zero, value)))
@@ -65,7 +65,7 @@ def _scaled(v: IntegerVectors, value: ir.Value, rounding: int) -> _Halves:
 
 
 def _butterflies(v: IntegerVectors, x: list[ir.Value], bits: int) -> list[ir.Value]:
-    """The transform of eight int16 vectors, or of four where the others are 0."""
+    """The transform of eight int16 vectors, or of four if the others are 0."""
     rounding = 1 << (bits - 1)
     whole = len(x) == 8
     zero = constant(I16, x[0].type.count, 0)
@@ -98,14 +98,14 @@ def _butterflies(v: IntegerVectors, x: list[ir.Value], bits: int) -> list[ir.Val
 
 
 def _transposed(v: IntegerVectors, x: list[ir.Value]) -> list[ir.Value]:
-    """Eight vectors of int16 as eight columns, within each 128 bits."""
-    for _ in range(3):  # each time the highest bit of the row becomes the lowest bit of the column, and all others move up
+    """Transpose: eight vectors of int16 become eight columns, within each 128 bits."""
+    for _ in range(3):  # Each round, the highest bit of the row becomes the lowest bit of the column, and all others move up.
         x = [part for k in range(4) for part in (v.low(x[k], x[k + 4]), v.high(x[k], x[k + 4]))]
     return x
 
 
 def _store_rows(v: IntegerVectors, columns: list[ir.Value], out: ir.Value, stride: ir.Value) -> None:
-    """Columns of int16 samples around 0 as rows of bytes around 128: of each row 32 bytes, those of the blocks one after another."""
+    """Store columns of int16 samples around 0 as rows of bytes around 128. Each row has 32 bytes, block after block."""
     p = [v.packed(columns[a], columns[b]) for a, b in ((0, 2), (1, 3), (4, 6), (5, 7))]
     left, left2, right, right2 = v.low(p[0], p[1]), v.high(p[0], p[1]), v.low(p[2], p[3]), v.high(p[2], p[3])
     offset = constant(I8, left.type.count, -128)
@@ -115,7 +115,7 @@ def _store_rows(v: IntegerVectors, columns: list[ir.Value], out: ir.Value, strid
         b = v.cast(unpack(v.cast(right, I16), v.cast(right2, I16)), I32)
         quarters += [v.low(a, b), v.high(a, b)]
     at = out
-    for rows in quarters:  # two of each block
+    for rows in quarters:  # Two rows of each block.
         rows = v.cast(v.builder.xor(v.cast(rows, I8), offset), I64)
         for half in (0, 1):
             v.store(v.pick(rows, rows, [half, 2 + half, 4 + half, 6 + half]), at, 0)
@@ -123,12 +123,12 @@ def _store_rows(v: IntegerVectors, columns: list[ir.Value], out: ir.Value, strid
 
 
 def _make(count: int):
-    """The transform where only the first `count` rows and columns have coefficients."""
+    """The transform of blocks in which only the first `count` rows and columns have coefficients."""
 
     @intrinsic
     def transform(typingctx, group, factors, out, stride, hazard):
-        """Coefficients at `group` times `factors` (int16, each row four times) to samples at `out`, rows `stride` bytes apart, 32 bytes
-        each. Where the first row is too large for the transform to be trusted, `hazard` (64 bytes) gets a bit other than 0."""
+        """Transform the coefficients at `group` times `factors` (int16, each row four times) to samples at `out`: rows of 32 bytes,
+        `stride` bytes apart. If the first row is too large for an exact result, a bit of `hazard` (64 bytes) is set."""
 
         def codegen(context, builder, signature, args):
             at, table, target, step, flags = args
@@ -153,12 +153,12 @@ def _make(count: int):
 
 transform_whole = _make(8)
 transform_sparse = _make(4)
-"""As :data:`transform_whole`, for groups of whose blocks none has more than SPARSE coefficients."""
+"""Like :data:`transform_whole`, for groups in which no block has more than SPARSE coefficients."""
 
 
 @intrinsic
 def transform_flat(typingctx, group, factors, out, stride, hazard):
-    """As :data:`transform_whole`, for groups whose blocks have nothing but a mean."""
+    """Like :data:`transform_whole`, for groups whose blocks have only a DC coefficient."""
 
     def codegen(context, builder, signature, args):
         at, table, target, step, flags = args

@@ -1,7 +1,7 @@
 """One window of one picture: from the file's bytes to pixels, a row of MCUs at a time.
 
-A window needs the blocks that it touches, and those beside it whose chroma the filter looks at. Other blocks are gone through for their
-DC values alone, and nothing is decoded behind the window's last row. Samples of a row of MCUs lie in strips, behind the last row of the
+A window needs the blocks that it touches, and neighbouring blocks whose chroma the filter reads. In other blocks only the
+DC values are decoded. Nothing is decoded behind the window's last row. Samples of a row of MCUs lie in strips, behind the last row of the
 MCUs before.
 """
 
@@ -119,15 +119,15 @@ asked = DECODE_WINDOW.at
 _calloc = types.ExternalFunction("calloc", types.int64(types.int64, types.int64))
 _free = types.ExternalFunction("free", types.void(types.int64))
 _madvise = types.ExternalFunction("madvise", types.int32(types.int64, types.int64, types.int32))
-_HUGE_PAGES, _HUGE = 14, 1 << 21  # MADV_HUGEPAGE, bytes of a huge page
+_HUGE_PAGES, _HUGE = 14, 1 << 21  # MADV_HUGEPAGE, bytes of a huge page.
 _LINUX = sys.platform == "linux"
 LARGEST_KEPT = 1 << 30
-"""Most bytes of coefficients that a progressive file may take; larger ones are handed over."""
+"""Most bytes of coefficients for a progressive file. libjpeg-turbo decodes larger files."""
 
 HANDED_OVER = 1
-"""Result of decoding what is libjpeg-turbo's to decode."""
+"""Status of files that libjpeg-turbo has to decode."""
 
-# Constants that all threads read: where coefficients lie, then the standard's tables.
+# Constants that all threads read: positions of coefficients, then the standard's tables.
 _PLACE_BYTES = 256
 KNOWN_DC, KNOWN_AC = _PLACE_BYTES, _PLACE_BYTES + 2 * DC_TABLE_BYTES
 CONSTANT_BYTES = KNOWN_AC + 2 * AC_TABLE_BYTES
@@ -139,14 +139,14 @@ def _round_up(value, unit):
 
 
 def room_for(size, width):
-    """Bytes of work that decoding files of `size` bytes, `width` pixels wide, takes at most; both may be arrays."""
-    # Strips: at most 35 rows (4:2:0). Tiles and what is rounded up come to less than 32 KB.
+    """Most bytes of work memory for files of `size` bytes that are `width` pixels wide. Both may be arrays."""
+    # Strips: at most 35 rows (4:2:0). Tiles and rounding take less than 32 KB.
     return ROWS + size + PADDING + 36 * width + (1 << 15)
 
 
 @inlined
 def _dc_table(work, slot, payload, known):
-    """Address of a DC table for the codes at `payload`; 0 if they are wrong."""
+    """Address of a DC table for the codes at `payload`; 0 if the codes are invalid."""
     for k in range(2):
         if same_codes(known + KNOWN_DC + k * DC_TABLE_BYTES, payload):
             return known + KNOWN_DC + k * DC_TABLE_BYTES
@@ -156,7 +156,7 @@ def _dc_table(work, slot, payload, known):
 
 @inlined
 def _ac_table(work, slot, payload, known):
-    """Address of an AC table for the codes at `payload`; 0 if they are wrong."""
+    """Address of an AC table for the codes at `payload`; 0 if the codes are invalid."""
     for k in range(2):
         if same_codes(known + KNOWN_AC + k * AC_TABLE_BYTES, payload):
             return known + KNOWN_AC + k * AC_TABLE_BYTES
@@ -166,13 +166,14 @@ def _ac_table(work, slot, payload, known):
 
 @inlined
 def _set_tables(work, known):
-    """Find or build the tables of all components; False if one is wrong. Fills in the records of an MCU's blocks, but for addresses."""
+    """Find or build the tables of all components; False if one is invalid. Fills in the records of an MCU's blocks, except for
+    addresses."""
     spec = work + SPECS
     for k in range(load_i64(work + COMPONENTS)):
         part = work + FIRST_COMPONENT + k * COMPONENT_BYTES
         dc_codes, ac_codes = load_i64(part + DC_CODES), load_i64(part + AC_CODES)
         dc = ac = np.int64(0)
-        if k == 2:  # nearly always those of the second component
+        if k == 2:  # Nearly always the tables of the second component.
             dc = load_i64(spec - BLOCK_BYTES + DC_TABLE) if dc_codes == load_i64(part - COMPONENT_BYTES + DC_CODES) else dc
             ac = load_i64(spec - BLOCK_BYTES + AC_TABLE) if ac_codes == load_i64(part - COMPONENT_BYTES + AC_CODES) else ac
         if dc == 0:
@@ -195,7 +196,7 @@ def _set_tables(work, known):
 
 @inlined
 def _set_factors(work, known):
-    """Quantisation factors of each component in rows of eight, each row four times: what the transform multiplies by."""
+    """Quantisation factors of each component in rows of eight, each row four times: the multipliers of the transform."""
     for k in range(load_i64(work + COMPONENTS)):
         source, factors = load_i64(work + FIRST_COMPONENT + k * COMPONENT_BYTES + QUANTISATION), work + FACTORS + 512 * k
         for at in range(64):
@@ -206,19 +207,19 @@ def _set_factors(work, known):
 
 @inlined
 def _set_window(work, request):
-    """Which MCUs the window needs. Windows of grey pixels need no chroma."""
+    """Compute the MCUs that the window needs. Windows of grey pixels need no chroma."""
     plan = work + PLAN
     chroma = load_i64(work + COMPONENTS) == 3 and load_i64(request + asked.channels) == 3
     h, v = load_i64(work + LARGEST_H), load_i64(work + LARGEST_V)
     x, y, w, height = load_i64(request + asked.x), load_i64(request + asked.y), load_i64(request + asked.w), load_i64(request + asked.h)
     across, down = (load_i64(work + WIDTH) + 8 * h - 1) // (8 * h), (load_i64(work + HEIGHT) + 8 * v - 1) // (8 * v)
-    # The filter looks at one sample of chroma beyond the window on each side.
+    # The filter reads one sample of chroma beyond the window on each side.
     beyond_x, beyond_y = (h if chroma and h == 2 else 0), (v if chroma and v == 2 else 0)
     store_i64(plan + ACROSS, across)
     store_i64(plan + DOWN, down)
     first = larger(x - beyond_x, 0) // (8 * h)
     if load_i64(work + MARKER) == PROGRESSIVE:
-        first &= -GROUP_BLOCKS  # groups lie where they lie
+        first &= -GROUP_BLOCKS  # Groups of a progressive file start at multiples of GROUP_BLOCKS.
     store_i64(plan + FIRST_MCU, first)
     store_i64(plan + STOP_MCU, smaller((x + w - 1 + beyond_x) // (8 * h) + 1, across))
     store_i64(plan + FIRST_ROW, larger(y - beyond_y, 0) // (8 * v))
@@ -228,7 +229,7 @@ def _set_window(work, request):
 
 @inlined
 def _set_memory(work, request):
-    """Give each component that the window needs its coefficients and its strip; False if the room is too small."""
+    """Assign memory for coefficients and a strip to each component that the window needs; False if the memory is too small."""
     plan, spec = work + PLAN, work + SPECS
     mcus = load_i64(plan + STOP_MCU) - load_i64(plan + FIRST_MCU)
     at = work + ROWS
@@ -253,7 +254,7 @@ def _set_memory(work, request):
         for length in range(load_i64(part + LENGTHS_AT), load_i64(part + LENGTHS_AT) + v * groups * GROUP_BLOCKS):
             store_u8(length, np.uint8(1))
     store_i64(plan + BYTES_AT, at)
-    # What is left is for the data: one segment is at most as long as all of it.
+    # The remaining memory is for the data: one segment is at most as long as all of it.
     if at + (load_i64(plan + DATA_STOP) - load_i64(plan + SOURCE)) + PADDING > stop:
         return False
     for at_spec in range(spec, load_i64(plan + SPECS_STOP), BLOCK_BYTES):
@@ -270,13 +271,12 @@ def _set_memory(work, request):
 
 @inlined
 def _walk(work, places, mcu, start, stop):
-    """Go through MCUs from `mcu` on: skip those before `start`, decode the tile from there to `stop`. False if the data is not as it
-    should be."""
+    """Process MCUs from `mcu` on: skip MCUs before `start`, decode the tile from `start` to `stop`. False if the data is invalid."""
     state, plan = work + STATE, work + PLAN
     interval, total = load_i64(work + RESTART), load_i64(plan + ACROSS) * load_i64(plan + DOWN)
     specs, specs_stop = work + SPECS, load_i64(plan + SPECS_STOP)
     noting = wants_positions(work)
-    if interval != 0 and start // interval > mcu // interval:  # segments in which nothing is needed
+    if interval != 0 and start // interval > mcu // interval:  # Skip segments without needed MCUs.
         while load_i64(plan + SEGMENT) < start // interval - 1:
             if not begin_segment(work):
                 return False
@@ -312,7 +312,7 @@ def _walk(work, places, mcu, start, stop):
 
 @inlined
 def _transform_tile(work, request, row, first, count):
-    """Samples of `count` MCUs of a row into the strips, from MCU `first` of the window on, behind the last row of the row before."""
+    """Write samples of `count` MCUs of a row to the strips, from the window's MCU `first` on, behind the last row of the row before."""
     plan = work + PLAN
     bottom, top = load_i64(request + asked.y), load_i64(request + asked.y) + load_i64(request + asked.h)
     for k in range(load_i64(plan + PARTS)):
@@ -324,7 +324,7 @@ def _transform_tile(work, request, row, first, count):
         for v in range(rows):
             out = load_i64(part + STRIP) + (8 * v + 1) * stride + 8 * h * first
             begin = 8 * (row * rows + v)
-            if k == 0 and (begin >= top or begin + 8 <= bottom):  # only its chroma is looked at
+            if k == 0 and (begin >= top or begin + 8 <= bottom):  # Only the chroma of this row is needed.
                 group, length = group + groups * GROUP_BYTES, length + groups * GROUP_BLOCKS
                 continue
             for _ in range(used):
@@ -338,7 +338,7 @@ def _transform_tile(work, request, row, first, count):
 
 @inlined
 def _transform_kept(work, request, row):
-    """Samples of a row of MCUs of a progressive file into the strips."""
+    """Write samples of a row of MCUs of a progressive file to the strips."""
     plan = work + PLAN
     bottom, top = load_i64(request + asked.y), load_i64(request + asked.y) + load_i64(request + asked.h)
     for k in range(load_i64(plan + PARTS)):
@@ -361,7 +361,7 @@ def _transform_kept(work, request, row):
 
 @inlined
 def _transform_group(group, seen, factors, out, stride, work):
-    """Samples of a group of whose blocks `seen` is a mask of the coefficients that are not 0, the first one left out."""
+    """Transform a group. `seen` is the union of its blocks' masks of nonzero coefficients, without the first coefficient."""
     if seen == 0:
         transform_flat(group, factors, out, stride, work + HAZARD)
     elif shift_right(seen, SPARSE) == 0:
@@ -372,7 +372,7 @@ def _transform_group(group, seen, factors, out, stride, work):
 
 @inlined
 def _extend_chroma(work):
-    """Repeat the first and last column of the picture's chroma beyond its edges, as the filter has it."""
+    """Repeat the first and last column of the picture's chroma beyond its edges, as libjpeg's filter does."""
     plan, h = work + PLAN, load_i64(work + LARGEST_H)
     last = (load_i64(work + WIDTH) + h - 1) // h - 8 * load_i64(plan + FIRST_MCU)
     for k in range(1, 3):
@@ -388,7 +388,7 @@ def _extend_chroma(work):
 
 @inlined
 def _colour_row(work, request, y, row, out):
-    """Row `y` of the picture, three bytes a pixel."""
+    """Write row `y` of the picture, three bytes per pixel."""
     plan, x, width = work + PLAN, load_i64(request + asked.x), load_i64(request + asked.w)
     h, v = load_i64(work + LARGEST_H), load_i64(work + LARGEST_V)
     part = plan + PART
@@ -402,7 +402,7 @@ def _colour_row(work, request, y, row, out):
         place = (at - 8 * row + 1) * stride + x // h - 8 * load_i64(plan + FIRST_MCU)
         blue, red = load_i64(part + STRIP) + place, load_i64(part + PART_BYTES + STRIP) + place
     lower, blue_first = y & 1, load_i64(request + asked.blue_first)
-    # Pixels that share chroma stay together: an odd first one is the second of the first 32.
+    # Pixels that share chroma stay together: if the first column is odd, it is the second of the first 32 pixels.
     drop = x & (h - 1)
     luma -= drop
     while width > 0:
@@ -429,7 +429,7 @@ def _colour_row(work, request, y, row, out):
 
 @inlined
 def _grey_row(work, request, y, row, out):
-    """Row `y` of the picture's luma."""
+    """Write row `y` of the picture's luma."""
     plan, part = work + PLAN, work + PLAN + PART
     h, v = load_i64(work + LARGEST_H), load_i64(work + LARGEST_V)
     left = load_i64(request + asked.x) - 8 * h * load_i64(plan + FIRST_MCU)
@@ -439,7 +439,7 @@ def _grey_row(work, request, y, row, out):
 
 @inlined
 def _keep_last_row(work):
-    """The last row of samples becomes the one before the next row of MCUs."""
+    """Copy the last row of samples to the place before the next row of MCUs."""
     for k in range(load_i64(work + PLAN + PARTS)):
         part = work + PLAN + PART + k * PART_BYTES
         strip, stride = load_i64(part + STRIP) - LEFT, load_i64(part + STRIDE)
@@ -448,7 +448,7 @@ def _keep_last_row(work):
 
 @inlined
 def _decode_rows(work, request):
-    """Decode the window; False if the data is not as it should be."""
+    """Decode the window; False if the data is invalid."""
     plan, constants = work + PLAN, load_i64(request + asked.constants)
     y, out, channels = load_i64(request + asked.y), load_i64(request + asked.out), load_i64(request + asked.channels)
     stop, row_bytes = y + load_i64(request + asked.h), load_i64(request + asked.w) * channels
@@ -493,9 +493,10 @@ def _decode_rows(work, request):
 
 @compiled(1)
 def decode_window(request):
-    """Decode the window that `request` describes: 0, or HANDED_OVER if libjpeg-turbo has to (the output is undefined then).
+    """Decode the window that `request` describes. Returns 0, or HANDED_OVER if libjpeg-turbo has to decode it (the output is then
+    undefined).
 
-    Without `data` it builds the constants at `out` for the codes at `constants`: in here their code is compiled once.
+    Without `data` it builds the constants at `out` for the codes at `constants`. Doing that here compiles the code only once.
     """
     work, known = load_i64(request + asked.work), load_i64(request + asked.constants)
     data, size = load_i64(request + asked.data), load_i64(request + asked.bytes)
@@ -509,7 +510,7 @@ def decode_window(request):
         width != load_i64(request + asked.picture_width)
         or load_i64(work + HEIGHT) != load_i64(request + asked.picture_height)
         or components != load_i64(request + asked.picture_components)
-        or (h == 2 and width <= 4)  # libjpeg's filter needs three columns of chroma
+        or (h == 2 and width <= 4)  # libjpeg's filter needs three columns of chroma.
     ):
         return HANDED_OVER
     plan = work + PLAN
@@ -531,7 +532,7 @@ def decode_window(request):
 
 @inlined
 def _decode_sequential(work, request):
-    """Decode the window of a file of one scan; False if something is not as it should be."""
+    """Decode the window of a file of one scan; False if the data is invalid."""
     if not _set_tables(work, load_i64(request + asked.constants)) or not _set_memory(work, request):
         return False
     plan = work + PLAN
@@ -543,8 +544,8 @@ def _decode_sequential(work, request):
 
 @inlined
 def _decode_progressive(work, request):
-    """Decode the window of a progressive file; False if something is not as it should be. Its coefficients lie in memory that is given
-    back at once: others' files hardly ever need as much."""
+    """Decode the window of a progressive file; False if the data is invalid. The memory of its coefficients is freed immediately,
+    because other files rarely need as much."""
     store_i64(work + PLAN + SPECS_STOP, work + SPECS)
     if not _set_memory(work, request):
         return False
@@ -563,7 +564,7 @@ def _decode_progressive(work, request):
 
 @inlined
 def _build_constants(payloads, constants):
-    """Tables for the codes at `payloads` (272 bytes each: DC, DC, AC, AC) into `constants`; whether they are right."""
+    """Build tables for the codes at `payloads` (272 bytes each: DC, DC, AC, AC) in `constants`. Returns whether the codes are valid."""
     single = constants + CONSTANT_BYTES
     good = True
     for k in range(2):
@@ -574,7 +575,7 @@ def _build_constants(payloads, constants):
 
 @cache
 def known_constants() -> np.ndarray:
-    """What all threads read: where coefficients lie, and the standard's Huffman tables; uint8, 64-byte aligned."""
+    """Constants for all threads: positions of coefficients, and the standard's Huffman tables; uint8, 64-byte aligned."""
     memory = np.zeros(CONSTANT_BYTES + (8 << AC_BITS) + 64, np.uint8)
     start = -address_of(memory) % 64
     found = memory[start:]

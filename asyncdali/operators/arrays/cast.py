@@ -1,4 +1,4 @@
-"""cast: another element type."""
+"""cast: convert to another element type."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ at = CAST.at
 
 @cache
 def cast_step(in_dtype: str, out_dtype: str) -> Compiled:
-    """The step for an input and an output dtype (numpy names)."""
+    """The step for an input and an output dtype (NumPy names)."""
     view_in, view_out, convert = view(in_dtype), view(out_dtype), converter(in_dtype, out_dtype)
 
     @step_variant(in_dtype, out_dtype)

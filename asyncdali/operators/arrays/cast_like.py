@@ -1,4 +1,4 @@
-"""cast_like: the element type of another input."""
+"""cast_like: convert to the element type of another input."""
 
 from __future__ import annotations
 

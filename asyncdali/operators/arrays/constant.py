@@ -16,7 +16,7 @@ from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Ro
 
 
 class _Repeated(Operator):
-    """The same array for every sample; made once per batch size."""
+    """The same array for every sample. The batch is made once per batch size."""
 
     on_cuda = True
     eager = True
@@ -34,7 +34,7 @@ class _Repeated(Operator):
 
     @property
     def instant(self) -> bool:
-        return True  # made once, then only referred to
+        return True  # Made once; later iterations refer to it.
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [self._dtype]

@@ -1,4 +1,4 @@
-"""copy: the same data in memory of its own."""
+"""copy: copy the data to separate memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Copy(Operator):
 
 
 def copied(sources: np.ndarray, result: Batch) -> Step:
-    """The step that fills `result` from addresses, int64[samples]; ``copy_kernels.copy_step`` has to be compiled."""
+    """The step that copies from addresses, int64[samples], into `result`. ``copy_kernels.copy_step`` must be compiled."""
     from .copy_kernels import make_copy_step
 
     return make_copy_step(sources, result.addresses, np.ascontiguousarray(result.sizes()))

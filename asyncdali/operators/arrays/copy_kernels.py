@@ -19,7 +19,7 @@ _KERNEL = Kernel(Path(__file__).with_suffix(".cu"), "copy")
 
 @step
 def copy_step(context, sample, thread):
-    """One sample; see ``copy_tables``."""
+    """Copy one sample; see ``copy_tables``."""
     size = load_i64(load_i64(context + at.sizes) + 8 * sample)
     source = view_u8(load_i64(load_i64(context + at.inputs) + 8 * sample), size)
     destination = view_u8(load_i64(load_i64(context + at.outputs) + 8 * sample), size)

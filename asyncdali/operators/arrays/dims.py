@@ -1,4 +1,4 @@
-"""expand_dims, squeeze: axes of extent 1 come and go; the data stay where they are."""
+"""expand_dims, squeeze: insert or remove axes of extent 1. The data is not copied."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Squeeze(Operator):
         return Planned([Batch.alias(source, source.shapes[:, kept], source.dtype, layout)])
 
     def _per_sample(self, source: Batch, arguments: Arguments) -> np.ndarray:
-        """Shapes left when every sample drops axes of its own (the same number of them)."""
+        """Shapes after each sample drops its own axes. All samples drop the same number."""
         axes = arguments.vectors("axes", None, np.int64)
         wrong = (axes < -source.ndim) | (axes >= source.ndim)
         if wrong.any():

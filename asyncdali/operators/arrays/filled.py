@@ -1,4 +1,4 @@
-"""full, zeros, ones and their "like" forms: samples of one value, or of repeated data."""
+"""full, zeros, ones and their "like" forms: samples filled with one value, or with repeated data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LAYOUT = Arg("layout", "layout", None, "Layout of the samples.")
 
 
 def _wanted_shapes(arguments: Arguments) -> np.ndarray:
-    """int64[samples, ndim] of the argument `shape`."""
+    """The argument `shape` as int64[samples, ndim]."""
     if not arguments.given("shape"):
         return np.empty((arguments.count, 0), np.int64)
     shapes = arguments.vectors("shape", None, np.int64)
@@ -36,7 +36,7 @@ def _checked_layout(layout: str | None, ndim: int) -> str:
 
 
 class _OneValue(Operator):
-    """Samples full of one number; their contents are known after planning."""
+    """Samples filled with one number. Their contents are known after planning."""
 
     eager = True
     value: ClassVar[int] = 0
@@ -62,7 +62,7 @@ class _OneValue(Operator):
 
 
 class _Filled(_OneValue):
-    """zeros and ones; what depends on constants only is made once."""
+    """zeros and ones. Results that depend only on constants are made once."""
 
     @property
     def instant(self) -> bool:
@@ -138,7 +138,7 @@ class OnesLike(_FilledLike):
 
 
 class _Broadcast(Operator):
-    """full and full_like: an input repeated along the axes that it lacks, or where its extent is 1."""
+    """full and full_like: repeat an input along axes that the input lacks, or where its extent is 1."""
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
@@ -156,7 +156,7 @@ class _Broadcast(Operator):
         extents, strides = source.shapes, dense_strides(source.shapes, source.itemsize)
         surplus, ndim = extents.shape[1] - shapes.shape[1], shapes.shape[1]
         fits = np.ones(len(source), bool)
-        if surplus > 0:  # leading extents of 1 may go
+        if surplus > 0:  # Leading extents of 1 may be dropped.
             fits = (extents[:, :surplus] == 1).all(axis=1)
             extents, strides = extents[:, surplus:], strides[:, surplus:]
         missing = ndim - extents.shape[1]

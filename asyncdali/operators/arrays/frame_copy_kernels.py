@@ -1,4 +1,4 @@
-"""The compiled step that copies frames of sequences: a block of memory each."""
+"""The compiled step that copies frames of sequences: one block of memory per frame."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ at = FRAME_COPY.at
 
 @step
 def frame_copy_step(context, sample, thread):
-    """One sample; see ``frame_copy_tables``."""
+    """Copy one sample; see ``frame_copy_tables``."""
     frames, counts, size = load_i64(context + at.frames), load_i64(context + at.counts), load_i64(context + at.frame_bytes)
     if load_i64(context + at.begins) != 0:
         frames += 8 * load_i64(load_i64(context + at.begins) + 8 * sample)
@@ -29,7 +29,7 @@ def frame_copy_step(context, sample, thread):
 def make_frame_copy_step(
     source: Batch, output: Batch, frame_bytes: np.ndarray, frames: np.ndarray, begins: np.ndarray | None, counts: np.ndarray | None
 ) -> Step:
-    """The step for a batch; all arrays int64. `begins` and `counts` of None: each output has all of `frames`."""
+    """The step for a batch; all arrays are int64. If `begins` and `counts` are None, each output has all of `frames`."""
     table, keep = FRAME_COPY.make(
         inputs=source.addresses, outputs=output.addresses, frames=frames, begins=0 if begins is None else begins,
         counts=0 if counts is None else counts, count=len(frames), frame_bytes=frame_bytes,

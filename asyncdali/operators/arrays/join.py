@@ -1,4 +1,4 @@
-"""cat and stack: several inputs become one."""
+"""cat and stack: join several inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AXIS_ARGS = (
 
 
 class _Join(Operator):
-    """What both have in common: inputs of one type and rank, and one strided piece of the output for each."""
+    """Common base: inputs of one type and rank, and one strided piece of the output per input."""
 
     on_cuda = True
     new_axis: ClassVar[bool] = False
@@ -52,7 +52,7 @@ class _Join(Operator):
         pieces = Pieces(output)
         along = pieces.targets[:, axis]
         targets = np.delete(pieces.targets, axis, axis=1) if self.new_axis else pieces.targets
-        if targets.shape[1] == 0:  # scalars: an axis of extent 1 stands for none
+        if targets.shape[1] == 0:  # Scalars get an axis of extent 1.
             targets = along[:, None]
         offset = np.zeros(len(first), np.int64)
         for batch in inputs:
@@ -68,7 +68,7 @@ class _Join(Operator):
         raise TypeError("abstract")
 
     def _check(self, inputs: list[Batch], axis: int) -> None:
-        """SampleError when the shapes do not fit."""
+        """Raise SampleError if the shapes do not match."""
 
 
 def _refuse(inputs: list[Batch], wrong: np.ndarray, k: int, rule: str) -> None:

@@ -1,4 +1,4 @@
-// lookup_table and one_hot. Outputs are moved, not computed: OUT is the unsigned integer of their size.
+// lookup_table and one_hot. Output elements are moved, not computed: OUT is the unsigned integer of their size.
 // Macros: IN, OUT element types.
 #include "kernel.cuh"
 #include "lookup_tables.py"
@@ -14,7 +14,7 @@ KERNEL lookup(const int64 *context) {
             Pack<OUT> result;
             #pragma unroll
             for (int j = 0; j < PACK; ++j) {
-                const uint64 key = (uint64)(int64)value_of(pack.element[j]);  // what is negative is large without a sign
+                const uint64 key = (uint64)(int64)value_of(pack.element[j]);  // negative numbers are large as unsigned numbers
                 result.element[j] = table[smaller(key, length)];
             }
             put(out, item * PACK, count, result);

@@ -1,4 +1,4 @@
-"""Compiled steps of lookup_table. Outputs are moved, not computed: variants know their size only."""
+"""Compiled steps of lookup_table. Output elements are moved, not computed, so variants depend only on their size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def lookup_step(in_dtype: str, out_dtype: str) -> Compiled:
         out = view_out(load_i64(load_i64(context + at.outputs) + 8 * sample), count)
         table = view_out(load_i64(context + at.table), length + 1)
         for i in range(count):
-            # What is negative is large without a sign.
+            # Negative numbers are large as unsigned numbers.
             key = np.uint64(np.int64(source[i]))
             out[i] = table[key if key < np.uint64(length) else np.uint64(length)]
         return 0

@@ -1,4 +1,4 @@
-"""lookup_table: integers become other values."""
+"""lookup_table: map integers to values."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-// Moving elements: one piece of every sample, copied between strided places. Later pieces overwrite earlier ones, so each has a launch of
-// its own.
-// Macros: IN, OUT element types; AXES of a piece; DENSE 1: a piece's elements follow each other in the output.
+// Moving elements: one piece of every sample, copied between strided places. Later pieces overwrite earlier ones, so each piece has a
+// separate launch.
+// Macros: IN, OUT element types; AXES of a piece; DENSE 1: a piece's elements are contiguous in the output.
 #include "lines.cuh"
 #include "strided_tables.py"
 
@@ -17,7 +17,7 @@ struct Move {
         strides = extents + AXES;
         targets = strides + AXES;
     }
-    // Where row `row` begins in the input and in the output.
+    // The start of row `row` in the input and in the output.
     DEVICE_MEMBER void find_row(int64 row, int64 &from, int64 &to) const {
         from = source;
         to = target;
@@ -28,7 +28,7 @@ struct Move {
             to += place * targets[k];
         }
     }
-    // Lines of a row at most. Where all rows begin at multiples of a line, none has one more.
+    // Most lines of a row. If all rows start at multiples of a line, rows have no extra line.
     DEVICE_MEMBER int64 lines(int64 width) const {
         int64 begins = target;
         #pragma unroll
@@ -37,7 +37,7 @@ struct Move {
     }
 };
 
-// Rows that are dense in the input and in the output.
+// Rows that are contiguous in the input and in the output.
 KERNEL run(const int64 *context) {
     const int64 step = (int64)gridDim.x * blockDim.x;
     FOR_SAMPLES(sample, context[MOVE_SAMPLES]) {
@@ -86,13 +86,13 @@ KERNEL fill(const int64 *context) {
     }
 }
 
-// Any strides, conversions: a thread makes a line of neighbouring elements. Where it is in the piece is computed for the first one, by
-// divisions, and counted on from there.
+// Any strides, conversions: a thread computes a line of neighbouring elements. Divisions give the position of the first element in the
+// piece; the others are counted from there.
 KERNEL elements(const int64 *context) {
     const int32 each = LINE / sizeof(OUT);
     FOR_SAMPLES(sample, context[MOVE_SAMPLES]) {
         const Move move(context, sample);
-        int64 extents[AXES], steps[AXES], moved[AXES];  // from an element to the next one, when this axis goes on and those inside begin anew
+        int64 extents[AXES], steps[AXES], moved[AXES];  // to the next element, when this axis advances and the inner axes restart
         #pragma unroll
         for (int32 k = 0; k < AXES; ++k) {
             extents[k] = move.extents[k];
@@ -100,7 +100,7 @@ KERNEL elements(const int64 *context) {
             moved[k] = move.targets[k] - (k + 1 < AXES ? move.extents[k + 1] * move.targets[k + 1] : 0);
         }
         const int64 count = move.rows * extents[AXES - 1];
-        // Lines of a dense piece begin where the memory's do.
+        // Lines of a contiguous piece start at line boundaries in memory.
         const int32 before = DENSE ? (int32)(move.target & (LINE - 1)) / (int32)sizeof(OUT) : 0;
         FOR_ITEMS(i, (count + before + each - 1) / each) {
             const int64 begin = larger(i * each - before, (int64)0), end = smaller((i + 1) * each - before, count);

@@ -1,4 +1,4 @@
-"""Planning of moves on a GPU: axes that follow each other in memory become one, once per sample rather than once per element."""
+"""Planning of moves on a GPU: axes adjacent in memory are merged once per sample, not once per element."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def plan_moves(table):
     inputs, outputs = load_i64(table + at.inputs), load_i64(table + at.outputs)
     words = _HEAD + 3 * axes
     most, runs, fills, dense, elements, width = 1, 1, 1, 1, 0, 0
-    for i in range(samples):  # in place: the compiled step does not run where a GPU moves
+    for i in range(samples):  # In place: the compiled step does not run if a GPU moves the data.
         record = load_i64(table + at.records) + 8 * words * (pieces * i + number)
         along = record + 8 * _HEAD
         extents, strides, targets = view_i64(along, axes), view_i64(along + 8 * axes, axes), view_i64(along + 16 * axes, axes)
@@ -46,7 +46,7 @@ def plan_moves(table):
             fills = 0
         elements, width = larger(elements, count), larger(width, extents[left - 1])
     made = load_i64(table + at.moves)
-    unit = in_size if runs != 0 else 0  # stride of an axis of one element
+    unit = in_size if runs != 0 else 0  # Stride of an axis of one element.
     for i in range(samples):
         record = load_i64(table + at.records) + 8 * words * (pieces * i + number)
         along = record + 8 * _HEAD
@@ -62,7 +62,7 @@ def plan_moves(table):
         places = view_i64(to + 8 * _MOVE_HEAD, 3 * most)
         for k in range(most):
             from_axis = k - (most - left)
-            if extents[0] == 0:  # nothing
+            if extents[0] == 0:  # No elements.
                 places[k], places[most + k], places[2 * most + k], rows = 1, 0, 0, 0
             elif from_axis < 0:
                 inner = k == most - 1

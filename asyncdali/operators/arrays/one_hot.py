@@ -1,4 +1,4 @@
-"""one_hot: integers become vectors."""
+"""one_hot: one-hot encoding of integers."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from .lookup_kernels import one_hot_at, word
 
 @cache
 def one_hot_step(in_dtype: str, out_dtype: str) -> Compiled:
-    """A new axis of zeros with a single one; the table is ONE_HOT."""
+    """Write a new axis of zeros with a single one; the table is ONE_HOT."""
     view_in, view_out, value = view(in_dtype), view(out_dtype), load_value(in_dtype)
 
     @step_variant("one_hot", in_dtype, out_dtype)

@@ -1,4 +1,4 @@
-"""pad: samples of equal shape, or of a given or aligned one."""
+"""pad: extend samples to equal shape, to a given shape or to aligned extents."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Pad(Operator):
         return shapes
 
     def _axes(self, source: Batch, arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
-        """The padded axes, int64[samples, most], and how many each sample has, int64[samples]."""
+        """The padded axes, int64[samples, most], and the number of padded axes per sample, int64[samples]."""
         ndim, count = source.ndim, len(source)
         if arguments.given("axis_names") and arguments.constant("axis_names"):
             axes = np.array(named_axes(arguments.constant("axis_names"), source.layout), np.int64)

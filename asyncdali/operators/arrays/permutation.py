@@ -1,4 +1,4 @@
-"""batch_permutation draws an order of the samples; permute_batch brings a batch into one."""
+"""batch_permutation draws a permutation of the samples; permute_batch applies one to a batch."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class PermuteBatch(Operator):
             Arg("indices", "int_list", REQUIRED, "A list of as many indices as there are samples, or one index per sample.", tensor=True),
         ),
     )
-    # A sample may end up anywhere, so all must be there first; then the result is there at once.
+    # A sample may move to any place, so all samples must be complete first. Then the result is complete, too.
     reads = (0,)
     eager = True
 
@@ -108,4 +108,4 @@ class PermuteBatch(Operator):
 
 
 _SMALL = 1 << 16
-"""Known values of up to this many bytes are copied, so that they stay known."""
+"""Known values up to this many bytes are copied, so that they remain known."""

@@ -11,7 +11,7 @@ from ...sampling.random_streams_kernels import STREAM_FIELDS, below, open_stream
 _U = np.uint64
 _new_stream = local_array(np.uint64, STREAM_FIELDS)
 _PAIRED = 65535
-"""Above this many elements two positions no longer fit into one draw."""
+"""With more elements than this, two positions no longer fit into one draw."""
 
 
 @inlined
@@ -22,7 +22,7 @@ def _exchange(values, a, b):
 
 @inlined
 def shuffle(stream, values, count):
-    """std::shuffle as in the GNU C++ library: elements are exchanged in pairs, two positions from one draw."""
+    """std::shuffle as in the GNU C++ library: elements are exchanged in pairs; one draw gives two positions."""
     if count > _PAIRED:
         for i in range(1, count):
             _exchange(values, i, below(stream, i + 1))
@@ -39,7 +39,7 @@ def shuffle(stream, values, count):
 
 @compiled(8)
 def draw_permutation(key, hi, lo, phase, count, repetitions, no_fixed_points, address):
-    """`count` indices into int32[count] at `address`."""
+    """Write a permutation of `count` indices to int32[count] at `address`."""
     stream, out = _new_stream(), view_i32(address, count)
     open_stream(stream, _U(key), _U(hi), _U(lo), _U(phase))
     for i in range(count):

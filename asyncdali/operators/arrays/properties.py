@@ -1,4 +1,4 @@
-"""Metadata as data: shapes, layouts, where a sample came from."""
+"""Metadata as data: shapes, layouts, origins of samples."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class GetProperty(Operator):
 
 @register
 class Shape(Operator):
-    """``DataNode.shape()``: reads metadata only, so a GPU input is neither copied nor waited for."""
+    """``DataNode.shape()``: reads only metadata, so a GPU input is neither copied nor awaited."""
 
     on_cuda = True
     schema = Schema(

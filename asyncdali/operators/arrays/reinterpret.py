@@ -1,4 +1,4 @@
-"""reinterpret: the same bytes as another element type, shape or layout."""
+"""reinterpret: view the same bytes as another element type, shape or layout."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Reinterpret(Reshape):
         dtype = self._dtype
         if dtype is None or source.itemsize == storage_dtype(dtype).itemsize:
             return Batch.alias(source, shapes, source.dtype if dtype is None else dtype, layout)
-        # An alias by hand: that of Batch needs elements of the same size.
+        # The alias is made by hand, because Batch's alias needs elements of the same size.
         view = Batch(
             shapes, dtype, layout, source.addresses, source.owner, contiguous=source.contiguous,
             device=source.device, source_info=source.source_info,
@@ -65,11 +65,11 @@ class Reinterpret(Reshape):
         if (total % size).any():
             i = int(np.flatnonzero(total % size)[0])
             raise SampleError(i, f"{int(total[i])} bytes are not a whole number of {self._dtype.name} elements of {size} bytes")
-        # The source as it would be, one-dimensional: the volumes are those of the new type.
+        # A one-dimensional stand-in for the source with elements of the new type, for the check of volumes.
         return super()._resolve(Batch((total // size)[:, None], self._dtype), wanted)
 
     def _scaled(self, shapes: np.ndarray, old: int, new: int) -> np.ndarray:
-        """Shapes whose innermost extent counts elements of `new` bytes."""
+        """Shapes whose innermost extent counts elements of the new type, each of `new` bytes."""
         if old == new:
             return shapes
         innermost = shapes[:, -1] * old if shapes.shape[1] else np.full(len(shapes), old)

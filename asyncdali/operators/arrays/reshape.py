@@ -1,4 +1,4 @@
-"""reshape: the same data under another shape or layout."""
+"""reshape: view the same data with another shape or layout."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Reshape(Operator):
             )
 
     def _changes_nothing(self) -> bool:
-        """Whether no argument says what to change."""
+        """Whether no argument requests a change."""
         return not self.spec.given("src_dims") and self.spec.constant("layout") is None
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:

@@ -1,4 +1,4 @@
-"""sequence_rearrange: frames in another order."""
+"""sequence_rearrange: reorder frames."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SequenceRearrange(Operator):
         return Planned([output], [step])
 
     def _launches(self, source: Batch, output: Batch, orders: list[np.ndarray]) -> list[Launch]:
-        """The same for a GPU: a piece for each place of a frame."""
+        """The same for a GPU: one piece per place of a frame."""
         pieces, strides = Pieces(output), dense_strides(source.shapes, source.itemsize)
         frame = np.ones((len(source), 1), np.int64)
         extents = np.concatenate([frame, source.shapes[:, 1:]], axis=1)
@@ -68,7 +68,7 @@ class SequenceRearrange(Operator):
         return pieces.launches()
 
     def _order(self, source: Batch) -> np.ndarray:
-        """The frames of all samples, a constant, checked."""
+        """The frames of all samples: a constant, checked."""
         order, fewest = self._constant, source.shapes[:, 0]
         wrong = (fewest <= order.max()) if len(order) and order.min() >= 0 else np.ones(len(source), bool)
         if wrong.any():

@@ -12,7 +12,7 @@ _TYPES = ("INT32", "UINT32", "INT64", "UINT64", "FLOAT", "FLOAT64")
 
 @register
 class Shapes(Shape):
-    """``DataNode.shape()`` under its old name."""
+    """The old name of ``DataNode.shape()``."""
 
     schema = Schema(
         name="shapes",

@@ -1,4 +1,4 @@
-"""Records of the steps that move elements (``strided_kernels``): pieces of inputs and where they go, for a whole batch."""
+"""Records of the steps that move elements (``strided_kernels``): pieces of inputs and their targets, for a whole batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .strided_tables import MOVE, MOVE_HEAD, MOVING, PIECE_HEAD, PIECES
 _SOURCE, _MOVES = Path(__file__).with_name("strided_kernels.cu"), Path(__file__).with_name("move_kernels.cu")
 _HEAD = PIECE_HEAD.words
 _ROW = 64
-"""Bytes of a row from which on it is moved line by line."""
+"""Least bytes of a row that is moved line by line."""
 
 
 def dense_strides(shapes: np.ndarray, itemsize: int) -> np.ndarray:
@@ -31,7 +31,7 @@ def dense_strides(shapes: np.ndarray, itemsize: int) -> np.ndarray:
 
 
 class Pieces:
-    """What the samples of `output` are made of. Add pieces, then ask for the :meth:`step`; later pieces overwrite earlier ones."""
+    """The pieces that make up the samples of `output`. Add pieces, then request the :meth:`step`. Later pieces overwrite earlier ones."""
 
     def __init__(self, output: Batch):
         self.output = output
@@ -56,7 +56,7 @@ class Pieces:
         source    a batch, or one array that all samples share, in the output's type (fill values)
         strides   in `source`, in bytes, int64[samples, axes]; 0 repeats
         targets   strides in the output; by default those of its own axes
-        offset, target_offset   where the piece begins, in bytes, a number or int64[samples]
+        offset, target_offset   start of the piece, in bytes: a number or int64[samples]
         """
         shared = isinstance(source, np.ndarray)
         if isinstance(source, np.ndarray):
@@ -74,7 +74,7 @@ class Pieces:
         where   bool[samples]: the samples that need it
         """
         extents, targets = self.output.shapes, self.targets
-        if not extents.shape[1]:  # scalars: an axis of extent 1 stands for none
+        if not extents.shape[1]:  # Scalars get an axis of extent 1.
             extents, targets = np.ones((len(extents), 1), np.int64), np.zeros((len(extents), 1), np.int64)
         strides = np.zeros_like(extents)
         if axis is not None and len(values) > 1:
@@ -96,7 +96,7 @@ class Pieces:
         return step
 
     def launches(self) -> list[Launch]:
-        """The work of :meth:`step` on a GPU, for a step of another kind."""
+        """The work of :meth:`step` on a GPU, for a different kind of step."""
         records, axes = self._records()
         return [self._launch(k, records, axes) for k in range(len(self._pieces))]
 
@@ -109,7 +109,7 @@ class Pieces:
             record[:, word.input], record[:, word.made] = k, shared
             record[:, word.offset], record[:, word.target_offset] = offset, target_offset
             used = extents.shape[1]
-            record[:, _HEAD:] = 1  # axes that this piece lacks
+            record[:, _HEAD:] = 1  # Axes that this piece lacks.
             for column, values in enumerate((extents, strides, targets)):
                 record[:, _HEAD + column * axes : _HEAD + column * axes + used] = values
         return records, axes
@@ -136,8 +136,8 @@ def move_launch(
 
     inputs, outputs   addresses of the samples, int64[samples]
     records           int64[samples, pieces, words] as declared by PIECE_HEAD
-    types, sizes      element types of input and output as macros, and their bytes
-    shared            the array that takes the place of all inputs
+    types, sizes      macros for the element types of input and output, and their bytes
+    shared            an array that replaces all inputs
     """
     from .move_kernels import plan_moves
 
@@ -162,21 +162,21 @@ def move_launch(
 
 
 def _moved_types(source: DALIDataType, target: DALIDataType) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Macros for elements that are moved, or converted where the types differ."""
+    """Macros for elements that are moved, or converted if the types differ."""
     if source == target:
         return ("IN", sized_name(source)), ("OUT", sized_name(source))
     return ("IN", element_type(storage_dtype(source))), ("OUT", element_type(storage_dtype(target)))
 
 
 def bordered_launch(source: Batch, output: Batch, context: tuple[Entry, ...]) -> Launch:
-    """A window of an input that goes on beyond its bounds; `context` is a BORDERED."""
+    """A window that extends beyond its input's bounds; `context` is a BORDERED."""
     largest = int(output.shapes.prod(axis=1).max(initial=0))
     kernel = Kernel(_SOURCE, "bordered", _moved_types(source.dtype, output.dtype))
     return Launch(kernel, context, grid_of(largest, len(output)))
 
 
 def fill_values(values: Any, dtype: DALIDataType) -> np.ndarray:
-    """Floats as elements of `dtype`, the way C converts them: without their fraction, the low bits of what is too large."""
+    """Convert floats to `dtype` as C does: truncated; numbers that are too large keep their low bits."""
     numbers, target = np.asarray(values, np.float32), storage_dtype(dtype)
     if target.kind not in "iu":
         return numbers.astype(target)
@@ -186,12 +186,12 @@ def fill_values(values: Any, dtype: DALIDataType) -> np.ndarray:
 
 
 def sized_name(dtype: DALIDataType) -> str:
-    """The unsigned integer that holds an element: kernels that only move elements know sizes, not types."""
+    """The unsigned integer of an element's size. Kernels that only move elements depend on sizes, not on types."""
     return f"uint{8 * storage_dtype(dtype).itemsize}"
 
 
 def like(source: Batch, shapes: np.ndarray | None = None, layout: str | None = None) -> Batch:
-    """A batch without memory like `source`, of other shapes or layout."""
+    """A batch without memory like `source`, with other shapes or another layout."""
     return Batch(
         source.shapes if shapes is None else shapes, source.dtype, source.layout if layout is None else layout,
         device=source.device, source_info=source.source_info,
@@ -199,7 +199,7 @@ def like(source: Batch, shapes: np.ndarray | None = None, layout: str | None = N
 
 
 def normal_axis(axis: int, ndim: int, new: int = 0) -> int:
-    """A non-negative axis number; ValueError with the range when it is outside. With ``new=1`` that of an axis to be inserted."""
+    """A non-negative axis number; ValueError with the range if it is outside. With ``new=1`` the number of an axis to insert."""
     if not -ndim <= axis < ndim + new:
         allowed = f"{-ndim} to {ndim + new - 1}, negative ones count from the back" if ndim + new else "none"
         raise ValueError(f"axis {axis} is out of range for {ndim}-D samples; allowed are {allowed}")
@@ -207,7 +207,7 @@ def normal_axis(axis: int, ndim: int, new: int = 0) -> int:
 
 
 def normal_axes(axes: Sequence[int], ndim: int) -> list[int]:
-    """Non-negative axis numbers; ValueError for those that do not exist or occur twice."""
+    """Non-negative axis numbers; ValueError for axes that do not exist or are repeated."""
     result = [normal_axis(axis, ndim) for axis in axes]
     if len(set(result)) != len(result):
         raise ValueError(f"an axis occurs more than once in the axes {list(axes)}")
@@ -215,7 +215,7 @@ def normal_axes(axes: Sequence[int], ndim: int) -> list[int]:
 
 
 def named_axes(names: str, layout: str, what: str = "axis_names") -> list[int]:
-    """Axis numbers of the letters `names`; ValueError naming a letter that the layout lacks or has twice."""
+    """Axis numbers of the letters `names`; ValueError names a letter that the layout lacks or repeats."""
     missing = [name for name in names if name not in layout]
     if missing:
         raise ValueError(f"`{what}` names the axis '{missing[0]}', which the input's layout \"{layout}\" does not have")

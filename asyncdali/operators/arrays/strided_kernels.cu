@@ -1,8 +1,8 @@
-// Windows that go on beyond the bounds of their input. Macros: IN, OUT element types.
+// Windows that extend beyond the bounds of their input. Macros: IN, OUT element types.
 #include "kernel.cuh"
 #include "strided_tables.py"
 
-// The index in 0..extent-1 that stands for `index`; borders as numbered in crop_rules.py (1 edge, 2 wrap, 3 reflect, 4 reflect_101).
+// The index in 0..extent-1 that `index` maps to; borders as numbered in crop_rules.py (1 edge, 2 wrap, 3 reflect, 4 reflect_101).
 DEVICE int64 bordered_index(int64 index, int64 extent, int64 border) {
     if (index >= 0 && index < extent) return index;
     if (border == 1) return index < 0 ? 0 : extent - 1;
@@ -12,7 +12,7 @@ DEVICE int64 bordered_index(int64 index, int64 extent, int64 border) {
     return index < extent ? index : period - index - (border == 4 ? 0 : 1);
 }
 
-// A window of an input that goes on beyond its bounds.
+// A window that extends beyond the bounds of its input.
 KERNEL bordered(const int64 *context) {
     const int64 axes = context[BORDERED_AXES], border = context[BORDERED_BORDER];
     FOR_SAMPLES(sample, context[BORDERED_SAMPLES]) {

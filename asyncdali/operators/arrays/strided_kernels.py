@@ -1,7 +1,7 @@
-"""Compiled steps that move elements: each sample is made of pieces, copied between strided places of any number of axes.
+"""Compiled steps that move elements. Each sample consists of pieces, which are copied between strided places with any number of axes.
 
 Joining, slicing, padding, transposing and filling differ only in offsets and strides, which ``strided.py`` writes into records. One step
-serves all element types (it moves runs of bytes); :func:`converting_step` also changes the type.
+serves all element types, because it moves runs of bytes; :func:`converting_step` also changes the type.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _view_u16, _view_u64 = view_of(np.dtype(np.uint16)), view_of(np.dtype(np.uint64)
 
 @inlined
 def collapse(extents, strides, targets):
-    """Merge axes that follow each other in memory, in place: how many are left, or -1 if there are no elements."""
+    """Merge axes adjacent in memory, in place. Returns the number of remaining axes, or -1 if there are no elements."""
     left = 0
     for k in range(len(extents)):
         extent = extents[k]
@@ -70,7 +70,7 @@ _row1, _row2, _row4, _row8 = _make_row(view_u8, 1), _make_row(_view_u16, 2), _ma
 
 @inlined
 def _row(source, out, count, stride, target, size):
-    """A row of `count` blocks of `size` bytes."""
+    """Copy a row of `count` blocks of `size` bytes."""
     if size == 1:
         _row1(source, out, count, stride, target)
     elif size == 2:
@@ -90,7 +90,7 @@ def _row(source, out, count, stride, target, size):
 
 @inlined
 def _copy_plane(source, out, rows, row_stride, row_target, count, stride, target, size, out_size):
-    """The two innermost axes. Elements in sequence are one block; of the rest the longer axis goes inside."""
+    """Copy along the two innermost axes. Contiguous elements are one block; otherwise, the longer axis is the inner loop."""
     if stride == size and target == size:
         _row(source, out, rows, row_stride, row_target, size * count)
     elif rows > count:
@@ -102,7 +102,7 @@ def _copy_plane(source, out, rows, row_stride, row_target, count, stride, target
 
 
 def _pieces_step(plane, in_size, out_size):
-    """``step(context, sample, thread)`` over all pieces of a sample; sizes of 0 are taken from the context."""
+    """``step(context, sample, thread)`` for all pieces of a sample. Sizes of 0 are read from the context."""
 
     def pieces(context, sample, thread):
         count, axes = load_i64(context + at.pieces), load_i64(context + at.axes)
@@ -155,7 +155,7 @@ copy_step = Compiled(_pieces_step(_copy_plane, 0, 0), 3, ("copy",))
 
 @cache
 def converting_step(in_dtype: str, out_dtype: str, slicing: bool = True) -> Compiled:
-    """Moves elements and converts them (numpy names), by the rules of slicing operators or of ``cast``."""
+    """Moves elements and converts them (NumPy names), by the rules of slicing operators or of ``cast``."""
     view_in, view_out = view(in_dtype), view(out_dtype)
     convert = slicing_converter(in_dtype, out_dtype) if slicing else converter(in_dtype, out_dtype)
 
@@ -177,7 +177,7 @@ def converting_step(in_dtype: str, out_dtype: str, slicing: bool = True) -> Comp
 
 @inlined
 def _inside(index, extent, border):
-    """The index in 0..extent-1 that stands for `index`; borders as numbered in ``crop_rules``."""
+    """The index in 0..extent-1 that `index` maps to; borders as numbered in ``crop_rules``."""
     if 0 <= index < extent:
         return index
     if border == 1:
@@ -191,7 +191,7 @@ def _inside(index, extent, border):
 
 @cache
 def bordered_step(in_dtype: str, out_dtype: str) -> Compiled:
-    """A window of an input that goes on beyond its bounds."""
+    """Copy a window that extends beyond the bounds of its input."""
     view_in, view_out, convert = view(in_dtype), view(out_dtype), slicing_converter(in_dtype, out_dtype)
 
     @step_variant("border", in_dtype, out_dtype)
@@ -207,7 +207,7 @@ def bordered_step(in_dtype: str, out_dtype: str) -> Compiled:
                 total = 0
         if total == 0:
             return 0
-        # Innermost axes that stay whole are moved as one block.
+        # Innermost axes that are copied whole are moved as one block.
         left, block = axes, 1
         while left > 1 and begins[left - 1] == 0 and extents[left - 1] == inputs[left - 1]:
             left -= 1

@@ -11,7 +11,7 @@ PIECE_HEAD = Table(
     Field("target_offset", "int64", "bytes from the begin of the output's sample to the piece"),
     Field("made", "int64", "1: elements already have the output's type, and are not converted"),
 )
-"""Begin of the record of a piece. Behind it: the extent of each axis, the strides in the input, the strides in the output (bytes)."""
+"""Head of a piece's record. Behind it: the extent of each axis, the strides in the input, the strides in the output (bytes)."""
 
 _SHARED = (
     OUTPUTS,
@@ -33,7 +33,7 @@ MOVE_HEAD = Table(
     Field("target", "address", "of the first element"),
     Field("rows", "int64", "product of all extents but the last; 0: there is nothing to do"),
 )
-"""Begin of the record of a piece of a sample on a GPU. Behind it as in PIECE_HEAD; axes that follow each other in memory are one."""
+"""Head of a sample's record of a piece on a GPU. The rest is as in PIECE_HEAD; axes adjacent in memory are merged."""
 
 MOVE = Table(
     "MOVE",

@@ -1,4 +1,4 @@
-"""Transfers between CPU and GPU: what `.gpu()` and `.cpu()` become."""
+"""Transfers between CPU and GPU: the operators behind `.gpu()` and `.cpu()`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..base import Arg, Arguments, Iteration, Operator, Planned, Role, Schema, r
 
 @register
 class Transfer(Operator):
-    """``.gpu()`` and ``.cpu()``: one per edge and direction. On the host device the data stay where they are."""
+    """``.gpu()`` and ``.cpu()``: one per edge and direction. On the host device the data is not copied."""
 
     schema = Schema(
         name="_transfer",
@@ -23,7 +23,7 @@ class Transfer(Operator):
     )
     eager = True
     reads = (0,)
-    on_cuda = True  # the run of its segment copies
+    on_cuda = True  # The segment's run makes the copy.
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return dtypes

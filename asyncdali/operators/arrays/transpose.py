@@ -1,4 +1,4 @@
-"""transpose: axes in another order."""
+"""transpose: permute axes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Transpose(Operator):
             raise ValueError(f"`perm` {order} has {len(order)} axes, the input {source.ndim}")
         output = like(source, source.shapes[:, order], self._layout(source, order))
         moved = [axis for axis in order if (source.shapes[:, axis] != 1).any()]
-        if moved == sorted(moved):  # nothing but extents of 1 moves
+        if moved == sorted(moved):  # Only axes of extent 1 move.
             return Planned([Batch.alias(source, output.shapes, source.dtype, output.layout)])
         pieces = Pieces(output)
         pieces.add(source, output.shapes, dense_strides(source.shapes, source.itemsize)[:, order])

@@ -1,4 +1,4 @@
-"""audio_resample: sound at another sampling rate, or of another length."""
+"""audio_resample: resample sound to another sampling rate or to another length."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class AudioResample(Operator):
         return storage_dtype(source).name, storage_dtype(wanted).name
 
     def _rates(self, lengths: np.ndarray, arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
-        """Sampling rates, or what stands in the same relation, before and after: float64[samples]."""
+        """Sampling rates before and after, or numbers in the same ratio: float64[samples]."""
         if self._way == "out_length":
             counts = arguments.scalars("out_length", np.int64)
             _refuse(counts < 0, counts, "`out_length` must not be negative")
@@ -109,7 +109,7 @@ def _refuse(wrong: np.ndarray, values: np.ndarray, message: str) -> None:
 
 
 def _counts(lengths: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Samples in time of the outputs, int64[samples]."""
+    """Number of output samples in time, int64[samples]."""
     counts = np.ceil(lengths * after / before)
     _refuse(counts > _LONGEST, counts, "the output would have more than 2^40 samples")
     return counts.astype(np.int64)

@@ -1,4 +1,4 @@
-"""A matrix applied along one axis: mel filters, cosine transforms. Computed in float64, sums in the order of the columns."""
+"""A matrix applied along one axis: mel filters, cosine transforms. Computed in float64; sums are in the order of the columns."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _SOURCE = Path(__file__).with_name("axis_matrix_kernels.cu")
 
 at, sizes_at, range_at, record = AXIS_MATRIX.at, AXIS_SIZES.at, COLUMN_RANGE.at, THREAD.at
 
-_COUNT = widest() // 4  # neighbours that are computed at a time: two registers of float64
+_COUNT = widest() // 4  # Neighbours that are computed at a time: two registers of float64.
 _WIDE = 4 * _COUNT
-_AHEAD = 8  # columns
+_AHEAD = 8  # Columns to prefetch ahead.
 _floats, _doubles = lanes("float32", _COUNT), lanes("float64", _COUNT)
 _load, _store, _splat, _zero = _floats.load, _floats.store, _doubles.splat, np.float64(0)
 _widened, _narrowed = _floats.converted(_doubles), _doubles.converted(_floats)
@@ -42,12 +42,12 @@ def _one(source, stride, weights, begin, end, out):
 
 @inlined
 def _four(source, stride, weights, begin, end, out):
-    """Four vectors of a row: their sums do not wait for each other."""
+    """Four vectors of a row, whose sums do not depend on each other."""
     size = 4 * _COUNT
     a = b = c = d = _splat(_zero)
     for column in range(begin, end):
         place, weight = source + column * stride, _splat(load_f64(weights + 8 * column))
-        # Columns are far apart: the processor does not foresee them.
+        # Columns are far apart, so the hardware does not prefetch them.
         prefetch(place + _AHEAD * stride)
         prefetch(place + _AHEAD * stride + size)
         prefetch(place + _AHEAD * stride + 2 * size)
@@ -64,7 +64,7 @@ def _four(source, stride, weights, begin, end, out):
 
 @inlined
 def _row(context, r):
-    """Weights of a row, its first and last column that is not zero."""
+    """Weights of a row, and its first and last nonzero column."""
     ranges = load_i64(context + at.ranges) + range_at.size * r
     weights = load_i64(context + at.matrix) + 8 * r * load_i64(context + at.columns)
     return weights, load_i64(ranges + range_at.begin), load_i64(ranges + range_at.end)
@@ -72,7 +72,7 @@ def _row(context, r):
 
 @inlined
 def _apply(context, source, out, inner):
-    """The matrix over neighbours: source float32[columns, inner], out float32[rows, inner]."""
+    """Apply the matrix over neighbours: source float32[columns, inner], out float32[rows, inner]."""
     rows, stride, first = load_i64(context + at.rows), 4 * inner, 0
     while first + _WIDE <= inner:
         for r in range(rows):
@@ -80,7 +80,7 @@ def _apply(context, source, out, inner):
             _four(source + 4 * first, stride, weights, begin, end, out + r * stride + 4 * first)
         first += _WIDE
     while first < inner and inner >= _COUNT:
-        first = smaller(first, inner - _COUNT)  # the last vector computes some once more
+        first = smaller(first, inner - _COUNT)  # The last vector overlaps the one before.
         for r in range(rows):
             weights, begin, end = _row(context, r)
             _one(source + 4 * first, stride, weights, begin, end, out + r * stride + 4 * first)
@@ -95,7 +95,7 @@ def _apply(context, source, out, inner):
 
 
 def _turn() -> Any:
-    """``turn(source, row, target, column)``: a square of `_COUNT` rows `row` bytes apart becomes rows `column` bytes apart."""
+    """``turn(source, row, target, column)``: transpose a square: `_COUNT` rows `row` bytes apart become rows `column` bytes apart."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = ir.VectorType(ir.FloatType(), _COUNT)
@@ -112,7 +112,7 @@ _turned_square = _turn()
 
 @inlined
 def _transposed(source, row, target, column, rows, columns):
-    """target[c][r] = source[r][c] of float32; `row` and `column` are bytes from row to row of each."""
+    """target[c][r] = source[r][c] of float32; `row` and `column` are the strides of their rows in bytes."""
     whole = columns - columns % _COUNT if rows == _COUNT else 0
     for c in range(0, whole, _COUNT):
         _turned_square(source + 4 * c, row, target + c * column, column)
@@ -123,7 +123,7 @@ def _transposed(source, row, target, column, rows, columns):
 
 @inlined
 def _apply_across(context, source, out, outer, scratch):
-    """The matrix where nothing is inside the axis: rows of several frames are turned, so that the frames are neighbours."""
+    """Apply the matrix along the innermost axis. Rows of several frames are transposed, so that the frames are neighbours."""
     rows, columns, size = load_i64(context + at.rows), load_i64(context + at.columns), 4 * _COUNT
     results = scratch + columns * size
     for first in range(0, outer, _COUNT):
@@ -143,7 +143,7 @@ def _apply_across(context, source, out, outer, scratch):
 
 @step
 def axis_matrix_step(context, sample, thread):
-    """A sample: float32[outer, columns, inner] becomes float32[outer, rows, inner]."""
+    """One sample: float32[outer, columns, inner] becomes float32[outer, rows, inner]."""
     sizes = load_i64(context + at.sizes) + sizes_at.size * sample
     outer, inner = load_i64(sizes + sizes_at.outer), load_i64(sizes + sizes_at.inner)
     source, out = load_i64(load_i64(context + at.inputs) + 8 * sample), load_i64(load_i64(context + at.outputs) + 8 * sample)

@@ -12,16 +12,16 @@ _RADICES = (4, 2, 3, 5)
 
 
 class Transform:
-    """The tables of a transform of length `n` as a convolution (Bluestein), in float64; for lengths without a :class:`RealTransform`.
+    """The tables of a transform of length `n` as a convolution (Bluestein), in float64. It serves lengths without a :class:`RealTransform`.
 
-    ``table`` is a TRANSFORM. ``scratch`` is the float64 numbers a thread needs.
-    A GPU needs ``roots``, ``chirp``, ``kernel`` and ``made``, the length of the transforms made.
+    ``table`` is a TRANSFORM. ``scratch`` is the number of float64 that a thread needs.
+    A GPU needs ``roots``, ``chirp``, ``kernel`` and ``made``, the length of the complex transforms.
     """
 
     def __init__(self, n: int):
         m = 1 << (2 * n - 2).bit_length()
         self.roots = np.exp(-2j * np.pi * np.arange(max(m // 2, 1)) / m)
-        # k**2 modulo 2n, so that the angles stay small.
+        # k**2 modulo 2n keeps the angles small.
         self.chirp = np.exp(-1j * np.pi * (np.arange(n) ** 2 % (2 * n)) / n)
         padded = np.zeros(m, complex)
         padded[:n] = self.chirp.conj()
@@ -35,11 +35,11 @@ class Transform:
 class RealTransform:
     """The plan of a transform of `n` real numbers, n even and n / 2 a product of 2, 3 and 5; in float32.
 
-    Numbers 2j and 2j + 1 are taken as one complex number, and n / 2 of these are transformed in place: number j lies at ``places[j]``
-    (int32[n / 2], digits reversed) when the stages begin. Stage s joins ``radices[s]`` (int32[stages]) transforms of length m, the product
-    of the radices before it; ``twiddles`` (complex64, one stage after the other) holds for each k in [0, m) the radix - 1 factors
-    exp(-2 pi i j k / (radix m)). ``turns`` (complex64[n / 4 + 1]) holds exp(-2 pi i k / n), which make the result the spectrum of the real
-    numbers. That needs a factor of 1/2, which belongs into the window function: a power of two rounds nothing.
+    Numbers 2j and 2j + 1 form one complex number, and n / 2 of these are transformed in place. When the stages begin, number j lies at
+    ``places[j]`` (int32[n / 2], digits reversed). Stage s joins ``radices[s]`` (int32[stages]) transforms of length m, the product
+    of the radices before it. ``twiddles`` (complex64, one stage after the other) has, for each k in [0, m), the radix - 1 factors
+    exp(-2 pi i j k / (radix m)). ``turns`` (complex64[n / 4 + 1]) has exp(-2 pi i k / n), which turn the result into the spectrum of the
+    real numbers. This needs a factor of 1/2, which belongs in the window function: multiplication by a power of two does not round.
     """
 
     def __init__(self, n: int):
@@ -80,7 +80,7 @@ def _factors(n: int) -> list[int]:
 
 @lru_cache(64)
 def transform_of(n: int) -> Transform | RealTransform:
-    """The transform of length `n`, at least 1; shared."""
+    """The transform of length `n`, at least 1. The result is shared."""
     if n % 2 == 0:
         try:
             return RealTransform(n)

@@ -34,13 +34,13 @@ at, spectrum, record = SPECTROGRAM.at, POWER_SPECTRUM.at, THREAD.at
 plan_at, real_at, sizes_at, rows_at = TRANSFORM.at, REAL_TRANSFORM.at, SIGNAL_SIZES.at, ROW_SIZES.at
 
 _SOURCE = Path(__file__).with_name("fourier_kernels.cu")
-_SHARED = 32768  # bytes of complex numbers that a block keeps in shared memory
-_MOST_BLOCKS = 512  # of those that need memory of their own
+_SHARED = 32768  # Bytes of complex numbers that a block keeps in shared memory.
+_MOST_BLOCKS = 512  # Blocks of transforms that need memory of their own.
 
 
 @inlined
 def _radix_two(data, n, roots_at, size):
-    """In place, data float64[2 n] as (re, im) pairs; `roots_at` has the roots of unity of a transform of length `size`, a multiple of n."""
+    """Transform float64[2 n] in place, as (re, im) pairs. `roots_at`: roots of unity of a transform of length `size`, a multiple of n."""
     roots = view_f64(roots_at, size)
     j = 0
     for i in range(1, n):
@@ -68,9 +68,9 @@ def _radix_two(data, n, roots_at, size):
 
 @inlined
 def transform(table, data_at):
-    """The transform of n real numbers, which lie at every second place of the scratch at `data_at`; see ``fourier.Transform``.
+    """Transform n real numbers, which lie at every second place of the scratch at `data_at`; see ``fourier.Transform``.
 
-    The result lies there as (re, im) pairs.
+    The result is stored there as (re, im) pairs.
     """
     n, m = load_i64(table + plan_at.length), load_i64(table + plan_at.made)
     roots, chirp_at, kernel_at = load_i64(table + plan_at.roots), load_i64(table + plan_at.chirp), load_i64(table + plan_at.kernel)
@@ -82,7 +82,7 @@ def transform(table, data_at):
     for k in range(2 * n, 2 * m):
         data[k] = 0.0
     _radix_two(data, m, roots, m)
-    # The inverse transform as the conjugate of the transform of the conjugate.
+    # The inverse transform is the conjugate of the transform of the conjugate.
     for k in range(m):
         re, im = data[2 * k], data[2 * k + 1]
         wr, wi = kernel[2 * k], kernel[2 * k + 1]
@@ -103,7 +103,7 @@ def _store_power(data, bins, out, first, stride, power):
 
 @inlined
 def _sample_at(source, i, length, reflect):
-    """Number `i` of a signal; outside it is reflected, or 0."""
+    """Number `i` of a signal. Outside, the signal is reflected, or 0."""
     if 0 <= i < length:
         return source[i]
     if reflect == 0 or length <= 0:
@@ -116,7 +116,7 @@ def _sample_at(source, i, length, reflect):
 
 @step
 def spectrogram_step(context, sample, thread):
-    """Windows of any length, one by one."""
+    """Transform windows of any length, one by one."""
     sizes = load_i64(context + at.sizes) + sizes_at.size * sample
     length, windows = load_i64(sizes + sizes_at.length), load_i64(sizes + sizes_at.windows)
     source = view_f32(load_i64(load_i64(context + at.inputs) + 8 * sample), length)
@@ -141,14 +141,14 @@ def spectrogram_step(context, sample, thread):
 
 
 def _scratch_bytes(n: int, window_length: int) -> int:
-    """Memory of a step that makes real transforms: the numbers, a block of results, windows at the borders, where each window begins."""
+    """Scratch of a step of real transforms: the numbers, a block of results, windows at the borders, the address of each window."""
     count = lane_count(n)
     return 4 * count * (n + n // 2 + 1 + -(-window_length // 16) * 16) + 8 * count
 
 
 @cache
 def real_spectrogram_step(count: int) -> Compiled:
-    """`count` windows at a time; weights hold a factor of 1/2, see ``fourier.RealTransform``."""
+    """`count` windows at a time. Weights include a factor of 1/2, see ``fourier.RealTransform``."""
     f = real_transforms(count)
     load_windows, transform_lanes, store_powers = f.load_windows, f.transform, f.store_powers
     write_rows, write_columns, size = f.write_rows, f.write_columns, f.size
@@ -197,7 +197,7 @@ def real_spectrogram_step(count: int) -> Compiled:
 
 @step
 def power_spectrum_step(context, sample, thread):
-    """Rows of any length along an axis, one by one."""
+    """Transform rows of any length along an axis, one by one."""
     sizes = load_i64(context + spectrum.sizes) + rows_at.size * sample
     outer, length, inner = load_i64(sizes + rows_at.outer), load_i64(sizes + rows_at.length), load_i64(sizes + rows_at.inner)
     table, power = load_i64(context + spectrum.plan), load_i64(context + spectrum.power)
@@ -218,7 +218,7 @@ def power_spectrum_step(context, sample, thread):
 
 @cache
 def real_power_spectrum_step(count: int) -> Compiled:
-    """`count` rows at a time: neighbours along the inner axes, or, without these, along the outer ones. Weights are 1/2."""
+    """`count` rows at a time: neighbours along the inner axes or, without inner axes, along the outer ones. Weights are 1/2."""
     f = real_transforms(count)
     load_windows, load_columns, transform_lanes, store_powers = f.load_windows, f.load_columns, f.transform, f.store_powers
     write_rows, write_columns, size = f.write_rows, f.write_columns, f.size
@@ -279,7 +279,7 @@ def make_spectrogram_step(
     source: Batch, output: Batch, lengths: np.ndarray, windows: np.ndarray, plan: Transform | RealTransform, weights: np.ndarray, *,
     hop: int, before: int, reflect: bool, power: int, time_major: bool,
 ) -> Step:  # fmt: skip
-    """The step for a batch of signals of `lengths`, of which `windows` windows are taken; see the step."""
+    """The step for a batch of signals of `lengths`, each with `windows` windows; see the step."""
     sizes = SIGNAL_SIZES.zeros(len(lengths))
     sizes[:, SIGNAL_SIZES.word.length], sizes[:, SIGNAL_SIZES.word.windows] = lengths, windows
     weights = weights if isinstance(plan, Transform) else weights * np.float32(0.5)

@@ -1,8 +1,8 @@
-"""Decimal logarithms of float64, some at a time.
+"""Decimal logarithms of float64, several at a time.
 
 ``log10(x)`` with x = m 2^e, m between sqrt(1/2) and sqrt(2), and s = (m - 1) / (m + 1): log(m) = 2 s + 2 s^3 / 3 + 2 s^5 / 5 + ... The
-polynomial is the one of FreeBSD's e_log.c (error below 2^-58.45). Within 2 units in the last place of float64, so that a result that is
-rounded to float32 is the C library's but once in some 10^8 times.
+polynomial is that of FreeBSD's e_log.c (error below 2^-58.45). The error is at most 2 units in the last place of float64. So a result
+rounded to float32 differs from the C library's only about once in 10^8 times.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def log10_ir(builder: Any, x: Any) -> Any:
     small = builder.fcmp_ordered("<", x, real(_SMALLEST_NORMAL))
     scaled = builder.select(small, builder.fmul(x, real(2.0**_RAISED)), x)
     bits = builder.bitcast(scaled, wide)
-    # Bits from those of sqrt(1/2) on count up to the next power of two, so that m lies about 1.
+    # Bits from those of sqrt(1/2) on count up to the next power of two, so that m is near 1.
     offset = builder.sub(bits, whole(_ROOT_HALF))
     exponent = builder.ashr(offset, whole(_MANTISSA))
     m = builder.bitcast(builder.sub(bits, builder.shl(exponent, whole(_MANTISSA))), x.type)
     exponent = builder.sub(exponent, builder.select(small, whole(_RAISED), whole(0)))
     f = builder.fsub(m, real(1.0))
-    # s = f / (m + 1) without a division, which would take half of the time: a reciprocal in float32, one step of Newton's, the remainder.
+    # s = f / (m + 1) without a division, which would take half of the time: a float32 reciprocal, one Newton step, then the remainder.
     divisor = builder.fadd(m, real(1.0))
     narrow = ir.VectorType(ir.FloatType(), count)
     guess = builder.fpext(builder.fdiv(ir.Constant(narrow, [1.0] * count), builder.fptrunc(divisor, narrow)), x.type)

@@ -1,4 +1,4 @@
-"""mel_filter_bank: filters along the axis of frequencies; and what operators that multiply by a matrix along an axis share."""
+"""mel_filter_bank: filters along the frequency axis; and the base of operators that multiply by a matrix along an axis."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _mel_to_hertz(mel: np.ndarray, formula: str) -> np.ndarray:
 
 @lru_cache(64)
 def mel_matrix(bins: int, filters: int, sample_rate: float, low: float, high: float, formula: str, normalize: bool) -> np.ndarray:
-    """Triangular filters float64[filters, bins] over the frequencies 0 to half the sample rate; shared, so read-only."""
+    """Triangular filters float64[filters, bins] over the frequencies 0 to half the sample rate. The array is shared and read-only."""
     limits.check_size(6 * 8 * bins * filters, f"{filters:,} filters for {bins:,} frequencies")
     frequencies = np.arange(bins) * (sample_rate / (2 * (bins - 1)) if bins > 1 else 0.0)
     edges = _mel_to_hertz(np.linspace(_hertz_to_mel(low, formula), _hertz_to_mel(high, formula), filters + 2), formula)
@@ -59,7 +59,7 @@ class _AxisMatrix(Operator):
         return [DALIDataType.FLOAT]
 
     def axis(self, source: Batch) -> int:
-        """The axis that the matrix is applied to."""
+        """The axis along which the matrix is applied."""
         raise NotImplementedError
 
     def matrix(self, length: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""mfcc: cosine transforms along the axis of frequencies."""
+"""mfcc: cosine transforms along the frequency axis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .mel_filter_bank import _AxisMatrix
 
 @lru_cache(64)
 def cosine_matrix(kind: int, count: int, length: int, normalize: bool, lifter: float) -> np.ndarray:
-    """The first `count` rows of the discrete cosine transform `kind` (1 to 4), liftered; float64[count, length]; shared, so read-only."""
+    """The first `count` rows of the discrete cosine transform `kind` (1 to 4), liftered: float64[count, length], shared and read-only."""
     limits.check_size(4 * 8 * count * length, f"a cosine transform of {length:,} numbers to {count:,}")
     k, n = np.arange(count)[:, None], np.arange(length)[None]
     if kind == 1:

@@ -1,7 +1,7 @@
-"""Fourier transforms of real numbers, several at a time: each lane of a vector has a transform of its own. Computed in float32.
+"""Fourier transforms of real numbers, several at a time: each lane of a vector computes a separate transform. Computed in float32.
 
-The operations and their order are those of ``fourier_kernels.cu``. Nothing is contracted, so the results are equal. 512 numbers take some
-5,500 instructions for 16 lanes.
+The operations and their order are those of ``fourier_kernels.cu``. No operations are contracted, so the results are equal. 512 numbers
+take about 5,500 instructions for 16 lanes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...compiled.vectors import I32, I64, call_ir, function_of, lanes, load_ir, 
 from .fourier import RealTransform
 from .fourier_tables import REAL_TRANSFORM
 
-_LONG = 1 << 15  # transforms from here on have few lanes: their numbers fill no cache anyway, and memory is not for free
+_LONG = 1 << 15  # Transforms from this length on use few lanes: their numbers do not fit into a cache anyway, and memory is limited.
 
 plan_at = REAL_TRANSFORM.at
 
@@ -35,7 +35,7 @@ def plan_table(plan: RealTransform) -> np.ndarray:
 
 
 def lane_count(n: int) -> int:
-    """How many transforms of length `n` are made at a time."""
+    """The number of transforms of length `n` that are computed at a time."""
     return 4 if n >= _LONG else max(widest() // 4, 4)
 
 
@@ -142,7 +142,7 @@ def _butterflies(count: int) -> tuple[Any, Any, Any, Any]:
 
 
 def _place_ir(builder: Any, data: Any, places: Any, pair: Any, odd: int, size: int) -> Any:
-    """Where number 2 * pair + odd lies: places[pair] complex vectors after `data`."""
+    """Address of number 2 * pair + odd: places[pair] complex vectors after `data`."""
     place = builder.load(builder.inttoptr(builder.add(places, builder.shl(pair, I64(2))), I32.as_pointer()), align=4)
     return builder.add(data, builder.add(builder.mul(builder.sext(place, I64), I64(2 * size)), I64(odd * size)))
 
@@ -150,7 +150,7 @@ def _place_ir(builder: Any, data: Any, places: Any, pair: Any, odd: int, size: i
 def _block_loader(count: int) -> Any:
     """``load_block(pointers, first, weights, data, places)``: numbers first .. first + count - 1 of `count` signals into their places.
 
-    `pointers` int64[count]: where each signal's window begins; `first` is even; `weights` is where the window function begins.
+    `pointers` int64[count]: start of each signal's window; `first` is even; `weights`: start of the window function.
     """
     size, kind = 4 * count, ir.VectorType(ir.FloatType(), count)
 
@@ -171,7 +171,7 @@ def _block_loader(count: int) -> Any:
 
 
 def _block_writer(count: int) -> Any:
-    """``write_block(values, out, stride)``: `count` vectors at `values` become the rows of a block; `stride` is bytes from row to row."""
+    """``write_block(values, out, stride)``: `count` vectors at `values` become the rows of a block. `stride` is the row stride in bytes."""
     size, kind = 4 * count, ir.VectorType(ir.FloatType(), count)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -209,10 +209,10 @@ def _column_loader(count: int) -> Any:
 
 @cache
 def real_transforms(count: int) -> SimpleNamespace:
-    """What kernels need for `count` transforms at a time; `data` is n float32 vectors of memory, aligned to a cache line.
+    """The functions that kernels need for `count` transforms at a time; `data` is n float32 vectors of memory, aligned to a cache line.
 
-    ``load_windows(plan, data, pointers, used, weights)``: the first `used` numbers at each pointer times their weights, zeros behind them.
-    ``load_columns(plan, data, source, stride, used, valid)``: the same of neighbours, `valid` of which are there. It is `stride` bytes from
+    ``load_windows(plan, data, pointers, used, weights)``: the first `used` numbers at each pointer times their weights, then zeros.
+    ``load_columns(plan, data, source, stride, used, valid)``: the same for neighbours, of which `valid` exist. Numbers are `stride` bytes
     number to number; all weights are 1/2.
     ``transform(plan, data)``: in place.
     ``store_powers(plan, data, out, stride, root)``: powers of n / 2 + 1 frequencies, `stride` bytes apart, a vector each.

@@ -1,5 +1,5 @@
 // to_decibels, preemphasis_filter and nonsilent_region.
-// Macros: IN, OUT element types (of preemphasis and, IN, of nonsilent_region).
+// Macros: IN, OUT element types (preemphasis uses both, nonsilent_region uses IN).
 #include "kernel.cuh"
 #include "signal_tables.py"
 
@@ -60,12 +60,12 @@ KERNEL preemphasis(const int64 *context) {
     }
 }
 
-// nonsilent_region. A window's power follows from that of the window before it, and is summed anew where the compiled step does so; between such
-// places (a stretch) one thread goes from window to window. `powers` finds the largest of each stretch, `borders` where each is above the
-// cut-off first and last, `region` puts these together.
+// nonsilent_region. A window's power is computed from the power of the window before. The sum restarts where the compiled step restarts it.
+// Between two restarts (a stretch) one thread goes from window to window. `powers` finds the largest power of each stretch, `borders` the
+// first and last window of each above the cut-off, `region` combines the results.
 struct Walk {
     const IN *source;
-    int64 window, start, stop;  // windows that begin in [start, stop)
+    int64 window, start, stop;  // windows that start in [start, stop)
     float64 total = 0;
 
     DEVICE_MEMBER float64 square(int64 i) const {

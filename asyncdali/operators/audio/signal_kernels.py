@@ -34,13 +34,13 @@ from .signal_tables import (  # fmt: skip
 )
 
 _SOURCE = Path(__file__).with_name("signal_kernels.cu")
-_PART, _MOST_PARTS = 8192, 64  # of a sample that a block searches for its largest element
+_PART, _MOST_PARTS = 8192, 64  # Size of the parts of a sample that a block searches for its largest element, and the most parts.
 
 decibel, number_at, emphasis = DECIBELS.at, DECIBEL_NUMBERS.at, PREEMPHASIS.at
-silence, cut_at, note_at, note = NONSILENT.at, NONSILENT_CUT.at, NONSILENT_NOTE.at, NONSILENT_NOTE.word  # notes are float64
+silence, cut_at, note_at, note = NONSILENT.at, NONSILENT_CUT.at, NONSILENT_NOTE.at, NONSILENT_NOTE.word  # Notes are float64.
 record = THREAD.at
 
-_WIDTH = widest() // 4  # of float32; as float64 two registers
+_WIDTH = widest() // 4  # Lanes of float32; as float64 they fill two registers.
 _f32, _f64 = lanes("float32", _WIDTH), lanes("float64", _WIDTH)
 _load_some, _store_some, _splat, _larger, _largest_lane = _f32.load_some, _f32.store_some, _f32.splat, _f32.larger, _f32.largest
 _real, _larger_real, _widened, _narrowed, _log10 = _f64.splat, _f64.larger, _f32.converted(_f64), _f64.converted(_f32), log10_of(_WIDTH)
@@ -48,7 +48,7 @@ _real, _larger_real, _widened, _narrowed, _log10 = _f64.splat, _f64.larger, _f32
 
 @inlined
 def _largest(source, count):
-    """The largest of `count` float32, at least 0; what is not a number is not larger."""
+    """The largest of `count` float32, at least 0. NaN is ignored."""
     zero = _splat(np.float32(0))
     found = zero
     for i in range(0, count, _WIDTH):
@@ -93,7 +93,7 @@ def preemphasis_step(in_dtype: str, out_dtype: str) -> Compiled:
         elif border == 2:
             before = np.float32(source[1])
         out[0] = convert(np.float32(source[0]) - coefficient * before)
-        # Views that begin one element later: an index i - 1 might be negative, which keeps the loop from being vectorised.
+        # These views start one element later: an index i - 1 could be negative, which would prevent vectorisation.
         after, made = view_in(address(source) + in_size, count - 1), view_out(address(out) + out_size, count - 1)
         for i in range(count - 1):
             made[i] = convert(np.float32(after[i]) - coefficient * np.float32(source[i]))
@@ -102,15 +102,15 @@ def preemphasis_step(in_dtype: str, out_dtype: str) -> Compiled:
     return preemphasis
 
 
-_LANES = 8  # stretches whose sums go on side by side
-_CHUNK = 256  # windows of a stretch from one note to the next
-# Scratch of nonsilent_step: addresses of the lanes, their sums and the largest of these; then a note per chunk: the sum of its first window
-# and the largest of its sums.
+_LANES = 8  # Stretches that are summed side by side.
+_CHUNK = 256  # Windows of a stretch between two notes.
+# Scratch of nonsilent_step: addresses of the lanes, their sums, and the largest of the sums; then a note per chunk: the sum of its first
+# window and the largest of its sums.
 _POINTERS, _TOTALS, _BEST, _NOTES = range(0, 4 * 8 * _LANES, 8 * _LANES)
 
 
 def _squares_ir(builder: Any, dtype: np.dtype, pointers: Any, offset: Any) -> list[Any]:
-    """The squares of `_LANES` elements of each lane as vectors of float64: one vector per place, one lane per lane."""
+    """The squares of `_LANES` elements of each lane as vectors of float64: one vector per place, with one element per lane."""
     element = element_ir(from_dtype(dtype))
     memory, real = ir.VectorType(element, _LANES), ir.VectorType(ir.DoubleType(), _LANES)
     narrow = ir.VectorType(I32, _LANES)
@@ -132,7 +132,8 @@ def _squares_ir(builder: Any, dtype: np.dtype, pointers: Any, offset: Any) -> li
 
 
 def _adder(dtype: np.dtype) -> Any:
-    """``add(pointers, totals, first)``: the lanes' squares of elements first .. first + _LANES - 1 are added to their sums, in order."""
+    """``add(pointers, totals, first)``: add the squares of elements first .. first + _LANES - 1 of each lane to the lane's sum, in
+    order."""
     real = ir.VectorType(ir.DoubleType(), _LANES)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -149,7 +150,7 @@ def _adder(dtype: np.dtype) -> Any:
 def _slider(dtype: np.dtype) -> Any:
     """``slide(pointers, totals, best, first, window)``: the windows that begin at elements first .. first + _LANES - 1 of each lane.
 
-    Their sums are compared with the best ones; the sums are then those of the next window.
+    Their sums are compared with the best ones. Afterwards, the sums are those of the next window.
     """
     real = ir.VectorType(ir.DoubleType(), _LANES)
 
@@ -171,10 +172,10 @@ def _slider(dtype: np.dtype) -> Any:
 
 @cache
 def nonsilent_step(dtype: str) -> Compiled:
-    """Sums of the squares of each window, from that of the window before it, begun anew with every stretch.
+    """Sums of the squares of each window. A sum is computed from the sum of the window before; every stretch starts a new sum.
 
-    A sum waits for the one before it, so several stretches go on side by side. Notes of every chunk of windows tell in which the first and
-    the last loud window are; only these chunks are gone through again.
+    Each sum depends on the one before it, so several stretches are summed side by side. Notes of every chunk of windows tell which chunks
+    have the first and the last loud window; only these chunks are searched again.
     """
     elements, size = view(dtype), np.dtype(dtype).itemsize
     add, slide = _adder(np.dtype(dtype)), _slider(np.dtype(dtype))
@@ -201,7 +202,7 @@ def nonsilent_step(dtype: str) -> Compiled:
 
     @inlined
     def go_on(source, length, window, begin, windows, totals, best, k):
-        """One lane, window by window: `windows` that begin with element `begin`."""
+        """One lane, window by window: `windows` windows, the first of which begins with element `begin`."""
         sums, largest, signal = view_f64(totals, _LANES), view_f64(best, _LANES), elements(source, length)
         total, found = sums[k], largest[k]
         for i in range(begin, begin + windows):
@@ -219,9 +220,9 @@ def nonsilent_step(dtype: str) -> Compiled:
         for k in range(valid):
             at = (first + k) * stretch + begun
             if at < all_windows and at + together + window > length:
-                together = 0  # the end of the signal is near
+                together = 0  # The end of the signal is near.
         if first * stretch + begun >= all_windows:
-            together = 0  # no lane has windows here: the signal is shorter than a stretch
+            together = 0  # No lane has windows here: the signal is shorter than a stretch.
         done = 0
         if together > 0:
             last = source
@@ -229,7 +230,7 @@ def nonsilent_step(dtype: str) -> Compiled:
                 at = (first + smaller(k, valid - 1)) * stretch + begun
                 if at < all_windows:
                     last = source + size * at
-                store_i64(pointers + 8 * k, last)  # lanes without windows repeat others
+                store_i64(pointers + 8 * k, last)  # Lanes without windows repeat others.
             while done < together:
                 slide(pointers, totals, best, done, window)
                 done += _LANES
@@ -239,7 +240,7 @@ def nonsilent_step(dtype: str) -> Compiled:
 
     @inlined
     def note_all(source, length, window, stretch, scratch):
-        """Goes through all windows; gives the number of notes."""
+        """Go through all windows; returns the number of notes."""
         windows = length - window + 1
         stretches = (windows + stretch - 1) // stretch
         per_stretch = (stretch + _CHUNK - 1) // _CHUNK
@@ -350,7 +351,7 @@ def make_preemphasis_step(source: Batch, output: Batch, coefficients: np.ndarray
 
 
 def make_nonsilent_step(source: Batch, outputs: list[Batch], window: int, interval: int, reference: float, part: float) -> Step:
-    """The step for a batch of signals; the cut-off is `part` of the reference power, 0 for each sample's largest."""
+    """The step for a batch of signals. The cut-off is `part` of the reference power; a power of 0 means each sample's largest."""
     counts, dtype = _elements(source), storage_dtype(source.dtype)
     cut = np.array(NONSILENT_CUT.entries(reference=reference, part=part), np.float64)
     starts, lengths = outputs
@@ -382,10 +383,10 @@ def make_nonsilent_step(source: Batch, outputs: list[Batch], window: int, interv
 
 
 def _stretch(dtype: np.dtype, window: int, interval: int) -> int:
-    """Windows after which a sum may begin anew without another result than the compiled step's; 0: never."""
+    """Windows after which a sum may restart with the same result as the compiled step; 0: never."""
     if dtype.kind == "f":
         return max(interval, 0)
-    exact = dtype.itemsize <= 2 and window < 1 << 20  # sums of squares are integers below 2^53
+    exact = dtype.itemsize <= 2 and window < 1 << 20  # Sums of squares are integers below 2^53.
     return max(window, _PART) if exact else 0
 
 

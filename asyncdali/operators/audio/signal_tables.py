@@ -52,7 +52,7 @@ NONSILENT_NOTE = Table(
     Field("first", "float64", "sum of the squares of the chunk's first window"),
     Field("largest", "float64", "the largest of the chunk's sums"),
 )
-"""What is noted of a chunk of windows: a record of float64."""
+"""The summary of a chunk of windows: a record of float64."""
 NONSILENT_GPU = Table(
     "NONSILENT_GPU",
     *NONSILENT.fields[:-1],
@@ -61,7 +61,7 @@ NONSILENT_GPU = Table(
     Field("powers", "float64[samples, stretches]", "largest powers"),
     Field("borders", "NONSILENT_BORDERS[samples, stretches]", "loud windows"),
 )
-"""For kernels of a GPU, where a stretch has its real number of windows."""
+"""For a GPU's kernels: here a stretch has its actual number of windows."""
 NONSILENT_BORDERS = Table(
     "NONSILENT_BORDERS",
     Field("first", "int64", "where the first loud window of a stretch begins; -1: none is loud"),

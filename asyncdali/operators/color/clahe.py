@@ -1,4 +1,4 @@
-"""clahe: histograms made flat tile by tile, with limited contrast."""
+"""clahe: histogram equalisation tile by tile, with limited contrast (CLAHE)."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class Clahe(OpenCVColors):
 
 
 def _equalize(source: np.ndarray, target: np.ndarray, limit: float, grid: tuple[int, int], luma_only: bool) -> None:
-    """uint8[height, width, channels] into `target`."""
+    """Equalise uint8[height, width, channels] into `target`."""
     import cv2
 
     if not source.size:
         return
-    tables = cv2.createCLAHE(limit, grid)  # not for use by several threads at once
+    tables = cv2.createCLAHE(limit, grid)  # A CLAHE object must not be used by several threads at once.
     if source.shape[2] == 3 and luma_only:
         lab = cv2.cvtColor(source, cv2.COLOR_RGB2LAB)
         lab[..., 0] = tables.apply(np.ascontiguousarray(lab[..., 0]))

@@ -14,13 +14,13 @@ from .color_tables import LINEAR_FACTORS
 word = LINEAR_FACTORS.word
 
 LAYOUTS = ("HWC", "FHWC", "DHWC")
-"""Layouts that colour operators accept; without a layout the first one of the same length is meant."""
+"""Layouts that colour operators accept. Unlabelled data gets the first layout of its length."""
 
 _U8, _I16, _I32, _F32 = DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT
 _RANGE = {_U8: 255.0, _I16: 32767.0, _I32: 2147483647.0, _F32: 1.0}
 """Supported types, and the largest positive value of each (1 for floats)."""
 _CENTER = {_U8: 128.0, _I16: 16384.0, _I32: 1073741824.0, _F32: 0.5}
-"""Middle of the positive range of each type: what `contrast` leaves alone unless `contrast_center` says otherwise."""
+"""Middle of the positive range of each type: the default of `contrast_center`, the value that `contrast` leaves unchanged."""
 
 _BRIGHTNESS = (
     Arg("brightness", "float", 1.0, "Factor of the brightness.", tensor=True),
@@ -64,14 +64,14 @@ class ElementwiseColor(PerFrame):
         raise NotImplementedError
 
     def output(self, source: Batch) -> Batch:
-        """The output batch, still without memory."""
+        """The output batch, without memory yet."""
         layout = self.layout_of(source)
         dtype = source.dtype if self._dtype is None else self._dtype
         return Batch(source.shapes, dtype, layout, device=source.device, source_info=source.source_info)
 
 
 class _Linear(ElementwiseColor):
-    """``shift * range + brightness * (center + contrast * (input - center))``; arguments that an operator lacks change nothing."""
+    """``shift * range + brightness * (center + contrast * (input - center))``. Arguments that an operator lacks have neutral values."""
 
     def compile(self, in_dtype: str, out_dtype: str) -> None:
         self._kernels.linear_step(in_dtype, out_dtype).compile()
@@ -79,7 +79,7 @@ class _Linear(ElementwiseColor):
     def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source = inputs[0]
         output = self.output(source)
-        # In the order in which DALI rounds to float32.
+        # DALI rounds to float32 in this order.
         shift = self._value("brightness_shift", arguments, 0.0) * np.float32(_RANGE[output.dtype])
         brightness, contrast = self._value("brightness", arguments, 1.0), self._value("contrast", arguments, 1.0)
         center = self._value("contrast_center", arguments, _CENTER[source.dtype])

@@ -1,6 +1,6 @@
 """Compiled steps of the colour operators: ``x * factor + addend``, and a 3 x 3 matrix with an offset.
 
-All in float32, rounded after each operation.
+Everything is computed in float32 and rounded after each operation.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _sinf = c_function("sinf", types.float32, types.float32)
 
 @cache
 def linear_step(in_dtype: str, out_dtype: str) -> Compiled:
-    """One multiplication and addition for each element; numpy names of the dtypes."""
+    """One multiplication and addition per element; dtypes are NumPy names."""
     view_in, view_out, convert = view(in_dtype), view(out_dtype), converter("float32", out_dtype)
     if in_dtype == out_dtype == "uint8" and has_byte_tables():
         return _linear_by_table(convert)
@@ -85,7 +85,7 @@ def _linear_by_table(convert: Any) -> Compiled:
 
 @cache
 def matrix_step(in_dtype: str, out_dtype: str) -> Compiled:
-    """A matrix and an offset for pixels of three channels; numpy names of the dtypes."""
+    """A matrix and an offset for pixels of three channels; dtypes are NumPy names."""
     view_in, view_out = view(in_dtype), view(out_dtype)
     value, convert = load_value(in_dtype), converter("float32", out_dtype)
 
@@ -114,9 +114,9 @@ _TO_RADIANS = np.pi / 180
 
 @compiled(1, brief=True)
 def plan_twists(table):
-    """Matrices, offsets and pixels of a batch (see TWISTS); products and sums in the order in which DALI rounds them.
+    """Compute matrices, offsets and pixel counts of a batch (see TWISTS). Products and sums are rounded in DALI's order.
 
-    Cosine and sine are the C library's, as DALI's. Returns -1 - i if sample i has not three channels, else the pixels of the largest.
+    Cosine and sine are the C library's, as in DALI. Returns -1 - i if sample i does not have three channels, else the largest pixel count.
     """
     half = float_of_bits(load_i64(table + _twists.half))
     to_yiq, from_yiq, row = load_i64(table + _twists.to_yiq), load_i64(table + _twists.from_yiq), load_i64(table + _twists.rows)
@@ -170,7 +170,7 @@ def _step(compiled_step: Compiled, entry: str, source: Batch, output: Batch, cou
     table, keep = laid_out(entries)
     types = ("IN", element_type(storage_dtype(source.dtype))), ("OUT", element_type(storage_dtype(output.dtype)))
 
-    each = LINE if types[0][1] == types[1][1] == "uint8" else PACK  # elements or pixels that a thread makes
+    each = LINE if types[0][1] == types[1][1] == "uint8" else PACK  # Elements or pixels per thread.
 
     def launches() -> list[Launch]:
         return [Launch(Kernel(_SOURCE, entry, types), entries, grid_of(-(-int(counts.max(initial=0)) // each), len(counts)))]

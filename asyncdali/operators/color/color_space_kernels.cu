@@ -7,7 +7,7 @@ KERNEL conversion(const int64 *context) {
     float32 f[CONVERSION_RECORD_WORDS];
     #pragma unroll
     for (int32 k = 0; k < CONVERSION_RECORD_WORDS; ++k) f[k] = array<float32>(context, CONVERSION_FACTORS)[k];
-    const bool turned = context[CONVERSION_FIRST];  // the input's first channel is its last one
+    const bool turned = context[CONVERSION_FIRST];  // the channels of the input are in reverse order
     FOR_SAMPLES(sample, context[CONVERSION_SAMPLES]) {
         const int64 source = address(context, CONVERSION_INPUTS, sample), target = address(context, CONVERSION_OUTPUTS, sample);
         map_pixels<FROM, TO>(source, target, array<int64>(context, CONVERSION_PIXELS)[sample], [=](const uint8 *in, uint8 *out) {

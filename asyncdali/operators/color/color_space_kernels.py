@@ -27,7 +27,7 @@ at, factor = CONVERSION.at, CONVERSION_RECORD.word  # a record of float32
 _SOURCE = Path(__file__).with_name("color_space_kernels.cu")
 _LUMA_BITS = 15
 _WHOLE_LUMA = (9798, 19235, 3735)
-_LUMA = np.array(_WHOLE_LUMA) / (1 << _LUMA_BITS)  # 0.299, 0.587, 0.114 as OpenCV has them; sums of products are exact in float32
+_LUMA = np.array(_WHOLE_LUMA) / (1 << _LUMA_BITS)  # 0.299, 0.587, 0.114 as in OpenCV; sums of products are exact in float32.
 _EXACT = np.array([0.299, 0.587, 0.114])
 _TO_YCBCR = np.stack(
     [
@@ -45,7 +45,7 @@ _SWAPPED = [2, 1, 0]
 
 
 def _coefficients(source: DALIImageType, target: DALIImageType) -> np.ndarray:
-    """A CONVERSION_RECORD; the colours of the source are in the order RGB."""
+    """A CONVERSION_RECORD. Source colours are in RGB order."""
     bgr, grey, ycbcr = DALIImageType.BGR, DALIImageType.GRAY, DALIImageType.YCbCr
     matrix, before, after = np.eye(3), _NOTHING, _NOTHING
     if grey in (source, target):
@@ -98,23 +98,23 @@ def conversion_step(in_channels: int, out_channels: int) -> Compiled:
     return conversion
 
 
-# The steps below move bytes, or compute in whole numbers what `conversion_step` computes without rounding: the results are the same.
+# The steps below move bytes, or use integer arithmetic where `conversion_step` computes without rounding. The results are equal.
 
 _BLOCK = block_bytes()
-_SWAPPED_PIXELS = _BLOCK // 3  # that a block holds
+_SWAPPED_PIXELS = _BLOCK // 3  # Pixels per block.
 _swap_block = shuffler([[3 * (k // 3) + 2 - k % 3 if k < 3 * _SWAPPED_PIXELS else k for k in range(_BLOCK)]])
 _spread_block = shuffler([[(_BLOCK * part + k) // 3 for k in range(_BLOCK)] for part in range(3)])
-_GREY_PIXELS = _BLOCK // 4  # that are made of a block at a time
+_GREY_PIXELS = _BLOCK // 4  # Pixels computed from a block at a time.
 
 
 @step
 def swap_step(context, sample, thread):
-    """RGB to BGR and back."""
+    """RGB to BGR, and BGR to RGB."""
     size = 3 * load_i64(load_i64(context + at.pixels) + 8 * sample)
     source, out = load_i64(load_i64(context + at.inputs) + 8 * sample), load_i64(load_i64(context + at.outputs) + 8 * sample)
     done = 0
     while done + _BLOCK <= size:
-        _swap_block(source + done, out + done)  # the bytes after the last whole pixel are written again
+        _swap_block(source + done, out + done)  # The bytes after the last whole pixel are written again later.
         done += 3 * _SWAPPED_PIXELS
     x, y = view_u8(source, size), view_u8(out, size)
     for i in range(done, size, 3):
@@ -124,7 +124,7 @@ def swap_step(context, sample, thread):
 
 @step
 def spread_step(context, sample, thread):
-    """Grey to RGB and BGR."""
+    """Grey to RGB or BGR."""
     count = load_i64(load_i64(context + at.pixels) + 8 * sample)
     source, out = load_i64(load_i64(context + at.inputs) + 8 * sample), load_i64(load_i64(context + at.outputs) + 8 * sample)
     whole = count - count % _BLOCK
@@ -138,17 +138,17 @@ def spread_step(context, sample, thread):
 
 @step
 def copy_step(context, sample, thread):
-    """From a colour space to itself."""
+    """Copy: source and target have the same colour space."""
     size = load_i64(context + at.pixel_bytes) * load_i64(load_i64(context + at.pixels) + 8 * sample)
     copy_bytes(load_i64(load_i64(context + at.outputs) + 8 * sample), load_i64(load_i64(context + at.inputs) + 8 * sample), size)
     return 0
 
 
 def _grey_block(weights: tuple[int, int, int]) -> Any:
-    """``grey(source, out)``: `_GREY_PIXELS` pixels; reads a block of bytes."""
+    """``grey(source, out)``: computes `_GREY_PIXELS` pixels and reads a whole block of bytes."""
     block, wide = ir.VectorType(I8, _BLOCK), ir.VectorType(I32, _GREY_PIXELS)
     words = ir.VectorType(I16, _BLOCK // 2)
-    # Words 0 and 1 in turns, as bytes.
+    # Interleave words 0 and 1 as bytes.
     fixed = ir.Constant(block, [1 if k % 4 == 2 else 0 for k in range(_BLOCK)])
     nothing, one = _BLOCK, _BLOCK + 2
     first_two = [place for p in range(_GREY_PIXELS) for place in (3 * p, nothing, 3 * p + 1, nothing)]
@@ -169,7 +169,7 @@ def _grey_block(weights: tuple[int, int, int]) -> Any:
 
 @cache
 def grey_step(reverse: bool) -> Compiled:
-    """RGB (or, `reverse`, BGR) to grey in whole numbers."""
+    """RGB (with `reverse`: BGR) to grey in integer arithmetic."""
     weights = _WHOLE_LUMA[::-1] if reverse else _WHOLE_LUMA
     w0, w1, w2 = weights
     half = 1 << (_LUMA_BITS - 1)

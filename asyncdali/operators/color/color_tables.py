@@ -1,4 +1,4 @@
-"""Tables of the colour operators: what their steps read, and what planning computes."""
+"""Tables of the colour operators: inputs of steps, and results of planning."""
 
 from __future__ import annotations
 

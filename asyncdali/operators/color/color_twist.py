@@ -1,6 +1,6 @@
 """hue, saturation, hsv, color_twist: one 3 x 3 matrix and one offset per sample.
 
-Colours are taken to luma and two chroma axes (YIQ); the chroma plane is turned by the hue and stretched by the saturation.
+Colours are converted to luma and two chroma axes (YIQ). The hue rotates the chroma plane, and the saturation scales it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .color import DTYPE, LAYOUTS, ElementwiseColor
 from .color_tables import MATRIX_FACTORS, TWISTS
 
 _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]], np.float32)
-# The inverse to the precision that DALI's results show; one computed here would differ in the last bits.
+# The inverse with the precision that DALI's results show; an inverse computed here would differ in the last bits.
 _FROM_YIQ = np.array(
     [[0.99966437, 0.9565412, 0.6208617], [0.99962485, -0.27227446, -0.6474513], [1.0028123, -1.106848, 1.7054056]], np.float32
 )
@@ -33,7 +33,7 @@ _IMAGES = (Input(_TYPES, listed(*LAYOUTS), "images"),)
 
 
 class _Matrix(ElementwiseColor):
-    """``matrix @ colour + offset``; arguments that an operator lacks change nothing."""
+    """``matrix @ colour + offset``. Arguments that an operator lacks have neutral values."""
 
     types = _TYPES
 

@@ -1,4 +1,4 @@
-// debayer: colours that a sensor's mosaic lacks, from the pixels around (debayer_kernels.py).
+// debayer: interpolate the colours missing in a sensor's mosaic from neighbouring pixels (debayer_kernels.py).
 // Macro: IN element type.
 #include "kernel.cuh"
 #include "debayer_tables.py"
@@ -19,7 +19,7 @@ struct Mosaic {
     const IN *pixels;
     int64 height, width;
 
-    // A pixel, reflected about those of the border.
+    // A pixel; positions outside are reflected about the border pixels.
     DEVICE_MEMBER int64 operator()(int64 y, int64 x) const {
         y = y < 0 ? -y : y < height ? y : 2 * (height - 1) - y;
         x = x < 0 ? -x : x < width ? x : 2 * (width - 1) - x;

@@ -1,8 +1,8 @@
-"""Compiled step of ``debayer``: colours that a sensor's mosaic lacks, from the pixels around.
+"""Compiled step of ``debayer``: interpolate the colours missing in a sensor's mosaic from neighbouring pixels.
 
-Bilinear, edge-aware and grey use the eight neighbours; the pixels of the border take the result of the nearest pixel inside.
+Bilinear, edge-aware and grey use the eight neighbours. A border pixel takes the result of the nearest inner pixel.
 Variable number of gradients (Chang, Cheung, Pang: "Color filter array recovery using a threshold-based variable number of gradients",
-1999) looks at 5 x 5 pixels, reflected about the border, and averages along the directions in which the picture changes least.
+1999) uses 5 x 5 pixels, reflected about the border, and averages along the directions in which the picture changes least.
 Constants are those of OpenCV.
 """
 
@@ -24,14 +24,14 @@ from .debayer_tables import DEBAYER, DEBAYER_RECORD
 at, word = DEBAYER.at, DEBAYER_RECORD.word
 _SOURCE = Path(__file__).with_suffix(".cu")
 BILINEAR, EDGE_AWARE, VNG, GRAY = range(4)
-_RED, _GREEN, _BLUE = 4899, 9617, 1868  # of a grey value, in 2^-14
-_SMALLEST_VNG = 8  # rows and columns; smaller images are interpolated bilinearly
+_RED, _GREEN, _BLUE = 4899, 9617, 1868  # Weights of a grey value, in units of 2^-14.
+_SMALLEST_VNG = 8  # Rows and columns; smaller images are interpolated bilinearly.
 _STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1), (-1, 1), (1, -1), (-1, -1), (1, 1))  # N, S, W, E, NE, SW, NW, SE
 
 
 @inlined
 def _neighbours(p, width, y, x):
-    """Sums of the pixels left and right, above and below, and of the diagonal ones; and whether the columns differ more than the rows."""
+    """Sums of the horizontal, vertical and diagonal neighbours; and whether the columns differ more than the rows."""
     i = y * width + x
     left, right = np.int64(p[i - 1]), np.int64(p[i + 1])
     top, bottom = np.int64(p[i - width]), np.int64(p[i + width])
@@ -41,7 +41,7 @@ def _neighbours(p, width, y, x):
 
 @inlined
 def _near(p, width, y, x, in_blue_row, in_blue_column, edges):
-    """Red, green and blue of a pixel inside, from its eight neighbours."""
+    """Red, green and blue of an inner pixel, from its eight neighbours."""
     across, down, diagonal, uneven = _neighbours(p, width, y, x)
     own = np.int64(p[y * width + x])
     if in_blue_row != in_blue_column:
@@ -56,7 +56,7 @@ def _near(p, width, y, x, in_blue_row, in_blue_column, edges):
 
 @inlined
 def _gray(p, width, y, x, in_blue_row, in_blue_column):
-    """The grey value of a pixel inside, from its eight neighbours."""
+    """The grey value of an inner pixel, from its eight neighbours."""
     across, down, diagonal, _ = _neighbours(p, width, y, x)
     own = np.int64(p[y * width + x])
     if in_blue_row != in_blue_column:
@@ -70,7 +70,7 @@ def _gray(p, width, y, x, in_blue_row, in_blue_column):
 
 @inlined
 def _v(p, height, width, y, x):
-    """A pixel, reflected about those of the border."""
+    """A pixel; positions outside are reflected about the border pixels."""
     y = abs(y) if y < height else 2 * (height - 1) - y
     x = abs(x) if x < width else 2 * (width - 1) - x
     return np.int64(p[y * width + x])
@@ -115,7 +115,7 @@ def _falling_more(p, h, w, y, x):
 
 @inlined
 def _gradients(p, h, w, y, x, green):
-    """How much the picture changes along each of the directions of _STEPS."""
+    """The gradients of the picture along the directions in _STEPS."""
     here_v, here_h = _vertical(p, h, w, y, x), _horizontal(p, h, w, y, x)
     north, south = _vertical(p, h, w, y - 1, x) + here_v, here_v + _vertical(p, h, w, y + 1, x)
     west, east = _horizontal(p, h, w, y, x - 1) + here_h, here_h + _horizontal(p, h, w, y, x + 1)
@@ -154,7 +154,7 @@ def _vng(p, h, w, y, x, in_blue_row, in_blue_column):
             mine += _v(p, h, w, y + 2 * dy, x + 2 * dx) + own
             if straight:
                 first += 2 * near
-                # dx, dy exchanged: the two pixels beside the step
+                # dx and dy exchanged: the two pixels beside the step.
                 second += _v(p, h, w, y + dy - dx, x + dx - dy) + _v(p, h, w, y + dy + dx, x + dx + dy)
             else:
                 yy, xx = y + dy, x + dx
@@ -176,14 +176,14 @@ def _vng(p, h, w, y, x, in_blue_row, in_blue_column):
     scale = np.float32(np.float32(0.5) / np.float32(count))
     a = smaller(larger(own + np.int64(np.rint(np.float32(np.float32(first - mine) * scale))), 0), 255)
     b = smaller(larger(own + np.int64(np.rint(np.float32(np.float32(second - mine) * scale))), 0), 255)
-    if is_green:  # a: the colour of the neighbours left and right
+    if is_green:  # a: the colour of the horizontal neighbours.
         return (b, own, a) if in_blue_row else (a, own, b)
     return (b, a, own) if in_blue_row else (own, a, b)
 
 
 @cache
 def debayer_step(dtype: str) -> Compiled:
-    """The step for the numpy name of a dtype: UINT8 or UINT16."""
+    """The step for the NumPy name of a dtype: UINT8 or UINT16."""
     view, itemsize = view_of(np.dtype(dtype)), np.dtype(dtype).itemsize
 
     @step_variant(dtype)

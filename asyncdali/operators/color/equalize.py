@@ -1,4 +1,4 @@
-"""equalize: images whose histograms are flat."""
+"""equalize: histogram equalisation of images."""
 
 from __future__ import annotations
 

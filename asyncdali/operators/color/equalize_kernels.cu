@@ -1,4 +1,4 @@
-// equalize: a block of threads makes the histogram of a plane, and then its table, in shared memory (equalize_kernels.py).
+// equalize: a block of threads computes the histogram of a plane, and then the look-up table, in shared memory (equalize_kernels.py).
 #include "kernel.cuh"
 #include "color_tables.py"
 
@@ -10,7 +10,7 @@ DEVICE void count_one(uint64 &counter) { ++counter; }  // threads take turns
 DEVICE void count_one(uint64 &counter) { atomicAdd(&counter, 1ull); }
 #endif
 
-// What each value becomes: its rank among the elements, from 0 to 255. A single value stays.
+// The look-up table: each value maps to its rank among the elements, scaled to 0..255. A plane of a single value is unchanged.
 DEVICE void fill_table(const uint64 *histogram, uint8 *table, int64 count) {
     int value = 0;
     while (!histogram[value]) ++value;

@@ -1,4 +1,4 @@
-"""Histograms made flat, plane by plane."""
+"""Histogram equalisation, plane by plane."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .color_tables import EQUALIZE, EQUALIZE_RECORD
 
 _KERNEL = Kernel(Path(__file__).with_suffix(".cu"), "equalize")
 _VALUES = 256
-_BYTES = 4 * _VALUES  # of a histogram
-_MOST_PLANES = 4  # that are counted side by side
+_BYTES = 4 * _VALUES  # Bytes per histogram.
+_MOST_PLANES = 4  # Planes counted side by side.
 _histograms = local_array(np.uint32, 2 * _MOST_PLANES * _VALUES)
 _tables = local_array(np.uint8, _MOST_PLANES * _VALUES)
 _histogram = local_array(np.int64, _VALUES)
@@ -28,7 +28,7 @@ at, record_at = EQUALIZE.at, EQUALIZE_RECORD.at
 
 @inlined
 def _fill_table(histogram, table, count):
-    """What each value becomes: its rank among the elements, the least one's being 0 and the largest one's 255. A single value stays."""
+    """The look-up table: each value maps to its rank among the elements, scaled to 0..255. A plane of a single value is unchanged."""
     value = 0
     while histogram[value] == 0:
         value += 1
@@ -46,7 +46,10 @@ def _fill_table(histogram, table, count):
 
 @inlined
 def _count(source, planes, count, histograms):
-    """Histograms of up to `_MOST_PLANES` planes. Neighbours have histograms of their own, so equal ones do not wait for each other."""
+    """Histograms of up to `_MOST_PLANES` planes.
+
+    Neighbouring elements use separate histograms, so that equal ones do not wait for each other.
+    """
     one = np.uint32(1)
     for k in range(2 * planes * _VALUES):
         histograms[k] = 0

@@ -1,4 +1,4 @@
-"""jpeg_compression_distortion: images as they come out of a JPEG."""
+"""jpeg_compression_distortion: images with the artefacts of JPEG compression."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..base import Arg, Arguments, SampleError, Schema, register
 from ..opencv_images import OpenCVColors
 
 _LARGEST = 65500
-"""Most rows and columns that libjpeg writes."""
+"""Most rows and columns that libjpeg can write."""
 
 
 @register

@@ -46,14 +46,14 @@ class WindowOperator(Operator):
 
     @property
     def pads(self) -> bool:
-        """Whether windows may leave the input."""
+        """Whether windows may extend beyond the input."""
         return self._policy in ("constant", "pad")
 
     def window(self, shapes: np.ndarray, layout: str, arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
-        """(anchors, window shapes), int64[samples, ndim] in the input's layout. Raises SampleError for windows that may not be."""
+        """(anchors, window shapes), int64[samples, ndim] in the input's layout. SampleError for windows that are not allowed."""
         anchors, windows = np.zeros_like(shapes), shapes.copy()
         requested = self._requested(len(shapes), arguments)
-        # Frames are cropped like depth where there is no depth.
+        # If there is no depth, frames are cropped like depth.
         letters = ("D" if "D" in layout else "F", "H", "W")
         for column, letter, position in zip(range(3), letters, ("crop_pos_z", "crop_pos_y", "crop_pos_x"), strict=True):
             if letter not in layout:

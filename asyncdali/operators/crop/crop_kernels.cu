@@ -1,9 +1,9 @@
-// crop: copy a window, with values outside the input and, on demand, another element type. Macros: IN, OUT element
+// crop: copy a window, fill values outside the input, and optionally convert the element type. Macros: IN, OUT element
 // types. Values are converted as in slices.
 #include "kernel.cuh"
 #include "crop_tables.py"
 
-// The index in 0..extent-1 that stands for `index` beyond the input; -1 for none.
+// The index in 0..extent-1 that `index` maps to beyond the input; -1 if there is none.
 DEVICE int64 inside(int64 index, int64 extent, int64 border) {
     if (index >= 0 && index < extent) return index;
     if (border == 0 || extent <= 0) return -1;

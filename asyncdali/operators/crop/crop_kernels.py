@@ -1,7 +1,7 @@
-"""Compiled step of ``crop``: copy a window, with values outside the input and, on demand, another element type.
+"""Compiled step of ``crop``: copy a window, fill values outside the input, and optionally convert the element type.
 
-Samples are seen with five strided axes (``crop_tables``); the layout does not change. Floats become integers by dropping the fraction,
-and what is too large for a float type is its largest, as in DALI's slicing operators.
+Samples are addressed with five strided axes (``crop_tables``); the layout does not change. As in DALI's slicing operators, floats lose
+their fraction when they become integers, and values too large for a float type become its largest value.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _inline = njit(inline="always")
 
 @inlined
 def _inside(index, extent, border):
-    """The index in 0..extent-1 that stands for `index` beyond the input; -1 for none."""
+    """The index in 0..extent-1 that `index` maps to beyond the input; -1 if there is none."""
     if 0 <= index < extent:
         return index
     if border == 0 or extent <= 0:
@@ -49,14 +49,14 @@ def _inside(index, extent, border):
 
 @cache
 def crop_step(in_dtype: str, out_dtype: str) -> Compiled:
-    """The step for an input and an output dtype (numpy names)."""
+    """The step for an input and an output dtype (NumPy names)."""
     view_in, view_out = view(in_dtype), view(out_dtype)
     convert = slicing_converter(in_dtype, out_dtype)
     in_size, out_size = storage(in_dtype).itemsize, storage(out_dtype).itemsize
 
     @inlined
     def outside(row, out, r, first, count, fills, border):
-        """`count` positions of an output row from position `first`, all channels; `row` is the source row's first column."""
+        """`count` positions of an output row from position `first`, with all channels. `row` is the first column of the source row."""
         in_stride, in_channel = r[word.in_stride_w], r[word.in_stride_c]
         out_stride, out_channel, channels = r[word.out_stride_w], r[word.out_stride_c], r[word.out_extent_c]
         if border != 0 and r[word.in_extent_w] > 0:
@@ -103,7 +103,7 @@ def crop_step(in_dtype: str, out_dtype: str) -> Compiled:
                         outside(row, to, r, end, width - end, fills, border)
                     begin_at = row + (r[word.anchor_w] + begin) * r[word.in_stride_w]
                     to += begin * r[word.out_stride_w]
-                    # Interleaved channels are one run, planes one run each.
+                    # Interleaved channels are one run; planes are one run each.
                     runs = 1 if interleaved else channels
                     length = (end - begin) * channels if interleaved else end - begin
                     for c in range(runs):
@@ -122,7 +122,7 @@ def make_crop_step(
     fills: np.ndarray,
     border: int = 0,
 ) -> Step:
-    """The step for a batch: records from ``normalize_kernels.make_records``, fills [channels] as float64, border from crop_rules."""
+    """The step for a batch: records from ``normalize_kernels.make_records``, fill values float64[channels], border from crop_rules."""
     in_name, out_name = np.dtype(in_dtype).name, np.dtype(out_dtype).name
     target = np.dtype(out_dtype)
     if target.kind in "iu":
@@ -139,7 +139,7 @@ def make_crop_step(
 
     def launches() -> list[Launch]:
         begin, window = records[:, _ANCHOR], records[:, _OUT_EXTENT]
-        if not ((begin < 0) | (begin + window > records[:, _IN_EXTENT])).any():  # a strided piece of the input
+        if not ((begin < 0) | (begin + window > records[:, _IN_EXTENT])).any():  # A strided piece of the input.
             pieces = np.zeros((count, 1, PIECE_HEAD.words + 3 * len(AXES)), np.int64)
             along = (window, records[:, _IN_STRIDE], records[:, _OUT_STRIDE])
             pieces[:, 0, PIECE_HEAD.words :] = np.concatenate(along, axis=1)

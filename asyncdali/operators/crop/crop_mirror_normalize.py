@@ -21,7 +21,7 @@ _OUTPUTS = (DALIDataType.FLOAT, DALIDataType.FLOAT16, DALIDataType.UINT8, DALIDa
 
 
 class _BatchPlan(NamedTuple):
-    """Decisions about a batch, without the mirror flags; `normalisation` is a ``normalize_kernels.Normalisation``."""
+    """Decisions about a batch, except for the mirror flags. `normalisation` is a ``normalize_kernels.Normalisation``."""
 
     shapes: np.ndarray
     layout: str
@@ -80,14 +80,17 @@ class CropMirrorNormalize(WindowOperator):
         return Planned([output], [plan.normalisation.step(source.addresses, output.addresses, mirror)])
 
     def _batch_plan(self, source: Batch, arguments: Arguments) -> _BatchPlan:
-        """All that depends on shapes and constants; remembered while only `mirror` changes and the shapes are the same again."""
+        """Everything that depends on shapes and constants.
+
+        The result is cached as long as only `mirror` changes and the shapes are equal.
+        """
         if self._layouts is None:
             return self._decide(source, arguments)
         key = (source.shapes.tobytes(), source.layout, source.dtype)
         plan = self._layouts.get(key)
         if plan is None:
             plan = self._decide(source, arguments)
-            self._layouts = {key: plan}  # only the last one: batches of changing shapes would fill the memory
+            self._layouts = {key: plan}  # Only the last one is kept: batches of changing shapes would fill the memory.
         return plan
 
     def _decide(self, source: Batch, arguments: Arguments) -> _BatchPlan:
@@ -112,7 +115,7 @@ class CropMirrorNormalize(WindowOperator):
             return layout
         if sorted(wanted) != sorted(layout):
             if not arguments.given("output_layout"):
-                # The default, CHW, means channels first: sequences and volumes keep their other axes in order.
+                # The default, CHW, means channels first: the other axes of sequences and volumes keep their order.
                 raise ValueError(f'The default output layout "CHW" is not a permutation of input layout "{layout}"; give `output_layout`.')
             raise ValueError(f'The requested output layout "{wanted}" is not a permutation of input layout "{layout}".')
         return wanted
@@ -120,7 +123,7 @@ class CropMirrorNormalize(WindowOperator):
     def _normalisation(self, channels: np.ndarray, out_channels: np.ndarray, arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
         """(mean with the shift folded in, multiplier), float32[1 or samples, channels].
 
-        Values are for the channels of the image, or for those of the output with its padding; what there is no value for becomes 0.
+        Values are given per channel of the image, or per channel of the output with its padding. Missing values become 0.
         """
         mean, std = arguments.vectors("mean"), arguments.vectors("std")
         if not (arguments.is_input("mean") or arguments.is_input("std")):
@@ -152,12 +155,12 @@ class CropMirrorNormalize(WindowOperator):
 
 
 def _power_of_two(values: np.ndarray) -> np.ndarray:
-    """The smallest powers of two that are not less than `values` (int64)."""
+    """For each of `values` (int64), the smallest power of two that is not less."""
     return 1 << np.ceil(np.log2(np.maximum(values, 1))).astype(np.int64)
 
 
 def _widened(values: np.ndarray, width: int) -> np.ndarray:
-    """One value is for all channels; what has no value of its own gets 0."""
+    """A single value applies to all channels. Missing values become 0."""
     if values.shape[1] == 1:
         return np.ascontiguousarray(np.repeat(values, width, axis=1), np.float32)
     wide = np.zeros((len(values), max(width, values.shape[1])), np.float32)

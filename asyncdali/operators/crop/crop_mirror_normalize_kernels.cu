@@ -1,6 +1,6 @@
-// crop_mirror_normalize: window, mirror, (x - mean) * multiplier, type and layout. If the input is resized
-// here, the table RESIZE_CUDA (resize_tables.py) stands behind the operator's own. Macros: IN, OUT element types; RESIZED: the input is a picture that is resized
-// where it is read, from elements of RESIZED_IN with CHANNELS, by weights that may be negative if SIGNED.
+// crop_mirror_normalize: window, mirror, (x - mean) * multiplier, type and layout. Macros: IN, OUT element types; RESIZED: the input is a
+// picture that this kernel resizes while reading it. Then the table RESIZE_CUDA (resize_tables.py) follows the operator's own table, the
+// source has elements of RESIZED_IN with CHANNELS channels, and SIGNED says whether weights may be negative.
 #if RESIZED
 #define RESIDENT 4
 #endif
@@ -11,7 +11,7 @@
 #include "../resize/resize.cuh"
 #endif
 
-// What a sample's record says, taken apart.
+// The fields of a sample's record.
 struct Window {
     const int64 *r;
     const float32 *mean, *factor;
@@ -32,7 +32,7 @@ struct Window {
 
 #if RESIZED
 
-// What becomes of a resized element. Of bytes there are few, so all answers are computed beforehand.
+// The result for a resized element. Bytes have few values, so all results are computed beforehand.
 struct Normal {
     static const bool FEW_ELEMENTS = Same<IN, uint8>::value && GROUP * sizeof(OUT) <= 12;
     float32 mean[GROUP], factor[GROUP];
@@ -73,13 +73,13 @@ struct NormalizePixels {
     DEVICE_MEMBER Column column(int32 number) const { return {normal, corner + number * step, plane, line}; }
 };
 
-// A tile of an output's rows and columns (before mirroring): the part that the picture has, and fills around it.
+// A tile of an output's rows and columns (before mirroring): its part inside the picture, and fill values around it.
 struct WindowTile {
     NormalizePixels picture;
     int64 corner, line, step;
     int32 rows, columns, top, bottom, left, right;
 
-    // Rows from `y`, columns from `x`; says in `part` what of the resized picture is in it.
+    // Rows from `y`, columns from `x`; sets `part` to the part of the resized picture in the tile.
     DEVICE_MEMBER void look_up(const Window &window, int64 out, int32 y, int32 x, bool found, Tile<RESIZED_IN> &part) {
         const int32 from_y = y + (int32)window.r[WINDOW_ANCHOR_H], from_x = x + window.left;
         top = found ? smaller(larger(-from_y, 0), rows) : rows, bottom = larger(smaller(rows, (int32)window.r[WINDOW_IN_EXTENT_H] - from_y), top);

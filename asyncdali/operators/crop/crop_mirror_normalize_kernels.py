@@ -1,9 +1,9 @@
 """Compiled step of ``crop_mirror_normalize``: window, mirror, ``(x - mean) * multiplier``, type and layout in one pass.
 
-A sample is seen with five axes, frames, depth, height, width, channels, each with a byte stride in the input and in the output, so that any
-layout on either side is the same code; the layouts that matter (three interleaved channels to planes or to interleaved, planes to planes)
-have inner loops of their own. DALI folds `shift` into the mean: ``(x - (mean - shift / multiplier)) * multiplier`` in float32,
-multiplier = scale / std; the caller passes those two numbers per channel.
+A sample is addressed with five axes (frames, depth, height, width, channels). Each axis has a byte stride in the input and in the output,
+so one code serves all layouts on either side. Common layouts have specialised inner loops: three interleaved channels to planes or to
+interleaved, and planes to planes. DALI folds `shift` into the mean: ``(x - (mean - shift / multiplier)) * multiplier`` in float32, with
+multiplier = scale / std. The caller passes the folded mean and the multiplier per channel.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _three_to_planes(in_dtype: str, out_dtype: str) -> Any:
         k0, k1, k2 = factor[0], factor[1], factor[2]
         if mirror:
             # Stores run backwards: a reversed contiguous store is cheaper than a reversed strided load. Unsigned indices
-            # have no wrap-around to handle, which would keep the loop from being vectorised.
+            # need no wrap-around, which would prevent vectorisation of the loop.
             for i in range(count):
                 last = np.uint64(count - 1 - i)
                 a[last] = convert((np.float32(value(s[3 * i])) - m0) * k0)
@@ -64,7 +64,7 @@ def _three_to_planes(in_dtype: str, out_dtype: str) -> Any:
 
 @cache
 def _three_to_three(in_dtype: str, out_dtype: str) -> Any:
-    """As :func:`_three_to_planes` with an interleaved output (`plane` is not used)."""
+    """Like :func:`_three_to_planes`, with an interleaved output (`plane` is not used)."""
     view_in, view_out = view(in_dtype), view(out_dtype)
     value, convert = load_value(in_dtype), converter("float32", out_dtype)
 
@@ -91,7 +91,7 @@ def _three_to_three(in_dtype: str, out_dtype: str) -> Any:
 
 @cache
 def _strided(in_dtype: str, out_dtype: str) -> Any:
-    """One channel of one row, any strides (in elements; the output's may be negative)."""
+    """One channel of one row, with any strides in elements; the output's stride may be negative."""
     view_in, view_out = view(in_dtype), view(out_dtype)
     value, convert = load_value(in_dtype), converter("float32", out_dtype)
 
@@ -139,7 +139,7 @@ def _filler(out_dtype: str) -> Any:
 
 @cache
 def normalize_step(in_dtype: str, out_dtype: str, planes: bool) -> Compiled:
-    """The step for an input and an output dtype (numpy names); `planes` chooses the fast loop."""
+    """The step for an input and an output dtype (NumPy names). `planes` selects the fast loop."""
     three = _three_to_planes(in_dtype, out_dtype) if planes else _three_to_three(in_dtype, out_dtype)
     channel, fill = _strided(in_dtype, out_dtype), _filler(out_dtype)
     fast_step = storage(out_dtype).itemsize * (1 if planes else 3)
@@ -148,7 +148,7 @@ def normalize_step(in_dtype: str, out_dtype: str, planes: bool) -> Compiled:
 
     @njit(inline="always")
     def row(source, out, r, mean, factor, fills):
-        """One row inside the input: source at the row's first column, out at the output row."""
+        """One row inside the input: `source` is at the row's first column, `out` at the output row."""
         in_step, in_channel, out_step, out_channel = r[word.in_stride_w], r[word.in_stride_c], r[word.out_stride_w], r[word.out_stride_c]
         channels, width, out_channels, mirror = r[word.in_extent_c], r[word.out_extent_w], r[word.out_extent_c], r[word.mirror]
         begin = smaller(larger(-r[word.anchor_w], 0), width)
@@ -204,7 +204,7 @@ def normalize_step(in_dtype: str, out_dtype: str, planes: bool) -> Compiled:
 
 @compiled(4, brief=True)
 def mirrored_records(records, count, flags, out):
-    """Copy WINDOW records of a batch; the samples with a flag other than 0 (int64[count]) are mirrored."""
+    """Copy WINDOW records of a batch. Samples with a nonzero flag (int64[count]) are mirrored."""
     copy_bytes(out, records, _WINDOW_BYTES * count)
     for k in range(count):
         store_i64(out + _WINDOW_BYTES * k + _mirror_at, 1 if load_i64(flags + 8 * k) != 0 else 0)
@@ -212,7 +212,7 @@ def mirrored_records(records, count, flags, out):
 
 
 def strides_of(shapes: np.ndarray, layout: str, itemsize: int) -> np.ndarray:
-    """Byte strides int64[samples, 5] along :data:`AXES` of dense samples; 0 along axes that `layout` lacks."""
+    """Byte strides int64[samples, 5] along :data:`AXES` of dense samples; 0 for axes that `layout` lacks."""
     steps = np.empty_like(shapes)
     steps[:, -1] = itemsize
     for k in range(shapes.shape[1] - 2, -1, -1):
@@ -225,7 +225,7 @@ def strides_of(shapes: np.ndarray, layout: str, itemsize: int) -> np.ndarray:
 
 
 def along_axes(values: np.ndarray, layout: str, missing: int) -> np.ndarray:
-    """`values` int64[samples, ndim] in the order of :data:`AXES`, int64[samples, 5]; `missing` where `layout` lacks the axis."""
+    """`values` int64[samples, ndim] reordered to :data:`AXES`: int64[samples, 5], with `missing` where `layout` lacks the axis."""
     out = np.full((len(values), 5), missing, np.int64)
     for column, axis in enumerate(AXES):
         if axis in layout:
@@ -242,7 +242,7 @@ def make_records(
     out_layout: str,
     out_size: int,
 ) -> np.ndarray:
-    """Records of a batch: shapes and anchors int64[samples, ndim] in `layout`, out_shapes in `out_layout`."""
+    """Records of a batch. Shapes and anchors are int64[samples, ndim] in `layout`, out_shapes in `out_layout`."""
     records = WINDOW.zeros(len(shapes))
     records[:, WINDOW.columns("in_stride")] = strides_of(shapes, layout, in_size)
     records[:, WINDOW.columns("out_stride")] = strides_of(out_shapes, out_layout, out_size)
@@ -253,17 +253,17 @@ def make_records(
 
 
 class Normalisation:
-    """What the steps of all batches of equal shapes have in common.
+    """The data that the steps of all batches of equal shapes share.
 
     records             from :func:`make_records`, with their field `row` set
     mean, multiplier    float32[rows, channels]; shift already folded into the mean
-    fills               out_dtype[output channels], values outside the input and of added channels
+    fills               out_dtype[output channels], fill values outside the input and for added channels
     """
 
     def __init__(
         self, records: np.ndarray, in_dtype: np.dtype, out_dtype: np.dtype, mean: np.ndarray, multiplier: np.ndarray, fills: np.ndarray
     ):
-        # Whether the rows of the output are planes: width steps by one element.
+        # Whether the rows of the output are planes, in which the width advances by one element.
         planes = bool(len(records) == 0 or records[0, word.out_stride_w] == np.dtype(out_dtype).itemsize)
         self._compiled = normalize_step(np.dtype(in_dtype).name, np.dtype(out_dtype).name, planes)
         self._records = records
@@ -293,7 +293,7 @@ class Normalisation:
         return step
 
     def _launch(self, in_addresses: np.ndarray, records: np.ndarray, context: tuple[Entry, ...]) -> Launch:
-        """For a GPU. Pictures that are only resized to be normalised are resized here."""
+        """The launch for a GPU. Pictures that are resized only for this operator are resized here."""
         count = len(records)
         grid = row_grid(self._rows, self._width, count)
 

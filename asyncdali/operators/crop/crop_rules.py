@@ -1,4 +1,4 @@
-"""Where crop windows lie: arithmetic over a whole batch, shared by ``crop`` and ``crop_mirror_normalize``."""
+"""Positions of crop windows, computed for a whole batch. Shared by ``crop`` and ``crop_mirror_normalize``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ..base import Spec
 ROUNDINGS = ("round", "truncate")
 POLICIES = ("error", "constant", "pad", "trim_to_shape")
 BORDERS = {"edge": 1, "clamp": 1, "wrap": 2, "reflect": 3, "reflect_1001": 3, "reflect_101": 4}
-"""Policies that continue the input beyond its bounds (``crop`` only), and their numbers in the kernel."""
+"""Out-of-bounds policies that continue the input beyond its bounds (``crop`` only) -> their numbers in the kernel."""
 LAYOUTS = ("HWC", "CHW", "DHWC", "CDHW", "FHWC", "FCHW", "CFHW", "FDHWC", "FCDHW", "CFDHW")
-"""Layouts that the crop family accepts; without a layout the first one of the same length is meant."""
+"""Layouts that the crop family accepts. Unlabelled data gets the first layout of its length."""
 
 
 def check_window_arguments(spec: Spec) -> None:
-    """ValueError for combinations and constants of `crop`, `crop_w`, `crop_h`, `crop_d` and `rounding` that have no meaning."""
+    """Raise ValueError for invalid combinations and constants of `crop`, `crop_w`, `crop_h`, `crop_d` and `rounding`."""
     given = {name for name in ("crop", "crop_w", "crop_h", "crop_d") if spec.given(name)}
     if ("crop_w" in given) != ("crop_h" in given):
         raise ValueError("`crop_w` and `crop_h` arguments must be provided together")
@@ -30,14 +30,14 @@ def check_window_arguments(spec: Spec) -> None:
 
 
 def two_or_three(crop: np.ndarray) -> np.ndarray:
-    """`crop` [samples, values] as it is; ValueError unless it has two or three values."""
+    """Return `crop` [samples, values]; ValueError unless it has two or three values."""
     if crop.shape[1] not in (2, 3):
         raise ValueError(f"`crop` argument should have 2 or 3 elements depending on the input data shape, got {crop.shape[1]}")
     return crop
 
 
 def window_shape(extents: np.ndarray, requested: np.ndarray) -> np.ndarray:
-    """int64 window extents: `requested` (float32, same shape) without its fraction, the whole axis where that is not positive."""
+    """int64 window extents: `requested` (float32, same shape) truncated; the whole axis if `requested` is not positive."""
     whole = np.trunc(requested.astype(np.float64)).astype(np.int64)
     return np.where(whole > 0, whole, extents)
 
@@ -45,7 +45,7 @@ def window_shape(extents: np.ndarray, requested: np.ndarray) -> np.ndarray:
 def window_anchor(extents: np.ndarray, window: np.ndarray, position: np.ndarray, rounding: str) -> np.ndarray:
     """int64 start of windows: ``position * (extent - window)`` in float64, rounded half away from zero or truncated.
 
-    The positions are float32 numbers; float64 products decide like DALI 2.4 where a float32 product would fall on a half (0.7f * 5).
+    The positions are float32. Float64 products round like DALI 2.4 in cases where a float32 product would be exactly a half (0.7f * 5).
 
     extents, window   int64[samples, axes];  position   float32[samples, axes] in 0..1
     """
@@ -56,12 +56,12 @@ def window_anchor(extents: np.ndarray, window: np.ndarray, position: np.ndarray,
 
 
 def trimmed(extents: np.ndarray, anchor: np.ndarray, window: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(anchor, window) cut to the input: the policy "trim_to_shape"."""
+    """(anchor, window) clipped to the input: the policy "trim_to_shape"."""
     begin = np.clip(anchor, 0, extents)
     end = np.clip(anchor + window, 0, extents)
     return begin, end - begin
 
 
 def outside(extents: np.ndarray, anchor: np.ndarray, window: np.ndarray) -> np.ndarray:
-    """bool[samples]: which windows leave the input."""
+    """bool[samples]: which windows extend beyond the input."""
     return ((anchor < 0) | (anchor + window > extents)).any(axis=1)

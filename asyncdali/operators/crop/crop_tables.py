@@ -1,4 +1,4 @@
-"""Tables of ``crop`` and ``crop_mirror_normalize``: both copy a window of a sample that is seen with five axes."""
+"""Tables of ``crop`` and ``crop_mirror_normalize``: both copy a window of a sample that is addressed with five axes."""
 
 from __future__ import annotations
 
@@ -40,4 +40,4 @@ NORMALIZE = Table(
     Field("channels", "int64", "channels per row of `means` and `multipliers`"),
     SAMPLES,
 )
-"""A GPU's kernel that resizes its input has the table of ``resize`` behind this one."""
+"""If a GPU's kernel resizes its input, the table of ``resize`` follows this one."""

@@ -137,7 +137,7 @@ class Slice(Operator):
         return pieces.step(function)
 
     def _fills(self, output: Batch, layout: str) -> tuple[np.ndarray, int | None]:
-        """Fill values in the output's type, and the axis that they are along."""
+        """Fill values in the output's type, and their axis."""
         fills = fill_values(self.spec.constant("fill_values"), output.dtype)
         if len(fills) == 1:
             return fills, None

@@ -1,8 +1,8 @@
-"""Where slices lie: the arguments start/end/shape (absolute or relative) and positional anchor/shape, over a whole batch.
+"""Positions of slices for a whole batch: from the arguments start/end/shape (absolute or relative), or from the inputs anchor and shape.
 
-Shared by operators that cut a window named by axes (``decoders.image_slice``, ``slice``). Precision and rounding are those of DALI 2.4
-(probed with coordinates on halves): named relative starts and ends are products in float32; positional anchors and shapes, and the
-end made of a relative start and a relative shape, in float64. All are rounded half away from zero.
+Shared by operators that cut a window named by axes (``decoders.image_slice``, ``slice``). Precision and rounding are those of DALI 2.4,
+which was measured with coordinates on halves. Named relative starts and ends are products in float32. Positional anchors and shapes are
+products in float64, and so is an end computed from a relative start and a relative shape. All are rounded half away from zero.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ SLICE_ARGS = (
 )
 _STARTS, _ENDS = ("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")
 COORDINATES = (*INTEGERS, DALIDataType.FLOAT, DALIDataType.FLOAT64)
-"""Element types of anchors and shapes that are inputs."""
+"""Element types of the inputs anchor and shape."""
 
 
 def check_slice(spec: Spec) -> None:
-    """Refuse combinations of arguments and inputs that have no meaning: ValueError. For an operator's constructor."""
+    """Raise ValueError for invalid combinations of arguments and inputs. Called by an operator's constructor."""
     if spec.given("axes") and spec.given("axis_names"):
         raise ValueError("`axes` and `axis_names` are mutually exclusive")
     starts, ends = [name for name in _STARTS if spec.given(name)], [name for name in _ENDS if spec.given(name)]
@@ -53,13 +53,13 @@ def check_slice(spec: Spec) -> None:
 def slice_windows(
     spec: Spec, positional: list[Batch], arguments: Arguments, extents: np.ndarray, layout: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(anchors, window extents), int64[samples, ndim]; axes that are not named stay whole.
+    """(anchors, window extents), int64[samples, ndim]. Unnamed axes are kept whole.
 
     positional   anchor and shape batches, or nothing
-    extents      int64[samples, ndim], the shapes of what is cut; `layout` has a letter for each of these axes
+    extents      int64[samples, ndim], the shapes of the input; `layout` has a letter for each of these axes
 
-    Windows may lie outside: see ``crop_rules.outside``. Raises ValueError or SampleError for axes that do not exist and for ends before
-    starts.
+    Windows may lie outside: see ``crop_rules.outside``. Raises ValueError or SampleError for axes that do not exist and for an end before
+    its start.
     """
     axes, lengths = _axes(arguments, extents.shape[1], layout)
     used = np.arange(axes.shape[1]) < lengths[:, None]
@@ -81,13 +81,13 @@ def slice_windows(
 
 
 def rounded(values: np.ndarray) -> np.ndarray:
-    """int64 of `values`, halves away from zero; what no image can reach is clipped to +-2**40."""
+    """Round `values` to int64, halves away from zero. Values are clipped to +-2**40, which no image reaches."""
     wide = np.nan_to_num(values.astype(np.float64))
     return np.clip(np.sign(wide) * np.floor(np.abs(wide) + 0.5), -(2.0**40), 2.0**40).astype(np.int64)
 
 
 def _axes(arguments: Arguments, ndim: int, layout: str) -> tuple[np.ndarray, np.ndarray]:
-    """int64[samples, most] axis numbers, and how many of each row count, int64[samples]."""
+    """Axis numbers int64[samples, most], and the number of valid ones per row, int64[samples]."""
     if not arguments.given("axis_names") and arguments.given("axes"):
         return arguments.chosen_axes("axes", ndim)
     names = arguments.constant("axis_names")
@@ -115,19 +115,19 @@ def _positional(spec: Spec, positional: list[Batch], extents: np.ndarray, length
 
 
 def _rows(batch: Batch, lengths: np.ndarray, what: str) -> np.ndarray:
-    """float64[samples, most] of a batch of vectors with so many elements; SampleError on another length."""
+    """float64[samples, most] of a batch of vectors with `most` elements; SampleError for another length."""
     rows = np.zeros((len(batch), int(lengths.max(initial=0))))
     for i, length in enumerate(lengths.tolist()):
         row = batch.sample(i).reshape(-1)
         if len(row) != length:
             raise SampleError(i, f"expected {length} elements for the slice's {what}, got {len(row)}")
-        # Numbers written in the pipeline arrive as float64 and mean float32 ones.
+        # Numbers written in the pipeline arrive as float64, but DALI takes them as float32.
         rows[i, :length] = row.astype(np.float32) if row.dtype == np.float64 else row
     return rows
 
 
 def _named(arguments: Arguments, extents: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(start, end) from the named arguments. A sample for which one of them has no values is as if that one were not given."""
+    """(start, end) from the named arguments. If an argument has no values for a sample, it counts as not given for that sample."""
     size = extents.astype(np.float32)
     nothing = np.full(extents.shape, np.nan)
 

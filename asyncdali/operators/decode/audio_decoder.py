@@ -1,4 +1,4 @@
-"""decoders.audio: encoded sound as samples, resampled and mixed if wanted."""
+"""decoders.audio: decode sound; optionally resample it and mix its channels."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class DecodeAudio(Operator):
         return (yield from self._interpreted(source, wanted))
 
     def _scanned(self, source: Batch, wanted: np.ndarray) -> np.ndarray | None:
-        """The SOUND of each sample, if compiled code decodes all of them: nothing is resampled, mixed, or unusual."""
+        """The SOUND of each sample, if compiled code can decode all of them: no resampling, no mixing, no unusual format."""
         count, sizes = len(source), np.ascontiguousarray(source.shapes[:, 0])
         records = np.empty((count, SOUND.words), np.int64)
         kernels, word = self._kernels, SOUND.word
@@ -95,12 +95,12 @@ class DecodeAudio(Operator):
         if ((wanted > 0) & (wanted != records[:, word.rate])).any() or not np.isfinite(wanted).all():
             return None
         mixes = self.spec.constant("downmix")
-        # Floats become integers by a rule of their own.
+        # Conversion of floats to integers follows a different rule.
         rounds = self.spec.constant("dtype") != DALIDataType.FLOAT and bool((records[:, word.format] == kernels.REAL).any())
         return None if rounds or (mixes and (channels != 1).any()) else records
 
     def _decoded(self, source: Batch, records: np.ndarray) -> tuple[Batch, list[Step]]:
-        """The batch that the step fills."""
+        """The output batch of the step."""
         word, dtype = SOUND.word, self.spec.constant("dtype")
         columns = [word.frames] if self.spec.constant("downmix") else [word.frames, word.channels]
         batch = Batch(records[:, columns], dtype)
@@ -112,7 +112,7 @@ class DecodeAudio(Operator):
         return batch, [Step(self._kernels.sound_step.address, table, no_explanation, scratch, SOUNDS.word.scratch, keep)]
 
     def _interpreted(self, source: Batch, wanted: np.ndarray) -> Generator[PythonJob, None, tuple[Batch, np.ndarray]]:
-        """The same, file by file in the interpreter."""
+        """Decode the same, file by file, in the interpreter."""
         constant = self.spec.constant
         sounds = [np.empty(0)] * len(source)
         rates = np.zeros(len(source), np.float32)

@@ -1,8 +1,8 @@
-"""Mixed decoders on a GPU: which samples its JPEG engines decode, which its multiprocessors, and which the CPU.
+"""Assignment of samples to decoders in mixed decoders: a GPU's JPEG engines, its multiprocessors, or the CPU.
 
-They differ, at coloured edges visibly (docs/gpu.md). So the lane of a sample depends on the files of its batch, its slot and a split
-that is fixed when the pipeline is built and stored in checkpoints, never on load: a run can be repeated and resumed exactly. Only
-`decoder="dynamic"` shares by load (lane_balance.py).
+The decoders' results differ, visibly at coloured edges (docs/gpu.md). So the lane of a sample depends on the files of its batch, on its
+slot and on a split that is fixed when the pipeline is built and stored in checkpoints, and never on load. A run can be repeated and
+resumed exactly. Only `decoder="dynamic"` shares by load (lane_balance.py).
 """
 
 from __future__ import annotations
@@ -31,24 +31,27 @@ log = logging.getLogger("asyncdali")
 
 DECODERS = ("", "all", "dynamic", "hardware", "hybrid", "cpu")
 _ENGINE_RATE, _HYBRID_RATE, _THREAD_RATE = 4.1, 14.0, 0.3
-"""Pictures per millisecond that an engine, the multiprocessors and a CPU thread decode when all work (H200, 490 x 397; docs/gpu.md)."""
+"""Pictures per millisecond of an engine, the multiprocessors and a CPU thread when all work (H200, 490 x 397; docs/gpu.md)."""
 _HYBRID_DEPTH = 5
-"""With fewer iterations in flight everybody waits for the multiprocessors: their part takes two or three times as long as others."""
+"""With fewer iterations in flight all decoders wait for the multiprocessors, whose part takes two or three times as long as the others."""
 KEPT = 3
-"""In place of a lane (see jpeg_lane_kernels): the cache of decoded pictures has the sample."""
+"""This value instead of a lane (see jpeg_lane_kernels): the cache of decoded pictures has the sample."""
 _FORMATS = {DALIImageType.RGB: "rgb", DALIImageType.ANY_DATA: "rgb", DALIImageType.BGR: "bgr"}
 
 
 @functools.cache
 def _kernels() -> Any:
-    """Compiled code needs Numba, which comes late; and an import statement takes its time, too, several times a batch."""
+    """Import lazily.
+
+    Compiled code needs Numba, which is imported late; an import statement several times per batch would cost time, too.
+    """
     from . import jpeg_lane_kernels
 
     return jpeg_lane_kernels
 
 
 class Lane(NamedTuple):
-    """A decoder of the GPU, its number (see jpeg_lane_kernels) and how many samples it takes."""
+    """A decoder of the GPU, its number (see jpeg_lane_kernels) and the number of samples it takes."""
 
     decoder: BatchDecoder
     number: int
@@ -56,7 +59,7 @@ class Lane(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Parts of a batch, the rest is the CPU's."""
+    """Parts of a batch. The CPU takes the rest."""
 
     engines: float
     multiprocessors: float
@@ -66,12 +69,12 @@ class Split(NamedTuple):
 class GpuImages:
     """The samples of a batch that decoders of the GPU take.
 
-    lanes      who takes some;  lane_of  int64[samples], the numbers of those who take them; 0: the CPU
-    sources    addresses int64[samples] and `sizes` int64[samples] of the encoded data;  headers  JPEG_HEADER[samples] of theirs
+    lanes      the decoders that take samples;  lane_of  int64[samples], the numbers of their lanes; 0: the CPU
+    sources    addresses int64[samples] and `sizes` int64[samples] of the encoded data;  headers  JPEG_HEADER[samples] of the files
     anchors    int64[samples, 2] and `extents` int64[samples, 2] of the windows, as (y, x)
-    targets    int64[samples], where the compiled step puts what the CPU decodes; filled in by the runtime
-    balance    is told when the engines and the CPU are through, if they share by load
-    kept       what the cache of decoded pictures gives and gets
+    targets    int64[samples], where the compiled step writes what the CPU decodes; filled in by the runtime
+    balance    called when the engines and the CPU have finished, if they share by load
+    kept       the pictures to copy from the cache and into it
     """
 
     lanes: list[Lane]
@@ -88,34 +91,35 @@ class GpuImages:
 
     def __post_init__(self) -> None:
         arrays = (self.lane_of, self.sources, self.sizes, self.headers, self.anchors, self.extents, self.targets)
-        self._places = [address_of(array) for array in arrays]  # asked for by every lane
+        self._places = [address_of(array) for array in arrays]  # Every lane uses these addresses.
 
     @property
     def chosen(self) -> np.ndarray:
-        """bool[samples], those that anyone takes."""
+        """bool[samples]: the samples that a lane or the cache has."""
         return self.lane_of != 0
 
     def give_up(self) -> None:
-        """The CPU decodes all but what the cache has."""
+        """Let the CPU decode all samples except those in the cache."""
         self.lane_of[:] = 0
         if self.kept is not None:
             self.lane_of[self.kept.sources != 0] = KEPT
 
     def use_kept(self, kept: KeptPictures) -> None:
-        """Take what the cache has from there."""
+        """Take cached samples from the cache."""
         self.kept = kept
         self.lane_of[kept.sources != 0] = KEPT
 
     def show_kept(self, moved_by: int) -> None:
-        """Before :meth:`moves`: let the pictures of the cache look like the CPU's outputs."""
+        """Treat cached pictures as outputs of the CPU. Call this before :meth:`moves`."""
         if self.kept is not None:
             there = self.kept.sources != 0
             self.lane_of[there] = 0
             self.targets[there] = self.kept.sources[there] - moved_by
 
     def files(self, lane: Lane, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-        """What the decoder of `lane` is told, for outputs at `addresses`: addresses and sizes of files, int64[files] each, images (as
-        nvjpegImage_t), and bytes of memory for whole images that the images are places in; 0: they are in the outputs."""
+        """The input of the decoder of `lane`, for outputs at `addresses`: addresses and sizes of files, int64[files] each; images (as
+        nvjpegImage_t); and the bytes of memory for whole images. If these are 0, images lie in the outputs; otherwise, images are offsets
+        in that memory."""
         kernels = _kernels()
 
         count = lane.samples
@@ -130,8 +134,8 @@ class GpuImages:
         return memory[:count], memory[count : 2 * count], memory[2 * count :], int(table[DESCRIBE_FILES.word.whole_bytes])
 
     def rest(self, sizes: np.ndarray) -> tuple[np.ndarray | None, int]:
-        """The CPU's samples, int64[samples], of others -1, or None if there are none; and the bytes of their outputs, those of all being of
-        `sizes`. `targets` become places in that memory."""
+        """The CPU's samples, int64[samples] with -1 for other samples, or None if there are none; and the total bytes of their outputs.
+        `sizes` are the output sizes of all samples. `targets` become offsets in that memory."""
         kernels = _kernels()
 
         rows = np.empty(len(sizes), np.int64)
@@ -141,17 +145,17 @@ class GpuImages:
         return (rows if table[PLACE_REST.word.count] else None), size
 
     def moves(self, batch: Batch, moved_by: int, elsewhere: Sequence[tuple[Lane, np.ndarray]]) -> tuple[np.ndarray | None, tuple[int, int]]:
-        """How the outputs come to where `batch` has them: int64[5, windows] sources, pitches, rows, bytes of a row and targets, or None;
-        and most rows, most bytes of a row.
+        """The copies that move outputs into `batch`: int64[5, windows] sources, pitches, rows, bytes of a row and targets, or None; and the
+        largest number of rows, the largest bytes of a row.
 
-        moved_by    from `targets` to where the CPU's outputs are in device memory
-        elsewhere   lanes whose images are not in the outputs, and these (nvjpegImage_t)
+        moved_by    offset from `targets` to the CPU's outputs in device memory
+        elsewhere   lanes whose images are not in the outputs, and these images (nvjpegImage_t)
         """
         kernels = _kernels()
 
         count = len(self.sizes)
         images = {lane.number: address_of(found) for lane, found in elsewhere}
-        shapes = np.ascontiguousarray(batch.shapes * (1, 1, batch.itemsize))  # with bytes of a pixel in place of channels
+        shapes = np.ascontiguousarray(batch.shapes * (1, 1, batch.itemsize))  # The last axis counts bytes of a pixel, not channels.
         memory = np.empty((5, count), np.int64)
         at = address_of(memory)
         lanes, _, _, _, anchors, _, places = self._places
@@ -168,7 +172,7 @@ class GpuImages:
 def without_lanes(
     addresses: np.ndarray, sizes: np.ndarray, headers: np.ndarray, anchors: np.ndarray, windows: np.ndarray
 ) -> GpuImages:
-    """The CPU's threads decode all, and the cache of decoded pictures takes part."""
+    """No lanes: the CPU's threads decode all samples that are not in the cache of decoded pictures."""
     lane_of, targets = np.zeros((2, len(sizes)), np.int64)
     anchors, windows = np.ascontiguousarray(anchors, np.int64), np.ascontiguousarray(windows, np.int64)
     return GpuImages([], lane_of, addresses, sizes, headers, anchors, windows, targets, False)
@@ -184,7 +188,7 @@ class Lanes:
             raise ValueError(f"`hw_decoder_load` must be between 0 and 1, got {load:g}")
         output_type, dtype = spec.constant("output_type"), spec.constant("dtype")
         if not wish and spec.given("cache_size") and spec.constant("cache_size"):
-            wish = "cpu"  # which decoder made a picture of the cache must not depend on its place in a batch
+            wish = "cpu"  # The decoder of a cached picture must not depend on the picture's place in a batch.
         shared = wish in ("", "all", "dynamic")
         if wish == "dynamic" and environment.checkpointing:
             raise ValueError("decoder='dynamic' shares by load: a run cannot be repeated, so it does not go with `enable_checkpointing`")
@@ -230,21 +234,21 @@ class Lanes:
     # --- the split, in checkpoints
 
     def save(self) -> Any:
-        """The split as JSON data; None where the GPU has no part in it."""
+        """The split as JSON data; None if the GPU decodes nothing."""
         return {**self._asked, **self._split._asdict()} if self.any else None
 
     def load(self, data: Any) -> None:
-        """Take over a saved split, unless `decoder` or `hw_decoder_load` were others then; ValueError if it is not one."""
+        """Use a saved split, unless `decoder` or `hw_decoder_load` have changed since. ValueError if the data is not a split."""
         try:
             asked, split = {name: data[name] for name in self._asked}, Split(float(data["engines"]), float(data["multiprocessors"]))
         except (TypeError, KeyError, ValueError) as error:
             raise ValueError(f"{data!r} does not say how JPEGs are split between decoders") from error
-        if not (min(split) >= 0 and sum(split) <= 1 + 1e-6):  # so written, NaN is refused, too
+        if not (min(split) >= 0 and sum(split) <= 1 + 1e-6):  # Written this way, the test refuses NaN, too.
             raise ValueError(f"{data!r} does not say how JPEGs are split between decoders: parts are from 0 to 1")
         if asked != self._asked:
             return
         if split.multiprocessors and self.hybrid is None and self._hybrid_lane is not None:
-            self.hybrid = self._hybrid_lane()  # of a version that used the lane without being asked
+            self.hybrid = self._hybrid_lane()  # Saved by a version that used this lane by default.
         lanes = (("JPEG engines", self.engines, split.engines), ("nvJPEG's hybrid decoder", self.hybrid, split.multiprocessors))
         missing = [name for name, decoder, part in lanes if part and decoder is None]
         if missing:
@@ -253,7 +257,7 @@ class Lanes:
 
     @property
     def any(self) -> bool:
-        """Whether the GPU has a part in it at all."""
+        """Whether the GPU decodes any samples."""
         return self.engines is not None or self.hybrid is not None
 
     def choose(
@@ -261,8 +265,8 @@ class Lanes:
     ) -> GpuImages | None:
         """The samples for the GPU's decoders; None if there are none.
 
-        The smallest files go to the multiprocessors, whose batch takes as long as its largest one, and of the others an evenly spread part
-        to the engines.
+        The smallest files go to the multiprocessors, because their batch takes as long as its largest file. An evenly spread part of the
+        other files goes to the engines.
         """
         if not self.any:
             return None
@@ -290,7 +294,7 @@ class Lanes:
             if taken:
                 lanes.append(Lane(self.hybrid, kernels.HYBRID, taken))
         if self.engines is not None:
-            part = min(engines / max(1 - hybrid, 1e-9), 1.0)  # of what the multiprocessors leave
+            part = min(engines / max(1 - hybrid, 1e-9), 1.0)  # Part of what the multiprocessors leave.
             table.view(np.float64)[TAKE_LANES.word.part] = part if self._balance is None else self._balance.part(left)
             taken = kernels.take_evenly(table_at)
             if taken:

@@ -1,4 +1,4 @@
-"""Which part of an image the cropping decoders decode."""
+"""Windows of the cropping decoders."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CROP_ARGS = (
 
 
 def check_crop(spec: Spec) -> None:
-    """Refuse combinations and constants of :data:`CROP_ARGS` that have no meaning: ValueError. For an operator's constructor."""
+    """Raise ValueError for invalid combinations and constants of :data:`CROP_ARGS`. Called by an operator's constructor."""
     given = {name for name in ("crop", "crop_w", "crop_h", "crop_d") if spec.given(name)}
     if ("crop_w" in given) != ("crop_h" in given):
         raise ValueError("`crop_w` and `crop_h` must be given together")
@@ -56,14 +56,14 @@ def crop_windows(spec: Spec, arguments: Arguments, extents: np.ndarray) -> tuple
 
 
 def _two(crop: np.ndarray) -> np.ndarray:
-    """(height, width) of `crop` values [samples, 2 or 3]; a depth before them means nothing here."""
+    """(height, width) of `crop` values [samples, 2 or 3]. A leading depth is ignored."""
     if crop.shape[1] not in (2, 3):
         raise ValueError(f"`crop` should have 2 values (height, width), got {crop.shape[1]}")
     return crop[:, -2:]
 
 
 def check_windows(anchors: np.ndarray, windows: np.ndarray, extents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(anchors, windows), or SampleError for the first window that is empty or leaves its image; arguments int64[samples, 2] as (y, x)."""
+    """(anchors, windows); SampleError for the first window that is empty or leaves its image. Arguments are int64[samples, 2] as (y, x)."""
     wrong = crop_rules.outside(extents, anchors, windows) | (windows <= 0).any(axis=1)
     if not wrong.any():
         return anchors, windows

@@ -1,8 +1,8 @@
 """decoders.image, image_crop, image_random_crop, image_slice.
 
-JPEGs with 8-bit output go the compiled way: headers of the whole batch are scanned in one call, the windows are decided, and the
-window alone is decoded into the output. Everything else (other formats, CMYK, other element types) is decoded whole from Python while
-preparing, and the compiled step copies the window.
+JPEGs with 8-bit output take the compiled path: one call scans the headers of the whole batch, the windows are decided, and only the
+window is decoded into the output. Everything else (other formats, CMYK, other element types) is decoded whole from Python in `prepare`,
+and the compiled step copies the window.
 """
 
 from __future__ import annotations
@@ -80,17 +80,17 @@ _CHANNELS = {DALIImageType.RGB: 3, DALIImageType.BGR: 3, DALIImageType.GRAY: 1, 
 # libjpeg's out_color_space for three channels: JCS_RGB, JCS_EXT_BGR.
 _COLOR_SPACE = {DALIImageType.RGB: 2, DALIImageType.BGR: 8, DALIImageType.GRAY: 1, DALIImageType.ANY_DATA: 2}
 MAX_SCANS = 500
-"""A JPEG of more scans is refused: every scan is a pass over the whole image, and takes few bytes to ask for."""
+"""A JPEG with more scans is refused: every scan is a pass over the whole image, and a file needs few bytes to ask for one."""
 
 
 @dataclass
 class _Scanned:
-    """What preparing a batch found.
+    """The result of preparing a batch.
 
     headers, sizes  of the encoded images
     plain           whether compiled code decodes all of them
-    ready           sample -> image that was decoded from Python
-    lookup          what the cache knows of the batch; None without a cache
+    ready           sample -> image decoded from Python
+    lookup          the result of the cache look-up for the batch; None without a cache
     """
 
     headers: np.ndarray
@@ -101,7 +101,7 @@ class _Scanned:
 
 
 class ImageDecoder(Operator):
-    """Base of the image decoders; sub-classes decide the windows."""
+    """Base of the image decoders. Sub-classes decide the windows."""
 
     on_cuda = True
     can_feed = True
@@ -147,7 +147,7 @@ class ImageDecoder(Operator):
         return "cache_size" in spec.schema.by_name and spec.constant("cache_size") > 0
 
     def _open_cache(self) -> None:
-        """Take part in the cache, if the user asked for one."""
+        """Set up the cache, if the user asked for one."""
         options = CacheOptions.of(self.spec) if "cache_size" in self.schema.by_name else None
         if options is not None:
             from . import picture_kernels
@@ -156,7 +156,7 @@ class ImageDecoder(Operator):
             picture_kernels.keep_step.compile()
             settings: tuple = (self._output_type, self._dtype, self._adjusts, self._fast_dct)
             device = self.environment.gpu if self.spec.device == "mixed" else None
-            if device is not None:  # its decoders differ in their pixels
+            if device is not None:  # Decoders of a GPU give different pixels.
                 settings += (self.spec.constant("decoder"), self.spec.constant("jpeg_fancy_upsampling"))
             self._cache = shared_cache(options, settings, device)
         self.environment.pictures.append(self._cache)
@@ -175,9 +175,9 @@ class ImageDecoder(Operator):
     def windows(
         self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: Any
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(anchors, window extents), integers[samples, 2] each as (y, x), for images of `extents`; the whole image here.
+        """(anchors, window extents), integers[samples, 2] each as (y, x), for images of `extents`; here the whole image.
 
-        `position`: where an operator that draws its windows is.
+        `position`: the position of an operator that draws its windows.
 
         SampleError for a window that is empty or leaves its image.
         """
@@ -187,32 +187,32 @@ class ImageDecoder(Operator):
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
-        sizes = np.ascontiguousarray(source.shapes.prod(axis=1))  # a row [1, N] of bytes is as good as N bytes
+        sizes = np.ascontiguousarray(source.shapes.prod(axis=1))  # A row [1, N] of bytes is accepted like N bytes.
         lookup = None if self._cache is None else (yield from look_up(self._cache, source, sizes))
         headers, plain = self._kernels.read_headers(source.addresses, sizes)
         hits = [] if lookup is None else list(lookup.hits)
         scanned = _Scanned(headers, sizes, plain and not self._whole_from_python and not hits, lookup=lookup)
-        if scanned.plain:  # nearly always
+        if scanned.plain:  # Nearly always true.
             return scanned
         _refuse_impossible(headers, sizes)
         _check_coefficients(headers)
         compiled = self._compiled_samples(headers)
         compiled[hits] = True
-        headers[hits, head.found] = self._kernels.NOT_JPEG  # no decoder is to take them
+        headers[hits, head.found] = self._kernels.NOT_JPEG  # No decoder may take these samples.
         others = np.flatnonzero(~compiled)
         if len(others):
             yield PythonJob([int(i) for i in others], lambda i: self._decode_now(source, headers[i], i, scanned.ready))
         return scanned
 
     def _compiled_samples(self, headers: np.ndarray) -> np.ndarray:
-        """Which samples compiled code decodes: bool[samples]."""
+        """bool[samples]: the samples that compiled code decodes."""
         if self._whole_from_python:
             return np.zeros(len(headers), bool)
         components = headers[:, head.components]
         return (headers[:, head.found] == self._kernels.IS_JPEG) & ((components == 1) | (components == 3))
 
     def _decode_now(self, source: Batch, header: np.ndarray, i: int, ready: dict[int, np.ndarray]) -> None:
-        """Decode sample `i` whole, in final channels and type, as seen, into `ready`."""
+        """Decode sample `i` whole into `ready`: in final channels and type, in display orientation."""
         data = source.sample(i).reshape(-1)
         try:
             if header[head.found] == self._kernels.NOT_JPEG:
@@ -229,7 +229,7 @@ class ImageDecoder(Operator):
 
     @property
     def _own(self) -> int:
-        """Address of our own decoder, or 0. With an empty kernel cache libjpeg-turbo decodes the first files: the pixels are the same."""
+        """Address of our own decoder, or 0. With an empty kernel cache libjpeg-turbo decodes the first files, with equal pixels."""
         if self._own_found is None:
             from ...codecs.jpeg.jpeg_library import own_decoder
 
@@ -237,7 +237,8 @@ class ImageDecoder(Operator):
         return self._own_found or 0
 
     def _own_scans(self, headers: np.ndarray) -> int:
-        """Address of what our own decoder needs for progressive files, once there are any (most data sets have none) and it is compiled."""
+        """Address of the decoder of progressive scans. 0 before the first progressive file (most data sets have none) and until the decoder
+        is compiled."""
         if self._own and not self._scans and (headers[:, head.marker] == 0xC2).any():
             from ...codecs.jpeg import progressive
             from ...compiled.later import address_or_later
@@ -246,7 +247,7 @@ class ImageDecoder(Operator):
         return self._scans
 
     def _whole_jpeg(self, data: np.ndarray, header: np.ndarray) -> np.ndarray:
-        """A JPEG as grey or RGB: uint8[height, width, 1 or 3]."""
+        """Decode a JPEG as grey or RGB: uint8[height, width, 1 or 3]."""
         width, height, components = (int(value) for value in header[JPEG_HEADER.span("width", "components")])
         if components == 4 and self._output_type == DALIImageType.ANY_DATA:
             raise ValueError("output_type ANY_DATA is not supported for CMYK JPEGs")
@@ -333,10 +334,10 @@ class ImageDecoder(Operator):
 
 
 def _refuse_impossible(headers: np.ndarray, sizes: np.ndarray) -> None:
-    """SampleError for the first JPEG that cannot be meant, by its header alone: no frame, an unsupported kind, a bomb."""
+    """Raise SampleError for the first JPEG whose header is implausible: no frame, an unsupported kind, a decompression bomb."""
     found, width, height, components, marker, scans = headers[:, _JUDGED].T
     pixels = width * height
-    # Huffman coding (SOF0 to SOF7) takes at least one bit for each block of 8x8. What is merely large is judged by `check_size`.
+    # Huffman coding (SOF0 to SOF7) takes at least one bit for each block of 8x8. `check_size` judges images that are merely large.
     bomb = (marker < 0xC9) & (pixels > 512 * sizes + 4096)
     wrong = (found != 0) & (bomb | (pixels <= 0) | (pixels > FREE_PIXELS) | (scans > MAX_SCANS) | (found != 1) | (components == 2))
     for i in np.flatnonzero(wrong):
@@ -347,8 +348,8 @@ def _refuse_impossible(headers: np.ndarray, sizes: np.ndarray) -> None:
 
 
 def _check_coefficients(headers: np.ndarray) -> None:
-    """TooLarge where there is no memory for a progressive JPEG's coefficients: decoders keep those of the whole picture, two bytes each,
-    whatever part of it is wanted."""
+    """Raise TooLarge if a progressive JPEG's coefficients do not fit into memory. Decoders keep two bytes per coefficient of the whole
+    picture, whatever part of it is wanted."""
     width, height, components, marker = headers[:, (head.width, head.height, head.components, head.marker)].T
     sizes = np.where((marker == 0xC2) | (marker == 0xCA), 2 * width * height * components, 0)
     if not len(sizes):
@@ -361,7 +362,7 @@ def _check_coefficients(headers: np.ndarray) -> None:
 
 
 def _judge_jpeg(header: np.ndarray, size: int, bomb: bool) -> None:
-    """ValueError that says what is wrong with a suspicious JPEG, if anything is."""
+    """Raise ValueError with what is wrong with a suspicious JPEG, if anything is."""
     found, width, height, components, marker, scans = header[list(_JUDGED)].tolist()
     if marker == 0:
         raise ValueError("broken JPEG: no frame header")
@@ -489,7 +490,7 @@ class DecodeImageRandomCrop(StreamOperator, ImageDecoder):
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         random_streams.load_kernels()
-        random_streams.draw_windows(self.start, [16], [16], *self._ranges())  # refuse impossible ranges now
+        random_streams.draw_windows(self.start, [16], [16], *self._ranges())  # Refuse impossible ranges now.
 
     def _ranges(self) -> tuple[list[float], list[float], int]:
         constant = self.spec.constant

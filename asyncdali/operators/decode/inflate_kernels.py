@@ -23,15 +23,15 @@ _REASONS = {
     _SHORTER: "decompresses to fewer bytes than `shape` and `dtype` tell",
 }
 _KERNEL = Kernel(Path(__file__).with_suffix(".cu"), "inflate")
-_LANES = 32  # a warp decompresses a chunk
+_LANES = 32  # A warp decompresses a chunk.
 _MAX_BLOCKS, _MAX_SAMPLES = 4096, 65535
-_EXTENDED = 15  # a length of so many goes on in the next bytes
+_EXTENDED = 15  # A length with this value continues in the next bytes.
 _LEAST_MATCH = 4
 
 
 @inlined
 def _length(data, size, i, begun):
-    """A length that began with `begun`, and where it ends; -1: behind the end of the data."""
+    """(a length that started as `begun`, the offset behind it); the offset is -1 beyond the end of the data."""
     if begun == _EXTENDED:
         while True:
             if i >= size:
@@ -62,7 +62,7 @@ def _inflated(source, size, target, room):
         if copied < count:
             return o, _LONGER
         if i == size:
-            return o, 0  # the last sequence has literals only
+            return o, 0  # The last sequence has literals only.
         if size - i < 2:
             return o, _BROKEN
         distance = np.int64(data[i]) | np.int64(data[i + 1]) << 8
@@ -76,7 +76,7 @@ def _inflated(source, size, target, room):
         copied = smaller(count, room - o)
         if distance >= copied:
             copy_bytes(target + o, target + o - distance, copied)
-        else:  # the match overlaps what it makes
+        else:  # The match overlaps its own output.
             for k in range(copied):
                 out[o + k] = out[o + k - distance]
         o += copied
@@ -87,7 +87,7 @@ def _inflated(source, size, target, room):
 
 @step
 def inflate_step(context, sample, thread):
-    """One sample; a status is that of ``_inflated`` and four times the number of the chunk."""
+    """Decompress one sample. A status is that of ``_inflated`` plus four times the number of the chunk."""
     r = view_i64(load_i64(context + at.records) + word.size * sample, word.words)
     source = load_i64(load_i64(context + at.inputs) + 8 * sample)
     target = load_i64(load_i64(context + at.outputs) + 8 * sample)
@@ -117,7 +117,7 @@ def make_inflate_step(
     exact: bool,
     allocate: Callable[[int], np.ndarray],
 ) -> Step:
-    """The step for a batch; INFLATE_RECORDs and INFLATE_CHUNKs. `allocate`: memory of the host that a GPU can write to."""
+    """The step for a batch, from INFLATE_RECORDs and INFLATE_CHUNKs. `allocate` allocates host memory that a GPU can write to."""
 
     def explain(code: int, text: str, sample: int) -> str:
         return f"chunk {code // 4} of {int(records[sample, word.chunks])} {_REASONS[code % 4]}"

@@ -1,6 +1,6 @@
-"""Which JPEGs the decoders of a GPU take, and what they and the CPU are told of them: a batch in a few calls.
+"""Select the JPEGs for each decoder of a GPU, and describe them to the GPU's decoders and the CPU: a few calls per batch.
 
-Whether a decoder can take a file is a question to its header alone, so that the answer never changes.
+Whether a decoder can take a file depends only on the file's header, so the answer never changes.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ finding, taking, describing, resting, moving = FIND_ELIGIBLE.at, TAKE_LANES.at, 
 head, picture, yx, hwc = JPEG_HEADER.at, NVJPEG_IMAGE.at, YX.at, HWC.at
 
 SMALLEST_SIDE, LARGEST_SIDE = 64, 16000
-_TAIL = 32  # files may be padded behind the end marker
+_TAIL = 32  # Files may have padding behind the end marker.
 
 
 @inlined
 def _ends(data, size):
-    """Whether the end marker is there: what is cut off is left to the decoder that says so."""
+    """Whether the end marker is there. Truncated files are left to the decoder that reports the truncation."""
     found = False
     for k in range(2, _TAIL):
         found = found or (k <= size and load_u8(data + size - k) == 0xFF and load_u8(data + size - k + 1) == 0xD9)
@@ -33,7 +33,7 @@ def _ends(data, size):
 
 @compiled(1)
 def find_eligible(table):
-    """Which files a decoder of a GPU can take; gives how many."""
+    """Find the files that a decoder of a GPU can take; returns their number."""
     eligible = 0
     for i in range(load_i64(table + finding.samples)):
         data, size = load_i64(load_i64(table + finding.addresses) + 8 * i), load_i64(load_i64(table + finding.sizes) + 8 * i)
@@ -49,7 +49,7 @@ def find_eligible(table):
     return eligible
 
 
-# --- who takes which: lanes int64[samples], one of these
+# --- assignment: lanes int64[samples], with one of these values
 CPU, ENGINES, HYBRID = 0, 1, 2
 
 _INDEX = (1 << 24) - 1
@@ -57,7 +57,7 @@ _INDEX = (1 << 24) - 1
 
 @inlined
 def _sort(keys, count):
-    """Shell's, in place."""
+    """Shell sort, in place."""
     gap = 1
     while gap < count:
         gap = 3 * gap + 1
@@ -73,7 +73,7 @@ def _sort(keys, count):
 
 @compiled(1, brief=True)
 def take_smallest(table):
-    """The multiprocessors take the smallest eligible files, of equal ones the first; gives how many."""
+    """Assign the smallest eligible files, the first of equal ones, to the multiprocessors; returns their number."""
     sizes, lanes, keys = load_i64(table + taking.sizes), load_i64(table + taking.lanes), load_i64(table + taking.keys)
     count = 0
     for i in range(load_i64(table + taking.samples)):
@@ -91,7 +91,7 @@ def take_smallest(table):
 
 @compiled(1, brief=True)
 def take_evenly(table):
-    """The engines take an evenly spread part of what is left, as far as it is eligible; gives how many."""
+    """Assign an evenly spread part of the remaining files to the engines, if eligible; returns their number."""
     part, turn, taken = load_f64(table + taking.part), 0, 0
     for i in range(load_i64(table + taking.samples)):
         lane = load_i64(table + taking.lanes) + 8 * i
@@ -105,13 +105,16 @@ def take_evenly(table):
     return taken
 
 
-# --- what each is told
+# --- descriptions for each decoder
 _ROUND = 256
 
 
 @compiled(1, brief=True)
 def describe_files(table):
-    """What a decoder of the GPU is told. Channels are addresses if all windows are whole images, else places in memory to be allocated."""
+    """Describe files to a decoder of the GPU.
+
+    Channels are addresses if all windows are whole images, else offsets in memory that is still to be allocated.
+    """
     lane, lanes, whole = load_i64(table + describing.lane), load_i64(table + describing.lanes), True
     for i in range(load_i64(table + describing.samples)):
         if load_i64(lanes + 8 * i) == lane:
@@ -140,7 +143,7 @@ def describe_files(table):
 
 @compiled(1, brief=True)
 def place_rest(table):
-    """Where the CPU's outputs lie; gives the bytes of all."""
+    """Place the CPU's outputs; returns their total bytes."""
     size = count = 0
     for i in range(load_i64(table + resting.samples)):
         mine = load_i64(load_i64(table + resting.lanes) + 8 * i) == CPU
@@ -154,7 +157,7 @@ def place_rest(table):
 
 @compiled(1, brief=True)
 def find_moves(table):
-    """Which windows lie elsewhere than in the outputs, one after another; gives how many."""
+    """List the windows that are not in the outputs; returns their number."""
     count, rows_of_all, bytes_of_all = 0, 0, 0
     engines, hybrid = load_i64(table + moving.engine_images), load_i64(table + moving.hybrid_images)
     for i in range(load_i64(table + moving.samples)):

@@ -1,7 +1,7 @@
-"""Sharing JPEGs between a GPU's engines and the CPU by load: both are to be through at the same time.
+"""Distribution of JPEGs between a GPU's engines and the CPU by load: both shall finish at the same time.
 
-How fast each is shows from its last batches, how far behind from those that it has not finished. So the lane of a sample, and with it the
-last bits of its pixels, depends on time.
+The speed of each is measured on its last batches, its backlog on the batches that it has not finished. So the lane of a sample, and with
+it the last bits of its pixels, depend on time.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from collections.abc import Callable
 from time import perf_counter_ns as now
 
 _WEIGHT = 0.25
-"""Of the newest batch in a rate."""
+"""Weight of the newest batch in a rate."""
 _LEAST = 1 / 64
-"""Neither gets less: its rate would not be known any more."""
+"""Least part of each. With less, its rate would no longer be measured."""
 
 
 class _Side:
-    """One of the two: its rate, and what it has not finished."""
+    """One of the two decoders: its rate, and its unfinished work."""
 
     def __init__(self, rate: float):
-        self.rate = rate  # of the engines and of the CPU in the same unit: only their ratio counts until both were measured
+        self.rate = rate  # The engines and the CPU use the same unit: only the ratio matters until both were measured.
         self.pending = 0
         self._measured = False
         self._idle_since = 0
 
     def finished(self, count: int, began: int, over: int) -> None:
         self.pending -= count
-        busy = over - max(began, self._idle_since)  # before, it was at work on an earlier batch
+        busy = over - max(began, self._idle_since)  # Before that, it worked on an earlier batch.
         self._idle_since = over
         if count and busy > 0:
             rate = 1e6 * count / busy
@@ -36,7 +36,7 @@ class _Side:
 
 
 class Share:
-    """What the two got of one batch; each is told to be over once."""
+    """The parts of one batch. Each part is reported as finished once."""
 
     def __init__(self, balance: Balance, engines: int, host: int):
         self._balance = balance
@@ -44,14 +44,14 @@ class Share:
         self._began = balance.begun(self._counts)
 
     def over(self, side: str) -> None:
-        """The "engines" or the "host" have finished their part. Saying it again does nothing."""
+        """Report that the "engines" or the "host" have finished their part. Reporting it again has no effect."""
         count = self._counts.pop(side, None)
         if count is not None:
             self._balance.finished(side, count, self._began)
 
 
 class Balance:
-    """Of one decoder of a built pipeline; used by several threads. Rates are pictures per millisecond; `clock` gives nanoseconds."""
+    """The balance of one decoder of a built pipeline. Thread-safe. Rates are pictures per millisecond; `clock` returns nanoseconds."""
 
     def __init__(self, engines_rate: float, host_rate: float, clock: Callable[[], int] = now):
         self._sides = {"engines": _Side(engines_rate), "host": _Side(host_rate)}
@@ -67,7 +67,7 @@ class Balance:
             return min(max(wanted / max(count, 1), _LEAST), 1 - _LEAST)
 
     def share(self, engines: int, host: int) -> Share:
-        """The engines and the CPU were given so many pictures now."""
+        """Record the numbers of pictures that the engines and the CPU get now."""
         return Share(self, engines, host)
 
     def begun(self, counts: dict[str, int]) -> int:

@@ -49,7 +49,7 @@ class DecodeNumpy(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        if not len(source):  # nothing tells the type and the number of dimensions
+        if not len(source):  # Without a sample, the type and the number of dimensions are unknown.
             return Planned([Batch(np.empty((0, 0), np.int64), DALIDataType.NO_TYPE if self._dtype is None else self._dtype)])
         rows = self._read_headers(source)
         types = _element_types(rows)
@@ -67,7 +67,7 @@ class DecodeNumpy(Operator):
         return Planned([output], [step for dtype, own in found.items() for step in self._steps(output, dtype, data, own, fortran, source)])
 
     def _read_headers(self, source: Batch) -> np.ndarray:
-        """An NPY_HEADER per sample; SampleError for what is no NumPy file."""
+        """An NPY_HEADER per sample; SampleError for a sample that is not a NumPy file."""
         kernels, count = self._headers, len(source)
         rows, sizes = NPY_HEADER.zeros(count), np.ascontiguousarray(source.shapes[:, 0])
         kernels.read_headers(source.addresses.ctypes.data, sizes.ctypes.data, rows.ctypes.data, count)
@@ -93,13 +93,13 @@ class DecodeNumpy(Operator):
         return [self._moved(stored, ordered, own, fortran), cast]
 
     def _moved(self, stored: Batch, output: Batch, own: np.ndarray, fortran: np.ndarray) -> Step:
-        """The step that puts elements of the samples `own` in C order."""
+        """The step that rearranges elements of the samples `own` in C order."""
         width = stored.itemsize
         strides = np.where(fortran[:, None], fortran_strides(stored.shapes, width), dense_strides(stored.shapes, width))
         pieces = Pieces(output)
         if output.ndim:
             pieces.add(stored, np.where(own[:, None], output.shapes, 0), strides)
-        else:  # scalars: an axis of extent 1
+        else:  # Scalars get an axis of extent 1.
             steps = np.full((len(output), 1), width)
             pieces.add(stored, own[:, None].astype(np.int64), steps, targets=steps)
         return pieces.step(self._moving.copy_step)
@@ -117,7 +117,7 @@ def _element_types(rows: np.ndarray) -> list[np.dtype]:
 
 
 def _shapes(rows: np.ndarray) -> np.ndarray:
-    """int64[samples, ndim]; SampleError unless all have as many dimensions."""
+    """int64[samples, ndim]; SampleError unless all samples have the same number of dimensions."""
     dimensions = rows[:, word.dimensions]
     other = dimensions != dimensions[0]
     if other.any():

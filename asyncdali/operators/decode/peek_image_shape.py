@@ -61,7 +61,7 @@ class PeekImageShape(Operator):
 
         compile_all(jpeg_kernels)
         self._kernels = jpeg_kernels
-        environment.pictures.append(None)  # it needs the files, whatever decoders have in a cache
+        environment.pictures.append(None)  # This operator needs the files even if decoders have the pictures in a cache.
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [self._dtype]
@@ -75,7 +75,7 @@ class PeekImageShape(Operator):
         return headers
 
     def _read(self, source: Batch, headers: np.ndarray, i: int) -> None:
-        """The header of a file that is no JPEG."""
+        """Read the header of a file that is not a JPEG."""
         try:
             header = image_headers.read_header(source.sample(i).tobytes())
         except ValueError as error:

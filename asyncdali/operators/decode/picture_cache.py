@@ -1,14 +1,14 @@
 """The cache of decoded pictures: arguments `cache_size`, `cache_type`, `cache_threshold` of ``decoders.image``.
 
-A picture is found by its encoded bytes: their number and a digest of 128 bits. So a name that stands for another file, or a file that was
-changed, never gets the pixels of another picture. Decoders whose settings change pixels (colour space, element type, orientation,
-inverse DCT) have caches of their own; those with equal settings share one in the process, which lives as long as one of them.
+The key of a picture is the number of its encoded bytes and a digest of 128 bits. So a renamed or changed file
+never gets the pixels of another picture. Decoders whose settings change pixels (colour space, element type, orientation,
+inverse DCT) have separate caches. Decoders with equal settings share one cache per process, which lives as long as one of them.
 
-The files of pictures that are kept are not read again where nobody but decoders with a cache reads their bytes, or where the reader has
+Files of cached pictures are not read again in two cases: only decoders with a cache read their bytes, or the reader has
 `skip_cached_images`. The first case is decided in ``build()`` (``fusion.mark_kept``). There a file counts as unchanged if it has the same
 device, inode, size and times as before, and did not change within the last second.
 
-Nothing is ever thrown out. What a reader knows to be in the cache (`skip_cached_images`) is there when the decoder comes for it.
+Nothing is evicted. If a reader finds a picture in the cache (`skip_cached_images`), the decoder finds it there, too.
 
 Pixels are equal with and without the cache, so the cache is no part of a checkpoint.
 """
@@ -56,16 +56,16 @@ CACHE_ARGS = (
 )  # fmt: skip
 CACHE_TYPES = ("", "threshold", "largest")
 HEADER = 64
-"""Bytes in front of a kept picture, whose first word says that the pixels are there."""
+"""Bytes before a cached picture. Their first word says whether the pixels are valid."""
 _SEED = secrets.randbits(63)
 
 Key = tuple[int, int, int]
-"""Number of encoded bytes, and their digest."""
+"""The number of encoded bytes, and their digest."""
 
 
 @dataclass(frozen=True)
 class CacheOptions:
-    """What the user said, in bytes."""
+    """The user's options; sizes are in bytes."""
 
     size: int
     kind: str
@@ -73,7 +73,7 @@ class CacheOptions:
 
     @classmethod
     def of(cls, spec: Spec) -> CacheOptions | None:
-        """The options of a decoder; None without a cache. ValueError for what they may not be."""
+        """The cache options of a decoder; None without a cache. ValueError for invalid options."""
         size, kind, threshold = (spec.constant(name) for name in ("cache_size", "cache_type", "cache_threshold"))
         if kind not in CACHE_TYPES:
             raise ValueError(f"`cache_type` is {kind!r}; supported are {', '.join(map(repr, CACHE_TYPES))}")
@@ -89,16 +89,16 @@ class CacheOptions:
 
 
 class Picture(NamedTuple):
-    """A picture that is kept, or will be: address of its slot, and its shape (height, width, channels)."""
+    """A picture that is cached, or will be: address of its slot, and its shape (height, width, channels)."""
 
     slot: int
     shape: tuple[int, int, int]
 
 
 class PictureCache:
-    """Decoded pictures in one block of memory, for all decoders of the process that have the same `options` and settings.
+    """Decoded pictures in one block of memory. Decoders of the process with equal `options` and settings share it.
 
-    `device`: the GPU in whose memory they lie; None: host memory.
+    `device`: the GPU in whose memory the pictures lie; None: host memory.
     """
 
     def __init__(self, options: CacheOptions, device: CudaDevice | None = None):
@@ -124,23 +124,23 @@ class PictureCache:
         return key in self._copied if self.device is not None else bool(self._memory[picture.slot - self._first])
 
     def filled(self, keys: list[Key], event: CudaEvent) -> None:
-        """The GPU will have copied the pictures with these keys when `event` is over."""
+        """Record that the GPU has copied the pictures with these keys once `event` has completed."""
         with self._lock:
             self._on_the_way.append((event, keys))
 
     def look_around(self) -> None:
-        """Take note of what the GPU has copied; its device must be the calling thread's."""
+        """Mark pictures that the GPU has finished copying. The cache's device must be current in the calling thread."""
         with self._lock:
             while self._on_the_way and self._on_the_way[0][0].done():
                 self._copied.update(self._on_the_way.popleft()[1])
 
     def find(self, key: Key | None) -> Picture | None:
-        """The picture with this key, if its pixels are there."""
+        """The picture with this key, if its pixels are valid."""
         picture = None if key is None else self._pictures.get(key)
         return picture if key is not None and picture is not None and self._filled(key, picture) else None
 
     def key_of(self, stamp: Hashable) -> Key | None:
-        """The key of the file with this stamp, if a decoder has met it."""
+        """The key of the file with this stamp, if a decoder has seen the file."""
         return self._keys.get(stamp)
 
     def holds(self, stamp: Hashable) -> bool:
@@ -148,13 +148,13 @@ class PictureCache:
         return self.find(self._keys.get(stamp)) is not None
 
     def learn(self, stamp: Hashable, key: Key) -> None:
-        """The file with this stamp has the bytes of this key."""
+        """Record that the file with this stamp has the bytes of this key."""
         self._keys[stamp] = key
 
     def reserve(self, key: Key, name: Hashable, shape: tuple[int, int, int], size: int) -> int:
-        """Address of the slot for a picture of `size` bytes; 0 if it is not to be kept. `name`: see :meth:`_wants`.
+        """Address of the slot for a picture of `size` bytes; 0 if the picture is not cached. `name`: see :meth:`_wants`.
 
-        A slot that is not filled yet is given again: whoever decodes the picture next writes the same pixels.
+        A slot that is not filled yet may be returned again: the next decoder of the picture writes the same pixels.
         """
         with self._lock:
             found = self._pictures.get(key)
@@ -171,9 +171,9 @@ class PictureCache:
             return slot
 
     def _wants(self, key: Key, name: Hashable, size: int, room: int) -> bool:
-        """Whether the policy is for keeping a picture.
+        """Whether the policy wants the picture in the cache.
 
-        "largest" looks on until a `name` comes for the second time: an epoch is over, and all pictures were seen.
+        The policy "largest" only observes until a `name` comes for the second time: then an epoch is over, and all pictures were seen.
         """
         if size < self.options.threshold:
             return False
@@ -189,7 +189,7 @@ class PictureCache:
 
     def _largest(self) -> frozenset[Key]:
         left, chosen = self.options.size, set()
-        for key, room in sorted(self._seen.values(), key=lambda item: -item[1]):  # stable: of equal ones the first
+        for key, room in sorted(self._seen.values(), key=lambda item: -item[1]):  # A stable sort: of equal sizes the first one wins.
             if room <= left and key not in chosen:
                 chosen.add(key)
                 left -= room
@@ -201,7 +201,7 @@ _caches_lock = threading.Lock()
 
 
 def shared_cache(options: CacheOptions, settings: Hashable, device: CudaDevice | None = None) -> PictureCache:
-    """The cache of this process for decoders with these options, and these `settings` that change pixels. MemoryError without memory."""
+    """The process's cache for decoders with these options and these `settings` that change pixels. MemoryError without memory."""
     key = options, settings, None if device is None else device.index
     with _caches_lock:
         found = _caches.get(key)
@@ -212,10 +212,10 @@ def shared_cache(options: CacheOptions, settings: Hashable, device: CudaDevice |
 
 @dataclass
 class Lookup:
-    """What a batch has to do with the cache.
+    """The result of looking a batch up in the cache.
 
-    keys    of the samples; None: an empty sample of which nothing is known
-    hits    sample -> its picture
+    keys    of the samples; None: an empty sample without a known key
+    hits    sample -> its cached picture
     """
 
     cache: PictureCache
@@ -224,13 +224,13 @@ class Lookup:
     hits: dict[int, Picture] = field(default_factory=dict)
 
     def show(self, images: np.ndarray, addresses: np.ndarray) -> None:
-        """Enter the pictures as images that are decoded already: int64[samples, 4] as width, height, channels, 0; and their pixels."""
+        """Enter cached pictures as decoded images: int64[samples, 4] as width, height, channels, 0; and the addresses of their pixels."""
         for i, (slot, (height, width, channels)) in self.hits.items():
             images[i] = (width, height, channels, 0)
             addresses[i] = slot + HEADER
 
     def _slots(self, output: Batch) -> np.ndarray:
-        """Where the samples of `output` are kept, int64[samples]; 0: they are not."""
+        """Addresses of the slots for samples of `output`, int64[samples]; 0: the sample is not cached."""
         slots = np.zeros(len(output), np.int64)
         rows = zip(self.keys, output.sizes().tolist(), output.shapes.tolist(), strict=True)
         for i, (key, size, shape) in enumerate(rows):
@@ -239,7 +239,7 @@ class Lookup:
         return slots
 
     def keeping(self, output: Batch, targets: np.ndarray) -> list[Step]:
-        """The step that keeps those samples of `output`, decoded to `targets`, that are to be kept; none if there are none."""
+        """The step that copies samples of `output`, decoded to `targets`, into the cache; none if there are none to cache."""
         slots = self._slots(output)
         if not slots.any():
             return []
@@ -249,7 +249,7 @@ class Lookup:
         return [Step(keep_step.address, context, no_explanation, keep=[*keep, self.cache])]
 
     def on_device(self, output: Batch, together: bool) -> KeptPictures:
-        """What the GPU copies from the cache and to it; `together`: by one kernel."""
+        """The GPU's copies from the cache and into it; `together`: one kernel makes them."""
         slots, sources = self._slots(output), np.zeros(len(output), np.int64)
         for i, picture in self.hits.items():
             sources[i] = picture.slot + HEADER
@@ -259,12 +259,12 @@ class Lookup:
 
 
 class KeptPictures(NamedTuple):
-    """The part of a GPU's cache in one batch.
+    """The use of a GPU's cache in one batch.
 
-    sources   int64[samples], addresses of the pictures that the cache has; 0: the sample is decoded
-    slots     int64[samples], where samples are kept; 0: they are not
-    together  whether one kernel copies all that the cache has
-    filled    is told the event behind the copies to the slots; it keeps the cache alive
+    sources   int64[samples], addresses of cached pictures; 0: the sample is decoded
+    slots     int64[samples], addresses of slots to fill; 0: the sample is not cached
+    together  whether one kernel copies all cached pictures
+    filled    called with the event behind the copies to the slots; it keeps the cache alive
     """
 
     sources: np.ndarray
@@ -274,9 +274,9 @@ class KeptPictures(NamedTuple):
 
 
 def look_up(cache: PictureCache, source: Batch, sizes: np.ndarray) -> Generator[CompiledJob, None, Lookup]:
-    """Which samples of a batch of encoded pictures of `sizes` bytes are in the cache.
+    """Look a batch of encoded pictures of `sizes` bytes up in the cache.
 
-    SampleError for an empty sample that is not there: not one that its reader left out.
+    SampleError for an empty sample that is not in the cache, because then its reader did not leave it out.
     """
     from .picture_kernels import digest_step
 

@@ -1,4 +1,4 @@
-"""Compiled steps of the cache of decoded pictures: a digest of the encoded bytes, and the copy of what was decoded."""
+"""Compiled steps of the cache of decoded pictures: a digest of encoded bytes, and the copy of decoded pixels."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _31, _33, _29, _32 = np.uint64(31), np.uint64(33), np.uint64(29), np.uint64(32)
 
 @inlined
 def _mixed(state, word, odd):
-    """The state after one more word; `odd` tells the two halves of a digest apart."""
+    """The state after one more word. `odd` makes the two halves of a digest differ."""
     state = state + word * odd
     return ((state << _31) | (state >> _33)) * _P1
 
 
 @inlined
 def _spread(state):
-    """Every bit of the state acts on every bit of the result."""
+    """Final mix: every bit of the state affects every bit of the result."""
     state = (state ^ (state >> _33)) * _P2
     state = (state ^ (state >> _29)) * _P3
     return state ^ (state >> _32)
@@ -33,7 +33,7 @@ def _spread(state):
 
 @step
 def digest_step(context, sample, thread):
-    """128 bits that tell one file from another: two hashes of the kind of xxHash64, with four lanes each."""
+    """A digest of 128 bits: two hashes similar to xxHash64, with four lanes each."""
     data = load_i64(load_i64(context + digesting.inputs) + 8 * sample)
     size = load_i64(load_i64(context + digesting.sizes) + 8 * sample)
     seed = np.uint64(load_i64(context + digesting.seed))
@@ -62,7 +62,7 @@ def digest_step(context, sample, thread):
 
 @step
 def keep_step(context, sample, thread):
-    """Copy a decoded sample into its slot. The slot's first word is written behind the pixels, for other threads look at it."""
+    """Copy a decoded sample into its slot. The slot's first word is written after the pixels, because other threads read it."""
     slot = load_i64(load_i64(context + keeping.slots) + 8 * sample)
     if slot != 0:
         source = load_i64(load_i64(context + keeping.pictures) + 8 * sample)

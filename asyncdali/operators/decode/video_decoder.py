@@ -133,7 +133,7 @@ def _store(image: np.ndarray, target: np.ndarray) -> None:
 
 
 class _Selection:
-    """Which frames of each video are wanted; `bounds`: arguments of _RANGE -> int64[samples]."""
+    """The requested frames of each video. `bounds`: arguments of _RANGE -> int64[samples]."""
 
     def __init__(self, arguments: Arguments, bounds: dict[str, np.ndarray], way: str):
         self._arguments, self._bounds, self._way = arguments, bounds, way
@@ -146,7 +146,7 @@ class _Selection:
             raise SampleError(sample, f"`stride` must be positive, got {bounds['stride'][sample]}")
 
     def frames(self, sample: int, count: int) -> np.ndarray:
-        """Numbers of the frames of a video that has `count`, int64, MISSING for the fill value; SampleError."""
+        """Frame numbers, int64, of a video with `count` frames; MISSING stands for the fill value. Raises SampleError."""
         if self._arguments.given("frames"):
             wanted = self._listed(sample)
         else:

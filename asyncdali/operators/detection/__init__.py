@@ -1,4 +1,4 @@
-"""Operators for detection: boxes, anchors, crops that keep objects.
+"""Operators for object detection: boxes, anchors, crops that keep objects.
 
 May import what all families of operators may: the contract of operators, `codecs`, `sampling`, `compiled`, `device.launch`, types.
 """

@@ -1,4 +1,4 @@
-"""Random crops that keep boxes: proposals, how they overlap the boxes, and what is left of these. float32, operation by operation."""
+"""Random crops that keep boxes: proposals, their overlap with boxes, and the remaining boxes. All operations are float32."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .bbox_crop_tables import BBOX_CROP
 _U, _F = np.uint64, np.float32
 _ZERO, _ONE = _F(0), _F(1)
 MOST_ATTEMPTS = 10_000_000
-"""Proposals after which a sample without a limit of its own is given up."""
+"""Number of proposals after which a sample without its own limit fails."""
 
 _floats = local_array(np.float32, 4)
 _ratios = local_array(np.float32, 9)
@@ -26,7 +26,7 @@ at = BBOX_CROP.at
 
 @inlined
 def _boxes_of(table, i):
-    """Numbers of a sample's first box, and behind its last one."""
+    """Indices of a sample's first box, and behind its last box."""
     firsts = load_i64(table + at.firsts)
     return load_i64(firsts + 8 * i), load_i64(firsts + 8 * (i + 1))
 
@@ -41,7 +41,7 @@ def _volume(low, high, axes):
 
 @inlined
 def _overlap(low, high, box, axes, iou):
-    """The intersection of a window and the box at address `box`, by their union or by the box."""
+    """The intersection of a window and the box at address `box`, divided by their union or by the box."""
     inside, part = _ONE, _ONE
     for k in range(axes):
         begin, end = load_f32(box + 4 * k), load_f32(box + 4 * (axes + k))
@@ -57,7 +57,7 @@ def _overlap(low, high, box, axes, iou):
 
 @inlined
 def _impose_aspects(extents, axes, ranges, count, stream):
-    """Fixed aspect ratios, in a random order of the axes; draws from a copy of the stream, whose position stays."""
+    """Fixed aspect ratios, in a random order of the axes. The draws use a copy of the stream, so its position does not change."""
     ratios, order, copy = _ratios(), _ints(), new_stream()
     for k in range(9):
         ratios[k] = _ZERO
@@ -90,7 +90,7 @@ def _impose_aspects(extents, axes, ranges, count, stream):
 
 @inlined
 def _propose(table, i, stream, low, high, window):
-    """One proposal: its corners, relative, and `window` what is given for it; False where its aspects are not allowed."""
+    """Draw one proposal: its relative corners, and its output in `window`. False if its aspect ratios are not allowed."""
     axes = load_i64(table + at.axes)
     crop, shape = load_i64(table + at.crop_shapes), load_i64(table + at.input_shapes)
     if crop != 0:
@@ -148,7 +148,7 @@ def _unit(value):
 
 @inlined
 def _keep(table, i, low, high):
-    """Write the boxes that a window keeps, in its coordinates; gives their number."""
+    """Write the boxes that a window keeps, in the window's coordinates; returns their number."""
     axes = load_i64(table + at.axes)
     first, last = _boxes_of(table, i)
     kept = 0
@@ -170,7 +170,7 @@ def _keep(table, i, low, high):
 
 @inlined
 def _keep_all(table, i):
-    """No crop: all boxes as they are."""
+    """No crop: copy all boxes."""
     axes = load_i64(table + at.axes)
     first, last = _boxes_of(table, i)
     for k in range(first, last):
@@ -183,7 +183,7 @@ def _keep_all(table, i):
 
 @inlined
 def _crop_sample(table, i, stream):
-    """The window and the boxes of one sample; 1 if none was found in all attempts that are possible."""
+    """The window and the boxes of one sample. Returns 1 if no allowed attempt found a window."""
     axes = load_i64(table + at.axes)
     first, last = _boxes_of(table, i)
     thresholds, limit = load_i64(table + at.threshold_count), load_i64(table + at.all_attempts)
@@ -234,7 +234,7 @@ _window = local_array(np.float32, 8)
 
 @compiled(1)
 def draw_crops(table):
-    """random_bbox_crop of a batch; gives 0, or 1 + the first sample for which no window was found."""
+    """random_bbox_crop of a batch. Returns 0, or 1 + the first sample for which no window was found."""
     stream = new_stream()
     for i in range(load_i64(table + at.samples)):
         open_sample(stream, table + at.position_key, i)

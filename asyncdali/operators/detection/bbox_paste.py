@@ -1,4 +1,4 @@
-"""bbox_paste: boxes follow an image that was pasted on a larger canvas."""
+"""bbox_paste: adjust boxes to an image that was pasted on a larger canvas."""
 
 from __future__ import annotations
 

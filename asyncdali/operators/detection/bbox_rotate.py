@@ -1,4 +1,4 @@
-"""bbox_rotate: boxes follow an image that is rotated."""
+"""bbox_rotate: adjust boxes to a rotated image."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class BBoxRotate(Operator):
     ) -> None:  # fmt: skip
         spec = self.spec
         rotations, images, canvases = self._canvas(arguments)
-        alone = len(images) != len(source)  # constants, one row for all samples
+        alone = len(images) != len(source)  # Constants: one row for all samples.
         table, keep = BBOX_ROTATE.make(
             inputs=source.addresses, samples=len(source), firsts=firsts, labels=0 if labels is None else labels.addresses,
             rotations=rotations, rotation_step=0 if alone else 32, images=images, canvases=canvases, size_step=0 if alone else 16,
@@ -117,7 +117,7 @@ class BBoxRotate(Operator):
         return labels
 
     def _canvas(self, arguments: Arguments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As :meth:`_canvases`; of constants one row for all samples, made once."""
+        """Like :meth:`_canvases`. For constants the result is one row for all samples, computed once."""
         if self.spec.argument_inputs or not arguments.count:
             return self._canvases(arguments)
         if self._constant is None:

@@ -1,4 +1,4 @@
-"""Boxes that follow a rotated image: a whole batch in one call, in float64."""
+"""Boxes in a rotated image: a whole batch in one call, in float64."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from .bbox_rotate_tables import BBOX_ROTATE, MODES
 at = BBOX_ROTATE.at
 _EXPAND, _FIXED = MODES.index("expand"), MODES.index("fixed")
 _TIE = 1e-5
-"""Differences of extents, in pixels, that count as none."""
+"""Differences of extents, in pixels, that are treated as 0."""
 _pair = local_array("float64", 2)
 
 
 @inlined
 def _within(value, limit):
-    """`value` in 0 to `limit`; NaN stays."""
+    """`value` clamped to 0..`limit`; NaN is kept."""
     return 0.0 if value < 0.0 else limit if value > limit else value
 
 
 @inlined
 def _extents(half, turned_x, turned_y, mode, made):
-    """Half extents of the new box, to `made`; the vectors `turned` are rows of the rotation."""
+    """Write half extents of the new box to `made`; the vectors `turned` are rows of the rotation."""
     for k in range(2):
         turned = turned_x if k == 0 else turned_y
         made[k] = abs(turned[0]) * half[0] + abs(turned[1]) * half[1]
     if mode != _EXPAND:
-        # The longer side lies where it does in the box around: the wider one, where that is a square.
+        # The longer side keeps its direction in the enclosing box; if that is a square, its direction is the width.
         lies = made[0] - made[1] > -_TIE
         swapped = (half[0] > half[1]) != lies
         for k in range(2):
@@ -46,7 +46,7 @@ def move_boxes(table):
         firsts = load_i64(table + at.firsts)
         first, behind = load_i64(firsts + 8 * i), load_i64(firsts + 8 * (i + 1))
         rotation = load_i64(table + at.rotations) + i * load_i64(table + at.rotation_step)
-        # The matrix takes steps on the canvas to steps in the image; its transpose is the way back.
+        # The matrix maps steps on the canvas to steps in the image. Its transpose is the inverse.
         turned_x[0], turned_y[0] = load_f64(rotation), load_f64(rotation + 8)
         turned_x[1], turned_y[1] = load_f64(rotation + 16), load_f64(rotation + 24)
         sizes = i * load_i64(table + at.size_step)
@@ -63,7 +63,7 @@ def move_boxes(table):
                     low[axis] *= extent
                     high[axis] *= extent
                 half[axis] = abs(high[axis] - low[axis]) / 2
-                low[axis] = (low[axis] + high[axis] - extent) / 2  # the centre from now on
+                low[axis] = (low[axis] + high[axis] - extent) / 2  # From here on the centre.
             _extents(half, turned_x, turned_y, mode, around)
             area = 1.0
             for axis in range(2):
@@ -71,7 +71,7 @@ def move_boxes(table):
                 centre = turned[0] * low[0] + turned[1] * low[1] + limit / 2
                 begin[axis], end[axis] = _within(centre - around[axis], limit), _within(centre + around[axis], limit)
                 area *= end[axis] - begin[axis]
-            if area / (4 * (around[0] * around[1])) >= least:  # not if NaN: the box has no area
+            if area / (4 * (around[0] * around[1])) >= least:  # False for NaN: the box has no area.
                 target = load_i64(table + at.boxes) + 16 * out
                 for axis in range(2):
                     if relative != 0:

@@ -67,7 +67,7 @@ KERNEL encode(const int64 *context) {
             for (int64 b = 0; b < count; ++b) {
                 const float32 overlap = iou(boxes[b], anchor);
                 if (overlap > criteria && overlap >= best) best = overlap, chosen = b;
-                if (found[b] == (int32)a) claimed = b;  // the last one has it
+                if (found[b] == (int32)a) claimed = b;  // the last one wins
             }
             if (claimed >= 0) chosen = claimed;
             float32 box[4] = {0, 0, 0, 0}, own[4];

@@ -20,7 +20,7 @@ paste, placement, encoder, encoding, record = BOX_PASTE.at, PLACEMENT.word, BOX_
 
 @step
 def box_paste_step(context, sample, thread):
-    """The boxes of a sample, moved to where the image is on its canvas."""
+    """The boxes of a sample, moved to the image's place on its canvas."""
     count = load_i64(load_i64(context + paste.boxes) + 8 * sample)
     source = view_f32(load_i64(load_i64(context + paste.inputs) + 8 * sample), 4 * count)
     out = view_f32(load_i64(load_i64(context + paste.outputs) + 8 * sample), 4 * count)
@@ -91,7 +91,7 @@ def box_encoder_step(context, sample, thread):
     criteria = numbers[encoding.criteria]
     at = load_i64(thread + record.scratch) + load_i64(context + encoder.scratch)
     chosen, anchor = view_i32(at, anchor_count), view_f32(at + ((4 * anchor_count + 63) & -64), 4)
-    # Each anchor takes the box that overlaps it most, if that is enough; then each box takes its best anchor. The last of equal
+    # Each anchor takes the box that overlaps it most, if the overlap suffices; then each box takes its best anchor. The last of equal
     # overlaps wins, as in DALI: equal boxes, and anchors of one size around a small box, are common.
     for a in range(anchor_count):
         best, chosen[a] = criteria, -1

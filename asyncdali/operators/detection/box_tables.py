@@ -50,4 +50,4 @@ BOX_ENCODER_GPU = BOX_ENCODER.extended(
     Field("starts", "int64[samples]", "number of each sample's first box"),
     SAMPLES,
 )
-"""What a GPU's kernels read; they have no use for `scratch`."""
+"""The table of a GPU's kernels, which do not use `scratch`."""

@@ -1,4 +1,4 @@
-"""random_bbox_crop: random crops that overlap boxes as asked for, and the boxes in them."""
+"""random_bbox_crop: random crops with a required overlap with boxes, and the boxes in them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger("asyncdali")
 _METRICS = ("iou", "overlap")
 _STARTS, _ENDS, _SIZES = "xyz", "XYZ", "WHD"
 _ROUNDING = np.float32(2e-6)
-"""How far boxes may leave the image: float32 sums of pixels that were divided by extents are off by about 1e-6."""
+"""Tolerance for boxes outside the image: float32 sums of pixels divided by extents have errors of about 1e-6."""
 
 
 @register
@@ -178,7 +178,7 @@ class RandomBBoxCrop(StreamOperator):
         return np.ascontiguousarray(np.stack([columns[letter] for letter in layout], axis=1))
 
     def _labels(self, labels: Batch, source: Batch, firsts: np.ndarray, kept: np.ndarray, indices: np.ndarray) -> np.ndarray:
-        """The labels of the boxes that are left, where those begin."""
+        """The labels of the remaining boxes, and the start of each sample's labels."""
         wrong = labels.shapes[:, 0] != source.shapes[:, 0]
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
@@ -194,7 +194,7 @@ class RandomBBoxCrop(StreamOperator):
     # --- draws
 
     def _shape(self, name: str, axes: int, arguments: Arguments) -> np.ndarray | None:
-        """A shape argument, x first: int64[samples, axes]."""
+        """A shape argument in x-first order: int64[samples, axes]."""
         if not arguments.given(name):
             return None
         values = arguments.vectors(name, axes, np.int64)
@@ -211,7 +211,7 @@ class RandomBBoxCrop(StreamOperator):
     def _draw(
         self, boxes: np.ndarray, firsts: np.ndarray, axes: int, arguments: Arguments, position: StreamPosition
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(windows float32[samples, 2, axes], boxes kept int64[samples], their indices, the boxes in their windows)."""
+        """(windows float32[samples, 2, axes], number of kept boxes int64[samples], their indices, the boxes relative to their windows)."""
         spec, count = self.spec, len(firsts) - 1
         crop, shape = self._shape("crop_shape", axes, arguments), self._shape("input_shape", axes, arguments)
         thresholds, aspects = np.array(spec.constant("thresholds"), np.float32), np.array(spec.constant("aspect_ratio"), np.float32)
@@ -237,7 +237,7 @@ class RandomBBoxCrop(StreamOperator):
             message = "no window overlaps the boxes as asked for; give `total_num_attempts`, `allow_no_crop` or a threshold of 0"
             raise SampleError(failed - 1, message)
         if settled[0] and not self._quiet:
-            self._quiet = True  # once is enough
+            self._quiet = True  # Warn once.
             attempts = spec.constant("total_num_attempts")
             log.warning("%s: %d of %d samples got the best of %d windows, none of which was good enough; `quiet` silences this",
                         spec.name, settled[0], count, attempts)  # fmt: skip

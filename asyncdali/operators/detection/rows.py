@@ -1,4 +1,4 @@
-"""Batches of rows that lie one sample after another in one array: boxes, labels, polygons of which each sample has its own number."""
+"""Batches of rows in one contiguous array, sample after sample: boxes, labels, polygons. Each sample has its own number of rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...types import DALIDataType
 
 
 def rows_batch(values: np.ndarray, firsts: np.ndarray, counts: np.ndarray, dtype: DALIDataType, layout: str = "") -> Batch:
-    """A batch of `counts` rows each of `values`, which begin at `firsts` (int64[samples + 1], of which the last is not looked at)."""
+    """A batch over `values`, with `counts` rows per sample that start at `firsts` (int64[samples + 1]; the last entry is not used)."""
     values = np.ascontiguousarray(values)
     shapes = np.empty((len(counts), values.ndim), np.int64)
     shapes[:, 0] = counts
@@ -22,14 +22,14 @@ def rows_batch(values: np.ndarray, firsts: np.ndarray, counts: np.ndarray, dtype
 
 
 def first_rows(counts: np.ndarray) -> np.ndarray:
-    """int64[samples + 1]: where the rows of each sample begin, and the number of all."""
+    """int64[samples + 1]: the first row of each sample, and the total number of rows."""
     firsts = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=firsts[1:])
     return firsts
 
 
 def all_rows(batch: Batch) -> np.ndarray:
-    """The rows of all samples, one after another: [all, ...]; perhaps a view. Samples must have the same extents but for the first."""
+    """The rows of all samples in one array: [all, ...]; possibly a view. Samples must have the same extents except for the first."""
     if not len(batch):
         return np.zeros((0,) * max(batch.ndim, 1), storage_dtype(batch.dtype))
     if batch.values is not None:

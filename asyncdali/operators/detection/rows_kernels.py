@@ -1,4 +1,4 @@
-"""Rows of all samples of a batch in one call."""
+"""Copies rows of all samples of a batch in one call."""
 
 from __future__ import annotations
 

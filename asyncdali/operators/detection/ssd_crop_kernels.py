@@ -1,5 +1,5 @@
-"""The crop of single-shot detectors: windows drawn until one overlaps all boxes enough. Roundings are those of the draws: float32, but
-for the window's corners."""
+"""The crop of single-shot detectors: windows are drawn until one overlaps all boxes enough. Numbers are rounded as the draws are:
+float32, except for the window's corners."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .ssd_crop_tables import SSD_CROP
 
 _U, _F = np.uint64, np.float32
 _UNCHANGED = 6
-"""The choice not to crop; those before it are least overlaps."""
+"""The choice not to crop. Smaller choices are least overlaps."""
 
 _corners = local_array(np.float64, 4)
 
@@ -30,7 +30,7 @@ def _least_overlap(choice):
 
 @inlined
 def _propose(stream, window):
-    """Draw a window into float64[4]; False where it is too narrow or too flat, which draws no place."""
+    """Draw a window into float64[4]. False if it is too narrow or too flat; then no place is drawn."""
     width, height = range32(stream, _F(0.3), _F(1)), range32(stream, _F(0.3), _F(1))
     shape = _F(width / height)
     if shape < _F(0.5) or shape > _F(2):
@@ -43,7 +43,7 @@ def _propose(stream, window):
 
 @inlined
 def _overlaps(window, box, least):
-    """Whether the intersection by the union is not less than `least`."""
+    """Whether the intersection over union is at least `least`."""
     left, top, right, bottom = load_f32(box), load_f32(box + 4), load_f32(box + 8), load_f32(box + 12)
     begin_x, begin_y, end_x, end_y = _F(window[0]), _F(window[1]), _F(window[2]), _F(window[3])
     shared_x = larger(_F(0), _F(smaller(right, end_x) - larger(left, begin_x)))
@@ -55,7 +55,7 @@ def _overlaps(window, box, least):
 
 @inlined
 def _keep(window, boxes, count, indices):
-    """Write the indices of the boxes whose centre is in the window; how many."""
+    """Write the indices of the boxes whose centre is in the window; returns their number."""
     kept = 0
     for k in range(count):
         box = boxes + 16 * k
@@ -69,7 +69,7 @@ def _keep(window, boxes, count, indices):
 
 @inlined
 def _search(stream, window, boxes, count, attempts, indices):
-    """Draw until a window is found, whose number of boxes is given, or no crop is chosen: -1."""
+    """Draw until a window is found, and return its number of boxes; -1 if "no crop" is drawn."""
     while True:
         choice = up_to(stream, _UNCHANGED)
         if choice == _UNCHANGED:

@@ -1,4 +1,4 @@
-"""ssd_random_crop: images cropped as single-shot detectors are trained, with their boxes and labels."""
+"""ssd_random_crop: crop images, with their boxes and labels, as in the training of single-shot detectors."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class SSDRandomCrop(StreamOperator):
     def _windows(
         self, rows: np.ndarray, firsts: np.ndarray, position: StreamPosition
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Windows float64[samples, 4], how many boxes each keeps, which ones (indices of all rows), and whether it is a crop."""
+        """Windows float64[samples, 4], the number of boxes that each keeps, their indices (in all rows), and whether it is a crop."""
         count = len(firsts) - 1
         windows, kept, cropped = np.zeros((count, 4)), np.zeros(count, np.int64), np.zeros(count, np.int64)
         indices = np.zeros(len(rows), np.int32)
@@ -107,7 +107,7 @@ class SSDRandomCrop(StreamOperator):
 
 
 def _moved(boxes: np.ndarray, windows: np.ndarray, cropped: np.ndarray) -> np.ndarray:
-    """Boxes float32[n, 4] relative to their windows and cut to them; those of images that are not cropped as they are."""
+    """Boxes float32[n, 4] relative to their windows and clipped to them. Boxes of images that are not cropped stay unchanged."""
     low, high = windows[:, :2].astype(np.float32), windows[:, 2:].astype(np.float32)
     extents = high - low
     begin, end = np.maximum(boxes[:, :2], low), np.minimum(boxes[:, 2:], high)

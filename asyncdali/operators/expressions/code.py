@@ -1,8 +1,8 @@
 """The code of a program: one loop over elements, in which every operation is a few instructions on registers.
 
-``kernel(table) -> status`` does ``rows`` times ``count`` elements; the table is a PROGRAM (``expression_tables``). Within a row an input
-has either one element for each of the output's, or one for all of them: which is which is fixed in the code (`repeated`). What depends
-only on inputs with one element is computed once per row.
+``kernel(table) -> status`` computes ``rows`` times ``count`` elements; the table is a PROGRAM (``expression_tables``). Within a row an
+input has either one element for each output element, or one for all of them. The code is specialised for this choice (`repeated`). Values
+that depend only on inputs with one element are computed once per row.
 
 Status: 0, or DIVIDED_BY_ZERO.
 """
@@ -34,7 +34,7 @@ _F32, _F64, _HALF = ir.FloatType(), ir.DoubleType(), ir.HalfType()
 _BITS = {**SIGNED, **UNSIGNED}
 _LIBRARY_NAMES = {"mod": "fmod", "fpow": "pow"}
 _BLOCK = 512
-"""Elements that are computed again, with the C library's functions, where one of them is beyond what a vectorised function covers."""
+"""Elements that are recomputed with the C library's functions, if a vectorised function does not cover one of them."""
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
@@ -50,17 +50,17 @@ def _memory(kind: DALIDataType) -> ir.Type:
 
 
 class _Emitter:
-    """Emits the instructions of one operation; `builder` stands where they belong."""
+    """Emits the instructions of one operation at the position of `builder`."""
 
     def __init__(self, builder: ir.IRBuilder, module: ir.Module):
         self.builder = builder
         self.module = module
         self.zero_divisor: ir.Value | None = None
-        """Whether this element was divided by zero; None if nothing is divided."""
+        """Whether this element was divided by zero; None if there is no division."""
         self.vectorised = False
-        """Whether functions of float32 are those of ``float_functions``."""
+        """Whether to use ``float_functions`` for functions of float32."""
         self.beyond: ir.Value | None = None
-        """Whether such a function does not cover this element; None if there was none."""
+        """Whether such a function does not cover this element; None if there was no such function."""
 
     # --- values
 
@@ -88,7 +88,7 @@ class _Emitter:
         return ir.Constant(_register(kind), value - (1 << bits) if bits > 1 and value >> (bits - 1) else value)
 
     def cast(self, value: ir.Value, source: DALIDataType, target: DALIDataType) -> ir.Value:
-        """A value in another type, to which `source` is promoted."""
+        """Convert a value to the type `source` is promoted to."""
         builder, register = self.builder, _register(target)
         if source == target or (source is _T.FLOAT16 and target is _T.FLOAT):
             return value
@@ -104,7 +104,7 @@ class _Emitter:
         return builder.sext(value, register) if source in SIGNED else builder.zext(value, register)
 
     def rounded(self, value: ir.Value, kind: DALIDataType) -> ir.Value:
-        """A float32 value as the nearest float16, if that is the type."""
+        """Round a float32 value to the nearest float16, if the type is float16."""
         if kind is not _T.FLOAT16:
             return value
         return self.builder.fpext(self.builder.fptrunc(value, _HALF), _F32)
@@ -121,7 +121,7 @@ class _Emitter:
             kind = promote_all(kinds)
             return self._choose(name, [self.cast(value, own, kind) for value, own in zip(values, kinds)], kind)
         if name == "mod" and result is _T.FLOAT and not all(kind in FLOATS for kind in kinds):
-            # As in C++, whose remainder of an integer and a float is computed in double precision: the integer is not rounded.
+            # C++ computes the remainder of an integer and a float in double precision, without rounding the integer. So does this code.
             operands = [self.cast(value, own, _T.FLOAT64) for value, own in zip(values, kinds)]
             return self.builder.fptrunc(self._float(name, operands), _F32)
         operands = [self.cast(value, own, result) for value, own in zip(values, kinds)]
@@ -138,7 +138,7 @@ class _Emitter:
             return negative
         if kind in UNSIGNED:
             return value
-        return builder.select(self._less(value, self.number(0, kind), kind), negative, value)  # -0.0 stays, as in DALI
+        return builder.select(self._less(value, self.number(0, kind), kind), negative, value)  # -0.0 is kept, as in DALI.
 
     def _less(self, a: ir.Value, b: ir.Value, kind: DALIDataType) -> ir.Value:
         if kind in FLOATS:
@@ -146,7 +146,7 @@ class _Emitter:
         return self.builder.icmp_signed("<", a, b) if kind in SIGNED else self.builder.icmp_unsigned("<", a, b)
 
     def _choose(self, name: str, values: list[ir.Value], kind: DALIDataType) -> ir.Value:
-        """What is not ordered: of two numbers the second, with `clamp` the number itself."""
+        """The result for unordered operands: the second of two numbers; with `clamp` the number itself."""
         select = self.builder.select
         a, b = values[:2]
         if name == "min":
@@ -157,7 +157,7 @@ class _Emitter:
         return select(self._less(values[2], raised, kind), values[2], raised)
 
     def _compare(self, symbol: str, values: Sequence[ir.Value], kinds: Sequence[DALIDataType]) -> ir.Value:
-        """Integers by their mathematical value; an integer and a float in the float's type."""
+        """Compare integers by their mathematical value, and an integer and a float in the float's type."""
         builder, kind = self.builder, promote(*kinds)
         unsigned_wide = kinds[0] is _T.UINT64 or kinds[1] is _T.UINT64
         if kind in SIGNED and unsigned_wide:
@@ -168,7 +168,7 @@ class _Emitter:
         return builder.icmp_signed(symbol, a, b) if kind in SIGNED else builder.icmp_unsigned(symbol, a, b)
 
     def _compare_wide(self, symbol: str, values: Sequence[ir.Value], kinds: Sequence[DALIDataType]) -> ir.Value:
-        """UINT64 with a signed type: a negative number is less than all of the others."""
+        """Compare UINT64 with a signed type: a negative number is less than every UINT64."""
         builder = self.builder
         a, b = (self.cast(value, own, _T.UINT64 if own is _T.UINT64 else _T.INT64) for value, own in zip(values, kinds))
         left_signed = kinds[0] in SIGNED
@@ -209,7 +209,7 @@ class _Emitter:
         return getattr(builder, {"and": "and_", "or": "or_"}.get(name, name))(a, b)
 
     def _divide(self, name: str, a: ir.Value, b: ir.Value, kind: DALIDataType) -> ir.Value:
-        """Towards zero; the remainder has the sign of `a`. Dividing the smallest number by -1 wraps (the processor would stop)."""
+        """Division towards zero; the remainder has the sign of `a`. The smallest number divided by -1 wraps (the processor would trap)."""
         builder = self.builder
         zero = builder.icmp_unsigned("==", b, self.number(0, kind))
         self.zero_divisor = zero if self.zero_divisor is None else builder.or_(self.zero_divisor, zero)
@@ -224,7 +224,8 @@ class _Emitter:
         return builder.select(minus, builder.neg(a), builder.sdiv(a, divisor))
 
     def _shift(self, name: str, a: ir.Value, count: ir.Value, kind: DALIDataType) -> ir.Value:
-        """As C on x86: narrow types are shifted as 32-bit integers, and of the count the lowest 5 (of 64 bits: 6) bits are used."""
+        """Shifts like C on x86: narrow types are shifted as 32-bit integers; only the lowest 5 bits of the count are used (of 64 bits:
+        6)."""
         builder = self.builder
         bits = 64 if _BITS[kind] == 64 else 32
         wide = {(True, 32): _T.INT32, (True, 64): _T.INT64, (False, 32): _T.UINT32, (False, 64): _T.UINT64}[(kind in SIGNED, bits)]
@@ -236,7 +237,7 @@ class _Emitter:
         return builder.icmp_unsigned("!=", shifted, self.number(0, wide)) if kind is _T.BOOL else self.cast(shifted, wide, kind)
 
     def _power(self, base: ir.Value, exponent: ir.Value, kind: DALIDataType) -> ir.Value:
-        """By squaring, with wrap-around; 0 for negative exponents."""
+        """Power by repeated squaring, with wrap-around; 0 for negative exponents."""
         if isinstance(exponent, ir.Constant) and 0 <= int(exponent.constant) <= 16:
             return self._small_power(base, int(exponent.constant), kind)
         name = f"power_{kind.name}"
@@ -285,7 +286,7 @@ def _power_function(module: ir.Module, name: str, kind: DALIDataType) -> ir.Func
 
 
 class _Row:
-    """The function that computes one row: its arguments are the output, the inputs, the count and where to note a zero divisor."""
+    """The function that computes one row. Its arguments: the output, the inputs, the count, and where to record a zero divisor."""
 
     def __init__(self, module: ir.Module, program: Program, kinds: Sequence[DALIDataType], repeated: int):
         self.program, self.kinds, self.repeated = program, kinds, repeated
@@ -308,7 +309,7 @@ class _Row:
         fixed = self._fixed()
         builder = self.builder
         work, end = self.function.append_basic_block("work"), self.function.append_basic_block("end")
-        builder.cbranch(builder.icmp_signed(">", self.count, _I64(0)), work, end)  # an empty row divides by nothing
+        builder.cbranch(builder.icmp_signed(">", self.count, _I64(0)), work, end)  # An empty row has no division by zero.
         builder.position_at_end(work)
         for k, kind in enumerate(self.kinds):
             if self.repeated >> k & 1:
@@ -326,7 +327,7 @@ class _Row:
         builder.ret_void()
 
     def _calls_functions(self) -> bool:
-        """Whether functions of elements have vectorised forms here."""
+        """Whether vectorised forms of functions are available here."""
         names = {
             _LIBRARY_NAMES.get(item.name, item.name)
             for index, item in enumerate(self.program.instructions)
@@ -335,9 +336,9 @@ class _Row:
         return any(name in FUNCTIONS and same_as_library(name) for name in names)
 
     def _blocks(self) -> None:
-        """The row in blocks: vectorised, then once more where that does not cover an element."""
+        """Compute the row in blocks: vectorised, then again for blocks with an element that the vectorised form does not cover."""
         builder, emitter = self.builder, self.emitter
-        with builder.goto_entry_block():  # elsewhere it would take stack for every row
+        with builder.goto_entry_block():  # Elsewhere, it would allocate stack for every row.
             beyond = builder.alloca(_I8)
         blocks = builder.sdiv(builder.add(self.count, _I64(_BLOCK - 1)), _I64(_BLOCK))
 
@@ -362,7 +363,7 @@ class _Row:
         loop(builder, blocks, block)
 
     def _fixed(self) -> set[int]:
-        """Instructions that give the same for all elements of a row."""
+        """Emit the instructions whose results are equal for all elements of a row."""
         found: set[int] = set()
         for index, item in enumerate(self.program.instructions):
             if all(self._is_fixed(operand, found) for operand in item.operands):
@@ -447,13 +448,13 @@ _next_name = _names()
 def compile_program(program: Program, kinds: Sequence[DALIDataType], repeated: int = 0) -> int:
     """Address of the kernel of a program for inputs of types `kinds`; bit k of `repeated`: input k has one element per row.
 
-    RuntimeError when the program cannot take these types.
+    RuntimeError if the program cannot take these types.
     """
     return _compiled(_Key(program, tuple(kinds), repeated))
 
 
 class _Key:
-    """A program with types, compared by what is computed (0.0 and -0.0 differ, NaN equals itself)."""
+    """A program with types. It is compared by what it computes (0.0 and -0.0 differ, NaN equals itself)."""
 
     def __init__(self, program: Program, kinds: tuple[DALIDataType, ...], repeated: int):
         self.program, self.kinds, self.repeated = program, kinds, repeated

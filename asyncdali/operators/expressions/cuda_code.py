@@ -17,7 +17,7 @@ from .shapes import Walk
 from .types import FLOATS, SIGNED, UNSIGNED, promote, promote_all
 
 _SOURCE = Path(__file__).with_name("expression_kernels.cu")
-_PACK = 4  # expression_kernels.cu: elements to a thread
+_PACK = 4  # Elements per thread, as in expression_kernels.cu.
 _T = DALIDataType
 _BITS = {**SIGNED, **UNSIGNED}
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -56,7 +56,7 @@ def _number(value: Any, kind: DALIDataType) -> str:
 
 
 def _cast(text: str, source: DALIDataType, target: DALIDataType) -> str:
-    """A value in another type, to which `source` is promoted."""
+    """Convert a value to the type `source` is promoted to."""
     if source == target or (source is _T.FLOAT16 and target is _T.FLOAT):
         return text
     made = f"({_register(target)}){text}"
@@ -73,7 +73,7 @@ def _operation(name: str, values: Sequence[str], kinds: Sequence[DALIDataType], 
         kind = promote_all(kinds)
         return f"{_ORDER[name]}<{_register(kind)}>({', '.join(_cast(value, own, kind) for value, own in zip(values, kinds))})"
     if name == "mod" and result is _T.FLOAT and not all(kind in FLOATS for kind in kinds):
-        # As in C++, whose remainder of an integer and a float is computed in double precision: the integer is not rounded.
+        # C++ computes the remainder of an integer and a float in double precision, without rounding the integer. So does this code.
         return f"(float32)fmod({', '.join(_cast(value, own, _T.FLOAT64) for value, own in zip(values, kinds))})"
     operands = [_cast(value, own, result) for value, own in zip(values, kinds)]
     if result in FLOATS:
@@ -86,12 +86,12 @@ def _operation(name: str, values: Sequence[str], kinds: Sequence[DALIDataType], 
 
 
 def _comparison(symbol: str, values: Sequence[str], kinds: Sequence[DALIDataType]) -> str:
-    """Integers by their mathematical value; an integer and a float in the float's type."""
+    """Compare integers by their mathematical value, and an integer and a float in the float's type."""
     kind = promote(*kinds)
     if not (kind in SIGNED and _T.UINT64 in kinds):
         a, b = (_cast(value, own, kind) for value, own in zip(values, kinds))
         return f"{a} {symbol} {b}"
-    left_signed = kinds[0] in SIGNED  # UINT64 with a signed type: a negative number is less than all of the others
+    left_signed = kinds[0] in SIGNED  # UINT64 with a signed type: a negative number is less than every UINT64.
     a, b = (_cast(value, own, _T.UINT64) for value, own in zip(values, kinds))
     if_negative = {"==": False, "!=": True, "<": left_signed, "<=": left_signed, ">": not left_signed, ">=": not left_signed}[symbol]
     return f"{values[0 if left_signed else 1]} < 0 ? {'true' if if_negative else 'false'} : {a} {symbol} {b}"
@@ -109,7 +109,7 @@ def _real(name: str, operands: Sequence[str], register: str) -> str:
 
 
 def make_kernel(program: Program, kinds: Sequence[DALIDataType]) -> Kernel:
-    """The kernel of a program for inputs of types `kinds`; RuntimeError when it cannot take these."""
+    """The kernel of a program for inputs of types `kinds`; RuntimeError if the program cannot take these types."""
     types = program.types(kinds)
 
     def value(operand: Operand) -> tuple[str, DALIDataType]:

@@ -1,4 +1,4 @@
-"""What expressions and subscripts share: results that are there after planning, where the inputs are known or the results are wanted."""
+"""Base of expressions and subscripts: results that are known after planning, if inputs are known or the results are requested."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from ...batch import Batch
 from ..base import Arg, Arguments, CompiledJob, Environment, Iteration, Operator, Planned, Preparation, Spec
 
 SMALL = 8192
-"""Elements up to which a batch is computed while planning."""
+"""Most elements of a batch that is computed during planning."""
 
 EARLY = Arg("early", "bool", False, "In a plan: the contents are wanted while the segment is planned.")
 
 
 class EarlyOperator(Operator):
-    """An operator that computes small known batches while it plans, and larger ones in `prepare` if ``fusion.mark_early`` asked for it.
+    """An operator that computes small known batches while planning, and larger ones in `prepare` if ``fusion.mark_early`` requests it.
 
-    Derived classes say which batches are small (`_dense`) and make outputs: `_nothing` of empty batches, `_now` with contents, `_later`
-    with the steps that make them.
+    Derived classes decide which batches are small (`_dense`) and make outputs: `_nothing` of empty batches, `_now` with contents, `_later`
+    with the steps that compute the contents.
     """
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        # What comes from a GPU is never there while planning.
+        # Data from a GPU is never known during planning.
         self._early: bool = spec.constant("early") and (environment.gpu is None or spec.device == "cpu")
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
-        """Compute now what is too large for one thread, or more than a slice of one array; returns the output."""
+        """Compute now batches that are too large for one thread, or that need more than a slice of one array. Returns the output."""
         if not self._early or not len(inputs[0]) or self._dense(inputs):
             return None
         planned = self._later(inputs, arguments)
@@ -42,11 +42,11 @@ class EarlyOperator(Operator):
         return Planned([self._now(inputs)]) if self._dense(inputs) else self._later(inputs, arguments)
 
     def _dense(self, inputs: list[Batch]) -> bool:
-        """Whether all contents are known, and few, and all samples are treated alike; the batches have samples."""
+        """Whether the batches have samples, their contents are few and known, and all samples have the same treatment."""
         raise TypeError("abstract")
 
     def _nothing(self, inputs: list[Batch]) -> Batch:
-        """The result of empty batches, whose types and dimensions may be unknown."""
+        """The result for empty batches, whose types and dimensions may be unknown."""
         raise TypeError("abstract")
 
     def _now(self, inputs: list[Batch]) -> Batch:
@@ -54,5 +54,5 @@ class EarlyOperator(Operator):
         raise TypeError("abstract")
 
     def _later(self, inputs: list[Batch], arguments: Arguments) -> Planned:
-        """The output without contents, and the steps that make them."""
+        """The output without contents, and the steps that compute them."""
         raise TypeError("abstract")

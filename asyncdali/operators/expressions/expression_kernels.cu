@@ -1,8 +1,8 @@
-// Arithmetic: a whole expression, computed in registers in one pass over its inputs. The expression comes as macros (cuda_code.py):
+// Arithmetic: a whole expression, computed in registers in one pass over its inputs. Macros define the expression (cuda_code.py):
 //   OUT                     element type of the result
 //   INPUTS                  number of inputs
 //   EACH_INPUT(DO)          DO(k, T) for each input k and its element type
-//   PARAMETERS, EXPRESSION  what `evaluate` takes (a register for each input) and how it goes on
+//   PARAMETERS, EXPRESSION  the parameters of `evaluate` (a register for each input) and its body
 //   ARGUMENTS(j)            its arguments: element j of the pack x<k> of each input
 #include "kernel.cuh"
 #include "expression_tables.py"
@@ -30,7 +30,7 @@ template <class T, class R> DEVICE T in_memory(R value) {
     else return value;
 }
 
-// What is not a finite number cannot be written down.
+// Numbers that are not finite have no literal.
 DEVICE float32 float_of_bits(uint32 bits) {
     union { uint32 bits; float32 number; } both;
     both.bits = bits;
@@ -56,11 +56,11 @@ template <class T> DEVICE T negated(T a) {
     if constexpr (Kind<T>::is_float) return -a;
     else return (T)(0 - (typename Unsigned<T>::type)a);
 }
-template <class T> DEVICE T absolute(T a) { return a < (T)0 ? negated(a) : a; }  // -0.0 stays
+template <class T> DEVICE T absolute(T a) { return a < (T)0 ? negated(a) : a; }  // -0.0 is kept
 template <class T> DEVICE T inverted(T a) { return (T)~(typename Unsigned<T>::type)a; }
 DEVICE bool inverted(bool a) { return !a; }
 
-// Of two numbers that are not ordered the second.
+// If two numbers are unordered, the second one.
 template <class T> DEVICE T least(T a, T b) { return a < b ? a : b; }
 template <class T> DEVICE T greatest(T a, T b) { return b < a ? a : b; }
 template <class T> DEVICE T clamped(T value, T low, T high) {
@@ -68,7 +68,7 @@ template <class T> DEVICE T clamped(T value, T low, T high) {
     return high < raised ? high : raised;
 }
 
-// Towards zero; the smallest number divided by -1 wraps. Divided by zero: 0, for a kernel cannot raise an error for its sample.
+// Division towards zero; the smallest number divided by -1 wraps. Division by zero gives 0, because a kernel cannot raise a sample's error.
 template <class T> DEVICE T quotient(T a, T b) {
     if (b == (T)0) return 0;
     if (signed_type<T>() && b == (T)-1) return negated(a);
@@ -79,7 +79,7 @@ template <class T> DEVICE T remainder_of(T a, T b) {
     return a % b;
 }
 
-// Narrow types are shifted as 32-bit integers; of the count the lowest 5 (of 64 bits: 6) bits are used.
+// Narrow types are shifted as 32-bit integers; only the lowest 5 bits of the count are used (of 64 bits: 6).
 template <class T> DEVICE T shifted_left(T a, T count) {
     const int bits = sizeof(T) == 8 ? 63 : 31;
     return (T)((typename Unsigned<T>::type)a << ((int)count & bits));
@@ -90,7 +90,7 @@ template <class T> DEVICE T shifted_right(T a, T count) {
     else return (T)((typename Unsigned<T>::type)a >> n);
 }
 
-// By squaring; 0 for negative exponents.
+// Power by repeated squaring; 0 for negative exponents.
 template <class T> DEVICE T power(T base, T exponent) {
     if (signed_type<T>() && exponent < (T)0) return 0;
     typename Unsigned<T>::type result = 1, factor = base, rest = exponent;
@@ -105,7 +105,7 @@ DEVICE auto evaluate(PARAMETERS) { EXPRESSION }
 
 // -------------------------------------------------------------------------------------------------------------------------- elements
 
-// Where element `i` of the result finds its operands: bytes from the begin of each input. Returns its place within the innermost group.
+// The operands of element `i` of the result: offsets in bytes from the start of each input. Returns the place within the innermost group.
 DEVICE int64 locate(int64 i, const int64 *extents, const int64 *strides, int64 groups, int64 *places) {
     int64 rest = i, column = 0;
     #pragma unroll

@@ -20,9 +20,9 @@ _TILE_BYTES = (TILE + TILE // 4 + 8) * 8
 
 @inlined
 def _tiled(kernel, table, tiles, steps, itemsizes, inputs, rows, count, factor, itemsize):
-    """The kernel with `factor` rows made one: inputs that repeat every row are copied out that often.
+    """The kernel with `factor` rows merged into one: inputs that repeat in every row are expanded to `factor` rows.
 
-    `steps` is the address of each input's bytes from one element of a row to the next, 0 where there is one element for all of them.
+    `steps` is the address of each input's stride in bytes between elements of a row; 0 if one element serves all of them.
     """
     starts = table + _program.size
     strides = starts + 8 * inputs
@@ -54,7 +54,7 @@ def _tiled(kernel, table, tiles, steps, itemsizes, inputs, rows, count, factor, 
 
 @step
 def expression_step(context, sample, thread):
-    """One sample; see ``expression_tables``."""
+    """Compute one sample; see ``expression_tables``."""
     groups, inputs = load_i64(context + at.groups), load_i64(context + at.input_count)
     record = load_i64(context + at.records) + 8 * load_i64(context + at.width) * sample
     kernel, factor = load_i64(record + _head.kernel), load_i64(record + _head.tile_rows)
@@ -117,7 +117,7 @@ def make_expression_step(
     itemsize: int,
     explain: Callable[[int, str, int], str],
 ) -> Step:
-    """The step for a batch; `inputs` and `output` are address arrays, and the records have their kernels."""
+    """The step for a batch. `inputs` and `output` are arrays of addresses; the records contain their kernels."""
     pointers = np.array([addresses.ctypes.data for addresses in inputs], np.int64)
     sizes = np.array(itemsizes, np.int64)
     table, keep = EXPRESSION.make(

@@ -1,4 +1,4 @@
-"""Tables of expressions: the step's, the record of a sample, and what the code of a program is called with."""
+"""Tables of expressions: the step's table, the record of a sample, and the table of a program's code."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ WALK_HEAD = Table(
     Field("kernel", "address", "of the program's code for the sample"),
     Field("tile_rows", "int64", "rows that are made one, because they are short; 0: none"),
 )
-"""Begin of a sample's record.
+"""Head of a sample's record.
 
-Behind it: the extent of each group, then for each input the bytes from one element of each group to the next.
+Behind it: the extent of each group, then the strides of each input in bytes, one per group.
 """
 
 _SHARED = (
@@ -40,4 +40,4 @@ PROGRAM = Table(
     Field("count", "int64", "elements of a row"),
     Field("output", "address", "of the first row of the output"),
 )
-"""The table of a program's code. Behind it: for each input its address, then for each input the bytes from a row to the next."""
+"""The table of a program's code. Behind it: the address of each input, then the row stride of each input in bytes."""

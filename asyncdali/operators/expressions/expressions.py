@@ -1,7 +1,7 @@
-"""Arithmetic on nodes: an operator for each operation as the graph is defined, and one for a whole tree in a plan (``graph/fusion.py``).
+"""Arithmetic on nodes: one operator per operation in the graph as defined, and one per tree of operations in a plan (``graph/fusion.py``).
 
-Where the inputs are small and known while planning (draws, labels, constants) the result is computed there, for the whole batch at
-once; also when something planned in the same segment needs it (`early`). Otherwise it is one compiled step of the pixels.
+If inputs are small and known during planning (draws, labels, constants), the result is computed during planning, for the whole batch at
+once; also if a planned operator of the same segment needs it (`early`). Otherwise, it is one compiled step.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .shapes import walk
 
 @dataclass
 class _Dense:
-    """How dense batches of certain types and shapes are computed, as if the batch were one sample."""
+    """How to compute dense batches of certain types and shapes as if the batch were one sample."""
 
     shape: tuple[int, ...]
     dtype: DALIDataType
@@ -76,7 +76,7 @@ class ArithmeticGenericOp(EarlyOperator):
             return [None]
         try:
             result = self._result(tuple(known))
-        except RuntimeError:  # the first iteration will say so
+        except RuntimeError:  # The first iteration raises this error.
             return [None]
         self._code.compile_program(self.program, known)
         return [result]
@@ -125,7 +125,7 @@ class ArithmeticGenericOp(EarlyOperator):
         return found
 
     def _checked(self, inputs: list[Batch]) -> tuple[tuple[DALIDataType, ...], DALIDataType, str]:
-        """Types of the inputs, type and layout of the result; refuses what does not go together."""
+        """Types of the inputs, type and layout of the result. Refuses incompatible inputs."""
         kinds = tuple(batch.dtype for batch in inputs)
         dtype = self._result(kinds)
         return kinds, dtype, self.program.layout([batch.layout for batch in inputs], [batch.ndim for batch in inputs])
@@ -146,7 +146,7 @@ class ArithmeticGenericOp(EarlyOperator):
         key = (kinds, *[array.shape for array in values])
         dense = self._made.get(key)
         if dense is None:
-            if len(self._made) >= 64:  # batch sizes that vary
+            if len(self._made) >= 64:  # Batch sizes vary.
                 self._made.clear()
             dense = self._made[key] = self._make_dense(inputs, values, kinds)
         result = np.empty(dense.shape, storage_dtype(dense.dtype))
@@ -156,7 +156,7 @@ class ArithmeticGenericOp(EarlyOperator):
         return result, self._kernels.expression_step(dense.step.context.ctypes.data, 0, dense.thread.ctypes.data)
 
     def _make_dense(self, inputs: list[Batch], values: list[np.ndarray], kinds: tuple[DALIDataType, ...]) -> _Dense:
-        walk([batch.shapes[:1] for batch in inputs], [1] * len(inputs))  # what does not fit says so here, in terms of one sample
+        walk([batch.shapes[:1] for batch in inputs], [1] * len(inputs))  # Raises the error for incompatible shapes, in terms of one sample.
         ndim, count = max(array.ndim for array in values), len(values[0])
         aligned = [np.array([(count, *[1] * (ndim - array.ndim), *array.shape[1:])], np.int64) for array in values]
         itemsizes = [batch.itemsize for batch in inputs]
@@ -172,7 +172,7 @@ class ArithmeticGenericOp(EarlyOperator):
         return _Dense(tuple(plan.shapes[0].tolist()), dtype, step, sources, target, thread, scratch)
 
     def _first_failing(self, inputs: list[Batch], values: list[np.ndarray], kinds: tuple[DALIDataType, ...]) -> int:
-        """Which sample of a small batch divides by zero."""
+        """The sample of a small batch that divides by zero."""
         for sample in range(len(inputs[0])):
             if self._compute(inputs, [array[sample : sample + 1] for array in values], kinds)[1]:
                 return sample
@@ -190,6 +190,6 @@ def _values(batch: Batch) -> np.ndarray:
 
 
 def _origin(inputs: list[Batch]) -> Any:
-    """Where the samples come from, if the inputs that know do not disagree."""
+    """The origins of the samples, unless inputs with origins disagree."""
     known = [batch.source_info for batch in inputs if batch.source_info is not None]
     return known[0] if known and all(other is known[0] or list(other) == list(known[0]) for other in known[1:]) else None

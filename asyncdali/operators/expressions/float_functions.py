@@ -1,11 +1,11 @@
-"""The C library's functions of float32, as operations that a loop over elements can do on vectors.
+"""The C library's functions of float32, as operations that a loop over elements can vectorise.
 
-glibc computes them for one number a call. Here are the same operations in the same order and precision, without branches: a result is
-glibc's to the last bit. Each function covers the arguments that programs mostly have; for the others (subnormal numbers, infinities, angles
-beyond 120) it says so, and the caller takes the library's function.
+glibc computes one number per call. This module has the same operations in the same order and precision, without branches: a result is
+equal to glibc's to the last bit. Each function covers the usual arguments. For other arguments (subnormal numbers, infinities, angles
+beyond 120) it reports that, and the caller uses the library's function.
 
-Whether the platform's library gives the same bits is asked once per process and function (``function_probes``). glibc 2.41 replaced most of
-these functions by others; there the library's functions are called as before.
+Whether the platform's library gives the same bits is tested once per process and function (``function_probes``). glibc 2.41 replaced most
+of these functions; there the library's functions are called as before.
 
 Sources: glibc 2.36, sysdeps/ieee754/flt-32 (e_*.c, s_*.c, k_tanf.c, math_config.h and tables), most of them of FreeBSD's msun. The C
 functions with a variant for processors with FMA (expf, logf, log2f, powf, sinf, cosf) are that variant.
@@ -22,7 +22,7 @@ from ...compiled.c_library import COSINE, HALF_PI, HALF_PI_INVERSE, LOG_2, LOG_P
 from .values import F64, I64, Value, looked_up
 
 Result: TypeAlias = tuple[Value, Value]
-"""A result, and whether the argument is one that the function does not cover (the result means nothing then)."""
+"""A result, and whether the function does not cover the argument (the result is then invalid)."""
 
 
 def _f(bits: int) -> float:
@@ -48,7 +48,7 @@ def _polynomial(x: Value, *coefficients: float) -> Value:
 
 
 def _size(x: Value) -> Value:
-    """The bits of |x|: in the order of the numbers."""
+    """The bits of |x|, which are ordered like the numbers."""
     return x.bits() & 0x7FFFFFFF
 
 
@@ -195,7 +195,7 @@ def _circular(x: Value, odd_is_sine: bool) -> Result:
 
 
 def _beyond_reduction(x: Value) -> Value:
-    """Whether the angle is not reduced with one multiplication in float64: 120 and more, and NaN."""
+    """Whether one float64 multiplication does not reduce the angle: 120 and more, and NaN."""
     return (x.magnitude() < 119.0).negated()
 
 
@@ -205,7 +205,7 @@ def _has(value: Value, bit: int) -> Value:
 
 def sin(x: Value) -> Result:
     result, beyond = _circular(x, False)
-    return (_size(x) < 0x39800000).choose(x, result), beyond  # -0.0 stays
+    return (_size(x) < 0x39800000).choose(x, result), beyond  # -0.0 is kept.
 
 
 def cos(x: Value) -> Result:
@@ -316,7 +316,7 @@ _HALF_PI_F, _HALF_PI_LOW, _QUARTER_PI_F = _f(0x3FC90FDB), -_f(0x333BBD2E), _f(0x
 
 
 def _split_root(t: Value) -> tuple[Value, Value, Value]:
-    """The root of t, its upper half, and what the half lacks."""
+    """The root of t, its upper half, and the error of the upper half."""
     s = t.root()
     w = (s.bits() & -4096).as_float()
     return s, w, (t - w * w) / (s + w)
@@ -362,7 +362,7 @@ _EXPM1 = [_f(bits) for bits in (0xBD088889, 0x3AD00D01, 0xB8A670CD, 0x36867E54, 
 
 
 def _expm1f(x: Value) -> Value:
-    """For numbers from -44 to 88 or so."""
+    """For numbers from about -44 to about 88."""
     size, negative = _size(x), x.bits() < 0
     reduced, once = size > 0x3EB17218, size < 0x3F851592  # 0.5 and 1.5 ln 2
     half = negative.choose(x * 0.0 - 0.5, 0.5)
@@ -500,4 +500,4 @@ FUNCTIONS: dict[str, Callable[..., Result]] = {
     "exp": exp, "log": log, "log2": log2, "log10": log10, "pow": pow, "cbrt": cbrt, "sin": sin, "cos": cos, "tan": tan, "atan": atan,
     "atan2": atan2, "asin": asin, "acos": acos, "sinh": sinh, "cosh": cosh, "tanh": tanh, "asinh": asinh, "acosh": acosh, "atanh": atanh,
 }  # fmt: skip
-"""By the name of the C function, without its f."""
+"""Functions by the name of the C function without its final f."""

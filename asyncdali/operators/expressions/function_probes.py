@@ -1,4 +1,4 @@
-"""Whether our vectorised functions give the C library's bits on this machine: asked once per process and function."""
+"""Whether our vectorised functions give the C library's bits on this machine; tested once per process and function."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _POINTER = F32.as_pointer()
 
 
 def same_as_library(name: str) -> bool:
-    """Whether a function of ``FUNCTIONS`` has the library's bits for some thousand numbers that it covers."""
+    """Whether a function of ``FUNCTIONS`` has the library's bits for several thousand numbers that it covers."""
     return _differing(name) == 0
 
 
@@ -36,7 +36,8 @@ def _numbers() -> tuple[np.ndarray, np.ndarray]:
 
 
 def differing(name: str, x: np.ndarray, y: np.ndarray) -> int:
-    """For how many of the numbers float32[count] (pairs, where the function takes two) a function has other bits than the library's."""
+    """Of the numbers float32[count] (pairs, if the function takes two), count those for which a function and the library have different
+    bits."""
     x, y = np.ascontiguousarray(x, np.float32), np.ascontiguousarray(y, np.float32)
     count = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 2, ctypes.c_int64)(_counter(name))
     return int(count(x.ctypes.data, y.ctypes.data, len(x)))
@@ -44,7 +45,7 @@ def differing(name: str, x: np.ndarray, y: np.ndarray) -> int:
 
 @functools.cache
 def _counter(name: str) -> int:
-    """Address of ``count(x, y, numbers)``: how many results differ."""
+    """Address of ``count(x, y, numbers)``: the number of results that differ."""
     operands = FUNCTIONS[name].__code__.co_argcount
     symbol = f"asyncdali_probe_{name}"
     module = new_module(symbol)

@@ -1,6 +1,6 @@
-"""LLVM, from intermediate code to machine code, without Numba's front end: some 10 ms for an expression instead of 100 to 300.
+"""LLVM, from intermediate code to machine code, without Numba's front end: about 10 ms per expression instead of 100 to 300 ms.
 
-Imported in ``build()`` only. Code lives as long as the process, like Numba's; equal expressions share it.
+Imported only in ``build()``. Code lives as long as the process, like Numba's; equal expressions share it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _lock = threading.RLock()
 def _features() -> str:
     try:
         return llvm.get_host_cpu_features().flatten()
-    except RuntimeError:  # LLVM does not know this processor's way of telling
+    except RuntimeError:  # LLVM cannot detect this processor's features.
         return ""
 
 
 @functools.cache
 def _engine() -> tuple[Any, Any]:
-    """The target machine that optimises, and the engine that holds all code (it owns a machine of its own)."""
+    """The target machine that optimises, and the engine that holds all code (the engine owns a second machine)."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
@@ -45,15 +45,15 @@ def new_module(name: str) -> ir.Module:
 
 
 def prefer_long_vectors(function: ir.Function) -> None:
-    """Vectors of 512 bits, where the processor has them, for a function that computes much between loads and stores.
+    """Request vectors of 512 bits, if the processor has them, for a function with much computation between loads and stores.
 
-    By default LLVM takes 256 bits: chains of float64 operations (``tanf``) take 1.5 times as long with these.
+    By default LLVM uses 256 bits; chains of float64 operations (``tanf``) then take 1.5 times as long.
     """
-    set.add(function.attributes, '"prefer-vector-width"="512"')  # `add` knows attributes without values only
+    set.add(function.attributes, '"prefer-vector-width"="512"')  # `add` supports only attributes without values.
 
 
 def machine_code(module: ir.Module, function: str) -> int:
-    """Address of `function` of a module, optimised."""
+    """Optimise a module; returns the address of `function`."""
     with _lock:
         machine, engine = _engine()
         parsed = llvm.parse_assembly(str(module))
@@ -83,11 +83,11 @@ def _optimise(module: Any, machine: Any) -> None:
 def library_function(name: str) -> int:
     """Address of a function of the C library's mathematics.
 
-    Called by address, LLVM cannot take it for one that it knows and replace it by an approximation of its own.
+    The code calls it by address. LLVM then cannot recognise the function and replace it by an approximation.
     """
     try:
         library = ctypes.CDLL("libm.so.6")
-    except OSError:  # not glibc: the functions are in what is loaded. `find_library` would run programs to find them.
+    except OSError:  # Not glibc: the functions are in the loaded libraries. `find_library` would run programs to find them.
         library = ctypes.CDLL(None)
     address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
     assert address

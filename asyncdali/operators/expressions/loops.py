@@ -10,7 +10,7 @@ _I64 = ir.IntType(64)
 
 
 def loop(builder: ir.IRBuilder, count: ir.Value, body: Callable[[ir.Value], None]) -> None:
-    """``for i in range(count): body(i)``; `body` may go on in other blocks."""
+    """``for i in range(count): body(i)``; `body` may end in another block."""
     function = builder.function
     before, inside, after = builder.block, function.append_basic_block(), function.append_basic_block()
     builder.cbranch(builder.icmp_signed(">", count, _I64(0)), inside, after)

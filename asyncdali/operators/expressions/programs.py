@@ -1,4 +1,4 @@
-"""Programs: arithmetic expressions as data, whole trees of them, without the batches they work on."""
+"""Programs: arithmetic expressions, also whole trees, as data. They are independent of the batches that they process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Literal:
 
 @dataclass(frozen=True)
 class Result:
-    """Operand: what an earlier instruction gave."""
+    """Operand: the result of an earlier instruction."""
 
     index: int
 
@@ -47,7 +47,7 @@ Operand = Input | Literal | Result
 
 @dataclass(frozen=True)
 class Instruction:
-    """One operation of a program; `line` is where the user wrote it."""
+    """One operation of a program; `line` is the user's source line."""
 
     name: str
     operands: tuple[Operand, ...]
@@ -61,11 +61,11 @@ class Program:
     instructions: tuple[Instruction, ...]
 
     def text(self) -> str:
-        """All that decides what is computed, but for the types of the inputs."""
+        """Everything that determines the computation, except for the types of the inputs."""
         return ";".join(f"{item.name}({','.join(operand.text() for operand in item.operands)})" for item in self.instructions)
 
     def describe(self) -> str:
-        """The expression as a person would write it, inputs as a, b, c; shortened where it is long."""
+        """The expression in readable form, with inputs a, b, c; shortened if it is long."""
         texts: list[str] = []
         for item in self.instructions:
             parts = [_shown(operand, texts) for operand in item.operands]
@@ -112,7 +112,7 @@ class Program:
         )
 
     def origin(self, item: Instruction) -> str:
-        """Where an operation was written, for messages about one of several."""
+        """The source line of an operation, for messages about one of several."""
         return f"\n(written at {item.line})" if item.line and len(self.instructions) > 1 else ""
 
 

@@ -1,7 +1,8 @@
-"""Broadcasting of a whole batch, vectorised: output shapes, and how each sample is walked.
+"""Broadcasting of a whole batch, vectorised: output shapes, and the loop structure of each sample.
 
-Neighbouring dimensions over which every input moves alike (it is as large as the output, or has one element for all) are one *group*. The
-last two groups are the rows and elements of a kernel (``expressions_code``), the others are counted by the step that calls it.
+Neighbouring dimensions form one *group* if every input is treated alike over all of them: the input is as large as the output, or has one
+element for all. The last two groups are the rows and elements of a kernel (``expressions_code``); the step that calls the kernel loops over
+the other groups.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from ..base import SampleError
 from .expression_tables import WALK_HEAD
 
 TILE = 256
-"""Elements a tile has at least; rows shorter than a quarter of it are tiled."""
+"""Least elements of a tile; rows shorter than a quarter of it are tiled."""
 
 
 @dataclass
 class Walk:
-    """Output shapes, records (WALK_HEAD) without kernels, number of groups, and which samples (an index) use which code variant."""
+    """Output shapes, records (WALK_HEAD) without kernels, number of groups, and the samples (an index) of each code variant."""
 
     shapes: np.ndarray
     records: np.ndarray
@@ -29,7 +30,7 @@ class Walk:
 
 
 def walk(shapes: Sequence[np.ndarray], itemsizes: Sequence[int]) -> Walk:
-    """How inputs of `shapes` (each int64[samples, ndim]) combine; SampleError for shapes that cannot be broadcast."""
+    """Combine inputs of `shapes` (each int64[samples, ndim]); SampleError for shapes that cannot be broadcast."""
     first = shapes[0]
     if all(other is first or (other.shape == first.shape and (other == first).all()) for other in shapes[1:]):
         return _alike(first, itemsizes)
@@ -56,7 +57,7 @@ def walk(shapes: Sequence[np.ndarray], itemsizes: Sequence[int]) -> Walk:
 
 
 def _alike(shapes: np.ndarray, itemsizes: Sequence[int]) -> Walk:
-    """All inputs of the same shapes: one row."""
+    """All inputs have the same shapes: one row."""
     records = np.zeros((len(shapes), WALK_HEAD.words + 2 * (1 + len(itemsizes))), np.int64)
     extents, strides = records[:, WALK_HEAD.words :][:, :2], records[:, WALK_HEAD.words :][:, 2:]
     extents[:, 0], extents[:, 1] = 1, shapes.prod(axis=1)
@@ -74,7 +75,7 @@ def _padded(shapes: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _broadcast(padded: np.ndarray) -> np.ndarray:
-    """Output shapes. An extent of 1 stretches to any other, also to 0."""
+    """Output shapes. An extent of 1 is stretched to any other extent, including 0."""
     result = np.where(padded == 1, -1, padded).max(axis=0)
     result[result < 0] = 1
     wrong = ((padded != 1) & (padded != result)).any(axis=(0, 2))
@@ -90,7 +91,7 @@ def _text(shape: tuple[int, ...]) -> str:
 
 
 def _groups(pattern: np.ndarray) -> list[list[int]]:
-    """Dimensions that are walked as one; those of extent 1 (code -1) are left out."""
+    """Groups of dimensions. Dimensions of extent 1 (code -1) are left out."""
     groups: list[list[int]] = []
     for dim, code in enumerate(pattern.tolist()):
         if code < 0:
@@ -106,7 +107,7 @@ def _fill(
     records: np.ndarray, samples: np.ndarray | slice, groups: list[list[int]], pattern: np.ndarray, padded: np.ndarray, result: np.ndarray,
     count: int, itemsizes: Sequence[int],
 ) -> None:  # fmt: skip
-    """Extents and strides of `samples`, whose groups these are; missing outer groups have extent 1."""
+    """Extents and strides of `samples`, which have these groups. Missing outer groups have extent 1."""
     head, missing = WALK_HEAD.words, count - len(groups)
     records[samples, head : head + count] = 1
     for place, dims in enumerate(groups, missing):
@@ -126,5 +127,5 @@ def _fill(
 
 
 def _tileable(rows: int, elements: int) -> bool:
-    """Whether repeating short rows makes long ones of them: no input has one element for a row and another for the next."""
+    """Whether short rows can be merged into long ones: no input has one element per row that changes from row to row."""
     return not elements & ~rows and bool(rows & ~elements)

@@ -1,4 +1,4 @@
-"""Indexing of nodes: ``x[1]``, ``x[2:7, ::-1]``, ``x[node]``, new axes. The bounds may differ from sample to sample."""
+"""Indexing of nodes: ``x[1]``, ``x[2:7, ::-1]``, ``x[node]``, new axes. The bounds may differ between samples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .early import EARLY, SMALL, EarlyOperator
 
 MAX_SUBSCRIPTS = 32
 _NOTHING = np.iinfo(np.int64).min
-"""Stands for a bound that was left out; indices are clipped so that they cannot reach it."""
+"""Represents a bound that was left out. Indices are clipped, so they cannot reach it."""
 
 
 def _axis_arguments() -> tuple[Arg, ...]:
@@ -75,7 +75,7 @@ class TensorSubscript(EarlyOperator):
     def _now(self, inputs: list[Batch]) -> Batch:
         (source,) = inputs
         layout = self._checked_layout(source)
-        self._starts_and_extents(source.shapes[:1], Arguments(self.spec, {}, 1))  # refuses what is out of range
+        self._starts_and_extents(source.shapes[:1], Arguments(self.spec, {}, 1))  # Refuses bounds that are out of range.
         item: list[int | slice] = [slice(None)]
         for axis in range(self._count):
             if axis in self._picked:
@@ -97,7 +97,7 @@ class TensorSubscript(EarlyOperator):
         output = like(source, shapes, layout)
         strides = dense_strides(source.shapes, source.itemsize)
         pieces = Pieces(output)
-        if not kept:  # one element: an axis of extent 1 stands for none
+        if not kept:  # Scalars get an axis of extent 1.
             kept, steps = [0], np.zeros_like(steps)
             walked = np.ones((len(source), 1), np.int64)
         else:
@@ -109,7 +109,7 @@ class TensorSubscript(EarlyOperator):
     # --- shapes
 
     def _starts_and_extents(self, shapes: np.ndarray, arguments: Arguments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Per sample and axis: the first element, how many, and from one to the next."""
+        """Per sample and axis: the first element, the number of elements, and the step."""
         first, extents, steps = np.zeros_like(shapes), shapes.copy(), np.ones_like(shapes)
         for axis in self._picked:
             first[:, axis] = self._picked_at(axis, shapes[:, axis], arguments)
@@ -128,7 +128,7 @@ class TensorSubscript(EarlyOperator):
         return index
 
     def _slice_of(self, axis: int, extent: np.ndarray, arguments: Arguments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Slices as Python takes them: what is out of range is clipped."""
+        """Slices with Python's rules: bounds out of range are clipped."""
         step = self._bound("step", axis, arguments, 1)
         zero = np.flatnonzero(step == 0)
         if len(zero):

@@ -1,7 +1,7 @@
-"""Operations of arithmetic expressions: their names, symbols, and the element type each gives.
+"""Operations of arithmetic expressions: names, symbols, and the element type of their results.
 
-The rules are DALI's. FLOAT16, which DALI refuses, stands below FLOAT: with integers it stays FLOAT16, each operation computed in FLOAT and
-rounded once.
+The rules are DALI's. DALI refuses FLOAT16; here it ranks below FLOAT. With integers the result is FLOAT16; each operation is computed
+in FLOAT and rounded once.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from ...types import DALIDataType
 
 _T = DALIDataType
 FLOATS = (_T.FLOAT16, _T.FLOAT, _T.FLOAT64)
-"""Narrow to wide."""
+"""From narrow to wide."""
 SIGNED = {_T.INT8: 8, _T.INT16: 16, _T.INT32: 32, _T.INT64: 64}
 UNSIGNED = {_T.BOOL: 1, _T.UINT8: 8, _T.UINT16: 16, _T.UINT32: 32, _T.UINT64: 64}
 _SIGNED_OF = {bits: kind for kind, bits in SIGNED.items()}
 OPERANDS = frozenset((*FLOATS, *SIGNED, *UNSIGNED))
-"""Element types that expressions take."""
+"""Element types that expressions accept."""
 
 
 def promote(a: DALIDataType, b: DALIDataType) -> DALIDataType:
-    """The type in which `a` and `b` meet: the widest float; among integers the wider, signed if one is (at most 64 bits)."""
+    """The common type of `a` and `b`: the widest float; among integers the wider one, signed if one is signed (at most 64 bits)."""
     if a == b:
         return a
     floats = [kind for kind in FLOATS if kind in (a, b)]
@@ -37,7 +37,7 @@ def promote(a: DALIDataType, b: DALIDataType) -> DALIDataType:
 
 
 def promote_all(kinds: Sequence[DALIDataType]) -> DALIDataType:
-    """:func:`promote` from left to right."""
+    """Apply :func:`promote` from left to right."""
     result = kinds[0]
     for kind in kinds[1:]:
         result = promote(result, kind)
@@ -50,7 +50,7 @@ class Operation:
 
     rule    "number": the promoted type, not of booleans only; "product": booleans too; "bits": integers and booleans; "real": FLOAT for
             integers, else the promoted type; "truth": BOOL
-    symbol  how it is written: for messages
+    symbol  the operator's symbol, for messages
     """
 
     name: str
@@ -90,7 +90,7 @@ FUNCTIONS = (
     "sqrt", "rsqrt", "cbrt", "exp", "log", "log2", "log10", "fabs", "floor", "ceil", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
     "cosh", "tanh", "asinh", "acosh", "atanh",
 )  # fmt: skip
-"""Functions of one number, FLOAT for integers."""
+"""Functions of one number. Integers give FLOAT."""
 
 OPERATIONS: dict[str, Operation] = {
     **{name: Operation(name, 2, rule, symbol) for name, (symbol, rule) in _BINARY.items()},

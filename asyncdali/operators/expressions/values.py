@@ -1,4 +1,4 @@
-"""Values of LLVM's intermediate code with Python's operators, so that formulas read like formulas."""
+"""Values of LLVM's intermediate code with Python's operators, which make formulas readable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Number = Union["Value", float, int]
 
 
 class Value:
-    """A float32, float64 or integer in a register. Each operation is one instruction, rounded as written: nothing is contracted."""
+    """A float32, float64 or integer in a register. Each operation is one instruction and rounds separately: nothing is contracted."""
 
     __slots__ = ("builder", "raw")
 
@@ -25,7 +25,7 @@ class Value:
         return self.raw.type in _FLOATS
 
     def number(self, other: Number) -> ir.Value:
-        """`other` in this value's type."""
+        """Convert `other` to this value's type."""
         return other.raw if isinstance(other, Value) else ir.Constant(self.raw.type, float(other) if self.is_float else int(other))
 
     def _made(self, raw: ir.Value) -> Value:
@@ -74,19 +74,19 @@ class Value:
         return self._made(self.builder.shl(self.raw, self.number(other)))
 
     def __rshift__(self, other: Number) -> Value:
-        """With copies of the sign."""
+        """Shift right, filling with copies of the sign."""
         return self._made(self.builder.ashr(self.raw, self.number(other)))
 
     def quotient(self, divisor: int) -> Value:
-        """Of integers, towards zero."""
+        """Integer division towards zero."""
         return self._made(self.builder.sdiv(self.raw, self.number(divisor)))
 
     def remainder(self, divisor: int) -> Value:
-        """Of integers, with the sign of the dividend."""
+        """Integer remainder, with the sign of the dividend."""
         return self._made(self.builder.srem(self.raw, self.number(divisor)))
 
     def zero_shift(self, other: Number) -> Value:
-        """To the right, with zeros."""
+        """Shift right, filling with zeros."""
         return self._made(self.builder.lshr(self.raw, self.number(other)))
 
     def _compared(self, symbol: str, other: Number) -> Value:
@@ -110,41 +110,41 @@ class Value:
         return self._compared("==", other)
 
     def below(self, other: Number) -> Value:
-        """Whether an integer is less, both without a sign."""
+        """Compare integers as unsigned numbers."""
         return self._made(self.builder.icmp_unsigned("<", self.raw, self.number(other)))
 
     def negated(self) -> Value:
-        """Not, of a truth value."""
+        """Negate a truth value."""
         return self._made(self.builder.not_(self.raw))
 
     def choose(self, yes: Value, no: Number) -> Value:
-        """`yes` where this truth value is true, else `no`."""
+        """Select `yes` if this truth value is true, else `no`."""
         return self._made(self.builder.select(self.raw, yes.raw, yes.number(no)))
 
     # --- other types
 
     def bits(self) -> Value:
-        """The integer with the bits of a float."""
+        """The bits of a float, as an integer."""
         return self._made(self.builder.bitcast(self.raw, I64 if self.raw.type == F64 else I32))
 
     def as_float(self) -> Value:
-        """The float with the bits of an integer."""
+        """The float with these bits."""
         return self._made(self.builder.bitcast(self.raw, F64 if self.raw.type == I64 else F32))
 
     def double(self) -> Value:
-        """In float64."""
+        """Convert to float64."""
         return self._made(self.builder.fpext(self.raw, F64) if self.is_float else self.builder.sitofp(self.raw, F64))
 
     def single(self) -> Value:
-        """In float32, rounded."""
+        """Convert to float32, rounded."""
         return self._made(self.builder.fptrunc(self.raw, F32) if self.is_float else self.builder.sitofp(self.raw, F32))
 
     def whole(self) -> Value:
-        """A float as int32, towards zero."""
+        """Convert a float to int32, truncated."""
         return self._made(self.builder.fptosi(self.raw, I32))
 
     def wide(self) -> Value:
-        """An int32 in 64 bits."""
+        """Extend an int32 to 64 bits."""
         return self._made(self.builder.sext(self.raw, I64))
 
     def narrow(self) -> Value:

@@ -39,7 +39,7 @@ class Filter(PerFrame):
             Input(_TYPES, DATA_LAYOUTS, "images"), Input((DALIDataType.FLOAT,), name="filters", ranks=(1, 2, 3, 4)),
             Input(_TYPES, name="fill value", ranks=ANY_RANK, like=("type",)),
         ),
-        gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),  # filters per frame make sequences of images
+        gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),  # Filters per frame turn images into sequences.
         per_frame=("anchor",),
         inputs=(2, 3),
         moved_inputs=(1, 2),
@@ -125,6 +125,6 @@ class Filter(PerFrame):
 
 
 def _three(values: np.ndarray, missing: int) -> np.ndarray:
-    """Values of one to three axes as those of depth, height and width."""
+    """Extend values of one to three axes to depth, height and width."""
     padding = np.full((len(values), 3 - values.shape[1]), missing, np.int64)
     return np.concatenate([padding, values], axis=1)

@@ -1,4 +1,4 @@
-"""The compiled step of filter: a plane is brought into scratch memory with what is outside of it, then rows are summed tap by tap."""
+"""The compiled step of filter: a plane is copied into scratch memory together with its border, then rows are summed tap by tap."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REFLECT_101, _REFLECT_1001, _WRAP, _CLAMP, _CONSTANT = range(5)
 
 @inlined
 def inside(index, extent, border):
-    """Where the pixel `index` is taken from, or -1 for the fill value."""
+    """The source index of the pixel `index`, or -1 for the fill value."""
     if 0 <= index < extent:
         return index
     if border == _CONSTANT:
@@ -42,14 +42,14 @@ def inside(index, extent, border):
 
 @cache
 def filter_step(in_dtype: str, out_dtype: str) -> Compiled:
-    """The step for numpy names of dtypes."""
+    """The step for NumPy names of dtypes."""
     view_in, view_out = view(in_dtype), view(out_dtype)
     value, convert = load_value(in_dtype), converter("float32", out_dtype)
     in_bytes, out_bytes = storage(in_dtype).itemsize, storage(out_dtype).itemsize
 
     @inlined
     def load_row(target, address, width, channels, total, anchor, border, fill):
-        """A row with what is before and behind it, `total` pixels; from nowhere (address 0) only the fill value."""
+        """A row with its borders, `total` pixels in all. A row at address 0 has only the fill value."""
         row = view_f32(target, total * channels)
         source = view_in(address, width * channels)
         for x in range(total):
@@ -101,7 +101,7 @@ def filter_step(in_dtype: str, out_dtype: str) -> Compiled:
 
 
 def make_filter_step(inputs: list[Batch], output: Batch, records: np.ndarray, border: int) -> Step:
-    """The step for a batch of samples, filters and perhaps fill values; `records` are CORRELATE_RECORDs."""
+    """The step for a batch of samples, filters and optional fill values; `records` are CORRELATE_RECORDs."""
     source = inputs[0]
     fills: Entry = inputs[2].addresses if len(inputs) == 3 else 0
     entries = CORRELATE.entries(
@@ -123,7 +123,7 @@ def make_filter_step(inputs: list[Batch], output: Batch, records: np.ndarray, bo
 
 
 def _extents(records: np.ndarray, name: str) -> np.ndarray:
-    """int64[samples, 3] of a field."""
+    """A field as int64[samples, 3]."""
     return records[:, CORRELATE_RECORD.columns(name)]
 
 

@@ -18,7 +18,7 @@ from .windows import Windows
 
 
 class SeparableFilter(PerFrame):
-    """Base of filters that are sums of separable ones: the output has the input's shape, layout and type, or FLOAT."""
+    """Base of filters that are sums of separable filters. The output has the input's shape, layout and type, or FLOAT."""
 
     on_cuda = True
 
@@ -106,7 +106,7 @@ class GaussianBlur(SeparableFilter):
         return Windows(weights, described, placed, int(table[GAUSSIANS.word.most])), np.ones((count, 1), np.float32)
 
     def _refuse(self, sample: int, axis: int, sigmas: np.ndarray, sizes: np.ndarray) -> NoReturn:
-        """Raise the error for a pair of sigma and size that the kernel has refused."""
+        """Raise the error for a pair of sigma and size that the kernel refused."""
         sigma, size = float(sigmas[sample, axis]), int(sizes[sample, axis])
         for name, value in (("sigma", sigma), ("window_size", size)):
             if not (np.isfinite(value) and value >= 0):

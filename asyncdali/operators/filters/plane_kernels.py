@@ -1,4 +1,4 @@
-"""Records of samples that filters see as planes."""
+"""Records of samples, addressed as planes by filters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _at, _AXES = PLANES.at, len(AXES)
 
 @compiled(6, brief=True)
 def fill_planes(shapes, count, ndim, first, number, records):
-    """PLANES of `count` samples of `shapes` (int64[count, ndim]), whose data axes are `number` from axis `first` on."""
+    """PLANES of `count` samples of `shapes` (int64[count, ndim]) with `number` data axes from axis `first` on."""
     for k in range(count):
         shape, record = shapes + 8 * ndim * k, records + _at.size * k
         planes, channels = 1, 1

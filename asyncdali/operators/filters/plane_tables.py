@@ -1,4 +1,4 @@
-"""The record of a sample that a filter sees as planes."""
+"""The record of a sample that a filter addresses as planes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How samples lie in memory for a filter: planes of data axes, with or without channels."""
+"""Memory layout of samples for a filter: planes of data axes, with or without channels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_AXES = 3
 
 
 class DataAxes(NamedTuple):
-    """`number` data axes begin at axis `first`; behind them there may be channels, before them frames and channels."""
+    """`number` data axes start at axis `first`. Channels may follow; frames and channels may precede."""
 
     first: int
     number: int
@@ -27,7 +27,7 @@ def data_axes(batch: Batch) -> DataAxes:
 
 
 def _of_layout(layout: str) -> DataAxes:
-    """All axes but frames at the begin and channels at the begin or end."""
+    """All axes except leading frames, and channels at the start or end."""
     first = 0
     while first < len(layout) and layout[first] in "FC":
         first += 1
@@ -48,7 +48,7 @@ DATA_LAYOUTS = matching(
 
 
 def plane_records(shapes: np.ndarray, axes: DataAxes) -> np.ndarray:
-    """PLANES of samples. Axes that are not there have an extent of 1."""
+    """PLANES of samples. Missing axes have an extent of 1."""
     from .plane_kernels import fill_planes
 
     shapes = np.ascontiguousarray(shapes, np.int64)

@@ -1,5 +1,5 @@
-// experimental.dilate, experimental.erode and experimental.median_blur: the greatest, least or middle element of a rectangle of pixels.
-// Macros: IN element type (the output's, too), GREATEST: the greatest element, not the least.
+// experimental.dilate, experimental.erode and experimental.median_blur: the maximum, minimum or median of a rectangle of pixels.
+// Macros: IN element type of input and output; GREATEST: the maximum, not the minimum.
 #include "borders.cuh"
 #include "rectangle_tables.py"
 
@@ -9,7 +9,7 @@
 
 DEVICE IN chosen(IN a, IN b) { return (GREATEST ? a < b : b < a) ? b : a; }
 
-// One pixel of a pass: the extreme of the elements in reach; those outside of a constant border do not count.
+// One pixel of a pass: the extreme of the elements in reach. Elements outside a constant border are ignored.
 DEVICE IN extreme(const IN *first, int64 stride, int64 place, int64 extent, int64 window, int64 anchor, int64 border) {
     IN found = first[place * stride];  // the anchor lies in the window
     for (int64 k = 0; k < window; ++k) {
@@ -49,7 +49,7 @@ KERNEL along_columns(const int64 *context) {
     }
 }
 
-// Unsigned keys in the order of the elements.
+// Unsigned keys that are ordered like the elements.
 DEVICE uint32 key_of(float32 element) {
     union { float32 real; uint32 bits; } both;
     both.real = element;

@@ -1,4 +1,4 @@
-"""Compiled steps of the operators over rectangles of pixels: greatest, least and middle element."""
+"""Compiled steps for rectangles of pixels: maximum, minimum and median."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from .rectangle_tables import RECTANGLE, RECTANGLE_LAUNCH, RECTANGLE_RECORD
 at, word, thread_at = RECTANGLE.at, RECTANGLE_RECORD.word, THREAD.at
 _SOURCE = Path(__file__).with_suffix(".cu")
 MOST_ELEMENTS = 65535
-"""Elements of a median's window: they are counted in 16 bits."""
+"""Most elements of a median's window: they are counted in 16 bits."""
 _DIRECT = 5
-"""Windows up to this length are gone over element by element; longer ones by doubling."""
+"""Windows up to this length are processed element by element; longer windows by doubling."""
 _SHORT, _LONG = 3, 5
-"""Sides of the square windows whose median is found by comparing vectors with each other."""
+"""Sides of the square windows whose median is found by vector comparisons."""
 
 
 def _stride(bytes_of_row: Any) -> Any:
-    """Bytes from one row in scratch memory to the next: a vector may be stored across a row's end."""
+    """Row stride in scratch memory, in bytes: a vector may be stored across a row's end."""
     return (bytes_of_row + 127) & -64
 
 
@@ -44,9 +44,9 @@ _row_stride = inlined(_stride)
 
 @cache
 def _row_maker(dtype: str, target: str, convert: Any) -> Any:
-    """``row(out, source, r, border, neutral)``: a row of a plane with what windows see beyond its ends, `convert`ed vector by vector.
+    """``row(out, source, r, border, neutral)``: a row of a plane with its borders on both ends, `convert`ed vector by vector.
 
-    Writes up to a vector behind the row.
+    Writes up to one vector behind the row.
     """
     count = widest() // np.dtype(target).itemsize
     own = lanes(dtype, count)
@@ -91,10 +91,10 @@ def _row_maker(dtype: str, target: str, convert: Any) -> Any:
 
 @cache
 def extreme_step(greatest: bool, dtype: str) -> Compiled:
-    """The step of dilate (`greatest`) or erode for the numpy name of a dtype.
+    """The step of dilate (`greatest`) or erode for the NumPy name of a dtype.
 
-    First every row of the plane becomes the extremes along it, then these rows are compared with each other; both a vector at a time.
-    The extreme of 2^k neighbours is that of two extremes of 2^(k-1): a window of n elements takes about log2(n) comparisons.
+    First, the extremes along every row of the plane are computed; then these rows are compared with each other. Both work a vector at a
+    time. The extreme of 2^k neighbours is computed from two extremes of 2^(k-1): a window of n elements takes about log2(n) comparisons.
     """
     kind, size = np.dtype(dtype), np.dtype(dtype).itemsize
     count = widest() // size
@@ -109,7 +109,7 @@ def extreme_step(greatest: bool, dtype: str) -> Compiled:
 
     @inlined
     def along(out, source, length, distance, window):
-        """out = the extremes of source, source + distance, ... (`window` of them), bytes; both may be the same if `window` is 2."""
+        """out = the extremes of source, source + distance, ... (`window` of them), in bytes. Both may be the same if `window` is 2."""
         for k in range(0, length, step):
             found = load(source + k)
             for n in range(1, window):
@@ -123,7 +123,7 @@ def extreme_step(greatest: bool, dtype: str) -> Compiled:
 
     @inlined
     def reduced_row(out, buffer, length, distance, window):
-        """The extremes along a row with what is beyond its ends; the buffer does not survive."""
+        """The extremes along a row with its borders. The buffer is overwritten."""
         if window <= _DIRECT:
             along(out, buffer, length, distance, window)
             return
@@ -135,7 +135,7 @@ def extreme_step(greatest: bool, dtype: str) -> Compiled:
 
     @inlined
     def store_row(out, source, length, distance, window):
-        """As `along` for windows up to _DIRECT; nothing is written behind `length` bytes."""
+        """Like `along` for windows up to _DIRECT. Writes nothing behind `length` bytes."""
         whole = length - length % step
         along(out, source, whole, distance, window)
         if whole < length:
@@ -162,7 +162,7 @@ def extreme_step(greatest: bool, dtype: str) -> Compiled:
             else:
                 row_of(buffer, source + from_y * length, r, border, neutral)
                 reduced_row(target, buffer, length, channels * size, wide)
-            if at_once and y >= high - 1:  # the rows are in the L1 cache
+            if at_once and y >= high - 1:  # The rows are in the L1 cache.
                 store_row(out + (y - high + 1) * length, plane + (y - high + 1) * stride, length, stride, high)
         if at_once:
             return
@@ -202,9 +202,9 @@ def extreme_step(greatest: bool, dtype: str) -> Compiled:
 
 
 def middle_network(count: int) -> list[tuple[int, int]]:
-    """Comparisons (the lesser goes to the first place) after which the place count // 2 has the middle one of `count` elements.
+    """Comparisons (the lesser goes to the first place) after which the place count // 2 has the median of `count` elements.
 
-    Batcher's odd-even merge sort (Knuth, The Art of Computer Programming 3, 5.3.4), without what the middle does not need.
+    Batcher's odd-even merge sort (Knuth, The Art of Computer Programming 3, 5.3.4), without comparisons that the median does not need.
     """
     comparisons = []
     p = 1
@@ -227,8 +227,8 @@ def middle_network(count: int) -> list[tuple[int, int]]:
 
 @cache
 def _middle_of(side: int, kind: str) -> Any:
-    """``middle(address, row, pixel)``: a vector of the middle elements of square windows of unsigned keys; the windows of the first lane
-    begin at `address`, their rows are `row` bytes apart and their pixels `pixel` bytes."""
+    """``middle(address, row, pixel)``: a vector of the medians of square windows of unsigned keys. The windows of the first lane
+    start at `address`; their rows are `row` bytes apart and their pixels `pixel` bytes."""
     own = lanes(kind, widest() // np.dtype(kind).itemsize).kind
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -248,7 +248,7 @@ def _middle_of(side: int, kind: str) -> Any:
 
 @cache
 def _keys_of(dtype: str) -> tuple[Any, Any]:
-    """(vectors of a dtype -> unsigned keys in the same order, and back); None: the elements are the keys."""
+    """(convert vectors of a dtype to unsigned keys in the same order, and back); None: the elements are the keys."""
     if dtype != "float32":
         return None, None
     bits = lanes("int32", widest() // 4)
@@ -261,7 +261,7 @@ def _keys_of(dtype: str) -> tuple[Any, Any]:
 
     @inlined
     def key(element):
-        """Negative numbers: all bits the other way; others: the sign."""
+        """Flip all bits of negative numbers, and the sign of others."""
         v = signed_of(element)
         return keys_of(v ^ ((v >> splat(most)) | splat(top)))
 
@@ -275,17 +275,20 @@ def _keys_of(dtype: str) -> tuple[Any, Any]:
 
 @cache
 def median_step(dtype: str) -> Compiled:
-    """The step of median_blur for the numpy name of a dtype: UINT8, UINT16 or FLOAT.
+    """The step of median_blur for the NumPy name of a dtype: UINT8, UINT16 or FLOAT.
 
-    Elements become unsigned keys in the same order. Of windows of 5x5, and 3x3 of bytes, a sorting network finds the middle key. Of other
-    windows of 3x3 it is the middle one of the greatest of the columns' least, the middle of their middle, and the least of their greatest
-    elements (columns are sorted once for three windows, but each is loaded again: for bytes that is no gain). Of others it is found bit
-    by bit, from the highest: the median is the largest key that at most half of the window's keys are less than. All take a vector of
-    pixels at a time, without branches.
+    Elements become unsigned keys in the same order. There are three methods, all vectorised over pixels and without branches:
+
+    - Windows of 5x5, and 3x3 of bytes: a sorting network finds the median.
+    - Other windows of 3x3: columns are sorted. The median is the median of three keys: the greatest of the columns' minima, the median of
+      their medians, and the least of their maxima. Columns are sorted once for three windows, but each is loaded again; for bytes this
+      gains nothing.
+    - Other windows: the median is found bit by bit, from the highest. It is the largest key that at most half of the window's keys are less
+      than.
     """
     size = np.dtype(dtype).itemsize
     small = {"uint8": "uint8", "uint16": "uint16", "float32": "uint32"}[dtype]
-    wide = "uint32" if dtype == "float32" else "uint16"  # windows have up to 65535 elements, which are counted in these
+    wide = "uint32" if dtype == "float32" else "uint16"  # Windows have up to 65535 elements, which are counted in these types.
     bits, wide_type = 8 * size, np.dtype(wide).type
     to_key, from_key = _keys_of(dtype)
     elements_of, vector = lanes(dtype, widest() // size), widest()
@@ -321,7 +324,7 @@ def median_step(dtype: str) -> Compiled:
 
     @inlined
     def sort_columns(columns, keys, length, stride):
-        """Three rows at `columns`: the least, the middle and the greatest of the three at `keys`."""
+        """Three rows at `columns`: the minimum, the median and the maximum of the three at `keys`."""
         for k in range(0, length, vector):
             a, b, c = key_load(keys + k), key_load(keys + stride + k), key_load(keys + 2 * stride + k)
             low, high = smaller(a, b), larger(a, b)
@@ -332,7 +335,7 @@ def median_step(dtype: str) -> Compiled:
 
     @inlined
     def of_columns(columns, stride, pixel):
-        """The middle keys of windows over three columns each that are sorted."""
+        """The medians of windows over three sorted columns each."""
         after = columns + stride
         last = after + stride
         low = larger(larger(key_load(columns), key_load(columns + pixel)), key_load(columns + 2 * pixel))
@@ -435,7 +438,7 @@ def make_median_step(source: Batch, output: Batch, records: np.ndarray, border: 
 
 
 def _padded_row(records: np.ndarray) -> np.ndarray:
-    """Elements of a row with what windows see beyond its ends, int64[samples]."""
+    """Elements of a row with its borders, int64[samples]."""
     return (records[:, word.width] + records[:, word.window_width] - 1) * records[:, word.channels]
 
 
@@ -449,7 +452,7 @@ def _step(kernel: Compiled, source: Batch, output: Batch, records: np.ndarray, b
 
 
 def _extreme_launches(source: Batch, output: Batch, records: np.ndarray, border: int, iterations: int, greatest: bool) -> list[Launch]:
-    """Passes along rows and columns by turns; between them the elements lie in scratch memory."""
+    """Passes along rows and columns in turn; between passes the elements lie in scratch memory."""
     between = Scratch(max(1, int(source.sizes().sum())))
     defines = (("GREATEST", int(greatest)),)
     launches, current = [], source.addresses

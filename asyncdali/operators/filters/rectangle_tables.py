@@ -1,4 +1,4 @@
-"""Tables of the operators over rectangles of pixels: ``experimental.dilate``, ``experimental.erode``, ``experimental.median_blur``."""
+"""Tables of the operators on rectangles of pixels: ``experimental.dilate``, ``experimental.erode``, ``experimental.median_blur``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""experimental.dilate, experimental.erode, experimental.median_blur: the greatest, least or middle element of a rectangle of pixels."""
+"""experimental.dilate, experimental.erode, experimental.median_blur: the maximum, minimum or median of a rectangle of pixels."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ LAYOUTS = ("HWC", "HW", "CHW", "FHWC", "FCHW", "FHW")
 _TYPES = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.FLOAT)
 _IMAGES = (Input(_TYPES, listed(*LAYOUTS), "images"),)
 _MOST_CHANNELS = 4
-_LARGEST = 1 << 15  # of a window's extents
+_LARGEST = 1 << 15  # Limit of a window's extents.
 BORDERS = {"constant": "constant", "replicate": "clamp", "reflect": "reflect_1001", "reflect_101": "reflect_101", "wrap": "wrap"}
-"""Names of borders -> those of ``filter``."""
+"""Names of borders -> names in ``filter``."""
 
 
 class RectangleOperator(PerFrame):
-    """Base of operators that choose one element of the rectangle around each pixel: the output is like the input."""
+    """Base of operators that select one element of the rectangle around each pixel. The output has the input's type and shape."""
 
     on_cuda = True
     extents: ClassVar[str] = ""
@@ -46,7 +46,7 @@ class RectangleOperator(PerFrame):
         return [dtypes[0]]
 
     def compile(self, dtype: str) -> None:
-        """Bring in the step for the numpy name of a dtype."""
+        """Import and compile the step for the NumPy name of a dtype."""
         raise TypeError("abstract")
 
     def data_layout(self, source: Batch) -> str:
@@ -73,7 +73,7 @@ class RectangleOperator(PerFrame):
         return Planned([output], [self.step(source, output, records)])
 
     def anchors(self, windows: np.ndarray, arguments: Arguments) -> np.ndarray:
-        """The pixels of the rectangles that lie on the output's, (x, y) int64[samples, 2]."""
+        """The anchors: the pixels of the rectangles that lie on the output pixels, (x, y) int64[samples, 2]."""
         return windows // 2
 
     def step(self, source: Batch, output: Batch, records: np.ndarray) -> Step:

@@ -1,6 +1,6 @@
-// Separable filters: a window along each data axis, sums of several such filters. Sums are made as in separable_kernels.py: in the order of
-// the taps, one rounding each; pixels outside are reflected about the border pixel.
-// Macros: IN, OUT element types; ROWS rows of intermediate results that a block of `tile` keeps, at least TILE + taps - 1 along the height.
+// Separable filters: a window along each data axis, and sums of several such filters. As in separable_kernels.py, sums are in the order of
+// the taps, each addition rounds once, and pixels outside are reflected about the border pixel.
+// Macros: IN, OUT element types; ROWS rows of intermediate results per block of `tile`, at least TILE + taps - 1 along the height.
 #include "borders.cuh"
 #include "plane_tables.py"
 #include "separable_tables.py"
@@ -30,7 +30,7 @@ DEVICE float32 windowed(const T *source, int64 stride, int64 index, int64 extent
     return total;
 }
 
-// Images: a block filters a tile along its width into shared memory, and from there along its height.
+// Images: a block filters a tile along its width into shared memory, then along its height.
 KERNEL tile(const int64 *context) {
     __shared__ float32 rows[ROWS * LANES];
     const int64 terms = context[SEPARABLE_TILE_TERMS];

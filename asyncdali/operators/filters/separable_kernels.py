@@ -1,7 +1,7 @@
-"""The compiled step of separable filters: for each data axis a window; sums of several such filters.
+"""The compiled step of separable filters: one window per data axis; also sums of several such filters.
 
-All in float32. A plane is filtered along its width into scratch memory, then along its height, then along its depth; rows and planes
-outside are reflected about the border pixel. What is summed is summed in the order of the taps, one rounding each.
+Everything is float32. A plane is filtered along its width into scratch memory, then along its height, then along its depth. Rows and planes
+outside are reflected about the border pixel. Sums are in the order of the taps, and each addition rounds once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ at, word, _window, _windows, thread_at = SEPARABLE.at, PLANES.word, WINDOW.at, W
 
 @inlined
 def reflected(index, extent):
-    """`index` reflected into 0..extent-1 about the border pixels, however far outside."""
+    """`index` reflected into 0..extent-1 about the border pixels, for any distance."""
     if extent == 1:
         return np.int64(0)
     period = 2 * (extent - 1)
@@ -62,7 +62,7 @@ def weighted_sum(target, table, weights, taps, count):
 
 @inlined
 def along_rows(target, first, stride, index, extent, window, table, count):
-    """target[count] = the window of rows about row `index` of `extent` rows that begin at `first`, `stride` bytes apart."""
+    """target[count] = the window of rows about row `index` of `extent` rows that start at `first`, `stride` bytes apart."""
     weights, taps = load_i64(window + _window.weights), load_i64(window + _window.taps)
     for k in range(taps):
         store_i64(table + 8 * k, first + stride * reflected(index + k - taps // 2, extent))
@@ -80,7 +80,7 @@ def along_width(target, padded, width, channels, window, table):
 
 @cache
 def separable_step(in_dtype: str, out_dtype: str) -> Compiled:
-    """The step for numpy names of dtypes."""
+    """The step for NumPy names of dtypes."""
     view_in, view_out = view(in_dtype), view(out_dtype)
     value, convert = load_value(in_dtype), converter("float32", out_dtype)
     in_bytes, out_bytes = storage(in_dtype).itemsize, storage(out_dtype).itemsize
@@ -100,7 +100,7 @@ def separable_step(in_dtype: str, out_dtype: str) -> Compiled:
 
     @inlined
     def finish(target, acc, sums, count, term, terms, factor):
-        """The row `acc` of one term is there: add it to the sums of the others, and give the result with the last one."""
+        """Add the row `acc` of one term to the sums of the others; with the last term, write the result."""
         row = view_f32(acc, count)
         if terms > 1:
             total = view_f32(sums, count)
@@ -166,7 +166,7 @@ def make_separable_step(source: Batch, output: Batch, records: np.ndarray, windo
 
     records   PLANES of the samples
     windows   of each sample and term
-    factors   float32[samples, terms], what each term is multiplied by
+    factors   float32[samples, terms], the multiplier of each term
     """
     terms = factors.shape[1]
     compiled_step = separable_step(storage_dtype(source.dtype).name, storage_dtype(output.dtype).name)

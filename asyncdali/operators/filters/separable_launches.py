@@ -14,16 +14,16 @@ from .separable_tables import SEPARABLE_LINE, SEPARABLE_TILE, WINDOWS
 from .windows import Windows
 
 _SOURCE = Path(__file__).with_name("separable_kernels.cu")
-_TILE, _LANES = 32, 64  # separable_kernels.cu
+_TILE, _LANES = 32, 64  # As in separable_kernels.cu.
 _ROWS = (64, 160)
-"""How many rows of intermediate results a block may keep: 16 or 40 KB of shared memory."""
+"""Most rows of intermediate results per block: 16 or 40 KB of shared memory."""
 _DEPTH, _HEIGHT, _WIDTH = range(len(AXES))
 
 
 def separable_launches(
     source: Batch, output: Batch, records: np.ndarray, windows: Windows, factors: np.ndarray
 ) -> list[Launch]:
-    """The launches for a batch; arguments as those of ``separable_kernels.make_separable_step``."""
+    """The launches for a batch. The arguments are those of ``separable_kernels.make_separable_step``."""
     count, terms = factors.shape
     if not count:
         return []

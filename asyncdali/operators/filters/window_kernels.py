@@ -22,8 +22,8 @@ MOST_TAPS = 1 << 20
 
 @compiled(1, brief=True)
 def lay_out_windows(table):
-    """Decide sigma and size of every window, and where its weights go. A window equal to the one before, or to that of the same axis of
-    the row before, shares its weights.
+    """Decide sigma and size of every window, and place its weights. A window shares the weights of an equal window: the one before, or the
+    one of the same axis in the row before.
 
     Returns the number of weights, or -1 - k if the k-th pair (row, axis) of sigma and size is refused.
     """
@@ -32,7 +32,7 @@ def lay_out_windows(table):
     sigmas_row, sigmas_axis = load_i64(table + _at.sigmas_step_row), load_i64(table + _at.sigmas_step_axis)
     sizes_row, sizes_axis = load_i64(table + _at.sizes_step_row), load_i64(table + _at.sizes_step_axis)
     described = load_i64(table + _at.described)
-    total, most = 1, 1  # the first weight is that of axes that are not there
+    total, most = 1, 1  # The first weight is for missing axes.
     for row in range(load_i64(table + _at.rows)):
         for axis in range(_AXES - axes):
             place = described + _WINDOWS_BYTES * row + _WINDOW_BYTES * axis
@@ -70,7 +70,7 @@ def lay_out_windows(table):
 
 @compiled(1, brief=True)
 def fill_windows(table):
-    """The weights of the windows that :func:`lay_out_windows` has placed: normalised, rounded where DALI rounds."""
+    """Compute the weights of the windows that :func:`lay_out_windows` has placed: normalised, rounded like DALI."""
     axes, sigmas = load_i64(table + _at.axes), load_i64(table + _at.sigmas)
     described, weights = load_i64(table + _at.described), load_i64(table + _at.weights)
     store_f32(weights, np.float32(1))
@@ -83,7 +83,7 @@ def fill_windows(table):
         for axis in range(axes):
             place = described + _WINDOWS_BYTES * row + _WINDOW_BYTES * (_AXES - axes + axis)
             first, size = load_i64(place + _window.weights), load_i64(place + _window.taps)
-            if first < filled:  # another's
+            if first < filled:  # Shared weights, already filled.
                 continue
             filled += size
             half = size // 2

@@ -15,9 +15,9 @@ from .separable_tables import WINDOW, WINDOWS
 class Windows(NamedTuple):
     """The windows of a batch.
 
-    weights    float32[]: of all windows, one after another
+    weights    float32[]: the weights of all windows, one after another
     described  WINDOWS of each term of each sample, int64[samples * terms, words]: index of each window's first weight, and its size
-    placed     the same with addresses in place of indices, for compiled steps
+    placed     the same with addresses instead of indices, for compiled steps
     most       elements of the largest window
     """
 
@@ -28,7 +28,7 @@ class Windows(NamedTuple):
 
 
 def together(windows: Sequence[Sequence[np.ndarray]]) -> Windows:
-    """Windows given as arrays: for each term of each sample three, along depth, height and width. Equal objects are kept once."""
+    """Windows given as arrays: three per term of each sample, along depth, height and width. Equal objects are stored once."""
     distinct = {id(window): window for three in windows for window in three}
     sizes = [len(window) for window in distinct.values()]
     first = dict(zip(distinct, (np.cumsum(sizes) - sizes).tolist()))
@@ -43,7 +43,7 @@ def together(windows: Sequence[Sequence[np.ndarray]]) -> Windows:
 
 @lru_cache(64)
 def smoothing_window(size: int) -> np.ndarray:
-    """Binomial weights, not normalised, float32[size]; shared, so read-only."""
+    """Binomial weights, not normalised: float32[size], shared and read-only."""
     window = np.ones(1)
     for _ in range(size - 1):
         window = np.convolve(window, [1, 1])
@@ -52,7 +52,7 @@ def smoothing_window(size: int) -> np.ndarray:
 
 @lru_cache(64)
 def second_derivative_window(size: int) -> np.ndarray:
-    """(1, -2, 1) smoothed by binomial weights to `size` elements, float32[size]; shared, so read-only."""
+    """(1, -2, 1) smoothed by binomial weights to `size` elements: float32[size], shared and read-only."""
     return _frozen(np.convolve([1, -2, 1], smoothing_window(size - 2)))
 
 

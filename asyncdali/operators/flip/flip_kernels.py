@@ -14,12 +14,12 @@ from ..base import Step, no_explanation
 from .flip_tables import FLIP, FLIP_RECORD
 
 at, word = FLIP.at, FLIP_RECORD.word
-_AXES = 5  # frames and leading channels, depth, height, width, bytes of a pixel
+_AXES = 5  # Frames and leading channels, depth, height, width, bytes of a pixel.
 
 
 @inlined
 def _reverse_row(source, out, width, pixel):
-    """`width` pixels of `pixel` bytes in reverse order. Unsigned indices have no wrap-around to handle."""
+    """`width` pixels of `pixel` bytes in reverse order. Unsigned indices need no wrap-around."""
     if pixel == 1:
         a, b = view_u8(source, width), view_u8(out, width)
         for x in range(width):
@@ -46,7 +46,7 @@ def _reverse_row(source, out, width, pixel):
 
 @step
 def flip_step(context, sample, thread):
-    """One sample; see ``flip_tables``."""
+    """Flip one sample; see ``flip_tables``."""
     r = view_i64(load_i64(context + at.records) + word.size * sample, word.words)
     source = load_i64(load_i64(context + at.inputs) + 8 * sample)
     out = load_i64(load_i64(context + at.outputs) + 8 * sample)
@@ -75,7 +75,7 @@ def make_flip_step(in_addresses: np.ndarray, out_addresses: np.ndarray, records:
     table, keep = laid_out(entries)
 
     def launches() -> list[Launch]:
-        # Backwards along an axis is a negative stride from its end.
+        # A reversed axis has a negative stride, from its end.
         bytes_at_once = 4 if not (records[:, word.pixel] % 4).any() else 1
         sides = [records[:, k] for k in (word.outer, word.depth, word.height, word.width)]
         turned = [np.zeros(count, np.int64), *(records[:, k] != 0 for k in (word.depthwise, word.vertical, word.horizontal))]

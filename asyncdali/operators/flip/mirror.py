@@ -1,4 +1,4 @@
-"""coord_flip and bb_flip: points and boxes, mirrored as pictures are by flip."""
+"""coord_flip and bb_flip: mirror points and boxes as flip mirrors pictures."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class BbFlip(_Mirror):
 
 
 def _step(function: Any, entry: str, values: tuple[Entry, ...], items: np.ndarray) -> Step:
-    """The step over a table of `values`; the kernel `entry` takes `items` work items of each sample."""
+    """The step over a table of `values`. The kernel `entry` takes `items` work items per sample."""
     table, keep = laid_out(values)
     grid = grid_of(int(items.max(initial=0)), len(items))
     kernel = Kernel(_SOURCE, entry)

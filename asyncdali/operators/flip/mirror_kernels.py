@@ -13,7 +13,7 @@ coord, box = COORD_FLIP.at, BB_FLIP.at
 
 @step
 def coord_step(context, sample, thread):
-    """The points of a sample: coordinates that are mirrored are subtracted from their addend."""
+    """The points of a sample. Mirrored coordinates are subtracted from their addend."""
     points, length = load_i64(load_i64(context + coord.points) + 8 * sample), load_i64(context + coord.length)
     source = view_f32(load_i64(load_i64(context + coord.inputs) + 8 * sample), points * length)
     out = view_f32(load_i64(load_i64(context + coord.outputs) + 8 * sample), points * length)

@@ -63,7 +63,7 @@ class Erase(Operator):
                 extents = source.shapes.copy()
                 extents[:, axes] = end[:, k] - begin[:, k]
                 target = (begin[:, k] * pieces.targets[:, axes]).sum(axis=1)
-                # Where a region begins within the channels, so do its values.
+                # The offset of a region along the channels is also the offset of its fill values.
                 pieces.add(values, extents, strides, offset + (begin[:, k] * strides[:, axes]).sum(axis=1), target_offset=target)
         return Planned([output], [pieces.step(self._kernels.copy_step)])
 
@@ -73,7 +73,7 @@ class Erase(Operator):
         return named_axes(self.spec.constant("axis_names"), source.layout or _DEFAULT_LAYOUTS.get(source.ndim, ""))
 
     def _regions(self, source: Batch, axes: list[int], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
-        """Where regions begin and end, int64[samples, regions, axes], within the sample; surplus ones are empty."""
+        """Bounds of the regions, int64[samples, regions, axes], clipped to the sample; surplus regions are empty."""
         shape, anchor = self._numbers("shape", arguments), self._numbers("anchor", arguments)
         given = self.spec.given("anchor")
         length, count = max(len(axes), 1), len(source)
@@ -103,14 +103,14 @@ class Erase(Operator):
         return begin, np.clip(last, begin, limit)
 
     def _numbers(self, name: str, arguments: Arguments) -> list[np.ndarray]:
-        """The values of an argument, of any length per sample."""
+        """The values of an argument; each sample may have a different number."""
         if not arguments.is_input(name):
             return [np.array(arguments.constant(name), np.float32)] * arguments.count
         batch = arguments.batch(name)
         return [batch.sample(i).reshape(-1).astype(np.float32) for i in range(len(batch))]
 
     def _fills(self, source: Batch, arguments: Arguments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Fill values of all samples in a row, where each sample's begin, and their strides."""
+        """Fill values of all samples in one array, the start of each sample's values, and their strides."""
         rows = self._numbers("fill_value", arguments)
         counts = np.array([len(row) for row in rows], np.int64)
         values = fill_values(np.concatenate(rows), source.dtype)

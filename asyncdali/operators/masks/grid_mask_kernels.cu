@@ -1,5 +1,5 @@
-// grid_mask: pixels in a turned grid of squares become zero.
-// Macros: IN, OUT element types (the same).
+// grid_mask: pixels in a rotated grid of squares become zero.
+// Macros: IN, OUT element types (equal).
 #include "grid_mask_tables.py"
 #include "kernel.cuh"
 

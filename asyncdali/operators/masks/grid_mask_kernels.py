@@ -22,7 +22,7 @@ _SOURCE = Path(__file__).with_name("grid_mask_kernels.cu")
 
 @cache
 def grid_mask_step(dtype: str) -> Compiled:
-    """The step for the numpy name of a dtype."""
+    """The step for the NumPy name of a dtype."""
     elements = view(dtype)
     zero = np.dtype(dtype).type(0)
 

@@ -71,7 +71,7 @@ class MultiPaste(Operator):
 
     @classmethod
     def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:
-        # The samples that `in_ids` names must be there before any is pasted; a launch comes behind all of them.
+        # The samples that `in_ids` names must be complete before any is pasted. A launch runs after all of them.
         return (0,) if spec.given("in_ids") and not on_cuda else ()
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
@@ -115,8 +115,8 @@ class MultiPaste(Operator):
             strides = dense_strides(batch.shapes, batch.itemsize)
             start = numbers[:, k] * strides[:, 0] if sequences and numbers is not None else np.zeros(len(first), np.int64)
             if sequences and numbers is not None:
-                strides[:, 0] = 0  # all frames of the output show the same frame
-            for frame in range(begins.shape[1]):  # one, unless regions are per frame
+                strides[:, 0] = 0  # All frames of the output show the same frame.
+            for frame in range(begins.shape[1]):  # One iteration, unless regions are per frame.
                 alone = begins.shape[1] > 1
                 sizes = shapes.copy()
                 there = used[:, k] & (frame < frames)
@@ -132,9 +132,9 @@ class MultiPaste(Operator):
     def _pasted(
         self, inputs: list[Batch], frames: np.ndarray, arguments: Arguments
     ) -> tuple[list[Batch], np.ndarray, np.ndarray | None]:
-        """The k-th image that each sample pastes, for all k (any image where it has fewer), and how many it pastes.
+        """For all k, the k-th image that each sample pastes (any image if a sample pastes fewer), and the number of images per sample.
 
-        Third, for sequences of which `in_ids` picks frames: the frame's number in that image, int64[samples, pastes].
+        The third result is for sequences of which `in_ids` picks frames: the frame's number in that image, int64[samples, pastes].
         """
         first, count = inputs[0], arguments.count
         if not arguments.given("in_ids"):
@@ -177,7 +177,7 @@ class MultiPaste(Operator):
     def _regions(
         self, pasted: list[Batch], counts: np.ndarray, canvas: np.ndarray, frames: np.ndarray, arguments: Arguments
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Begin in the image, extents, begin on the canvas, all int64[samples, frames or 1, pastes, 2]."""
+        """Start in the image, extents, start on the canvas: all int64[samples, frames or 1, pastes, 2]."""
         shape = (len(canvas), 1, len(pasted), 2)
         images = np.stack([batch.shapes[:, -3:-1] for batch in pasted], axis=1)[:, None] if pasted else np.zeros(shape, np.int64)
         canvases = np.broadcast_to(canvas[:, None, None], shape)
@@ -204,7 +204,10 @@ class MultiPaste(Operator):
     def _places(
         self, name: str, counts: np.ndarray, whole: np.ndarray, frames: np.ndarray, arguments: Arguments
     ) -> np.ndarray | None:
-        """An argument in pixels, int64[samples, frames or 1, pastes, 2], given in pixels or in parts of `whole`; None: not given."""
+        """An argument in pixels, int64[samples, frames or 1, pastes, 2].
+
+        It is given in pixels or as fractions of `whole`; None: not given.
+        """
         relative = arguments.given(name + "_rel")
         name = name + "_rel" if relative else name
         if not arguments.given(name):
@@ -238,7 +241,7 @@ class MultiPaste(Operator):
 
     @staticmethod
     def _agreed(pasted: list[Batch], used: np.ndarray, axis: int, what: str, first: Batch) -> np.ndarray:
-        """Extents along `axis`, in which all images of a sample must agree; the sample's own where it pastes none."""
+        """Extents along `axis`. All images of a sample must have the same extent. A sample without pastes gives its own extent."""
         if not pasted:
             return first.shapes[:, axis]
         extents = np.stack([batch.shapes[:, axis] for batch in pasted], axis=1)
@@ -250,7 +253,7 @@ class MultiPaste(Operator):
 
 
 def _picked(source: Batch, samples: np.ndarray) -> Batch:
-    """Samples of a batch, any number of times, where they lie."""
+    """A batch that refers to samples of another batch, any number of times, in place."""
     origins = None if source.source_info is None else [source.source_info[i] for i in samples.tolist()]
     return Batch(
         source.shapes[samples], source.dtype, source.layout, source.addresses[samples], source.owner, device=source.device,
@@ -259,7 +262,7 @@ def _picked(source: Batch, samples: np.ndarray) -> Batch:
 
 
 def _origins(pasted: list[Batch], counts: np.ndarray, first: Batch) -> list[str] | None:
-    """The origins of what each sample pastes, joined by ";"; None where nothing has an origin."""
+    """The origins of the images that each sample pastes, joined by ";"; None if no image has an origin."""
     if all(batch.source_info is None for batch in pasted):
         return None
     named = [batch.source_info if batch.source_info is not None else [""] * len(batch) for batch in pasted]

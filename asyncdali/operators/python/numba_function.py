@@ -1,4 +1,5 @@
-"""experimental.numba_function: a function that Numba compiles, run on samples without the interpreter; on a GPU a kernel for numba.cuda."""
+"""experimental.numba_function: a user's function that Numba compiles and that runs without the interpreter; on a GPU a numba.cuda
+kernel."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ _D = DALIDataType
 _TYPES = [
     _D.BOOL, _D.UINT8, _D.UINT16, _D.UINT32, _D.UINT64, _D.INT8, _D.INT16, _D.INT32, _D.INT64, _D.FLOAT, _D.FLOAT64,
 ]  # fmt: skip
-"""Element types; Numba does not compute with FLOAT16."""
+"""Element types. FLOAT16 is missing, because Numba cannot compute with it."""
 
 
 _ARGS = (
@@ -110,7 +111,7 @@ class NumbaFunction(Operator):
 
     @classmethod
     def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:
-        """All where the function runs while planning: on whole batches, and kernels on the host device."""
+        """All inputs, if the function runs during planning: for whole batches, and for kernels on the host device."""
         planning = spec.constant("batch_processing") or (spec.device == "gpu" and not on_cuda)
         return range(spec.input_count) if planning else ()
 

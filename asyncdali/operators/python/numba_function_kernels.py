@@ -12,7 +12,7 @@ from ...compiled.intrinsics import load_i64, view_of
 
 
 def jitted(function: Any, name: str, boundscheck: bool = False) -> Any:
-    """A function as Numba's; TypeError for what is none. `boundscheck`: indices are checked (in what is not compiled yet)."""
+    """The function, compiled by Numba; TypeError if it is not a function. `boundscheck`: check indices, unless it is already compiled."""
     if isinstance(function, CPUDispatcher):
         return function
     if not callable(function):
@@ -20,8 +20,8 @@ def jitted(function: Any, name: str, boundscheck: bool = False) -> Any:
     return njit(nogil=True, boundscheck=boundscheck)(function)
 
 
-# Context table: for every array, outputs first, two entries: addresses of its samples, and their shapes int64[samples, dimensions].
-# Compiled code cannot hand an exception over: the status says that there was one, and the sample's error names the function.
+# Context table: two entries for every array, outputs first: addresses of its samples, and their shapes int64[samples, dimensions].
+# Compiled code cannot raise an exception here: the status reports that there was one, and the sample's error names the function.
 _TEMPLATE = """
 def numba_step(context, sample, thread):
 {arrays}
@@ -34,7 +34,7 @@ def numba_step(context, sample, thread):
 
 
 def step_of(run: Any, dtypes: list[np.dtype], ndims: list[int]) -> Any:
-    """A step that calls `run` with arrays over one sample of each output and input; a Numba C function (``.address``)."""
+    """A step that calls `run` with arrays over one sample of each output and input. Returns a Numba C function (``.address``)."""
     lines, names = [], []
     scope: dict[str, Any] = {"run": run, "load_i64": load_i64}
     for k, (dtype, ndim) in enumerate(zip(dtypes, ndims)):

@@ -1,4 +1,4 @@
-"""Users' kernels for `numba.cuda`: compiled for a GPU, and the arguments they are launched with."""
+"""Users' kernels for `numba.cuda`: their compilation for a GPU, and the arguments of their launches."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _ENTRY = re.compile(r"\.entry\s+([^\s(]+)\s*\(")
 
 
 def kernel_of(function: Any, name: str) -> tuple[FunctionType, dict[str, Any]]:
-    """A plain function, or what ``cuda.jit`` made of one: the function, and the options it is to be compiled with.
+    """Unpack a plain function or a ``cuda.jit`` object: the function, and the options to compile it with.
 
-    TypeError for anything else; ValueError for options that cannot be kept (code that is linked to the kernel, extensions).
+    TypeError for anything else; ValueError for options that are not supported (code that is linked to the kernel, extensions).
     """
     options: dict[str, Any] = {}
     if not isinstance(function, FunctionType) and isinstance(getattr(function, "py_func", None), FunctionType):
@@ -35,7 +35,7 @@ def kernel_of(function: Any, name: str) -> tuple[FunctionType, dict[str, Any]]:
 
 
 class NoCompiler(RuntimeError):
-    """Numba cannot compile for GPUs here; the message says what to install."""
+    """Numba cannot compile for GPUs here. The message says what to install."""
 
     def __init__(self, reason: BaseException):
         super().__init__(
@@ -45,7 +45,7 @@ class NoCompiler(RuntimeError):
 
 
 def array_types(dtypes: list[np.dtype], ndims: list[int]) -> list[Any]:
-    """Numba's types of dense arrays, for ``numba.cuda``; NoCompiler where that is missing."""
+    """Numba's types of dense arrays, for ``numba.cuda``; NoCompiler if ``numba.cuda`` is missing."""
     try:
         from numba import cuda  # noqa: F401  what is installed apart from Numba comes in its place
     except ImportError as error:
@@ -60,9 +60,9 @@ def array_types(dtypes: list[np.dtype], ndims: list[int]) -> list[Any]:
 def compiled(
     function: FunctionType, options: dict[str, Any], dtypes: list[np.dtype], ndims: list[int], capability: tuple[int, int]
 ) -> Code:
-    """The kernel as PTX for GPUs of `capability`, taking dense arrays; no GPU is asked for it.
+    """Compile the kernel to PTX for GPUs of `capability`. It takes dense arrays. No GPU is needed.
 
-    NoCompiler without ``numba.cuda`` or its libraries; RuntimeError with the reason where the function does not compile.
+    NoCompiler without ``numba.cuda`` or its libraries; RuntimeError with the reason if the function does not compile.
     """
     kinds = array_types(dtypes, ndims)
     from numba import cuda
@@ -70,7 +70,7 @@ def compiled(
     try:
         ptx, _ = cuda.compile_ptx(function, void(*kinds), cc=capability, **options)
     except Exception as error:
-        if isinstance(error, (ImportError, OSError)) or type(error).__name__.endswith("SupportError"):  # NvvmSupportError and its like
+        if isinstance(error, (ImportError, OSError)) or type(error).__name__.endswith("SupportError"):  # NvvmSupportError and similar.
             raise NoCompiler(error) from error
         raise RuntimeError(f"`run_fn` cannot be compiled for the GPU: {type(error).__name__}: {error}") from error
     text = ptx.decode() if isinstance(ptx, bytes) else ptx
@@ -81,16 +81,16 @@ def compiled(
 
 
 def launch_arguments(batches: list[Batch]) -> np.ndarray:
-    """What the launches of the batches' samples take, int64[samples, words].
+    """The kernel arguments for the samples of the batches, int64[samples, words].
 
-    An array is passed by value, as Numba passes it: two pointers to its owner (none), elements, bytes of one, address, extents, strides.
+    Numba passes an array by value: two pointers to its owner (null), number of elements, bytes of an element, address, extents, strides.
     """
     count = len(batches[0])
     columns: list[np.ndarray] = []
     for batch in batches:
         size = storage_dtype(batch.dtype).itemsize
         shapes = np.asarray(batch.shapes, np.int64).reshape(count, batch.ndim)
-        after = np.ones((count, batch.ndim + 1), np.int64)  # elements of the dimensions behind each
+        after = np.ones((count, batch.ndim + 1), np.int64)  # Elements of the dimensions behind each.
         for axis in reversed(range(batch.ndim)):
             after[:, axis] = after[:, axis + 1] * shapes[:, axis]
         zeros = np.zeros(count, np.int64)

@@ -1,10 +1,11 @@
 """Kernels for `numba.cuda` without a GPU.
 
-A kernel that only asks where its thread is (grid, threadIdx ...), uses atomics, local and constant arrays and device functions is compiled
-for the CPU, with Numba's arithmetic, and runs thread after thread. One whose threads wait for each other (barriers, shared memory), or that
-asks for something rarer, runs in Numba's simulator, a Python thread for each thread of a block: slow, and said so once.
+Most kernels are compiled for the CPU, with Numba's arithmetic, and run thread after thread. Such kernels may only ask for their thread's
+position (grid, threadIdx ...), and use atomics, local and constant arrays and device functions. A kernel whose threads wait for each other
+(barriers, shared memory), or that uses rarer features, runs in Numba's simulator: one Python thread for each thread of a block. This is
+slow, and a warning says so once.
 
-The user's function stays what it is: a copy of it finds these stand-ins where it names `numba.cuda`.
+The user's function is not changed: a copy of it uses the stand-ins below in place of `numba.cuda`.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from .numba_gpu_on_host_tables import PLACE
 
 Triple = tuple[int, int, int]
 
-# --- where a thread is, for compiled kernels
+# --- position of a thread, for compiled kernels
 
 _PLACE = PLACE.zeros(1)[0]
-"""Where the thread is that runs; one launch at a time (`_TURN`) has it."""
+"""Position of the running thread. Only one launch runs at a time (`_TURN`)."""
 _TURN = threading.Lock()
 _AT = address_of(_PLACE)
 _NAMES = tuple(field.name for field in PLACE.fields)
@@ -39,7 +40,7 @@ at = PLACE.at
 
 
 class _Place:
-    """What stands for threadIdx and its like in compiled kernels."""
+    """Stand-in for threadIdx and similar names in compiled kernels."""
 
     def __init__(self, field: str):
         self.first = _AT + getattr(at, f"{field}_x")
@@ -77,11 +78,11 @@ for _k, _name in enumerate("xyz"):
 
 
 def _grid(ndim):
-    """``cuda.grid``; compiled only."""
+    """``cuda.grid``, for compiled code only."""
 
 
 def _gridsize(ndim):
-    """``cuda.gridsize``; compiled only."""
+    """``cuda.gridsize``, for compiled code only."""
 
 
 @njit
@@ -97,7 +98,7 @@ def _extent(axis):
 
 
 def _by_dimensions(one: Any) -> Callable[[Any], Any]:
-    """The overload of a function of the number of dimensions, which must be written as a number."""
+    """The overload of a function of the number of dimensions. The number must be a literal."""
 
     def typed(ndim):
         count = getattr(ndim, "literal_value", None)
@@ -112,7 +113,7 @@ overload(_gridsize, prefer_literal=True)(_by_dimensions(_extent))
 
 
 def _atomic(change: Callable[[Any, Any], Any]) -> Any:
-    """An atomic function: threads run one after another, so nothing comes between."""
+    """An atomic function. Threads run one after another, so a plain operation is atomic."""
     changed = njit(change)
 
     @njit
@@ -149,21 +150,21 @@ _CUDA = _module(
     local=_module(".local", array=njit(lambda shape, dtype: np.empty(shape, dtype))),
     const=_module(".const", array_like=njit(lambda array: array)),
 )
-"""What stands for ``numba.cuda`` in compiled kernels."""
+"""Stand-in for ``numba.cuda`` in compiled kernels."""
 
 
 # --- copies of users' functions
 
 
 def _names_in(code: CodeType) -> set[str]:
-    """The names that a function and those defined in it look up."""
+    """The names that a function and its inner functions look up."""
     return set(code.co_names).union(*(_names_in(item) for item in code.co_consts if isinstance(item, CodeType)))
 
 
 class _Copies:
-    """Copies of a kernel and of the device functions it calls, in which `cuda` stands for ``numba.cuda``.
+    """Copies of a kernel and of the device functions that it calls, in which `cuda` is the stand-in for ``numba.cuda``.
 
-    `made` makes of a copied device function what is called in its place; `names`: all that the functions look up.
+    `made` turns a copied device function into the object to call instead. `names`: all names that the functions look up.
     """
 
     def __init__(self, cuda: Any, made: Callable[[FunctionType], Any]):
@@ -199,10 +200,10 @@ class _Copies:
             return self._found[id(value)]
         if isinstance(getattr(value, "py_func", None), FunctionType) and type(value).__module__.startswith("numba.cuda"):
             copied = self._empty(value.py_func)
-            made = self._found[id(value)] = self._made(copied)  # before it is filled: it may call itself
+            made = self._found[id(value)] = self._made(copied)  # Registered before it is filled, because it may call itself.
             self._filled(copied, value.py_func)
             return made
-        for name, own in vars(self._real).items():  # from numba.cuda import grid
+        for name, own in vars(self._real).items():  # For "from numba.cuda import grid".
             if own is value and not name.startswith("_") and hasattr(self._cuda, name):
                 return getattr(self._cuda, name)
         return value
@@ -212,7 +213,7 @@ def _as_it_is(function: Any) -> Any:
     return function
 
 
-# --- kernels whose threads run one after another
+# --- compiled kernels: threads run one after another
 
 
 _LAUNCH = """
@@ -230,7 +231,7 @@ def launch(place, {names}):
 
 
 def _compiled(kernel: Any, dtypes: list[np.dtype], ndims: list[int]) -> Any:
-    """``launch(place, arrays...)``, compiled for dense arrays; RuntimeError with the reason where the kernel does not compile."""
+    """``launch(place, arrays...)``, compiled for dense arrays. RuntimeError with the reason if the kernel does not compile."""
     names = ", ".join(f"array{k}" for k in range(len(dtypes)))
     scope: dict[str, Any] = {"kernel": njit(boundscheck=True)(kernel), "word": PLACE.word}
     exec(_LAUNCH.format(names=names), scope)
@@ -246,7 +247,7 @@ def _compiled(kernel: Any, dtypes: list[np.dtype], ndims: list[int]) -> Any:
 def runner(
     function: FunctionType, dtypes: list[np.dtype], ndims: list[int], blocks: Triple, threads: Triple
 ) -> Callable[[list[np.ndarray]], None]:
-    """``run(arrays)``: one launch of the kernel over `blocks` of `threads`, on this machine's processor."""
+    """``run(arrays)``: one launch of the kernel over `blocks` of `threads`, on the CPU."""
     from numba.cuda.simulator.kernelapi import FakeCUDAModule
 
     copies = _Copies(_CUDA, njit)
@@ -264,11 +265,11 @@ def runner(
     return run
 
 
-# --- kernels whose threads wait for each other
+# --- simulated kernels: threads wait for each other
 
 
 class _Widened(np.ndarray):
-    """An array whose integers are read as 64 bits, as Numba computes with them, and written as what fits."""
+    """An array whose integers are read as 64 bits, as in Numba's arithmetic, and are wrapped when they are written."""
 
     def __getitem__(self, index: Any) -> Any:
         value = super().__getitem__(index)
@@ -279,7 +280,7 @@ class _Widened(np.ndarray):
 
 
 class _Arrays:
-    """Shared and local arrays of the simulator. `shared`: each place in the program that makes one has one per block."""
+    """Shared and local arrays of the simulator. With `shared`, each allocation in the program has one array per block."""
 
     def __init__(self, shared: bool):
         self._shared: dict[Any, np.ndarray] | None = {} if shared else None
@@ -294,7 +295,7 @@ class _Arrays:
         return self._shared.setdefault((frame.f_code, frame.f_lasti), made)
 
     def clear(self) -> None:
-        """The next block."""
+        """Start the next block."""
         if self._shared is not None:
             self._shared.clear()
 
@@ -303,7 +304,7 @@ _said: list[str] = []
 
 
 def say_slow(name: str) -> None:
-    """Warn, once in a process."""
+    """Warn once per process."""
     if not _said:
         _said.append(name)
         warn(

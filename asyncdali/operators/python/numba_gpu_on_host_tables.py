@@ -1,4 +1,4 @@
-"""Where a thread of a kernel for ``numba.cuda`` is, when the kernel runs on the host."""
+"""Position of a thread, when a kernel for ``numba.cuda`` runs on the host."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ PLACE = Table(
     Field("blockDim", "int64", "threads of a block", "xyz"),
     Field("gridDim", "int64", "blocks of the grid", "xyz"),
 )
-"""Fields have the names that ``numba.cuda`` gives them."""
+"""Fields have their names in ``numba.cuda``."""

@@ -1,4 +1,4 @@
-"""python_function and dl_tensor_python_function: the user's Python in the graph."""
+"""python_function and dl_tensor_python_function: the user's Python code in the graph."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WHOLE_BATCH = "its function is called with the whole batch (`batch_processing`)"
 
 
 def _arguments(batch_processing: bool) -> tuple[Arg, ...]:
-    """What both operators take; `batch_processing` has the default that it has in DALI."""
+    """The arguments of both operators. `batch_processing` has DALI's default."""
     return (
         Arg("function", "any", REQUIRED, "The function: takes one argument per input, returns one result per output (a tuple if several)."),
         Arg("num_outputs", "int", 1, "Number of outputs; 0 for side effects only."),
@@ -37,13 +37,13 @@ def _arguments(batch_processing: bool) -> tuple[Arg, ...]:
 
 
 class _PythonOperator(Operator):
-    """Calls the function while planning: one call at a time, samples and iterations in order."""
+    """Calls the function during planning: one call at a time, samples and iterations in order."""
 
     barrier = True
     eager = True
     on_cuda = True
     _waits = False
-    """Whether the GPU has made a function's arguments when it is called; else they are ordered on the current stream."""
+    """Whether a function's arguments are complete on the GPU when it is called. Otherwise they are ordered on the current stream."""
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
@@ -77,7 +77,7 @@ class _PythonOperator(Operator):
         return Planned([self._laid_out(self._batch(samples), layout) for samples, layout in zip(results, self._layouts)])
 
     def _planned_on_gpu(self, results: Sequence[Any], arrays: UserArrays) -> Planned:
-        """What the function returned is copied on the stream: its memory is a framework's, which may use it again at once."""
+        """Copy the function's results on the stream. Their memory belongs to a framework, which may reuse it immediately."""
         planned = Planned([])
         for samples, layout in zip(results, self._layouts):
             found = self._found(samples, arrays)
@@ -103,7 +103,7 @@ class _PythonOperator(Operator):
         return found
 
     def _results(self, inputs: list[Batch], count: int, given: Callable[[Batch, int], Any]) -> Sequence[Any]:
-        """What the function returns, one entry per output."""
+        """The function's results, one entry per output."""
         columns = [[given(batch, k) for k in range(len(batch))] for batch in inputs]
         if self.spec.constant("batch_processing"):
             return self._of_batch(self._call(None, columns))
@@ -112,7 +112,7 @@ class _PythonOperator(Operator):
         return [[answer[j] for answer in answers] for j in range(self.spec.output_count)]
 
     def _given(self, batch: Batch, sample: int) -> Any:
-        """What the function gets for a sample."""
+        """The function's arguments for a sample."""
         return batch.sample(sample)
 
     def _given_on_gpu(self, arrays: UserArrays, batch: Batch, sample: int) -> Any:
@@ -163,7 +163,7 @@ class _PythonOperator(Operator):
 
 
 def _batch_like(found: list[Result]) -> Batch:
-    """The batch, without memory, of what lies elsewhere; RuntimeError if samples differ in type or number of dimensions."""
+    """A batch, without memory of its own, over data that lies elsewhere. RuntimeError if samples differ in type or number of dimensions."""
     if not found:
         return Batch(np.empty((0, 0), np.int64), DALIDataType.NO_TYPE)
     check_types(found)

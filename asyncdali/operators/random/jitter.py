@@ -1,4 +1,4 @@
-"""jitter: every pixel comes from a random neighbour."""
+"""jitter: every pixel is copied from a random neighbour."""
 
 from __future__ import annotations
 

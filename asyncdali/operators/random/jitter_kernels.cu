@@ -1,4 +1,4 @@
-// jitter: every pixel comes from a random neighbour (jitter_kernels.py).
+// jitter: every pixel is copied from a random neighbour (jitter_kernels.py).
 // Macro: IN element type.
 #include "../../sampling/philox.cuh"
 #include "jitter_tables.py"

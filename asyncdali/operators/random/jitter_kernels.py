@@ -1,4 +1,4 @@
-"""Compiled step of ``jitter``: every pixel comes from a random neighbour."""
+"""Compiled step of ``jitter``: every pixel is copied from a random neighbour."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SAMPLE_STRIDE, _ELEMENT_STRIDE = _U(65537), _U(257)
 
 @inlined
 def _displacement(draw, degree):
-    """A word of the stream as a displacement of -(degree // 2) ..., `degree` different ones."""
+    """Turn a word of the stream into one of `degree` displacements, from -(degree // 2) on."""
     if degree & (degree - 1) == 0:
         return np.int64(_U(draw) & _U(degree - 1)) - (degree >> 1)
     return np.int64((_U(draw) * _U(degree)) >> _U(32)) - (degree >> 1)
@@ -33,7 +33,7 @@ def _displacement(draw, degree):
 
 @cache
 def jitter_step(dtype: str) -> Compiled:
-    """The step for the numpy name of a dtype."""
+    """The step for the NumPy name of a dtype."""
     view, itemsize = view_of(np.dtype(dtype)), np.dtype(dtype).itemsize
 
     @step_variant(dtype)

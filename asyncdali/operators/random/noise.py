@@ -21,7 +21,7 @@ _DATA = (Input(_TYPES, ranks=ANY_RANK),)
 
 
 class Noise(StreamOperator):
-    """Base of operators that change an input at random: the output has its shape, type and layout."""
+    """Base of operators that add noise to an input. The output has the input's shape, type and layout."""
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
@@ -30,7 +30,7 @@ class Noise(StreamOperator):
         self._kernels = noise_kernels
 
     def kernel(self, dtype: str) -> Any:
-        """The compiled step for the numpy name of a dtype."""
+        """The compiled step for the NumPy name of a dtype."""
         raise NotImplementedError
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
@@ -146,7 +146,7 @@ class SaltAndPepper(Noise):
         return self._kernels.cast_values(arguments.scalars(name), dtype)
 
     def _channels(self, source: Batch) -> tuple[np.ndarray, np.ndarray]:
-        """For each sample the elements that change together, and the elements from one of them to the next; int64[samples]."""
+        """Per sample, the number of elements that change together, and the distance between them in elements; int64[samples]."""
         ones = np.ones(len(source), np.int64)
         if self.spec.constant("per_channel") or source.ndim == 0:
             return ones, ones

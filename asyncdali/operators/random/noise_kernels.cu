@@ -1,5 +1,5 @@
-// noise.gaussian, noise.shot and noise.salt_and_pepper: draws are addressed by the place of an element in its sample. The table is NOISE.
-// Macros: IN, OUT element types (the same).
+// noise.gaussian, noise.shot and noise.salt_and_pepper: the position of an element in its sample determines its draws. The table is NOISE.
+// Macros: IN, OUT element types (equal).
 #include "../../sampling/poisson.cuh"
 #include "noise_tables.py"
 

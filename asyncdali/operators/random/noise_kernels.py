@@ -1,4 +1,4 @@
-"""Compiled steps of the noise operators: draws are addressed by the place of an element in its sample."""
+"""Compiled steps of the noise operators. The position of an element in its sample determines its draws."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ _WIDE = ("int32", "uint32", "int64", "uint64", "float64")
 
 @cache
 def gaussian_step(dtype: str) -> Compiled:
-    """noise.gaussian for the numpy name of a dtype."""
+    """noise.gaussian for the NumPy name of a dtype."""
     elements, wide = view(dtype), dtype in _WIDE
     convert = converter("float64" if wide else "float32", dtype)
     vectors = same_as_platform() and not wide
 
     @inlined
     def add_some(source, out, begin, end, key, hi, lo, offset, mean, deviation):
-        """Element by element; `offset` is that of the first."""
+        """Element by element; `offset` is the offset of the first element."""
         for e in range(begin, end):
             if wide:
                 noise = fma64(normal64(key, hi, lo, offset), np.float64(deviation), np.float64(mean))
@@ -74,7 +74,7 @@ def gaussian_step(dtype: str) -> Compiled:
         offset = _U(load_i64(context + at.stream_phase))
         begin, numbers = 0, _new_numbers()
         if vectors:
-            # Elements before the first one that begins a block, then whole rows of elements.
+            # Elements before the first start of a block, then whole rows of elements.
             begin = smaller(np.int64(-offset & _U(3)), count)
             add_some(source, out, 0, begin, key, hi, lo, offset, mean, deviation)
             offset += _ELEMENT_STRIDE * _U(begin)
@@ -90,26 +90,26 @@ def gaussian_step(dtype: str) -> Compiled:
     return gaussian
 
 
-_TOGETHER_COUNT = 16  # elements whose counts are drawn side by side: two chains of multiplications at a time
+_TOGETHER_COUNT = 16  # Elements whose counts are drawn side by side: two chains of multiplications at a time.
 _TOGETHER_ROWS = 4 * _TOGETHER_COUNT
 _blocks = blocks_of(_TOGETHER_COUNT)
 _reals, _wholes = lanes("float64", _TOGETHER_COUNT), lanes("uint64", _TOGETHER_COUNT)
 _real, _whole, _load_reals, _store_reals = _reals.splat, _wholes.splat, _reals.load, _reals.store
 _as_reals, _choose, _smaller_reals, _largest_real = _wholes.converted(_reals), _reals.choose, _reals.smaller, _reals.largest
-_SMALL_MEAN = 12  # below it a count is a product of uniform draws
+_SMALL_MEAN = 12  # Below this mean a count is drawn by a product of uniform draws.
 _MOST_MEANS = 256
 
 
 @inlined
 def _uniforms(low, high):
-    """``canonical64`` of the distributions' module for vectors: float64 in [0, 1) from two words."""
+    """``canonical64`` of the distributions' module, for vectors: float64 in [0, 1) from two words."""
     value = (_as_reals(low) + _as_reals(high) * _real(4294967296.0)) * _real(2.0**-64)
     return _smaller_reals(value, _real(np.nextafter(1.0, 0.0)))
 
 
 @inlined
 def _one_event(product, limits, counts, active, low, high):
-    """One more draw for the elements that are not done: products, counts, and 1.0 for those that go on (else 0.0)."""
+    """Draw once more for the unfinished elements. Gives products, counts, and 1.0 for elements that continue (else 0.0)."""
     one, nothing = _real(1.0), _real(0.0)
     on = active > nothing
     product = _choose(on, product * _uniforms(low, high), product)
@@ -119,7 +119,7 @@ def _one_event(product, limits, counts, active, low, high):
 
 @inlined
 def _small_counts(key, hi, lo, offset, limits, out):
-    """Poisson counts of elements that are four apart, of means below 12; `limits` and `out`: addresses of a float64 for each."""
+    """Poisson counts of elements that are four apart, for means below 12. `limits` and `out` are addresses of a float64 per element."""
     block, lane = np.int64(offset >> _U(2)), offset & _U(3)
     product, counts, active, limit = _real(1.0), _real(0.0), _real(1.0), _load_reals(limits)
     a, b, c, d = _blocks(key, hi, lo, block)
@@ -147,7 +147,7 @@ def _small_counts(key, hi, lo, offset, limits, out):
 
 @cache
 def shot_step(dtype: str) -> Compiled:
-    """noise.shot for the numpy name of a dtype."""
+    """noise.shot for the NumPy name of a dtype."""
     elements, convert, table = view(dtype), converter("float32", dtype), dtype == "uint8"
 
     @inlined
@@ -175,7 +175,7 @@ def shot_step(dtype: str) -> Compiled:
 
     @inlined
     def limit_of(limits, x, inverse):
-        """exp(-mean), or a negative number where the mean is not small."""
+        """exp(-mean), or a negative number if the mean is not small."""
         if table:
             return limits[x]
         mean = mean_of(x, inverse)
@@ -210,7 +210,7 @@ def shot_step(dtype: str) -> Compiled:
             for row in range(4):
                 for k in range(_TOGETHER_COUNT):
                     own[k] = limit_of(limits, source[begin + 4 * k + row], inverse)
-                    # Other means are drawn one by one: done after the first draw.
+                    # Other means are drawn one by one; their elements are marked as finished after the first draw.
                     own[k] = own[k] if own[k] >= 0.0 else 2.0
                 first = offset + _ELEMENT_STRIDE * _U(row)
                 _small_counts(np.int64(key), np.int64(hi), np.int64(lo), first, address(own), address(made))
@@ -233,7 +233,7 @@ def shot_step(dtype: str) -> Compiled:
 
 @cache
 def salt_and_pepper_step(dtype: str) -> Compiled:
-    """noise.salt_and_pepper for the numpy name of a dtype."""
+    """noise.salt_and_pepper for the NumPy name of a dtype."""
     elements, itemsize = view(dtype), np.dtype(dtype).itemsize
 
     @inlined
@@ -298,7 +298,7 @@ def cast_values(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """float32 values cast as C does it on x86-64 (see ``cast_bound``)."""
     values = np.ascontiguousarray(values, np.float32)
     if np.dtype(dtype).itemsize == 8 and (np.abs(values) < 2.0**63).all():
-        return values.astype(np.int64).view(dtype)  # float64 would not hold what has wrapped
+        return values.astype(np.int64).view(dtype)  # float64 could not hold wrapped values.
     out = np.empty(len(values), dtype)
     _cast(address_of(values), len(values), address_of(out), KINDS[np.dtype(dtype)])
     return out
@@ -316,7 +316,7 @@ def make_step(
     *,
     cuda: str,
 ) -> Step:
-    """The step for a batch whose draws begin at `position`; parameters float32[samples, n] and the others as in the table NOISE.
+    """The step for a batch whose draws begin at `position`. Parameters are float32[samples, n]; the others are as in the table NOISE.
 
     cuda  the kernel of ``noise_kernels.cu``
     """

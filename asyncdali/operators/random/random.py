@@ -1,4 +1,4 @@
-"""What operators that draw share: the random stream, its position, and the shape of the output."""
+"""Base classes of operators that draw: the random stream, its position, and the shape of the output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHAPE_ARGS = (
 
 
 class StreamOperator(Operator):
-    """Base of operators whose state is one Philox position: `after`, `save` and `load` are that position's."""
+    """Base of operators whose state is one Philox position. `after`, `save` and `load` work on that position."""
 
     stateful = True
 
@@ -63,7 +63,7 @@ class RandomOperator(StreamOperator):
         return [self.dtype]
 
     def _compile(self) -> None:
-        """Bring the kernels in now, on the building thread."""
+        """Import and compile the kernels now, on the building thread."""
         raise TypeError("abstract")
 
     def _shapes(self, inputs: list[Batch], arguments: Arguments) -> np.ndarray:
@@ -107,4 +107,4 @@ class RandomOperator(StreamOperator):
 
 
 _FEW = 1 << 20
-"""Elements of a batch for which there is always memory: drawing a few takes microseconds, and should stay so."""
+"""Batches with up to this many elements skip the check of memory: drawing a few elements takes microseconds."""

@@ -12,7 +12,7 @@ from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError,
 from .random import StreamOperator
 
 SUM_TOLERANCE = 1e-4
-"""How far from 1 the sum of probabilities may be."""
+"""Tolerance for the sum of probabilities, which must be 1."""
 
 
 @register
@@ -88,7 +88,7 @@ class Choice(StreamOperator):
 
     @staticmethod
     def _layout(source: Batch, shapes: np.ndarray) -> str:
-        """The input's, where as many axes are as before; without its first letter where single elements are picked."""
+        """The input's layout if the number of axes is the same. Without its first letter if single elements are picked."""
         return source.layout[1 - shapes.shape[1] :] if shapes.shape[1] < 2 else ""
 
     @staticmethod
@@ -106,7 +106,7 @@ class Choice(StreamOperator):
 
     @staticmethod
     def _bounds(source: Batch) -> np.ndarray:
-        """The scalars of a batch, int64[samples]."""
+        """The scalars of a batch, as int64[samples]."""
         if storage_dtype(source.dtype).kind not in "iu":
             raise ValueError(f"a scalar to choose below must be an integer, got {source.dtype.name}")
         if source.values is not None:
@@ -115,7 +115,7 @@ class Choice(StreamOperator):
 
     @staticmethod
     def _weights(populations: np.ndarray, arguments: Arguments) -> tuple[np.ndarray | None, np.ndarray]:
-        """Cumulated weights of all samples, float64, and the place of the first one of each, int64[samples + 1]."""
+        """Cumulative weights of all samples, float64, and the index of each sample's first weight, int64[samples + 1]."""
         if not arguments.given("p"):
             return None, np.zeros(len(populations) + 1, np.int64)
         if arguments.is_input("p"):

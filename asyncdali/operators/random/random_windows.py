@@ -1,4 +1,4 @@
-"""random_crop_generator and roi_random_crop: where to crop, drawn at random."""
+"""random_crop_generator and roi_random_crop: random crop windows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RandomCropGenerator(StreamOperator):
         super().__init__(spec, environment)
         aspect, area = spec.constant("random_aspect_ratio"), spec.constant("random_area")
         self._rules = (tuple(aspect), tuple(area), spec.constant("num_attempts"))
-        random_streams.draw_windows(self.start, [], [], *self._rules)  # refuses impossible rules
+        random_streams.draw_windows(self.start, [], [], *self._rules)  # Refuses impossible rules.
         random_streams.load_kernels().draw_windows.compile()
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
@@ -132,7 +132,7 @@ class RoiRandomCrop(StreamOperator):
 
 
 def _sizes(batch: Batch) -> np.ndarray:
-    """(height, width) of a batch of image shapes, which may have channels behind; int64[samples, 2]."""
+    """(height, width) of a batch of image shapes, which may have trailing channels; int64[samples, 2]."""
     extents = batch.shapes.prod(axis=1)
     wrong = (extents < 2) | (extents > 3)
     if wrong.any():
@@ -144,5 +144,5 @@ def _sizes(batch: Batch) -> np.ndarray:
 
 
 def _rows_at(rows: np.ndarray) -> tuple[int, int]:
-    """Where the first row is, and how many bytes each is from the one before (0: all are one)."""
+    """Address of the first row, and the stride of rows in bytes (0: all samples share one row)."""
     return address_of(rows), rows.strides[0]

@@ -1,4 +1,4 @@
-"""Starts of windows, drawn for a whole batch."""
+"""Random starts of windows for a whole batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SAMPLE_STRIDE = _U(65537)
 
 
 NEGATIVE, OUTSIDE, TOO_LARGE = 1, 2, 3
-"""Why a sample is refused: negative extents, a region that leaves the input, a window larger than the input."""
+"""Reasons to refuse a sample: negative extents, a region that leaves the input, a window larger than the input."""
 CAUSES = 4
 
 
@@ -22,10 +22,10 @@ CAUSES = 4
 def draw_starts(
     key, hi, lo, phase, samples, axes, windows, window_step, starts, start_step, ends, end_step, sized, inputs, input_step, out
 ):  # fmt: skip
-    """Starts of windows, to int64[samples, axes] at `out`: uniform among those that contain the region, or lie in it.
+    """Draw starts of windows to int64[samples, axes] at `out`: uniform among the windows that contain the region, or that lie in it.
 
-    `windows`, `starts`, `ends` and `inputs` are int64[axes] per sample, so many bytes apart; `ends` are extents of regions if `sized`,
-    `inputs` may be 0 (the input's extents are unknown). Where window and region are equal nothing is drawn.
+    `windows`, `starts`, `ends` and `inputs` are int64[axes] per sample, each with a stride in bytes. `ends` are extents of regions if
+    `sized`. `inputs` may be 0 (unknown extents of the input). If a window equals its region, nothing is drawn.
     Returns 0, or CAUSES * sample + the cause of the first sample that is refused.
     """
     stream = new_stream()

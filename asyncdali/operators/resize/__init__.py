@@ -1,4 +1,4 @@
-"""Other sizes: resize and all that resamples along the axes of an image.
+"""Operators that change sizes: resize, and all operators that resample along the axes of an image.
 
 May import what all families of operators may, and `operators.crop` (rules of windows).
 """

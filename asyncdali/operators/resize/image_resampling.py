@@ -1,4 +1,4 @@
-"""What resampling a batch needs: geometry and filters as tables for ``resize_kernels``, on the host and on CUDA."""
+"""Preparation of resampling: geometry and filters as tables for ``resize_kernels``, on the host and on CUDA."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ _filling, _placing = FILLING.at, PLACING.at
 
 @compiled(1, brief=True)
 def fill_records(table):
-    """Records, intervals and output shapes of a batch (see FILLING); gives a thread's scratch for any sample, without planes."""
+    """Compute records, intervals and output shapes of a batch (see FILLING).
+
+    Returns the bytes of scratch per thread that any sample needs, without planes.
+    """
     ndim, first, axes = load_i64(table + _filling.ndim), load_i64(table + _filling.first_axis), load_i64(table + _filling.axes)
     shape, extents = load_i64(table + _filling.shapes), load_i64(table + _filling.extents)
     lo, hi = load_i64(table + _filling.source_lo), load_i64(table + _filling.source_hi)
@@ -63,7 +66,7 @@ def fill_records(table):
             interval += _interval.size
             if axis == 0 and (extent != out or begin != 0 or end != extent):
                 store_i64(table + _filling.volume, 1)
-            # At most 2 radius widen + 2 taps for each output, and out * widen is the larger one of output and source length.
+            # Each output has at most 2 radius widen + 2 taps, and out * widen is the larger of output and source length.
             scratch += 12 * out + 8 * radius * (larger(np.int64(abs(end - begin)), out) + 2) + 128
         store_i64(record + _record.outer, outer)
         store_i64(record + _record.channels, channels)
@@ -82,7 +85,7 @@ def fill_records(table):
 
 @compiled(4, brief=True)
 def window_region(windows, count, lo, hi):
-    """Begin and end, float64[count], of `windows` int32[2, count] (begins, extents), by way of float32 as the arguments of a resize are."""
+    """Start and end, float64[count], of `windows` int32[2, count] (starts, extents). They go through float32, like a resize's arguments."""
     for k in range(count):
         begin = load_i32(windows + 4 * k)
         store_f64(lo + 8 * k, np.float64(np.float32(begin)))
@@ -92,7 +95,10 @@ def window_region(windows, count, lo, hi):
 
 @compiled(1, brief=True)
 def place_taps(table):
-    """Where a GPU's taps of each axis begin, and what its kernels need to know of the batch (see PLACING); gives the words of all taps."""
+    """Place the taps of each axis in a GPU's memory, and collect the batch's properties for its kernels (see PLACING).
+
+    Returns the number of words of all taps.
+    """
     place, words, most = load_i64(table + _placing.places), 0, 0
     record, interval = load_i64(table + _placing.records), load_i64(table + _placing.intervals)
     radii = load_i64(table + _placing.descriptions) + _filter.radius
@@ -128,12 +134,12 @@ def place_taps(table):
 
 
 class Resampling:
-    """What is decided about a batch: ``shapes`` int64[samples, ndim] of the outputs, and all that :meth:`step` needs.
+    """Decisions about a batch: ``shapes`` int64[samples, ndim] of the outputs, and all that :meth:`step` needs.
 
     shapes       int64[samples, ndim] of the inputs; axes from `first_axis` on are those of `geometry`
-    geometry     see :func:`asyncdali.operators.resize.resize_rules.geometry` (two or three axes); without `lo` and `hi` the whole input,
-                 with one row of extents that of all samples
-    filters      int64[2, samples] or [2, 1] for all samples: DALIInterpType where an axis shrinks and where it does not
+    geometry     see :func:`asyncdali.operators.resize.resize_rules.geometry` (two or three axes). Without `lo` and `hi` the whole input
+                 is used; then one row of extents may stand for all samples
+    filters      int64[2, samples], or [2, 1] for all samples: the DALIInterpType for axes that shrink, and for all others
     """
 
     def __init__(self, shapes: np.ndarray, first_axis: int, geometry: Geometry, filters: np.ndarray, antialias: bool):
@@ -163,7 +169,8 @@ class Resampling:
         self._records, self._intervals = records, intervals
 
     def step(self, in_addresses: np.ndarray, out_addresses: np.ndarray, in_dtype: np.dtype, out_dtype: np.dtype) -> Step:
-        """The step for samples at addresses that are known when it runs; uint8, int16, uint16 or float32 to the same, or to float32."""
+        """The step for samples whose addresses are known only at run time; uint8, int16, uint16 or float32 to the same type, or to
+        float32."""
         compiled = _resampling(np.dtype(in_dtype), np.dtype(out_dtype), self._volume)
         table, keep = RESIZE.make(
             inputs=in_addresses, outputs=out_addresses, scratch=0, tap_tables=tap_tables.address, fed=0, **self._shared()
@@ -173,7 +180,7 @@ class Resampling:
         return step
 
     def read_rows(self, feed: RowFeed, step: Step, sizes: np.ndarray, out_dtype: np.dtype) -> None:
-        """Have large samples resized while they are made, which `step` of :meth:`step` then skips; `sizes`: their bytes."""
+        """Resize large samples row by row while they are decoded; the step of :meth:`step` then skips them. `sizes`: their bytes."""
         read_rows(feed, step, self._records.reshape(-1, RESIZE_RECORD.words), self._intervals, sizes, out_dtype)
 
     def _shared(self) -> dict[str, np.ndarray]:
@@ -210,12 +217,12 @@ _TILE_ROWS, _TILES = 8, 3
 
 
 def tile_grid(rows: int, samples: int) -> tuple[int, int]:
-    """A grid for kernels that make tiles of a resized picture (resize.cuh): a block makes several, because it looks up much at first."""
+    """A grid for kernels that compute tiles of a resized picture (resize.cuh). A block computes several tiles to amortise its set-up."""
     return grid_of(-(-rows // (_TILE_ROWS * _TILES)), samples, 1)
 
 
 def compile_kernels(types: tuple[np.dtype, np.dtype] | None, on_gpu: bool) -> None:
-    """Bring in now what batches of any type need, and what pictures of `types` (of the input, of the output) do."""
+    """Import and compile now the code for batches of any type, and for pictures of `types` (of the input, of the output)."""
     tap_tables.compile()
     fill_records.compile()
     window_region.compile()

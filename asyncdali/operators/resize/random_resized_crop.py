@@ -45,7 +45,7 @@ class RandomResizedCrop(Resize, StreamOperator):
         self._extents = rules.rounded(np.resize(np.asarray(size, np.float32), (1, 2)), "round")
         aspect, area = spec.constant("random_aspect_ratio"), spec.constant("random_area")
         self._window_rules = (tuple(aspect), tuple(area), spec.constant("num_attempts"))
-        random_streams.draw_windows(self.start, [], [], *self._window_rules)  # refuses impossible rules
+        random_streams.draw_windows(self.start, [], [], *self._window_rules)  # Refuses impossible rules.
         random_streams.load_kernels().draw_windows.compile()
 
     def _check_size_arguments(self, spec: Spec) -> None:
@@ -58,6 +58,6 @@ class RandomResizedCrop(Resize, StreamOperator):
         windows = random_streams.draw_windows(iteration.position, spatial[:, 0], spatial[:, 1], *self._window_rules)
         region = np.empty((2, *spatial.shape), np.float64)
         lo = address_of(region)
-        # The size is whole, so nothing is stretched: the window is what is sampled.
+        # The size is an integer, so nothing is stretched: the sampled region is the window.
         self._resampling.window_region(address_of(windows), spatial.size, lo, lo + region[0].nbytes)
         return rules.Geometry(self._extents, region[0], region[1])

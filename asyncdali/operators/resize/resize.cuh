@@ -1,15 +1,15 @@
-// Pixels of a resized picture, for the kernel that stores them and for those that compute what they need. CHANNELS: all samples have that
-// many (1 to 4); 0: they differ.
+// Pixels of a resized picture, for the kernel that stores them and for kernels that process them further. CHANNELS: the number of channels
+// of all samples (1 to 4); 0: samples differ.
 //
-// A block makes tiles of the output, one after another. The source rows of a tile are copied to shared memory while the tile before is
-// made. Then each warp blends them into a row between the passes, one plane to a channel, and, when all rows are there, each thread blends
-// columns of these into an output column. Sums have the order of the compiled step. SIGNED: weights may be negative.
+// A block computes tiles of the output, one after another. The source rows of a tile are copied to shared memory while the previous tile
+// is computed. Then each warp blends source rows into an intermediate row, one plane per channel. When all intermediate rows are complete,
+// each thread blends their columns into an output column. Sums have the order of the compiled step. SIGNED: weights may be negative.
 
 enum { GROUP = CHANNELS ? CHANNELS : 4, TILE_ROWS = 8, WARP = 32, QUAD = 4, SPAN = 960 / GROUP & ~3, ROOM = 14080, CHUNK = 16, AHEAD = 2 };
 
-// The integer nearest to a float, of two the even one, saturated: adding 1.5 * 2**23 leaves it in the low bits.
+// Round a float to the nearest integer, half to even, and saturate: adding 1.5 * 2**23 leaves the integer in the low bits.
 template <class T> DEVICE float32 with_integer(float32 value) {
-    const bool inside = !SIGNED && Same<T, uint8>::value;  // then weights add up to 1 within their rounding
+    const bool inside = !SIGNED && Same<T, uint8>::value;  // then weights add up to 1, except for rounding
     return (inside ? value : fminf(fmaxf(value, (float32)lowest<T>()), (float32)highest<T>())) + 12582912.0f;
 }
 DEVICE int32 byte(float32 value) {
@@ -18,7 +18,7 @@ DEVICE int32 byte(float32 value) {
     return both.bits & 0xff;
 }
 
-// float32 to an element, and what that means.
+// `stored`: float32 as an element. `meant`: the value of that element.
 template <class T> DEVICE T stored(float32 value) {
     if constexpr (Kind<T>::is_float) return (T)value;
     else return (T)(with_integer<T>(value) - 12582912.0f);
@@ -28,7 +28,7 @@ template <class T> DEVICE float32 meant(float32 value) {
     else return with_integer<T>(value) - 12582912.0f;
 }
 
-// The resized picture of a sample. The table is RESIZE_CUDA (resize_tables.py). For tiles it lies in shared memory: registers are scarce.
+// The resized picture of a sample. The table is RESIZE_CUDA (resize_tables.py). For tiles it lies in shared memory, to save registers.
 template <class T> struct ResizedPicture {
     const T *source;
     const int32 *first_y, *first_x;
@@ -56,8 +56,8 @@ template <class T> struct ResizedPicture {
         return (float32)(hi < lo ? lo - hi : hi - lo) / (float32)larger(extent, (int64)1);
     }
 
-    // Columns whose sources fit between the passes, and if that leaves some, into the memory for source rows; a multiple of a warp's threads
-    // where that can be.
+    // The most columns whose sources fit into the intermediate rows, and into the memory for source rows unless that would leave no
+    // columns. The number is a multiple of a warp's threads if possible.
     DEVICE_MEMBER void choose_tile(int32 width, float32 step_x, float32 step_y) {
         const float32 rows = ceilf((float32)(TILE_ROWS - 1) * step_y + 0.01f) + (float32)taps_y;
         const int32 staged_span = ((int32)((float32)ROOM / rows) - 2 * CHUNK) / (GROUP * (int32)sizeof(T)) - taps_x - 2;
@@ -79,7 +79,7 @@ template <class T> struct ResizedPicture {
     // One plane: a frame, or a leading channel.
     DEVICE_MEMBER const T *plane(int64 number) const { return source + number * plane_size; }
 
-    // `used` channels from channel `c` of the pixel at (x, y): where tiles cannot be.
+    // `used` channels from channel `c` of the pixel at (x, y), for pictures without tiles.
     DEVICE_MEMBER void pixel(const T *from, int32 x, int32 y, int32 c, int32 used, float32 *total) const {
         const T *corner = from + (int64)first_y[y] * row_size + first_x[x] * channels + c;
         const float32 *across = wx + (int64)x * taps_x, *along = wy + (int64)y * taps_y;
@@ -112,7 +112,7 @@ WHOLE_WORD void fetch_chunk(uint8 *to, const uint8 *from) {
 DEVICE void fetched() {}
 #else
 DEVICE uint32 whole_word(const uint32 *word) { return __ldg(word); }
-// CHUNK bytes to shared memory; they are there after fetched().
+// Copy CHUNK bytes to shared memory; the copy is complete after fetched().
 DEVICE void fetch_chunk(uint8 *to, const uint8 *from) {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint32)__cvta_generic_to_shared(to)), "l"(from) : "memory");
@@ -127,8 +127,8 @@ DEVICE void fetched() {
 }
 #endif
 
-// Where a byte stands in a register as it is, it is a float of v * 2**-149: with weights of 2**100 times their size nothing needs to be
-// converted, and all sums are those of the compiled step times 2**-49, exactly.
+// A byte in a register, taken as a float, has the value v * 2**-149. With weights multiplied by 2**100 no conversion is needed, and all
+// sums are exactly those of the compiled step times 2**-49.
 template <class T> struct Magnified {
     static DEVICE_MEMBER float32 weight(float32 value) { return value; }
     static DEVICE_MEMBER float32 total(float32 value) { return value; }
@@ -138,7 +138,7 @@ template <> struct Magnified<uint8> {
     static DEVICE_MEMBER float32 total(float32 value) { return value * 562949953421312.0f; }
 };
 
-// Elements of QUAD neighbouring pixels of a source row, from element `i` of it.
+// Elements of QUAD neighbouring pixels of a source row, starting at its element `i`.
 template <class T> struct Quad {
     float32 element[QUAD * GROUP];
 
@@ -152,7 +152,7 @@ template <class T> struct Quad {
 template <> struct Quad<uint8> {
     float32 element[QUAD * GROUP];
 
-    // Words that the row's bytes lie in, and how many bits of the first are not the row's.
+    // The words that contain the row's bytes, and how many bytes of the first word precede the row.
     static DEVICE_MEMBER const uint32 *words(const uint8 *row, uint32 &skipped) {
         skipped = (uint32)reinterpret_cast<uint64>(row) & 3;
         return reinterpret_cast<const uint32 *>(row - skipped);
@@ -163,7 +163,7 @@ template <> struct Quad<uint8> {
             for (int32 c = 0; c < 4; ++c) element[4 * k + c] = __uint_as_float(__byte_perm(bytes, 0, 0x4440 + c));
         }
     }
-    // No word is touched without a byte of the row.
+    // Only words with at least one byte of the row are read.
     DEVICE_MEMBER void load(const uint8 *row, int32 i, int32 count) {
         uint32 skipped, word[GROUP + 1];
         const uint32 *from = words(row + i, skipped);
@@ -178,14 +178,14 @@ template <> struct Quad<uint8> {
     }
 };
 
-// A part of the output, of at most TILE_ROWS rows and picture.tile_columns columns; in shared memory. The kernel says which, `look_up` what
-// of the source it needs.
+// A part of the output in shared memory: at most TILE_ROWS rows and picture.tile_columns columns. The kernel chooses the part; `look_up`
+// finds the required part of the source.
 template <class T> struct Tile {
     const T *source;
     int32 y, rows, x, columns;
     const T *from;
-    int32 top, source_rows, begin, span;  // rows; columns (pixels) between the passes
-    int32 row_bytes, pitch;               // from one source row to the next, there and in shared memory
+    int32 top, source_rows, begin, span;  // rows; columns (pixels) of intermediate rows
+    int32 row_bytes, pitch;               // row strides, in the source and in shared memory
 
     DEVICE_MEMBER void look_up(const ResizedPicture<T> &picture) {
         source_rows = 0;
@@ -198,15 +198,15 @@ template <class T> struct Tile {
         row_bytes = picture.row_size * (int32)sizeof(T);
         pitch = (span * GROUP * (int32)sizeof(T) + 2 * CHUNK - 1) & ~(CHUNK - 1);
     }
-    // Where a source row lies in its whole chunks.
+    // The offset of a source row within its first chunk.
     DEVICE_MEMBER uint32 offset(int32 row) const { return ((uint32)reinterpret_cast<uint64>(from) + (uint32)(row * row_bytes)) & (CHUNK - 1); }
 };
 
 struct Staging {
-    alignas(CHUNK) uint8 bytes[ROOM + 4 * CHUNK];  // the last words of a row are read, not used
+    alignas(CHUNK) uint8 bytes[ROOM + 4 * CHUNK];  // the last words of a row are read, but not used
 };
 
-// Source rows to shared memory, by whole chunks, each with a byte of the row; they are there after fetched().
+// Copy source rows to shared memory in whole chunks that contain a byte of the row. The copies are complete after fetched().
 template <class T> DEVICE void fetch(const Tile<T> &tile, Staging &staging) {
     const int32 size = tile.span * GROUP * (int32)sizeof(T), lane = threadIdx.x % WARP * CHUNK, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
     const uint8 *from = reinterpret_cast<const uint8 *>(tile.from) + (int64)warp * tile.row_bytes;
@@ -217,7 +217,7 @@ template <class T> DEVICE void fetch(const Tile<T> &tile, Staging &staging) {
     }
 }
 
-// The tile's source columns, blended along y, into `between`: an output row to each warp. TAPS 0: any number.
+// Blend the tile's source columns along y into `between`: one output row per warp. TAPS 0: any number.
 template <int TAPS, bool STAGED, class T>
 DEVICE void blend_rows(const ResizedPicture<T> &picture, const Tile<T> &tile, const Staging &staging, float32 (*between)[GROUP][SPAN]) {
     for (int32 row = threadIdx.x / WARP; row < tile.rows; row += blockDim.x / WARP) {
@@ -261,8 +261,8 @@ DEVICE void blend_rows(const ResizedPicture<T> &picture, const Tile<T> &tile, co
     }
 }
 
-// Pixels of the tile from what is `between`; a warp takes 32 columns. emit.column(column) gives what makes the pixels of one: it is called with
-// the channels of one row after another. TAPS 0: any number.
+// Pixels of the tile from the intermediate rows `between`; a warp computes 32 columns. emit.column(column) returns a function for the
+// pixels of one column. It is called with the channels of one row after another. TAPS 0: any number.
 template <int TAPS, class T, class Emit>
 DEVICE void blend_columns(const ResizedPicture<T> &picture, const Tile<T> &tile, const float32 (*between)[GROUP][SPAN], const Emit &emit) {
     for (int32 column = threadIdx.x; column < tile.columns; column += blockDim.x) {
@@ -292,7 +292,7 @@ DEVICE void blend_columns(const ResizedPicture<T> &picture, const Tile<T> &tile,
     }
 }
 
-// All pixels of a tile without the memory between the passes.
+// Compute all pixels of a tile without intermediate rows.
 template <class T, class Emit> DEVICE void blend_pixels(const ResizedPicture<T> &picture, const Tile<T> &tile, const Emit &emit) {
     for (int32 column = threadIdx.x; column < tile.columns; column += blockDim.x) {
         auto pixel = emit.column(column);
@@ -304,8 +304,8 @@ template <class T, class Emit> DEVICE void blend_pixels(const ResizedPicture<T> 
     }
 }
 
-// The tiles of a sample's output that are this block's. find(number, tile, emit) says where one is and what makes its pixels, or that it has no
-// rows (one thread calls it); beside(emit) makes what is not of the picture (all threads do).
+// Compute this block's tiles of a sample's output. find(number, tile, emit) gives a tile's place and the function for its pixels, or a
+// tile without rows (one thread calls it). beside(emit) computes the output outside the picture (all threads call it).
 template <class Emit, class T, class Find, class Beside>
 DEVICE void resized_tiles(const ResizedPicture<T> &picture, int32 tiles, const Find &find, const Beside &beside) {
     __shared__ float32 between[TILE_ROWS][GROUP][SPAN];
@@ -337,7 +337,7 @@ DEVICE void resized_tiles(const ResizedPicture<T> &picture, int32 tiles, const F
         else blend_rows<0, false>(picture, tile, staging, between);
         __syncthreads();
         if (picture.staged && number + step < tiles) fetch(parts[after], staging);
-        // By the last warp, which often has no columns.
+        // The last warp does this, because it often has no columns.
         if (threadIdx.x == blockDim.x - 1) look_up(number + AHEAD * step, 3 - turn - after);
         beside(emits[turn]);
         const int32 across = picture.tiled ? picture.taps_x : -1;

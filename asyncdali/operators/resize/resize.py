@@ -46,7 +46,7 @@ RESIZE_ARGS = (
 )  # fmt: skip
 
 _MOST_PIXELS = 1 << 33
-"""Of a resized sample: more than any image has, and no more bytes of UINT8 than a sample may have (16 GiB, of two channels)."""
+"""Limit for a resized sample: more pixels than any image has, and at most the bytes that a UINT8 sample may have (16 GiB, two channels)."""
 
 
 @register
@@ -78,7 +78,7 @@ class Resize(Operator):
         self._fixed = self._fixed_extents(spec)
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        # Pictures come as bytes nearly always; volumes and types only known when running are compiled when they are first met.
+        # Pictures are nearly always UINT8. Code for volumes, and for types known only at run time, is compiled when they first appear.
         source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
         wanted = self.spec.constant("dtype")
         wanted = source if wanted is None else wanted
@@ -89,7 +89,7 @@ class Resize(Operator):
         return [known, DALIDataType.INT32][: self.spec.output_count]
 
     def _fixed_extents(self, spec: Spec) -> list[int] | None:
-        """The output extents when they are whole, constant and ask nothing of the input: most pipelines."""
+        """The output extents if they are integers, constant and independent of the input, as in most pipelines."""
         if any(spec.given(name) for name in ("roi_start", "roi_end", "max_size")) or self._mode not in ("default", "stretch"):
             return None
         size = spec.constants.get("size")
@@ -169,11 +169,12 @@ class Resize(Operator):
         )  # fmt: skip
 
     def _rounding(self, axes: int, arguments: Arguments) -> dict[str, Any]:
-        """How sizes become whole, by the names of :func:`asyncdali.operators.resize.resize_rules.geometry`, where that can be chosen."""
+        """The rounding of sizes (a name of :func:`asyncdali.operators.resize.resize_rules.geometry`), for operators that let the user
+        choose."""
         return {}
 
     def _requested(self, spatial: np.ndarray, arguments: Arguments) -> np.ndarray:
-        """Requested lengths float32[samples, axes], 0 where none."""
+        """Requested lengths float32[samples, axes]; 0 for axes without a request."""
         axes = spatial.shape[1]
         for name in ("resize_shorter", "resize_longer"):
             if arguments.given(name):
@@ -184,7 +185,8 @@ class Resize(Operator):
         return np.stack([arguments.scalars(name) for name in names], axis=1)
 
     def _filters(self, arguments: Arguments) -> np.ndarray:
-        """(min, mag) filter, int64[2, samples], or [2, 1] for all samples: the specific argument, else interp_type, else linear."""
+        """(min, mag) filter, int64[2, samples], or [2, 1] for all samples: the specific argument if given, else interp_type, else
+        linear."""
         names = [name if arguments.given(name) else "interp_type" for name in ("min_filter", "mag_filter")]
         if not any(arguments.is_input(name) for name in names):
             return np.array([[arguments.constant(name)] for name in names], np.int64)

@@ -1,4 +1,4 @@
-"""resize_crop_mirror: what resize, crop and flip would do one after the other, in one resampling."""
+"""resize_crop_mirror: the result of resize, crop and flip in sequence, computed with one resampling."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class ResizeCropMirror(Resize):
         super().__init__(spec, environment)
 
     def _fixed_extents(self, spec: Spec) -> list[int] | None:
-        return None  # the window needs to know which part of the input an output covers
+        return None  # The window depends on which part of the input an output covers.
 
     def _geometry(self, spatial: np.ndarray, arguments: Arguments, iteration: Iteration) -> rules.Geometry:
         whole = super()._geometry(spatial, arguments, iteration)
         assert whole.lo is not None and whole.hi is not None
         windows, anchors = self._windows(whole.extents, arguments)
-        # In float32, in the order in which it is least: the scale first.
+        # In float32. The order of operations, scale first, is the one with the least rounding error.
         per_pixel = (whole.hi - whole.lo) / whole.extents
         lo, hi = whole.lo + per_pixel * anchors, whole.lo + per_pixel * (anchors + windows)
         untouched = (anchors == 0) & (windows == whole.extents)

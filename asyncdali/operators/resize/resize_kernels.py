@@ -1,8 +1,8 @@
 """Compiled steps of ``resize``: separable resampling of images, sequences and volumes.
 
-A sample is seen as ``[outer][depth][height][width][channels]``: frames and leading channels are `outer`, trailing channels are
-`channels`. Every axis has a table of taps (``tap_kernels``), computed in the thread's scratch; border pixels are in it, so that the inner
-loops need no checks. Rows are blended first, four output rows at a time into float32 buffers that stay in the cache, then columns.
+A sample is addressed as ``[outer][depth][height][width][channels]``: frames and leading channels are `outer`, trailing channels are
+`channels`. Every axis has a table of taps (``tap_kernels``), computed in the thread's scratch. The tables include border pixels, so the
+inner loops need no checks. First rows are blended, four output rows at a time, into float32 buffers that stay in the cache; then columns.
 Results are rounded half to even and saturated.
 """
 
@@ -24,7 +24,7 @@ from .resize_tables import RESIZE, RESIZE_RECORD, TAP_HEAD
 
 at, word, head_at, thread_at = RESIZE.at, RESIZE_RECORD.word, TAP_HEAD.at, THREAD.at
 ROWS = 4
-"""Output rows that are made together."""
+"""Output rows that are computed together."""
 
 _inner = njit(inline="always")
 
@@ -43,7 +43,7 @@ def _row(source, stride, k, near, back):
 def _row_blend(dtype: str) -> Any:
     """``blend(target, source, stride, weights, taps, count, near, back)``: float32 target[count] = sum of `taps` weighted rows of `dtype`.
 
-    Rows are `stride` bytes apart; from row `near` on they lie `back` bytes before that: the source may be a ring.
+    Rows are `stride` bytes apart. From row `near` on they lie `back` bytes earlier, because the source may be a ring buffer.
     """
     view = view_of(dtype)
 
@@ -51,7 +51,7 @@ def _row_blend(dtype: str) -> Any:
     def blend(target, source, stride, weights, taps, count, near, back):
         out = view_f32(target, count)
         weight = view_f32(weights, taps)
-        # Windows often begin or end with a weight of zero.
+        # Windows often start or end with a weight of zero.
         begin = 0
         end = taps
         while end - begin > 1 and weight[begin] == 0:
@@ -77,7 +77,7 @@ def _row_blend(dtype: str) -> Any:
             out[i] = wa * np.float32(a[i]) + wb * np.float32(b[i]) + wc * np.float32(c[i])
         k = begin + 3
         while k < end:
-            # Two more rows at a time; an odd last one goes with a weight of zero beside itself.
+            # Two more rows at a time. An odd last row is paired with itself, with a weight of zero.
             other = smaller(k + 1, end - 1)
             a = view(_row(source, stride, k, near, back), count)
             wa = weight[k]
@@ -115,8 +115,9 @@ def _clamped(builder: Any, value: Any, dtype: str) -> Any:
 def _make_pixel(dtype: str, exact: bool) -> Any:
     """``pixel(r0, r1, r2, r3, weights, taps, step, o0, o1, o2, o3)``: one output pixel of up to 4 channels in four rows.
 
-    r0..r3 are addresses of the first tap in four float32 rows, `step` the bytes between pixels, o0..o3 where results go. Four channels are
-    always computed; with `exact` only three are stored, otherwise the fourth lands on the next pixel, which is written later.
+    r0..r3 are the addresses of the first tap in four float32 rows, `step` the bytes between pixels, o0..o3 the addresses of the results.
+    Four channels are always computed. With `exact` only three are stored; otherwise the fourth overwrites the next pixel, which is written
+    later.
     """
     element = ir.FloatType() if dtype == "float32" else ir.IntType(8 * _BYTES[dtype])
 
@@ -157,8 +158,8 @@ def _make_pixel(dtype: str, exact: bool) -> Any:
 def _columns(dtype: str) -> Any:
     """``columns(rows, row_bytes, left, channels, first, weights, taps, width, out, out_bytes, count)``: four rows of output.
 
-    rows       address of four float32 rows, `row_bytes` apart, that begin at source column `left`
-    out        address of the first output row, `out_bytes` apart; `count` (1..4) rows are wanted
+    rows       address of four float32 rows, `row_bytes` apart, that start at source column `left`
+    out        address of the first output row, `out_bytes` apart; `count` (1..4) rows are stored
     """
     whole = _make_pixel(dtype, False)
     three = _make_pixel(dtype, True)
@@ -171,7 +172,7 @@ def _columns(dtype: str) -> Any:
             for r in range(count):
                 scalar(rows + r * row_bytes, left, channels, first_at, weights, taps, width, out + r * out_bytes)
             return
-        # Missing rows repeat the last one: the same values are stored twice.
+        # Missing rows are replaced by the last one: the same values are stored twice.
         a = rows
         b = rows + row_bytes * smaller(1, count - 1)
         c = rows + row_bytes * smaller(2, count - 1)
@@ -248,7 +249,7 @@ def _nearest(in_dtype: str, out_dtype: str) -> Any:
             out = view_out(out_at + y * width * channels * size, width * channels)
             begin = 0
             if moved_bytes and channels == 3:
-                # Four bytes at a time, of which the next pixel covers one; the row's last pixels are taken below.
+                # Copies four bytes at a time; the next pixel overwrites one of them. The row's last pixels are copied below.
                 source_row, target = source + rows[y] * row_bytes, out_at + y * width * 3
                 while begin < width - 1 and 3 * np.int64(columns[begin]) + 4 <= row_bytes:
                     store_i32(target + 3 * begin, load_i32(source_row + 3 * np.int64(columns[begin])))
@@ -284,7 +285,7 @@ def _plane(in_dtype: str, out_dtype: str) -> Any:
             nearest(source, row_bytes, first_y, first_x, height, width, channels, out)
             return
         first = view_i32(first_x, width)
-        # First source indices are monotonous, upwards or (flipped) downwards.
+        # First source indices are monotonic: ascending, or descending for flips.
         left = smaller(first[0], first[width - 1])
         count = (larger(first[0], first[width - 1]) + taps_x - left) * channels
         buffer_bytes = (4 * count + 16 + 63) & -64
@@ -312,7 +313,7 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
     def resize_image(context, sample, thread):
         fed = load_i64(context + at.fed)
         if fed != 0 and load_i64(fed + 8 * sample) != 0:
-            return 0  # made already, see resize_rows.py
+            return 0  # Already computed, see resize_rows.py.
         record = view_i64(load_i64(context + at.records) + word.size * sample, word.words)
         source = load_i64(load_i64(context + at.inputs) + 8 * sample)
         out = load_i64(load_i64(context + at.outputs) + 8 * sample)

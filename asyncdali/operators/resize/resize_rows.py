@@ -1,6 +1,6 @@
-"""``resize`` of pictures whose rows come one after another: each row of the output is made as soon as the rows that it needs are there.
+"""``resize`` of pictures that are decoded row by row: each output row is computed as soon as its input rows exist.
 
-The arithmetic is that of ``resize_kernels``, in the same functions and order, so the pixels are the same.
+The arithmetic uses the functions of ``resize_kernels`` in the same order, so the pixels are equal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .resize_tables import RESIZE, RESIZE_RECORD, TAP_HEAD
 from .tap_kernels import DESCRIPTIONS, FILTER, NN
 
 SMALLEST = 2 << 20
-"""Bytes of a decoded picture from which on its rows are taken as they come: as many as an L2 cache has. Photographs of 0.19 megapixels
+"""Least bytes of a decoded picture that is resized row by row: the size of an L2 cache. Photographs of 0.19 megapixels
 lost 3 %, 0.5 megapixels gained 1 %, 1 megapixel 3 %, 3 megapixels 8 % (docs/architecture.md)."""
 
 at, word, head_at, state_at = RESIZE.at, RESIZE_RECORD.word, TAP_HEAD.at, FEED_STATE.at
@@ -29,7 +29,7 @@ at, word, head_at, state_at = RESIZE.at, RESIZE_RECORD.word, TAP_HEAD.at, FEED_S
 
 @cache
 def _taker(in_dtype: str, out_dtype: str) -> Any:
-    """``take(state, made)``: make the rows of the output that the first `made` rows of the input allow."""
+    """``take(state, made)``: compute the output rows for which the first `made` rows of the input suffice."""
     blend, columns = _row_blend(in_dtype), _columns(out_dtype)
     in_size, out_size = _BYTES[in_dtype], _BYTES[out_dtype]
 
@@ -85,7 +85,7 @@ def take_to_floats(state, made):
 
 
 def read_rows(feed: RowFeed, step: Step, records: np.ndarray, intervals: np.ndarray, sizes: np.ndarray, out_dtype: np.dtype) -> None:
-    """Have large pictures of a batch resized while they are made; `step` then skips them.
+    """Resize the large pictures of a batch row by row while they are decoded; `step` then skips them.
 
     records, intervals  RESIZE_RECORD[samples], INTERVAL[samples, 3]
     sizes               bytes of each picture of UINT8, int64[samples]
@@ -103,7 +103,7 @@ def read_rows(feed: RowFeed, step: Step, records: np.ndarray, intervals: np.ndar
 
 
 def _capacities(records: np.ndarray, intervals: np.ndarray) -> np.ndarray:
-    """Rows that a ring has to hold, int64[samples]; 0 where rows are not read downwards, or the nearest pixels are picked."""
+    """Rows that the ring buffer must hold, int64[samples]; 0 if rows are not read downwards, or with nearest-neighbour interpolation."""
     extents, outputs = records[:, (word.in_height, word.in_width)], records[:, (word.out_height, word.out_width)]
     spans = intervals.view(np.float64).reshape(len(records), 3, 2)[:, 1:]
     lengths = spans[:, :, 1] - spans[:, :, 0]

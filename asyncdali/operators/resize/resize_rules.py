@@ -1,7 +1,7 @@
-"""Output extents and sampled region of ``resize``: arithmetic over a whole batch, no pixels.
+"""Output extents and sampled region of ``resize``: arithmetic for a whole batch, without pixels.
 
 All functions work on the *spatial* axes only, in tensor order (depth, height, width or height, width); arrays are [samples, axes].
-The formulas were found by probing DALI 2.4 with random arguments (``tests/parity/test_geometry_parity.py`` repeats that).
+The formulas were found by measuring DALI 2.4 with random arguments (``tests/parity/test_geometry_parity.py`` repeats this).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from functools import cache
 import numpy as np
 
 LAYOUTS = ("HWC", "FHWC", "CHW", "FCHW", "CFHW", "DHWC", "FDHWC", "CDHW", "FCDHW", "CFDHW")
-"""Layouts that resize accepts; without a layout the first one of the same length is meant."""
+"""Layouts that resize accepts. Unlabelled data gets the first layout of its length."""
 MODES = ("default", "stretch", "not_larger", "not_smaller")
 ROUNDINGS = ("round", "truncate", "ceil")
 SMALLEST_EXTENT = np.float32(1e-3)
-"""A region of interest narrower than this is treated as being this wide when an aspect ratio is taken from it."""
+"""Least width of a region of interest when an aspect ratio is computed from it."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ def spatial_axes(layout: str) -> tuple[int, int]:
 
 
 def round_half_up(values: np.ndarray) -> np.ndarray:
-    """Nearest integer of non-negative `values`, halves upwards, as int64."""
+    """Non-negative `values` rounded to the nearest integer, halves upwards, as int64."""
     return np.floor(values.astype(np.float64) + 0.5).astype(np.int64)
 
 
 def rounded(lengths: np.ndarray, how: str) -> np.ndarray:
-    """Whole extents, at least 1; `how` is one of ROUNDINGS."""
+    """Rounded extents, at least 1; `how` is one of ROUNDINGS."""
     if how == "round":
         extents = round_half_up(lengths)
     else:
@@ -61,8 +61,8 @@ def axis_lengths(region: np.ndarray, given: np.ndarray, mode: str, max_size: np.
     mode       one of MODES
     max_size   float32[axes] or None; limits of the lengths (entries <= 0 do not limit)
 
-    default: axes not requested take the geometric mean of the scales of the others; stretch: they keep their extent; not_larger
-    and not_smaller: all axes take the smallest or largest of the requested scales. When nothing is requested, nothing is scaled.
+    default: axes that are not requested get the geometric mean of the scales of the others. stretch: they keep their extent. not_larger and
+    not_smaller: all axes get the smallest or largest of the requested scales. Without any request, nothing is scaled.
     """
     asked = given > 0
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -76,7 +76,7 @@ def axis_lengths(region: np.ndarray, given: np.ndarray, mode: str, max_size: np.
         return np.where(any_asked, _kept_aspect(region, given, scale, asked, mode, max_size), region)
     if max_size is not None:
         lengths = np.minimum(lengths, np.where(max_size > 0, max_size, np.inf).astype(np.float32))
-    # With nothing requested max_size has nothing to limit.
+    # Without a request max_size limits nothing.
     return np.where(any_asked, lengths, region)
 
 
@@ -90,17 +90,17 @@ def _mean_scale(scale: np.ndarray, asked: np.ndarray) -> np.ndarray:
 def _kept_aspect(
     region: np.ndarray, given: np.ndarray, scale: np.ndarray, asked: np.ndarray, mode: str, max_size: np.ndarray | None
 ) -> np.ndarray:
-    """Lengths under one scale for all axes: the smallest or largest requested one, no larger than `max_size` allows."""
+    """Lengths with one scale for all axes: the smallest or largest requested scale, limited by `max_size`."""
     if mode == "not_larger":
         common = np.where(asked, scale, np.inf).min(axis=1, keepdims=True)
     else:
         common = np.where(asked, scale, 0).max(axis=1, keepdims=True)
-    # An axis that decides the scale gets exactly the length that was asked for (region * (given / region) may differ).
+    # An axis that decides the scale gets exactly the requested length (region * (given / region) may differ).
     exact = np.where(asked, given, 0)
     decides = asked & (scale == common)
     lengths = region * common
     if max_size is not None:
-        # A limit's scale is in double precision, as DALI has it, the others' in single: nearest pixels depend on the last bit of a length.
+        # As in DALI, the scale of a limit is float64, other scales are float32: nearest pixels depend on the last bit of a length.
         limit = np.where(max_size > 0, max_size, np.inf).astype(np.float64) / region
         strictest = limit.min(axis=1, keepdims=True)
         limited = strictest.astype(np.float32) < common
@@ -113,7 +113,7 @@ def _kept_aspect(
 def source_region(
     shape: np.ndarray, roi_start: np.ndarray | None, roi_end: np.ndarray | None, relative: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Region of interest in pixels (lo, hi), float32[samples, axes]; the whole input without one."""
+    """Region of interest in pixels (lo, hi), float32[samples, axes]; by default the whole input."""
     size = shape.astype(np.float32)
     if roi_start is None or roi_end is None:
         return np.zeros_like(size), size
@@ -140,11 +140,11 @@ def geometry(
 
     shape      int64[samples, axes], spatial extents of the inputs
     size       float32[samples, axes], requested lengths; 0 = not requested, negative flips the axis
-    rounding   how extents become whole, one of ROUNDINGS; they are at least 1
-    alignment  float32[samples, axes], the point of the source interval that stays where it is, 0 its begin, 1 its end; None: its middle
+    rounding   how extents are rounded, one of ROUNDINGS; results are at least 1
+    alignment  float32[samples, axes], the fixed point of the source interval: 0 its start, 1 its end; None: its middle
     others     as the arguments of ``fn.resize``; roi_start and roi_end float32[samples, axes], max_size float32[axes]
 
-    With `subpixel_scale` the source interval is stretched by rounded / exact length, so that the scale stays what was asked for.
+    With `subpixel_scale` the source interval is stretched by rounded / exact length, so that the scale is exactly the requested one.
     """
     lo, hi = source_region(shape, roi_start, roi_end, roi_relative)
     region = np.maximum(np.abs(hi - lo), SMALLEST_EXTENT)
@@ -158,7 +158,7 @@ def geometry(
     extents = rounded(lengths, rounding)
     lo, hi = np.where(flip, hi, lo), np.where(flip, lo, hi)
     if subpixel_scale:
-        # In double precision, rounded once, as in DALI: at the edge of a pixel the last bit chooses the nearest one.
+        # As in DALI, in float64 and rounded once: at the edge of a pixel the last bit decides the nearest one.
         lo, hi = lo.astype(np.float64), hi.astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
             stretch = np.where(lengths > 0, extents / lengths.astype(np.float64), 1)

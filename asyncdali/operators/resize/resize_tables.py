@@ -1,4 +1,4 @@
-"""Tables of ``resize`` and of all that resamples pictures."""
+"""Tables of ``resize`` and of all operators that resample pictures."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ RESIZE_RECORD = Table(
     Field("mag_filter", "int64", "DALIInterpType of the other axes"),
     Field("antialias", "int64", "1: filters widen where an axis shrinks"),
 )
-"""Record of a sample, which is seen as ``[outer][depth][height][width][channels]``."""
+"""Record of a sample, which is addressed as ``[outer][depth][height][width][channels]``."""
 
 INTERVAL = Table(
     "INTERVAL",
     Field("lo", "float64", "where the source of an axis begins, in pixels"),
     Field("hi", "float64", "where it ends; less than `lo`: the axis is flipped"),
 )
-"""A sample has three, for depth, height and width."""
+"""A sample has three of these records: depth, height and width."""
 
 FILTER = Table(
     "FILTER",
@@ -37,7 +37,7 @@ TAPS = Table(
     Field("weights", "float32[outputs, count]", "of source positions"),
     Field("count", "int64", "source positions that one output takes"),
 )
-"""The taps of an axis. On the host `first` and `weights` are addresses, on a GPU 4-byte words from the begin of all taps."""
+"""The taps of an axis. On the host `first` and `weights` are addresses; on a GPU they are offsets in 4-byte words from the first tap."""
 
 _PARTS = tuple(field.name for field in TAPS.fields)
 _AXES = tuple(Field(axis, "TAPS", f"of the {axis}", _PARTS) for axis in ("depth", "height", "width"))
@@ -69,7 +69,7 @@ RESIZE_CUDA = Table(
     Field("taps", "int32[] and float32[]", "all taps"),
     SAMPLES,
 )
-"""The table of a GPU's kernels: one launch computes the taps, the next one reads them."""
+"""The table of a GPU's kernels: the first launch computes the taps, the second one reads them."""
 
 FILLING = Table(
     "FILLING",

@@ -1,8 +1,8 @@
 """Tap tables of separable resampling: the first source index and the weights of every output along an axis.
 
-Filters are lookup tables with linear interpolation of the sizes that DALI 2.4 uses (found by resampling unit matrices: tri 3,
-gaussian 65, cubic 129, lanczos3 193 entries), so weights agree to 5e-6. A pixel outside the image is the border pixel, so its weight is
-added to the border's.
+Filters are look-up tables with linear interpolation. They have the sizes of DALI 2.4 (found by resampling unit matrices: tri 3,
+gaussian 65, cubic 129, lanczos3 193 entries), so weights agree to 5e-6. Outside the image the border pixel is repeated, so the weights of
+pixels outside are added to the border's weight.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ TABLES, DESCRIPTIONS = _filter_tables()
 
 @_inner
 def _scale(lo, hi, out_extent):
-    """Source pixels per output, signed. The two roundings are DALI's: at the edge of a pixel the last bit chooses the nearest one."""
+    """Source pixels per output, signed. It rounds twice like DALI: at the edge of a pixel the last bit decides the nearest one."""
     return np.float32(np.float32(hi - lo) / np.float32(out_extent))
 
 
 @_inner
 def _count_taps(extent, out_extent, lo, hi, kind, antialias, radius):
-    """(taps, support scale) of an axis: how many source pixels one output takes, and by how much the filter is widened."""
+    """(taps, support scale) of an axis: the number of source pixels per output, and the factor by which the filter is widened."""
     if kind == NN:
         return 1, np.float32(1)
     widen = np.float32(1)
@@ -68,10 +68,10 @@ def _count_taps(extent, out_extent, lo, hi, kind, antialias, radius):
 
 @_inner
 def _fill_nearest(extent, out_extent, lo, hi, running, whole, first, weights):
-    """Nearest source indices; DALI computes columns one by one and (`running`) rows and planes as a running float32 sum.
+    """Nearest source indices. DALI computes columns one by one; rows and planes (`running`) are a running float32 sum.
 
-    Positions count from the first pixel of the axis (`whole`) or from that of the source interval, which matters where they fall on a
-    boundary: DALI resamples one axis after the other, and the first pass leaves of the other axes only what their intervals touch.
+    Positions count from the first pixel of the axis (`whole`) or of the source interval. This matters for positions on a boundary:
+    DALI resamples one axis after the other, and the first pass keeps only the parts of the other axes that their intervals touch.
     """
     scale = _scale(lo, hi, out_extent)
     begin = np.int64(0) if whole else larger(np.int64(np.floor(smaller(lo, hi))), 0)
@@ -87,17 +87,17 @@ def _fill_nearest(extent, out_extent, lo, hi, running, whole, first, weights):
 
 @_inner
 def _touched(extent, lo, hi):
-    """Pixels of an axis that DALI keeps for a source interval: those that it touches, and one more."""
+    """Number of pixels of an axis that DALI keeps for a source interval: the pixels that it touches, and one more."""
     end = smaller(larger(np.ceil(larger(lo, hi)) + 1, 0.0), np.float64(extent))
     return np.int64(end - smaller(larger(np.floor(smaller(lo, hi)), 0.0), np.float64(extent)))
 
 
 @_inner
 def _first_axis(touched, out, planar):
-    """The axis that DALI resamples first: passes in the order that makes the fewest pixels, those of a pass along z, y and x counting as
-    21, 20 and 22. `touched`: source pixels of each axis; `out`: output extents; `planar`: there is no pass along z.
+    """The axis that DALI resamples first. DALI chooses the order of passes with the fewest pixels; the pixels of a pass along z, y and x
+    are weighted by 21, 20 and 22. `touched`: source pixels of each axis; `out`: output extents; `planar`: there is no pass along z.
 
-    (Found by asking DALI for the nearest pixels of 20,000 regions; where their last bit tells the axis, it is this one.)
+    (Found by comparing the nearest pixels of 20,000 regions with DALI: wherever the last bit shows the axis, it is this one.)
     """
     area = out[1] * out[2]
     if planar:
@@ -122,10 +122,10 @@ def _first_axis(touched, out, planar):
 
 @_inner
 def _gaussian_reach(reach):
-    """The gaussian's reach as DALI's arithmetic has it, an ulp or two less than `reach` for some scales.
+    """The gaussian's reach in DALI's arithmetic: an ulp or two less than `reach` for some scales.
 
-    Its support is 4 sqrt(2) sigma with sigma = reach / (2 sqrt(2)), and its table has 64 cells: each step rounds to float32. It matters
-    because the filter is not zero at its edge: a tap that falls there is in or out by the last bit. (Found by asking DALI for the weights
+    Its support is 4 sqrt(2) sigma with sigma = reach / (2 sqrt(2)), and its table has 64 cells: each step rounds to float32. The filter is
+    not zero at its edge, so the last bit decides whether a tap at the edge counts. (Found by measuring DALI's weights
     of impulses at scales 1 to 13 and 1/3, 1/5, and trying the possible orders of operations.)
     """
     sigma = np.float32(np.float64(np.float32(0.5) * reach) / 1.4142135623730951)
@@ -168,13 +168,13 @@ def _fill_taps(extent, out_extent, lo, hi, taps, widen, table, entries, radius, 
 
 
 HEAD_BYTES = 128
-"""Bytes that a TAP_HEAD takes in scratch: what follows is aligned to 64 bytes."""
+"""Bytes of a TAP_HEAD in scratch. The data behind it is aligned to 64 bytes."""
 _at, _record, _interval, _filter, _taps, _head = RESIZE.at, RESIZE_RECORD.word, INTERVAL.at, FILTER.word, TAPS.at, TAP_HEAD.at
 
 
 @_inner
 def _axis_from_zero(context, sample):
-    """The axis whose nearest pixels are counted from its first one; -1 where an axis is not of nearest pixels."""
+    """The axis whose nearest pixels are counted from the axis' first pixel; -1 unless all axes use nearest pixels."""
     record = view_i64(load_i64(context + _at.records) + _record.size * sample, _record.words)
     touched, out = _three(), _three()
     for axis in range(3):
@@ -184,7 +184,7 @@ def _axis_from_zero(context, sample):
         if (record[_record.min_filter] if out[axis] < abs(hi - lo) else record[_record.mag_filter]) != NN:
             return -1
         touched[axis] = _touched(record[_record.in_depth + axis], lo, hi)
-    planar = record[_record.in_depth] == 1 and out[0] == 1  # a volume of one plane is taken for a picture
+    planar = record[_record.in_depth] == 1 and out[0] == 1  # A volume of one plane counts as a picture.
     return _first_axis(touched, out, planar)
 
 

@@ -1,4 +1,4 @@
-"""tensor_resize: up to three axes of a tensor to other extents, whatever they mean."""
+"""tensor_resize: resize up to three axes of a tensor, whatever the axes mean."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEPT = (
     "subpixel_scale", "temp_buffer_hint",
 )  # fmt: skip
 _MOST_AXES = 3
-_WIDE = 4  # the kernels are fast along the last axis for so many channels
+_WIDE = 4  # Along the last axis, the kernels are fast for at most this many channels.
 
 
 @register
@@ -100,10 +100,10 @@ class TensorResize(Resize):
 
 
 def collapsed(shapes: np.ndarray, axes: list[int], geometry: rules.Geometry) -> tuple[np.ndarray, int, rules.Geometry]:
-    """The same resampling with few axes: (shapes of the inputs int64[samples, axes], first axis of the geometry, geometry).
+    """Express the resampling with few axes: (shapes of the inputs int64[samples, axes], first axis of the geometry, geometry).
 
     shapes    int64[samples, ndim]; `axes` are those of `geometry`, in any order
-    ValueError where more than three axes are left between the first and the last that is resized.
+    ValueError if more than three axes remain between the first and the last resized axis.
     """
     columns = [axes.index(axis) for axis in sorted(axes)]
     extents = np.broadcast_to(geometry.extents, (len(shapes), len(axes)))
@@ -131,7 +131,7 @@ def collapsed(shapes: np.ndarray, axes: list[int], geometry: rules.Geometry) -> 
     for k in columns:
         to = next(at for at, place in enumerate(places) if axes[k] in place)
         new[:, to], low[:, to], high[:, to] = extents[:, k], lo[:, k], hi[:, k]
-    if not places or (len(places) == 1 and (inner > _WIDE).any()):  # rows of wide elements
+    if not places or (len(places) == 1 and (inner > _WIDE).any()):  # Rows of wide elements.
         one = np.ones((len(shapes), 1))
         kept, new = np.hstack([kept, one.astype(np.int64)]), np.hstack([new, one.astype(np.int64)])
         low, high = np.hstack([low, 0 * one]), np.hstack([high, one])
@@ -139,7 +139,7 @@ def collapsed(shapes: np.ndarray, axes: list[int], geometry: rules.Geometry) -> 
 
 
 def _places(axes: list[int]) -> list[range]:
-    """The axes from the first to the last of `axes` (sorted): each of its own, those between them that are next to each other together."""
+    """Groups of axes from the first to the last of `axes` (sorted). Resized axes stay separate; adjacent axes between them are merged."""
     places: list[range] = []
     for axis in axes:
         if places and axis > places[-1].stop:

@@ -1,4 +1,4 @@
-"""Picking pixels of masks at random."""
+"""Random selection of pixels of masks."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ at = MASK_PIXEL.at
 
 @cache
 def mask_pixel_step(dtype: str) -> Compiled:
-    """The step for the numpy name of a dtype."""
+    """The step for the NumPy name of a dtype."""
     kind = storage(dtype)
     elements, itemsize = view(dtype), kind.itemsize
     narrow = kind.kind in "iu" and itemsize <= 4
     least, most = (np.iinfo(kind).min, np.iinfo(kind).max) if narrow else (-np.inf, np.inf)
-    compared = kind.type if narrow else np.float64  # small integers in their own type: sixteen comparisons are one instruction
+    compared = kind.type if narrow else np.float64  # Small integers in their own type: one instruction makes sixteen comparisons.
 
     @inlined
     def some(bound, by_value):
-        """Whether an element may be of the foreground: else :func:`range_of` is not what was asked for."""
+        """Whether elements can be in the foreground; otherwise :func:`range_of` has no valid result."""
         if by_value:
             return np.float64(least) <= bound and bound <= np.float64(most) and (not narrow or np.floor(bound) == bound)
         return bound < np.float64(most)
@@ -69,7 +69,7 @@ def mask_pixel_step(dtype: str) -> Compiled:
                 store_i64(out + 8 * k, up_to(stream, load_i64(shape + 8 * k) - 1))
             return 0
         left, pixel = up_to(stream, matching - 1), np.int64(-1)
-        while pixel + _BLOCK < count:  # whole blocks first, which are counted by vectors
+        while pixel + _BLOCK < count:  # Whole blocks first; vectors count their elements.
             inside, first = 0, pixel + 1
             block = elements(address(mask) + itemsize * first, _BLOCK)
             for i in range(_BLOCK):

@@ -1,4 +1,4 @@
-"""Picking objects of labelled masks at random: connected regions, their boxes, and which of them is drawn."""
+"""Random selection of objects of labelled masks: connected regions, their boxes, and the draw."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ OUT_OF_MEMORY = 1
 at, object_at, record_at = OBJECT_BBOX.at, OBJECT.at, THREAD.at
 
 _axes_array = local_array(np.int64, MOST_AXES)
-# The number of objects is known only when they have been found, and the worst case (every pixel one) is too much to set aside.
+# The number of objects is only known after the search. Memory for the worst case (every pixel an object) would be too large to reserve.
 _allocate = c_function("malloc", types.int64, types.int64)
 _release = c_function("free", types.int64, types.int64)
 
 _HEAD = OBJECT.words
-"""Words of an object's record before the box: its begin, then its end, int64[axes] each."""
+"""Words of an object's record before its box: start, then end, int64[axes] each."""
 
 
 @inlined
@@ -40,7 +40,7 @@ def _root(parents, i):
 
 @inlined
 def _next_row(coordinates, shape, axes):
-    """The coordinates of the next row in memory."""
+    """Advance to the coordinates of the next row in memory."""
     k = axes - 2
     if k >= 0:
         coordinates[k] += 1
@@ -52,7 +52,7 @@ def _next_row(coordinates, shape, axes):
 
 @inlined
 def _number(parents, count):
-    """Regions numbered by their first element: parents become -1 (none) or -2 - number; how many there are."""
+    """Number the regions by their first element. Parents become -1 (none) or -2 - number. Returns the number of regions."""
     found = 0
     for i in range(count):
         parent = parents[i]
@@ -89,7 +89,7 @@ def _counts(record, axes, any_class, label, least):
 
 @inlined
 def _pick(stream, objects, number, axes, any_class, label, least, largest):
-    """The address of the record drawn among objects that may be picked, of the `largest` ones (0: all); 0 if there is none."""
+    """Address of the record drawn among the selectable objects, or among the `largest` ones (0: all); 0 if there is none."""
     size, able = 8 * (_HEAD + 2 * axes), 0
     for k in range(number):
         able += 1 if _counts(objects + size * k, axes, any_class, label, least) else 0
@@ -103,7 +103,7 @@ def _pick(stream, objects, number, axes, any_class, label, least, largest):
         return objects + size * k
     rank = up_to(stream, largest - 1)
     last, last_volume = -1, -1
-    for _ in range(rank + 1):  # the next largest; of equal ones the first
+    for _ in range(rank + 1):  # The next largest object; of equal ones the first.
         best, best_volume = -1, -1
         for k in range(number):
             record = objects + size * k
@@ -133,7 +133,7 @@ def _sift(values, first, count):
 
 @inlined
 def _classes_found(objects, number, axes, classes):
-    """The classes of all objects, sorted, each once, into int64 at `classes`; how many."""
+    """Write the classes of all objects, sorted and unique, into int64 at `classes`; returns their number."""
     size = 8 * (_HEAD + 2 * axes)
     for k in range(number):
         store_i64(classes + 8 * k, load_i64(objects + size * k + object_at.label))
@@ -163,7 +163,7 @@ def _is_there(objects, number, axes, label):
 
 @inlined
 def _pick_class(stream, objects, number, axes, classes, weights, count, least, largest):
-    """Draw a class by its weight until one has an object that may be picked: that object's record, or 0. Weights are used up."""
+    """Draw classes by weight until one has a selectable object; returns that object's record, or 0. Weights are consumed."""
     while True:
         total = 0.0
         for k in range(count):
@@ -187,7 +187,7 @@ def _pick_class(stream, objects, number, axes, classes, weights, count, least, l
 
 @inlined
 def _draw(context, sample, stream, objects, number, classes, weights):
-    """The record of the object that is drawn, or 0; `classes` and `weights` have room for all there may be."""
+    """The record of the object that is drawn, or 0. `classes` and `weights` have room for all possible classes."""
     axes, largest, least = load_i64(context + at.axes), load_i64(context + at.largest), load_i64(context + at.least)
     least = least + 8 * axes * sample if least != 0 else 0
     if load_i64(context + at.any_class) != 0:
@@ -226,12 +226,12 @@ def _write(context, sample, shape, record):
 
 @cache
 def object_bbox_step(dtype: str) -> Compiled:
-    """The step for the numpy name of a mask's dtype."""
+    """The step for the NumPy name of a mask's dtype."""
     elements = view(dtype)
 
     @inlined
     def regions(mask, parents, count, shape, axes, background):
-        """Elements of one value that touch at a face get one root, the first of them; -1 where the value is `background`."""
+        """Elements of equal value that share a face get one root, the first of them. The root is -1 for elements equal to `background`."""
         coordinates, strides = _axes_array(), _axes_array()
         stride = np.int64(1)
         for k in range(axes - 1, -1, -1):
@@ -248,7 +248,7 @@ def object_bbox_step(dtype: str) -> Compiled:
                 parents[i] = parents[i - 1] if run else i
                 for k in range(axes - 1):
                     above = i - strides[k]
-                    # Where the elements before both are of the value, too, they have joined the regions.
+                    # If the elements before both also have the value, they have already joined the regions.
                     if coordinates[k] > 0 and mask[above] == value and not (run and mask[above - 1] == value):
                         a, b = _root(parents, i), _root(parents, above)
                         parents[larger(a, b)] = smaller(a, b)
@@ -256,7 +256,7 @@ def object_bbox_step(dtype: str) -> Compiled:
 
     @inlined
     def collect(mask, numbers, count, shape, axes, objects):
-        """The table of objects; `numbers` as :func:`_number` leaves them."""
+        """Build the table of objects; `numbers` come from :func:`_number`."""
         coordinates, size = _axes_array(), 8 * (_HEAD + 2 * axes)
         for k in range(axes):
             coordinates[k] = 0

@@ -6,7 +6,7 @@ from ...compiled.tables import INPUTS, Field, Table
 from ...sampling.stream_tables import POSITION
 
 OBJECT = Table("OBJECT", Field("label", "int64", "of the object"))
-"""What is found of an object; the begin and the end of its box follow, int64[axes] each."""
+"""The record of an object. The start and the end of its box follow, int64[axes] each."""
 
 OBJECT_BBOX = Table(
     "OBJECT_BBOX",

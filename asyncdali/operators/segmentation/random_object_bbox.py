@@ -113,7 +113,8 @@ class RandomObjectBBox(StreamOperator):
         return "there is not enough memory for the table of objects"
 
     def _classes(self, arguments: Arguments) -> tuple[np.ndarray, Any, Any, Any]:
-        """Backgrounds int64[samples]; classes int64 and weights float32 of all samples, and where each one's begin (0: not given)."""
+        """Backgrounds int64[samples]; classes int64 and weights float32 of all samples, and the start of each sample's list (0: not
+        given)."""
         backgrounds = arguments.scalars("background", np.int64)
         if not arguments.given("classes") and not arguments.given("class_weights"):
             return backgrounds, 0, 0, 0
@@ -134,7 +135,7 @@ class RandomObjectBBox(StreamOperator):
             if not ((likely >= 0) & np.isfinite(likely)).all():
                 raise SampleError(i, f"`class_weights` must be finite and not negative, got {likely.tolist()}")
         firsts = first_rows(np.array([len(row) for row in classes], np.int64))
-        # One more element: empty lists have an address, too.
+        # One more element, so that empty lists have an address, too.
         return backgrounds, np.concatenate([*classes, [0]]).astype(np.int64), np.concatenate([*weights, [0]]).astype(np.float32), firsts
 
     @staticmethod
@@ -149,11 +150,11 @@ class RandomObjectBBox(StreamOperator):
 
 
 def _label_type(source: DALIDataType) -> str:
-    """The type that labels are compared in. Labels are INT32 outputs, so those of UINT32 masks from 2^31 on are negative, as in DALI."""
+    """The type in which labels are compared. Labels are INT32 outputs, so labels of UINT32 masks from 2^31 on are negative, as in DALI."""
     return "int32" if source == DALIDataType.UINT32 else storage_dtype(source).name
 
 
 def _labels(count: int, background: int) -> np.ndarray:
-    """The first `count` labels from 0 on that are not the background."""
+    """The first `count` labels from 0 on, without the background."""
     labels = np.arange(count, dtype=np.int64)
     return labels + (labels >= background) if background >= 0 else labels

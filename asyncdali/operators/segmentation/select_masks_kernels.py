@@ -1,4 +1,4 @@
-"""Masks and their polygons: which belong together, and copies of what is selected. A whole batch in one call."""
+"""Selection of masks: find the polygons of each mask, and copy the selected ones. One call per batch."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from .select_masks_tables import SELECT_MASKS
 
 at = SELECT_MASKS.at
 TWICE, MISSING, OUT_OF_RANGE = 1, 2, 3
-"""Why a sample is refused: an id is there twice, an id has no polygon, vertices do not exist."""
+"""Reasons to refuse a sample: a repeated id, an id without a polygon, vertices that do not exist."""
 CAUSES, PLACES = 4, 1 << 31
 _EMPTY = -1
 
 
 @inlined
 def _slot(slots, mask, ids, id):
-    """The address of the slot of `id`, or of the empty one where it belongs."""
+    """Address of the slot of `id`, or of the empty slot to insert it."""
     k = (id * 0x9E3779B1 >> 7) & mask
     while load_i64(slots + 8 * k) != _EMPTY and load_i32(ids + 4 * load_i64(slots + 8 * k)) != id:
         k = (k + 1) & mask

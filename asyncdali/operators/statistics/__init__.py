@@ -1,4 +1,4 @@
-"""Reductions over axes, and what is made of them.
+"""Reductions over axes, and operators based on them.
 
 May import what all families of operators may: the contract of operators, `codecs`, `sampling`, `compiled`, `device.launch`, types.
 """

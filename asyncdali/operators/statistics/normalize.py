@@ -36,7 +36,7 @@ from .reduction_launches import Reduction
 from .reductions import axis_groups, axis_records
 
 _SOURCE = Path(__file__).with_name("normalize_kernels.cu")
-_NO_TYPES = (("IN", "float32"), ("OUT", "float32"))  # kernels that work on float32 whatever the elements are
+_NO_TYPES = (("IN", "float32"), ("OUT", "float32"))  # Kernels that work on float32 whatever the element types are.
 _INPUTS = (
     DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.UINT32, DALIDataType.INT8, DALIDataType.INT16, DALIDataType.INT32,
     DALIDataType.UINT64, DALIDataType.INT64, DALIDataType.FLOAT,
@@ -45,11 +45,11 @@ _OUTPUTS = (*_INPUTS, DALIDataType.FLOAT16, DALIDataType.FLOAT64)
 
 
 class _Parameter:
-    """Means or factors of a batch: float32 values somewhere, and how samples use them.
+    """Means or factors of a batch: float32 values in memory, and their mapping to samples.
 
     addresses   int64[samples], in the host's memory
     shapes      int64[samples, ndim], 1 along reduced axes
-    place       where a GPU has them: 0, a block of memory, offsets int64[samples] in it
+    place       the values' place on a GPU: 0, a block of memory, offsets int64[samples] in it
     """
 
     def __init__(self, addresses: np.ndarray, shapes: np.ndarray, keep: Any, place: Place):
@@ -60,7 +60,7 @@ class _Parameter:
 
     @classmethod
     def empty(cls, shapes: np.ndarray) -> _Parameter:
-        """Values yet to be computed, one sample after another."""
+        """Values that are still to be computed, one sample after another."""
         counts = shapes.prod(axis=1)
         values = np.empty(int(counts.sum()) + 1, np.float32)
         offsets = 4 * (np.cumsum(counts) - counts)
@@ -85,7 +85,7 @@ class _Parameter:
 
     @classmethod
     def on_gpu(cls, shape: np.ndarray, count: int) -> _Parameter:
-        """Values of `shape` yet to be computed by a GPU, the same for all samples."""
+        """Values of `shape` that a GPU will compute, the same for all samples."""
         block = Scratch(4 * max(1, int(shape.prod())))
         return cls(np.zeros(count, np.int64), np.tile(shape, (count, 1)), None, (0, block, np.zeros(count, np.int64)))
 
@@ -94,7 +94,7 @@ class _Parameter:
         return np.where(self.shapes == 1, 0, dense_strides(self.shapes, 1))
 
     def grouped_strides(self, groups: list[list[int]]) -> np.ndarray:
-        """Strides of groups of neighbouring axes, along which there is one value for all or one for each."""
+        """Strides of groups of neighbouring axes. Within a group, either all elements share one value or each has its own."""
         dense = dense_strides(self.shapes, 1)
         columns = [np.where(self.shapes[:, group].prod(axis=1) == 1, 0, dense[:, group[-1]]) for group in groups]
         return np.stack(columns, axis=1) if columns else np.zeros((len(self.shapes), 0), np.int64)
@@ -126,9 +126,9 @@ class Normalize(Operator):
             Arg("stddev", "float", None, "The standard deviation.", tensor=True),
         ),
     )
-    # Only `batch` looks at the data of all samples before any is done; what is read is declared for the class.
+    # Only `batch` reads the data of all samples before any sample is computed. `reads` is declared for the class.
     reads = (0,)
-    reads_on_cuda = ()  # launches follow one another
+    reads_on_cuda = ()  # Launches run in order.
 
     @classmethod
     def why_whole(cls, spec: Spec) -> str:
@@ -170,7 +170,7 @@ class Normalize(Operator):
     # --- one iteration
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
-        """With `batch`, computes and returns (mean, factor) of the batch; what is None, or all, is left to `plan`."""
+        """With `batch`, compute and return (mean, factor) of the batch. None, for one or both, leaves the computation to `plan`."""
         if not self.spec.constant("batch") or not len(inputs[0]) or self._on_gpu:
             return None
         source, axes = inputs[0], self._axes(inputs[0], arguments)
@@ -190,13 +190,13 @@ class Normalize(Operator):
         return mean, _Parameter.shared(self._factors(variance, squared=False), len(source))
 
     def _per_element(self, elements: int) -> np.float32:
-        """What a sum of squared distances is multiplied by."""
+        """The factor of a sum of squared distances."""
         divisor = elements - self.spec.constant("ddof")
         return 1 / np.float32(divisor) if divisor > 0 else np.float32(0)
 
     @staticmethod
     def _agreed_shapes(source: Batch, axes: list[int]) -> np.ndarray:
-        """Shapes of the statistics of a batch; SampleError where they differ."""
+        """Shapes of the statistics of a batch; SampleError if they differ."""
         shapes = _without(source.shapes, axes)
         wrong = (shapes != shapes[0]).any(axis=1)
         if wrong.any():
@@ -244,7 +244,7 @@ class Normalize(Operator):
         return _Parameter.shared(np.full((1,) * source.ndim, self.spec.constant(name), np.float32), len(source))
 
     def _given(self, name: str, source: Batch, axes: list[int], arguments: Arguments) -> _Parameter | None:
-        """The parameter if the user gave it; SampleError when its shape does not fit."""
+        """The parameter if the user gave it; SampleError if its shape does not fit."""
         if not self.spec.given(name):
             return None
         if not arguments.is_input(name):
@@ -261,7 +261,7 @@ class Normalize(Operator):
         return _Parameter.of([batch.sample(i) for i in range(len(batch))], source.ndim)
 
     def _factors(self, values: np.ndarray, squared: bool) -> np.ndarray:
-        """``scale / sqrt(variance + epsilon)`` of variances, or of deviations to be squared; 0 for 0."""
+        """``scale / sqrt(variance + epsilon)`` of variances, or of deviations, which are squared first; 0 for 0."""
         scale, epsilon = np.float32(self.spec.constant("scale")), np.float32(self.spec.constant("epsilon"))
         with np.errstate(all="ignore"):
             if squared and epsilon == 0:
@@ -322,7 +322,7 @@ class Normalize(Operator):
         )
 
     def _statistics_on_gpu(self, source: Batch, axes: list[int], steps: list[Step]) -> tuple[_Parameter | None, _Parameter | None]:
-        """Mean and factor of the batch (None: a number), and what computes them, as launches alone."""
+        """Mean and factor of the batch (None: a number), and the launches that compute them."""
         shapes = self._agreed_shapes(source, axes)
         elements = int(source.shapes[:, axes].prod(axis=1).sum())
         mean: _Parameter | None = None
@@ -378,7 +378,7 @@ class Normalize(Operator):
 
 
 def _on_gpu_only(launches: Callable[[], list[Launch]]) -> Step:
-    """A step that exists as launches alone."""
+    """A step that consists of launches only."""
     return Step(0, np.empty(0, np.int64), no_explanation, launches=launches)
 
 
@@ -390,7 +390,7 @@ def _without(shapes: np.ndarray, axes: list[int]) -> np.ndarray:
 
 
 def _total(sums: _Parameter, scale: Any) -> np.ndarray:
-    """The sum of all samples' values (of equal shape), scaled."""
+    """The sum of the values of all samples (of equal shape), scaled."""
     count = len(sums.shapes)
     values = sums.keep[: count * int(sums.shapes[0].prod())].reshape(count, *sums.shapes[0])
     return (values.sum(axis=0, dtype=np.float32) * np.float32(scale)).astype(np.float32)

@@ -1,4 +1,4 @@
-// normalize, after the reductions: variances to factors, sums over a batch, and the application of both.
+// normalize, after the reductions: factors from variances, sums over a batch, and their application.
 // Macros: IN, OUT element types.
 #include "place.cuh"
 #include "normalize_tables.py"
@@ -15,7 +15,7 @@ KERNEL factors(const int64 *context) {
     }
 }
 
-// The sum of all samples' values, scaled.
+// The sum of the values of all samples, scaled.
 KERNEL over_batch(const int64 *context) {
     const int64 count = context[OVER_BATCH_COUNT];
     FOR_ITEMS(i, count) {

@@ -29,7 +29,7 @@ def factor_step(context, sample, thread):
     return 0
 
 
-_TILE = 192  # elements for which means and factors of short rows are repeated
+_TILE = 192  # Elements up to which means and factors of short rows are repeated.
 _new_tiles = local_array(np.float32, 2 * _TILE)
 
 
@@ -54,7 +54,7 @@ def apply_step(in_dtype: str, out_dtype: str) -> Compiled:
 
     @inlined
     def short_rows(source, out, rows, width, mean, mean_stride, factor, factor_stride, shift, tiles):
-        """Rows of a few elements with the same means and factors, all in one: these are repeated up to `_TILE`, where vectors are full."""
+        """Short rows with the same means and factors as one row. Means and factors are repeated up to `_TILE` to fill vectors."""
         period = _TILE // width * width
         m, f = tiles[:_TILE], tiles[_TILE:]
         for i in range(period):

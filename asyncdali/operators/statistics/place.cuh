@@ -1,4 +1,4 @@
-// Where numbers of samples are: a PLACE of the table, that begins at word `k`.
+// The location of numbers of samples: a PLACE of the table, starting at word `k`.
 #include "kernel.cuh"
 #include "place_tables.py"
 

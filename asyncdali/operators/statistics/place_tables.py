@@ -1,4 +1,4 @@
-"""Where numbers of samples lie: three words of the tables of reductions and of ``normalize``."""
+"""Locations of numbers of samples: three words in the tables of reductions and of ``normalize``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PLACE = Table(
     Field("block", "address", "of a block of memory with the numbers of all samples"),
     Field("offsets", "int64[samples]", "bytes from the block's begin to a sample's numbers"),
 )
-"""Compiled steps read `addresses` alone."""
+"""Compiled steps read only `addresses`."""
 
 _PARTS = tuple(field.name for field in PLACE.fields)
 
@@ -23,7 +23,7 @@ NOWHERE: Place = (0, 0, 0)
 
 
 def place_field(name: str, kind: str, meaning: str) -> Field:
-    """The field of a table that says where numbers lie; `kind` is the type of a sample's numbers."""
+    """The field of a table that locates numbers. `kind` is the type of a sample's numbers."""
     return Field(name, f"PLACE of {kind}", meaning, _PARTS)
 
 

@@ -1,6 +1,6 @@
 // Reductions over any axes. Floats are summed in float64, in an order that depends on nothing but the shape; integers in 64 bits.
-// Macros: IN, OUT element types; KIND what is added up (0 elements, 1 squares, 2 squared distances from means) or looked for (3 largest,
-// 4 smallest); WHOLE whether sums are integers.
+// Macros: IN, OUT element types; KIND: sums of elements (0), of squares (1) or of squared distances from means (2), or search for the
+// largest (3) or smallest (4) element; WHOLE: whether sums are integers.
 #include "place.cuh"
 #include "reduction_tables.py"
 
@@ -21,7 +21,7 @@ DEVICE Total start() {
 #endif
 }
 
-// The total with another one.
+// Combine two totals.
 DEVICE Total merged(Total a, Total b) {
 #if KIND == 3
     return b > a ? b : a;
@@ -32,7 +32,7 @@ DEVICE Total merged(Total a, Total b) {
 #endif
 }
 
-// What an element counts.
+// The contribution of an element.
 DEVICE Total counted(IN element, float32 mean) {
 #if KIND >= 3
     return element;
@@ -72,7 +72,7 @@ DEVICE Sample sample_of(const int64 *context, int64 sample) {
     return found;
 }
 
-// Bytes from the begin of a box to its element `i`.
+// Offset in bytes of element `i` of a box.
 DEVICE int64 offset(const int64 *box, int64 axes, int64 i) {
     if (axes == 1) return i * box[axes];
     int64 at = 0;
@@ -82,7 +82,7 @@ DEVICE int64 offset(const int64 *box, int64 axes, int64 i) {
 
 DEVICE float32 mean_of(const Sample &sample, int64 output) { return KIND == 2 ? at<const float32>(sample.means)[output * sample.each] : 0; }
 
-// Elements [first, last) of one output, packs of four taken in turns by `threads` threads.
+// Elements [first, last) of one output. `threads` threads take packs of four in turn.
 DEVICE Total summed(const int64 *context, const Sample &sample, int64 output, int64 first, int64 last, int64 thread, int64 threads) {
     const int64 reduced = context[REDUCTION_REDUCED], source = sample.source + offset(sample.kept, context[REDUCTION_KEPT], output);
     const float32 mean = mean_of(sample, output);
@@ -122,7 +122,7 @@ DEVICE void finish_one(const int64 *context, int64 number, const Sample &sample,
 #endif
 }
 
-// One thread to an output: for many outputs, or few elements to each.
+// One thread per output, for many outputs or few elements per output.
 KERNEL direct(const int64 *context) {
     FOR_SAMPLES(number, context[REDUCTION_SAMPLES]) {
         const Sample sample = sample_of(context, number);
@@ -135,7 +135,7 @@ KERNEL direct(const int64 *context) {
     }
 }
 
-// One block to a part of an output.
+// One block per part of an output.
 KERNEL partial(const int64 *context) {
     __shared__ Total totals[256];
     const int64 parts = context[REDUCTION_PARTS];

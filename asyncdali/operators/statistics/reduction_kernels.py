@@ -1,7 +1,8 @@
 """Compiled steps of reductions over any axes of samples.
 
-Floats are added in DALI's order, so that sums agree to the last bit: up to 32 elements one after the other, axis within axis; more are
-halved along the outermost axis that is longer than 1, and the sums of the halves added. Neighbouring axes that go count as one.
+Floats are added in DALI's order, so that sums agree to the last bit. Up to 32 elements are added one after the other, axis within axis.
+More elements are halved along the outermost axis that is longer than 1, and the sums of the halves are added. Neighbouring reduced axes
+count as one.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from .reduction_vectors import EXACT_BYTES, LEAST, MOST, byte_sum, extreme_of, n
 
 at = REDUCTION.at
 _CHUNK = 32
-_LONG = 64  # elements from which vectors of them are worth their beginning and end
-_HALVED, _WALKED, _FOUR, _MANY, _EXACT = range(5)  # what becomes of a node
+_LONG = 64  # Least elements for which vectors are worth their set-up.
+_HALVED, _WALKED, _FOUR, _MANY, _EXACT = range(5)  # How a node is computed.
 _indices, _wholes, _floats = (local_array(kind, MAX_AXES) for kind in (np.int64, np.int64, np.float32))
 _DEPTH = 256
-TOGETHER = 3  # outputs that are summed at the same time: channels of interleaved pixels
+TOGETHER = 3  # Outputs that are summed at the same time: channels of interleaved pixels.
 _nodes, _sums, _some = local_array(np.int64, 4 * _DEPTH), local_array(np.float32, TOGETHER * _DEPTH), local_array(np.float32, TOGETHER)
 _view_u16, _view_u64 = view_of(np.dtype(np.uint16)), view_of(np.dtype(np.uint64))
 
 
 @inlined
 def _without_ones(extents, strides):
-    """Drop axes of extent 1, in place: how many are left, or -1 if there are no elements."""
+    """Drop axes of extent 1, in place. Returns the number of remaining axes, or -1 if there are no elements."""
     left = 0
     for k in range(len(extents)):
         if extents[k] <= 0:
@@ -45,7 +46,7 @@ def _without_ones(extents, strides):
 def _make_walk(view_in, add, merge):
     """``walk(source, extents, strides, first, axes, count, start, mean, totals, index)``: one element after the other, axis within axis.
 
-    The box is `count` elements along axis `first` and all of the axes after it; `totals`, `index`: arrays to work in.
+    The box is `count` elements along axis `first` and all of the axes after it. `totals` and `index` are scratch arrays.
     """
 
     @inlined
@@ -91,7 +92,7 @@ def _make_tree(view_in, add, walk, in_dtype, kind):
 
     @inlined
     def four_chunks(source, stride, count, mean):
-        """66 to 128 elements of one axis: four sums at the same time, as an addition takes longer than its turn."""
+        """66 to 128 elements of one axis. Four sums run at the same time, because the latency of an addition exceeds its issue time."""
         half = count // 2
         n0, n2 = half // 2, (count - half) // 2
         b = source + n0 * stride
@@ -116,7 +117,7 @@ def _make_tree(view_in, add, walk, in_dtype, kind):
 
     @inlined
     def leaf_kind(base, end, stride, count, inner):
-        """How the sum of a node is computed. Every third float takes as many shuffles as the additions take turns."""
+        """How to compute the sum of a node. For every third float, the shuffles take as long as the additions."""
         if fast and inner == 1 and (stride == size or stride == 3 * size):
             if exact and count <= EXACT_BYTES:
                 return _EXACT
@@ -128,7 +129,7 @@ def _make_tree(view_in, add, walk, in_dtype, kind):
 
     @inlined
     def tree(source, end, extents, strides, axes, inner, means, together, found, totals, index, nodes, sums):
-        # `together` outputs, whose elements are neighbours: their nodes are in the cache at the same time. Their sums become found[0 ...].
+        # `together` outputs, whose elements are neighbours: their nodes share the cache. Their sums become found[0 ...].
         # Nodes: axis (-1: add the last two sums), first element, number of elements, address.
         nodes[0], nodes[1], nodes[2], nodes[3] = 0, 0, extents[0], source
         left, done = 1, 0
@@ -190,7 +191,7 @@ def _store(out, index, size, value):
 
 @inlined
 def _whole(value, size, signed):
-    """A float as an integer of `size` bytes: without its fraction, saturated; NaN as the processor has it (see ``convert_kernels``)."""
+    """A float as an integer of `size` bytes: truncated, saturated; NaN as the processor converts it (see ``convert_kernels``)."""
     x = np.trunc(np.float64(value))
     bits = 8 * size
     if x != x:
@@ -209,7 +210,7 @@ def _whole(value, size, signed):
 
 
 def _values(in_dtype, kind):
-    """``value(element, mean)`` as float32, and the same for exact integers: what is added."""
+    """``value(element, mean)`` as float32, and the same for exact integers: the number to add."""
     wide = np.uint64 if in_dtype.startswith("u") else np.int64
     if kind == "deviation":
 
@@ -239,7 +240,7 @@ def _outputs(extents, kept):
 
 @inlined
 def _row(extents, strides, kept):
-    """Outputs that follow each other at one distance: how many, and the distance."""
+    """Consecutive outputs with a constant distance: their number, and the distance."""
     if kept == 0:
         return 1, 0
     return max(extents[kept - 1], 1), strides[kept - 1]
@@ -256,7 +257,7 @@ def _place(source, index, extents, strides, kept):
 
 @cache
 def float_step(in_dtype: str, kind: str) -> Compiled:
-    """Sums in float32, and what is made of them; kind "value", "square" or "deviation" (from the means)."""
+    """Sums in float32, and results computed from them; kind "value", "square" or "deviation" (from the means)."""
     view_in = view(in_dtype)
     value, _ = _values(in_dtype, kind)
     add = inlined(lambda total, element, mean: np.float32(total + value(element, mean)))
@@ -267,7 +268,7 @@ def float_step(in_dtype: str, kind: str) -> Compiled:
 
     @inlined
     def finished(out, i, total, finish, scale, size, signed):
-        """Output number `i`: the sum, or what is made of it."""
+        """Output number `i`: the sum, or the result computed from it."""
         if finish != 0:
             total = np.float32(total * scale)
         if finish == 2:
@@ -295,7 +296,7 @@ def float_step(in_dtype: str, kind: str) -> Compiled:
             scale = np.float32(np.float32(1) / np.float32(volume - ddof))
         axes = _without_ones(inner_extents, inner_strides)
         if kind == "deviation" and load_i64(context + at.no_axes) != 0:
-            axes, scale = -1, np.float32(1)  # elements do not deviate from themselves, whatever the mean: as DALI has it
+            axes, scale = -1, np.float32(1)  # As in DALI, elements do not deviate from themselves, whatever the mean is.
         source = load_i64(load_i64(context + at.inputs) + 8 * sample)
         out = load_i64(load_i64(context + at.out_addresses) + 8 * sample)
         means, each = np.int64(0), np.int64(0)
@@ -393,7 +394,7 @@ def whole_step(in_dtype: str, kind: str) -> Compiled:
         base, along = source, 0
         many_bytes = bytes_only and axes == 1 and inner_extents[0] >= _LONG and (inner_strides[0] == 1 or inner_strides[0] == 3)
         short, i, outputs = axes == 1 and not many_bytes, 0, _outputs(extents, kept)
-        # A loop of its own: beside the vectors below LLVM makes less of it.
+        # A separate loop: combined with the vectors below, LLVM generates slower code.
         while short and i < outputs:
             if along == row:
                 base, along = _place(source, i, extents, strides, kept), 0
@@ -427,7 +428,7 @@ def whole_step(in_dtype: str, kind: str) -> Compiled:
 
 @cache
 def extreme_step(dtype: str, largest: bool) -> Compiled:
-    """The largest or the smallest element; NaN is neither. Without elements: the other end of the type."""
+    """The largest or the smallest element; NaN is ignored. Without elements: the opposite end of the type's range."""
     view_in = view(dtype)
     bounds = np.finfo(dtype) if dtype.startswith("float") else np.iinfo(dtype)
     start = np.dtype(dtype).type(bounds.min if largest else bounds.max)

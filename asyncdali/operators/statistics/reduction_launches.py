@@ -1,4 +1,4 @@
-"""Reductions on a GPU: how much of an output a thread or a block takes, and where results lie."""
+"""Reductions on a GPU: the distribution of an output over threads and blocks, and the location of results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PART, _MOST_PARTS = 8192, 256
 class Reduction:
     """A reduction of a batch; see ``reduction_tables``.
 
-    out      where a GPU puts results;  means  where a GPU has the means
+    out      the location of results on a GPU;  means  the location of the means on a GPU
     records  for groups of `kept` and `reduced` axes
     kind     "value", "square", "deviation" (from means), "largest", "smallest"
     finish   one of FINISHES
@@ -51,7 +51,7 @@ class Reduction:
         return REDUCTION.make(**self._values((out_addresses, 0, 0), (mean_addresses, 0, 0)))
 
     def launches(self) -> list[Launch]:
-        """Two for large outputs (parts, then what is made of them), else one."""
+        """Two launches for large outputs (partial results, then final results), else one."""
         count = len(self.records)
         outputs = self.records[:, : self.kept].prod(axis=1)
         volumes = self.records[:, 2 * self.kept : 2 * self.kept + self.reduced].prod(axis=1)
@@ -75,7 +75,7 @@ class Reduction:
         return REDUCTION_CUDA.entries(**self._values(self.out, self.means), **more)
 
     def _values(self, out: Place, means: Place) -> dict[str, Any]:
-        """What both tables hold."""
+        """The entries that both tables share."""
         made = storage_dtype(self.out_dtype)
         return {
             "inputs": self.source, "records": self.records, "kept": self.kept, "reduced": self.reduced, "finish": self.finish,

@@ -8,7 +8,7 @@ from .place_tables import place_field
 MAX_AXES = 32
 """Most axes of an input."""
 FINISHES = {"sum": 0, "mean": 1, "root": 2}
-"""What follows the sum: nothing, the mean, the root of the mean."""
+"""The operation after the sum: nothing, the mean, the root of the mean."""
 
 REDUCTION = Table(
     "REDUCTION",

@@ -1,8 +1,8 @@
-"""Sums and extremes of many elements at a time, with the results of ``reduction_kernels``.
+"""Vectorised sums and extremes, with the results of ``reduction_kernels``.
 
-Elements are neighbours, or every third (a channel of interleaved pixels). Float sums keep DALI's order. A node of 264 to 512 elements is
-halved four times, so it has 16 leaves of 16 to 32 elements. The leaves are lanes: sixteen rows of sixteen elements are turned, and the
-columns are added one after the other. Sums of bytes are whole numbers; in float32 these are exact up to 2^24, in any order.
+Elements are contiguous, or every third one (a channel of interleaved pixels). Float sums keep DALI's order. A node of 264 to 512 elements
+is halved four times, so it has 16 leaves of 16 to 32 elements. The leaves are lanes: sixteen rows of sixteen elements are transposed, and
+the columns are added one after the other. Sums of bytes are integers; float32 represents them exactly up to 2^24, in any order.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from ...compiled.vectors import (  # fmt: skip
     vector_ir,
 )
 
-LEAST, MOST = 264, 512  # elements of a node with 16 leaves
-EXACT_BYTES = (1 << 24) // 255  # bytes whose sum float32 holds
+LEAST, MOST = 264, 512  # Elements of a node with 16 leaves.
+EXACT_BYTES = (1 << 24) // 255  # Bytes whose sum is exact in float32.
 _LEAVES = 16
 _new_places = local_array(np.int32, 2 * _LEAVES)
 
@@ -72,7 +72,7 @@ def _turned_bytes_ir(builder: Any, rows: list[Any]) -> list[Any]:
     def picked(a: Any, b: Any, places: list[int]) -> Any:
         return builder.shuffle_vector(a, b, ir.Constant(words, places))
 
-    # Word c of quad q are the bytes of column c in rows 4 q to 4 q + 3. Words of two quads in turns, then pairs of words in turns.
+    # Word c of quad q has the bytes of column c in rows 4 q to 4 q + 3. Interleave words of two quads, then pairs of words.
     columns: list[Any] = []
     for half in (0, 8):
         turns = [k // 2 + half + (16 if k % 2 else 0) for k in range(16)]
@@ -85,7 +85,7 @@ def _turned_bytes_ir(builder: Any, rows: list[Any]) -> list[Any]:
 
 
 def _float_ir(builder: Any, column: Any, signed: bool, kind: str, mean: Any) -> Any:
-    """What is added of a column: see ``reduction_kernels._values``."""
+    """The number to add for a column: see ``reduction_kernels._values``."""
     real = ir.VectorType(ir.FloatType(), _LEAVES)
     whole = not isinstance(column.type.element, ir.FloatType)
     if whole:
@@ -99,7 +99,7 @@ def _float_ir(builder: Any, column: Any, signed: bool, kind: str, mean: Any) -> 
 
 
 def supported(dtype: str, kind: str) -> bool:
-    """Whether :func:`node_sum` knows sums of `kind` of a dtype."""
+    """Whether :func:`node_sum` supports sums of `kind` of a dtype."""
     return dtype in ("uint8", "int8", "float32") or (dtype in ("uint16", "int16") and kind != "square")
 
 
@@ -168,11 +168,11 @@ def node_sum(dtype: str, kind: str) -> Any:
 
 _WORDS = 32
 _words_kind = lanes("uint16", _WORDS).kind
-_MOST_ADDED = 40  # blocks of up to three registers, whose words stay below 2^16
+_MOST_ADDED = 40  # Most blocks (of up to three registers) whose 16-bit sums stay below 2^16.
 
 
 def _byte_adder(apart: int) -> Any:
-    """``add(sums, at)``: the bytes of `apart` blocks of 64, of which every `apart`-th counts, are added to sums of 16 bits."""
+    """``add(sums, at)``: add the bytes of `apart` blocks of 64, of which every `apart`-th counts, to sums of 16 bits."""
     words = ir.VectorType(I16, _WORDS)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -279,7 +279,7 @@ _new_four = local_array(np.float32, 4)
 def pixel_chunks(kind: str) -> Any:
     """``chunks(base, count, means, sums)``: 66 to 128 pixels of three float32, four chains of additions; float32[3] to `sums`.
 
-    The nodes are halved twice, as ``reduction_kernels`` does it for one axis; reads a number behind the last pixel.
+    The nodes are halved twice, as in ``reduction_kernels`` for one axis. Reads one number behind the last pixel.
     """
 
     @inlined

@@ -50,7 +50,7 @@ def reduced_axes(spec: Spec, source: Batch) -> list[int]:
 
 
 def axis_groups(ndim: int, axes: list[int]) -> tuple[list[list[int]], list[list[int]]]:
-    """(kept, reduced): the axes in groups of neighbours, each of which is one axis in memory."""
+    """(kept, reduced): the axes in groups of neighbours. Each group is one axis in memory."""
     kept: list[list[int]] = []
     reduced: list[list[int]] = []
     for axis in range(ndim):
@@ -76,7 +76,7 @@ def axis_records(shapes: np.ndarray, itemsize: int, kept: list[list[int]], reduc
 
 
 class _Reduction(Operator):
-    """What all have in common: axes, shapes, layout, records."""
+    """Common base of reductions: axes, shapes, layout, records."""
 
     on_cuda = True
     finish: ClassVar[str] = "sum"

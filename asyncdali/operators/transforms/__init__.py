@@ -1,4 +1,4 @@
-"""Affine transforms as matrices (`transforms.*`), and points through them (coord_transform).
+"""Affine transforms as matrices (`transforms.*`), and their application to points (coord_transform).
 
 May import what all families of operators may.
 """

@@ -1,4 +1,4 @@
-"""coord_transform: points through a matrix and an offset."""
+"""coord_transform: apply a matrix and an offset to points."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class CoordTransform(PerFrame):
     def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source, dtype = inputs[0], arguments.constant("dtype")
         self._check(source, dtype)
-        if not len(source):  # how many coordinates points have is not known
+        if not len(source):  # The number of coordinates per point is unknown.
             return Planned([Batch(source.shapes, dtype, source.layout, device=source.device)])
         columns = int(source.shapes[0, -1])
         matrices = np.ascontiguousarray(self._matrices(arguments, columns), np.float32)
@@ -93,8 +93,8 @@ class CoordTransform(PerFrame):
 
 
 def _matrix(arguments: Arguments, name: str, columns: int) -> np.ndarray:
-    """float32[samples, rows, columns] of an argument; one number stands on the diagonal (of a matrix with as many rows as points have
-    coordinates)."""
+    """float32[samples, rows, columns] of an argument. A single number gives a diagonal matrix with as many rows as points have
+    coordinates."""
     if arguments.is_input(name):
         batch = arguments.batch(name)
         if batch.ndim == 2:

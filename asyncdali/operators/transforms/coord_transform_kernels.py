@@ -22,7 +22,7 @@ _SOURCE = Path(__file__).with_suffix(".cu")
 
 @cache
 def points_step(in_dtype: str, out_dtype: str) -> Compiled:
-    """Points from one type to another (numpy names of dtypes)."""
+    """Convert points from one type to another (NumPy names of dtypes)."""
     view_in, view_out, convert = view(in_dtype), view(out_dtype), converter("float32", out_dtype)
 
     @step_variant(in_dtype, out_dtype)

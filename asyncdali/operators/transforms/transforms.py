@@ -22,7 +22,7 @@ _OUTPUT = (Output(DALIDataType.FLOAT, CHOSEN, CHOSEN),)
 def _matrices(batch: Batch, position: int) -> np.ndarray:
     """Inputs as float32[samples, ndim, ndim + 1]."""
     shapes, values = batch.shapes, batch.values
-    if values is not None and values.ndim == 3 and values.shape[2] == values.shape[1] + 1:  # equal samples: nothing to compare
+    if values is not None and values.ndim == 3 and values.shape[2] == values.shape[1] + 1:  # Equal samples: nothing to compare.
         return values
     if batch.ndim != 2 or (len(batch) and ((shapes != shapes[0]).any() or shapes[0, 1] != shapes[0, 0] + 1)):
         found = tuple(shapes[0].tolist()) if len(batch) else ()
@@ -31,7 +31,7 @@ def _matrices(batch: Batch, position: int) -> np.ndarray:
 
 
 def _product(second: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """The transform that applies `first`, then `second`; one of the two may be one matrix for all samples."""
+    """The transform that applies `first`, then `second`. One of the two may have one matrix for all samples."""
     result = second[:, :, :-1] @ first
     result[:, :, -1] += second[:, :, -1]
     return result
@@ -42,7 +42,7 @@ def _affine(linear: np.ndarray, offset: np.ndarray) -> np.ndarray:
 
 
 def _around(linear: np.ndarray, center: np.ndarray | None) -> np.ndarray:
-    """The transform with `linear` that leaves `center` where it is."""
+    """The transform with the matrix `linear` and the fixed point `center`."""
     if center is None:
         return _affine(linear, np.zeros(linear.shape[:2], np.float32))
     return _affine(linear, center - (linear @ center[:, :, None])[:, :, 0])
@@ -57,7 +57,7 @@ def _delivered(matrices: np.ndarray, frames: Frames | None) -> Planned:
 
 
 class _Transform(Operator):
-    """A transform made of arguments, after that of the input if there is one."""
+    """A transform made from arguments, applied after the input transform if there is one."""
 
     eager = True
     reads = (0,)
@@ -84,10 +84,10 @@ class _Transform(Operator):
                 if before.shape[1:] != made.shape[1:]:
                     raise ValueError(f"the input is a {before.shape[1]}-D transform, the arguments are for {made.shape[1]} dimensions")
                 return _product(before, made) if arguments.constant("reverse_order") else _product(made, before)
-        return np.repeat(made, arguments.count // max(1, len(made)), axis=0)  # a copy: outputs do not share the constant
+        return np.repeat(made, arguments.count // max(1, len(made)), axis=0)  # A copy: outputs do not share the constant.
 
     def _made(self, arguments: Arguments, ndim: int | None) -> np.ndarray:
-        """What :meth:`_make` gives; of constants one matrix for all samples, made once."""
+        """The result of :meth:`_make`. For constants it is one matrix for all samples, computed once."""
         if self.spec.argument_inputs or not arguments.count:
             return self._make(arguments, ndim)
         made = self._constant.get(ndim)
@@ -96,7 +96,7 @@ class _Transform(Operator):
         return made
 
     def _make(self, arguments: Arguments, ndim: int | None) -> np.ndarray:
-        """float32[samples, ndim, ndim + 1]; `ndim` is that of the input."""
+        """float32[samples, ndim, ndim + 1]; `ndim` is the input's."""
         raise TypeError("abstract")
 
 

@@ -1,4 +1,4 @@
-"""Pixels that come from elsewhere: rotations, affine and perspective warps, maps, displacements.
+"""Geometric warps: rotations, affine and perspective transforms, maps, displacements.
 
 May import what all families of operators may.
 """

@@ -1,4 +1,4 @@
-"""sphere and water: every pixel comes from somewhere else."""
+"""sphere and water: every pixel is copied from a displaced position."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ARGS = (
 
 
 class _Displacement(Operator):
-    """What both have in common; they differ in their parameters and in the kernel of their name."""
+    """Common base. The operators differ in their parameters, and in the kernel of their name."""
 
     on_cuda = True
     parameters: ClassVar[tuple[str, ...]] = ()

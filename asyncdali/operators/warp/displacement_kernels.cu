@@ -1,4 +1,4 @@
-// sphere and water: every pixel comes from somewhere else (displacement_kernels.py).
+// sphere and water: every pixel is copied from a displaced position (displacement_kernels.py).
 // Macros: IN element type; WATER 1: water, 0: sphere.
 #include "kernel.cuh"
 #include "displacement_tables.py"
@@ -39,7 +39,7 @@ KERNEL displace(const int64 *context) {
             const int64 x = take(y, width);
             const Place place = place_of(y, x, height, width, array<float32>(context, DISPLACEMENT_PARAMETERS));
             const bool inside = place.x >= -reach && place.x < (float32)width + reach && place.y >= -reach && place.y < (float32)height + reach;
-            if (stays || !inside) {  // a position that is not a number lies outside
+            if (stays || !inside) {  // a NaN position lies outside
                 for (int64 c = 0; c < channels; ++c) to[c] = stays ? source[i * channels + c] : convert<IN>(fill);
                 continue;
             }

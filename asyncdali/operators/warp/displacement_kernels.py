@@ -1,4 +1,4 @@
-"""Images warped by a displacement of every pixel: where a pixel comes from, and what lies there. Positions are float32."""
+"""Images warped by a displacement of every pixel: source positions, and the pixels there. Positions are float32."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ at, word, thread_at = DISPLACEMENT.at, IMAGE.word, THREAD.at
 _TILE = 64
 _new_places, _new_bytes = local_array(np.int64, _TILE), local_array(np.uint8, 8)
 ROWS_OF_SCRATCH = 3
-"""float32 for each column of the widest image, so many times."""
+"""Number of float32 arrays with an element for each column of the widest image."""
 
 @inlined
 def _nothing(row, height, width, parameters, kept):
@@ -47,7 +47,7 @@ def _nothing(row, height, width, parameters, kept):
 
 @inlined
 def _sphere(y, height, width, parameters, kept, xs, ys):
-    """Positions, pixel centres at halves: the further from the centre, the more a pixel is drawn from the outside."""
+    """Source positions, with pixel centres at halves. The further a pixel is from the centre, the further outside its source lies."""
     half = _F(larger(width // 2, height // 2))
     middle_x, middle_y = _F(width) / _F(2), _F(height) / _F(2)
     dy = _F(_F(y) + _F(0.5)) - middle_y
@@ -60,7 +60,7 @@ def _sphere(y, height, width, parameters, kept, xs, ys):
 
 @inlined
 def _water_columns(row, height, width, parameters, kept):
-    """What all rows share: the displacement along y of each column."""
+    """Values that all rows share: the displacement along y of each column."""
     amplitude, frequency, phase = load_f32(parameters + 4), load_f32(parameters + 12), load_f32(parameters + 20)
     for x in range(width):
         kept[x] = _F(amplitude * _cosf(_F(_F(frequency * _F(x)) + phase)))
@@ -80,7 +80,7 @@ _WARPS: dict[str, Any] = {"sphere": (_nothing, _sphere), "water": (_water_column
 
 @cache
 def displacement_step(warp: str, dtype: str) -> Compiled:
-    """The step of "sphere" or "water" for the numpy name of a dtype."""
+    """The step of "sphere" or "water" for the NumPy name of a dtype."""
     begin, positions = _WARPS[warp]
     edge, elements = make_edge(dtype, dtype), view(dtype)
     size = np.dtype(dtype).itemsize
@@ -94,7 +94,7 @@ def displacement_step(warp: str, dtype: str) -> Compiled:
 
     @inlined
     def nearest(source, out, height, width, xs, ys, fill):
-        """A row of pixels of three bytes: their addresses first, which is a loop of vectors."""
+        """A row of pixels of three bytes. Their addresses are computed first, in a vectorised loop."""
         places, right, bottom, pixels = _new_places(), _F(width), _F(height), view_u8(out, 3 * width)
         known = view_u8(source, 3 * width * height)
         for first in range(0, width, _TILE):
@@ -129,7 +129,7 @@ def displacement_step(warp: str, dtype: str) -> Compiled:
         scratch = load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
         xs, ys, kept = view_f32(scratch, width), view_f32(scratch + 4 * width, width), view_f32(scratch + 8 * width, width)
         begin(0, height, width, parameters, kept)
-        # Taps reach so far to the left and to the right of a position; a position that is not a number lies outside.
+        # The reach of taps to the left and to the right of a position. A NaN position lies outside.
         reach = _F(0.5) if linear else _F(0)
         right, bottom = _F(width) + reach, _F(height) + reach
         fill_byte = as_byte(fill) if size == 1 else np.uint8(0)

@@ -1,4 +1,4 @@
-"""experimental.remap: every pixel comes from where two maps say."""
+"""experimental.remap: two maps give the source position of every pixel."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Remap(Operator):
 
 
 def _map_step(name: str, batch: Batch, records: np.ndarray, frames: bool) -> np.ndarray:
-    """Elements from one frame's map to the next, int64[samples]; checks the maps of a batch."""
+    """Distance in elements between the maps of two frames, int64[samples]. Checks the maps of a batch."""
     word = REMAP_RECORD.word
     layout = batch.layout or ("HW", "FHW" if frames else "HWC", "FHWC")[batch.ndim - 2]
     if layout[0] == "F" and not frames:

@@ -1,4 +1,4 @@
-// experimental.remap: every pixel comes from where the maps say (remap_kernels.py).
+// experimental.remap: the maps give the source position of every pixel (remap_kernels.py).
 // Macro: IN element type.
 #include "kernel.cuh"
 #include "remap_tables.py"

@@ -1,4 +1,4 @@
-"""Compiled step of ``experimental.remap``: every pixel comes from where the maps say."""
+"""Compiled step of ``experimental.remap``: maps give the source position of every pixel."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _tap(pixels, y, x, c, height, width, channels):
 
 @cache
 def remap_step(dtype: str) -> Compiled:
-    """The step for the numpy name of a dtype."""
+    """The step for the NumPy name of a dtype."""
     kind = np.dtype(dtype)
     view, convert, itemsize = view_of(kind), converter("float32", dtype), kind.itemsize
 
@@ -51,7 +51,7 @@ def remap_step(dtype: str) -> Compiled:
             xs, ys = view_f32(map_x, count), view_f32(map_y, count)
             for i in range(count):
                 x, y = _F(xs[i] - shift), _F(ys[i] - shift)
-                # Written so that what is not a number lies outside.
+                # Written this way, NaN lies outside.
                 if not (x > _F(-1) and x < _F(width) and y > _F(-1) and y < _F(height)):
                     for c in range(channels):
                         out[i * channels + c] = 0

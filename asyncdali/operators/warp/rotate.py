@@ -1,4 +1,4 @@
-"""rotate: images, sequences and volumes about their centre."""
+"""rotate: rotate images, sequences and volumes about their centre."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Rotate(PerFrame):
         return self._warped(source, layout, extents, rules.inverse_maps(spatial, extents, matrix))
 
     def _warped(self, source: Batch, layout: str, extents: np.ndarray, maps: np.ndarray) -> Planned:
-        """The output of `extents` int64[samples, axes], whose positions `maps` float32[samples, 3, 4] take to positions in the input."""
+        """The output with `extents` int64[samples, axes]; `maps` float32[samples, 3, 4] map its positions to positions in the input."""
         axes = extents.shape[1]
         dtype = self._output_type(source.dtype)
         shapes = source.shapes.copy()
@@ -118,7 +118,7 @@ class Rotate(PerFrame):
         return rules.rotation_3d(angle, axis)
 
     def _extents(self, spatial: np.ndarray, matrix: np.ndarray, arguments: Arguments, frames: Frames | None) -> np.ndarray:
-        """Output extents int64[n, axes]; those of all frames of a sequence are the same."""
+        """Output extents int64[n, axes]. All frames of a sequence have the same extents."""
         if arguments.is_input("size") or self.spec.constant("size"):
             size = arguments.vectors("size")
             if size.shape[1] != spatial.shape[1]:

@@ -1,5 +1,5 @@
 // rotate and warp_affine: inverse affine warp, nearest or linear. See rotate_tables.py.
-// Macros: IN, OUT element types; VOLUME; CHANNELS (all samples have that many; 0: they differ).
+// Macros: IN, OUT element types; VOLUME; CHANNELS (the number of channels of all samples; 0: samples differ).
 #include "kernel.cuh"
 #include "rotate_tables.py"
 
@@ -13,7 +13,7 @@ DEVICE int64 offset_of(int64 x, int64 y, int64 height, int64 width, int64 channe
     return x < 0 || y < 0 || x >= width || y >= height ? -1 : (y * width + x) * channels;
 }
 
-// Positions are those of float32 pictures: within 32 bits, also where they are far outside.
+// Positions are those of float32 pictures: they fit into 32 bits, even far outside.
 DEVICE int32 whole(float32 position) { return (int32)floorf(smaller(larger(position, -1e6f), 1e6f + 16777216.0f)); }
 
 DEVICE void pixel(const IN *source, float32 px, float32 py, const int64 *r, float32 fill, bool clamp, bool linear, OUT *to) {
@@ -62,7 +62,7 @@ DEVICE void voxel(const IN *source, float32 px, float32 py, float32 pz, const in
     }
 }
 
-// The float32 `x` after `count` additions of `step`, each of them rounded; see advanced() of rotate_kernels.py.
+// The float32 `x` after `count` additions of `step`, each rounded; see advanced() in rotate_kernels.py.
 DEVICE float32 advanced(float32 x, float32 step, int32 count) {
     while (count > 0) {
         const float32 a = x + step;
@@ -87,7 +87,7 @@ DEVICE float32 advanced(float32 x, float32 step, int32 count) {
     return x;
 }
 
-// Positions of a row for columns that grow: every RUN columns the sum begins anew.
+// Positions of a row if columns ascend: every RUN columns the sum restarts.
 struct Walk {
     float32 first, step, now;
     int32 begin, column;
@@ -104,7 +104,7 @@ struct Walk {
     }
 };
 
-// Where row y of plane z begins, by row `m` of the map.
+// The start of row y of plane z, from row `m` of the map.
 DEVICE Walk walk_of(const float32 *m, float32 y, float32 z, bool volume) {
     float32 first = (m[3] + m[0] * 0.5f) + m[1] * (y + 0.5f);
     if (volume) first += m[2] * (z + 0.5f);

@@ -1,11 +1,11 @@
 """Compiled steps of ``rotate``: inverse affine warp of images, sequences and volumes, nearest or linear.
 
-For every output row the span of pixels whose taps all lie inside the source is solved for, so that the inner loop has no bounds checks;
-pixels at the source's edge go one by one through :func:`_edge`, and with a fill value everything further out is filled. Values are
+For every output row, the span of pixels whose taps all lie inside the source is computed, so the inner loop needs no bounds checks.
+Pixels at the source's edge go one by one through :func:`_edge`. With a fill value, everything further out is filled. Values are
 interpolated in float32; integers are rounded half away from zero.
 
-Positions are DALI's, to the last bit. A row begins at ``(map[3] + map[0] / 2) + map[1] * (y + .5)``. Each position in the row is the one
-before it plus ``map[0]``, rounded to float32. Every 256 pixels the sum begins anew, at the last beginning plus ``256 * map[0]``.
+Positions are DALI's, to the last bit. A row starts at ``(map[3] + map[0] / 2) + map[1] * (y + .5)``. Each position in the row is the one
+before it plus ``map[0]``, rounded to float32. Every 256 pixels the sum restarts from the last starting value plus ``256 * map[0]``.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from .rotate_tables import ROTATE, ROTATE_RECORD
 at, word = ROTATE.at, ROTATE_RECORD.word
 _MAP_BYTES = 3 * 4 * 4
 _RUN = 256
-"""Pixels of a row whose positions are summed up one after another."""
+"""Pixels of a row whose positions are one running sum."""
 _SOURCE = Path(__file__).with_suffix(".cu")
-# Positions near the edge of a span are left to the checked path, because a span is solved for without the rounding of positions.
+# Positions near the edge of a span take the checked path, because a span is computed without the rounding of positions.
 _MARGIN = 1e-3
 
 _inline = njit(inline="always")
@@ -68,17 +68,17 @@ def _span(start, slope, low, high, begin, end):
 
 @_inline
 def _drift(start, slope, count):
-    """More than what rounding may move a position of a row of `count` pixels away from ``start + slope * x``."""
+    """A bound on how far rounding can move a position of a row of `count` pixels away from ``start + slope * x``."""
     largest = larger(abs(start), abs(start + slope * count))
     return _MARGIN + (_RUN + (count >> 8)) * largest * 2.0**-23
 
 
 @njit
 def advanced(x, step, count):
-    """The float32 `x` after `count` additions of `step`, each of them rounded.
+    """The float32 `x` after `count` additions of `step`, each rounded.
 
-    Where two positions that follow each other have the same exponent, all additions round alike until the exponent changes. (Sums that lie
-    halfway between two floats round to even ones, and stay even.) So positions there are a product apart, which needs no rounding.
+    As long as consecutive positions have the same exponent, all additions round alike. (Sums halfway between two floats round to even
+    floats, and stay even.) So within one exponent, positions are an exact product apart.
     """
     while count > 0:
         a = np.float32(x + step)
@@ -157,9 +157,9 @@ def _offset(x, y, height, width, channels, clamp):
 
 @cache
 def make_edge(in_dtype: str, out_dtype: str) -> Any:
-    """``edge(source, px, py, height, width, channels, fill, clamp, linear, out)``: one pixel of a plane, every tap checked.
+    """``edge(source, px, py, height, width, channels, fill, clamp, linear, out)``: one pixel of a plane, with every tap checked.
 
-    px, py are positions less a half for linear, plain for nearest.
+    px, py are positions: minus a half for linear, unchanged for nearest.
     """
     view_in, view_out = view(in_dtype), view(out_dtype)
     convert = converter("float32", out_dtype)
@@ -192,7 +192,7 @@ def make_edge(in_dtype: str, out_dtype: str) -> Any:
 
 @cache
 def _make_voxel(in_dtype: str, out_dtype: str) -> Any:
-    """As :func:`make_edge` for a voxel: ``voxel(source, px, py, pz, depth, height, width, channels, fill, clamp, linear, out)``."""
+    """Like :func:`make_edge` for a voxel: ``voxel(source, px, py, pz, depth, height, width, channels, fill, clamp, linear, out)``."""
     view_in, view_out = view(in_dtype), view(out_dtype)
     convert = converter("float32", out_dtype)
 
@@ -246,7 +246,7 @@ def _make_inside(in_dtype: str, out_dtype: str) -> Any:
 
     @contracted
     def three_nearest(source, row_bytes, px, dx, py, dy, begin, end, out):
-        """Pixels of three bytes: four bytes each, of which the next pixel covers one."""
+        """Pixels of three bytes. Copies four bytes each; the next pixel overwrites one of them."""
         for i in range(begin, end):
             store_i32(out + 3 * i, load_i32(source + np.int64(np.int32(py)) * row_bytes + np.int64(np.int32(px)) * 3))
             px += dx
@@ -306,7 +306,7 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
     @_inline
     def plane(source, out, map_, height, width, channels, out_height, out_width, fill, clamp, linear):
         shift = 0.5 if linear else 0.0
-        # How far the taps of a position reach beyond it, on the left (low) and right (high); wide loads need two columns more.
+        # The reach of taps beyond a position, on the left (low) and right (high). Wide loads need two columns more.
         reach = 1.0 if linear else 0.0
         columns = width - reach - (1 if channels == 3 else 0)
         dx, dy = map_[0], map_[4]
@@ -324,7 +324,7 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
             if not clamp:
                 near, far = _span(px, gx, -reach - margin_x, width + margin_x, near, far)
                 near, far = _span(py, gy, -reach - margin_y, height + margin_y, near, far)
-            # The last column is never taken by the fast loop: it may store one channel too many.
+            # The fast loop never computes the last column, because the loop may store one channel too many.
             begin, end = _span(px, gx, margin_x, columns - margin_x, near, smaller(far, out_width - 1))
             begin, end = _span(py, gy, margin_y, height - reach - margin_y, begin, end)
             if begin >= end:
@@ -345,7 +345,7 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
                     edges(source, px32, dx, py32, dy, stop, last, height, width, channels, fill, clamp, linear, to)
                 fx += dx * run
                 fy += dy * run
-            # Last: the fast loop's wide stores reach into the first element outside.
+            # Done last, because the fast loop's wide stores overwrite the first element outside.
             row = view_out(to, out_width * channels)
             for i in range(near * channels):
                 row[i] = nothing
@@ -376,7 +376,7 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
 
 @cache
 def volume_step(in_dtype: str, out_dtype: str) -> Compiled:
-    """Step for volumes: every voxel through the checked path."""
+    """Step for volumes: every voxel takes the checked path."""
     voxel = _make_voxel(in_dtype, out_dtype)
     in_size, out_size = np.dtype(in_dtype).itemsize, np.dtype(out_dtype).itemsize
 
@@ -424,7 +424,7 @@ def _representable(value: float, dtypes: tuple[np.dtype, ...]) -> float:
     """The value, rounded and saturated to each of the types in turn."""
     for dtype in map(np.dtype, dtypes):
         if dtype.kind in "iu":
-            whole = np.copysign(np.floor(abs(value) + 0.5), value)  # half away from zero
+            whole = np.copysign(np.floor(abs(value) + 0.5), value)  # Half away from zero.
             value = float(np.clip(np.nan_to_num(whole), np.iinfo(dtype).min, np.iinfo(dtype).max))
     return value
 
@@ -443,7 +443,7 @@ def make_rotate_step(
     """The step for a batch.
 
     records   ROTATE_RECORD[samples];  maps   float32[rows, 3, 4] from ``rotate_rules.inverse_maps``
-    fill      value outside the source, rounded and saturated to the output's type, for linear also to the input's; None repeats the border
+    fill      value outside the source, rounded and saturated to the output's type, for linear also to the input's; None: repeat the border
     """
     value = 0.0 if fill is None else _representable(float(fill), (out_dtype, in_dtype) if linear else (out_dtype,))
     compiled = (volume_step if volume else image_step)(np.dtype(in_dtype).name, np.dtype(out_dtype).name)

@@ -1,11 +1,11 @@
-"""Canvas size and inverse maps of ``rotate``: arithmetic over a whole batch, no pixels.
+"""Canvas size and inverse maps of ``rotate``: arithmetic for a whole batch, without pixels.
 
-Found by probing DALI 2.4: the canvas is the bounding box of the rotated input, less a hundredth of a pixel, rounded up, then enlarged by
-one where that gives it the parity of the input axis it mostly comes from (so that an unrotated picture keeps its pixel grid).
+Found by measuring DALI 2.4: the canvas is the bounding box of the rotated input, minus a hundredth of a pixel, rounded up. It is enlarged
+by one if this gives it the parity of the input axis that contributes most (so that an unrotated picture keeps its pixel grid).
 Angles become radians in float32; the box is float64.
 
-Maps are float32, and every operation of theirs rounds: products first, then sums from the left. Where positions tie (pictures turned by 45
-degrees, nearest neighbour) the last bit decides which pixel is taken, so the order of operations is DALI's, also found by probing.
+Maps are float32, and every operation on them rounds: products first, then sums from the left. If positions tie (pictures rotated by 45
+degrees, nearest neighbour), the last bit decides which pixel is taken. So the order of operations is DALI's, also found by measuring.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 from ..unfolding import Frames
 
 LAYOUTS = ("HWC", "FHWC", "DHWC", "FDHWC")
-"""Layouts that rotate accepts; without a layout the first one of the same length is meant."""
+"""Layouts that rotate accepts. Unlabelled data gets the first layout of its length."""
 _SLACK = 1e-2
 
 
 def radians(angle: np.ndarray) -> np.ndarray:
-    """float64 radians, of float32 precision, of float32 degrees."""
+    """Radians of float32 degrees: float64 with float32 precision."""
     return (angle.astype(np.float32) * np.float32(np.pi / 180)).astype(np.float64)
 
 
@@ -36,7 +36,7 @@ def rotation_2d(angle: np.ndarray) -> np.ndarray:
 
 
 def rotation_3d(angle: np.ndarray, axis: np.ndarray) -> np.ndarray:
-    """Source directions float64[n, 3, 3] of an output step along (x, y, z), of float32 precision; `axis` [n, 3] of any length but 0.
+    """Source directions float64[n, 3, 3] of an output step along (x, y, z), with float32 precision. `axis` [n, 3] has any length but 0.
 
     The inverse (transposed) Rodrigues matrix.
     """
@@ -55,7 +55,7 @@ def _unit(axis: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore", under="ignore"):
         square = axis * axis
     length = np.sqrt(square[:, :1] + square[:, 1:2] + square[:, 2:])
-    if not ((length > 1e-15) & (length < np.inf)).all():  # the squares are too large or too small for float32
+    if not ((length > 1e-15) & (length < np.inf)).all():  # The squares are too large or too small for float32.
         axis = axis / np.abs(axis).max(axis=1, keepdims=True)
         length = np.sqrt((axis * axis).sum(axis=1, keepdims=True))
     return axis / length
@@ -66,10 +66,10 @@ def canvas(shape: np.ndarray, matrix: np.ndarray, frames: Frames | None = None) 
 
     shape    int64[n, axes] input extents in tensor order ([depth,] height, width)
     matrix   float64[n, axes, axes] from :func:`rotation_2d` or :func:`rotation_3d` (x first)
-    frames   the n are frames of sequences: one canvas holds all frames of a sequence; its parity is that of most of them, else even
+    frames   the n are frames of sequences: one canvas holds all frames of a sequence. Its parity is that of most frames, else even
     """
     extents = shape[:, ::-1]
-    # An output axis receives the input axes with the weights of the matrix's column (the inverse of the inverse map).
+    # An output axis receives the input axes with the weights of the matrix's column (this inverts the inverse map).
     weights = np.abs(matrix).swapaxes(1, 2)
     box = np.ceil((weights * extents[:, None, :]).sum(axis=2) - _SLACK).astype(np.int64)
     odd = _parity_source(extents, weights) & 1
@@ -81,7 +81,7 @@ def canvas(shape: np.ndarray, matrix: np.ndarray, frames: Frames | None = None) 
 def _parity_source(extents: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """For each output axis the extent of the input axis that contributes most to it.
 
-    In the plane ties are decided by the exact comparison ``|sin| <= |cos|``; in space its own axis wins them.
+    In the plane, the exact comparison ``|sin| <= |cos|`` decides ties. In space, the axis with the same index wins ties.
     """
     axes = extents.shape[1]
     if axes == 2:

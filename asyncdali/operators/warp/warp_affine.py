@@ -1,4 +1,4 @@
-"""warp_affine: images, sequences and volumes through an affine transform, much as rotate."""
+"""warp_affine: apply an affine transform to images, sequences and volumes. Shares the kernels of rotate."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class WarpAffine(Rotate):
         return self._warped(source, layout, extents, maps)
 
     def _maps(self, axes: int, inputs: list[Batch], arguments: Arguments) -> np.ndarray:
-        """float32[samples, 3, 4]: positions in the input from those in the output."""
+        """float32[samples, 3, 4]: maps positions in the output to positions in the input."""
         length, count = axes * (axes + 1), len(inputs[0])
         if len(inputs) == 2 or arguments.is_input("matrix"):
             batch = inputs[1] if len(inputs) == 2 else arguments.batch("matrix")
@@ -87,7 +87,7 @@ class WarpAffine(Rotate):
         return rules.padded_maps(linear, offset)
 
     def _inverted(self, linear: np.ndarray) -> np.ndarray:
-        """In the plane in float32, as DALI: the last bit decides where positions tie. In space in float64, then rounded."""
+        """In the plane in float32, as DALI does, because the last bit decides ties of positions. In space in float64, then rounded."""
         if linear.shape[1] == 2:
             a, b, c, d = linear.reshape(-1, 4).T
             determinant = a * d - b * c

@@ -1,4 +1,4 @@
-"""experimental.warp_perspective: images through a perspective transform."""
+"""experimental.warp_perspective: apply a perspective transform to images."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class WarpPerspective(OpenCVOperator):
         return output, work
 
     def _maps(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> np.ndarray:
-        """float64[all frames, 3, 3] for pixels whose centres are whole numbers, as OpenCV has them."""
+        """float64[all frames, 3, 3] for pixels with integer centres, as in OpenCV."""
         count = arguments.count if frames is None else frames.total
         if len(inputs) == 2 or arguments.is_input("matrix"):
             batch = inputs[1] if len(inputs) == 2 else arguments.batch("matrix")
@@ -110,7 +110,7 @@ class WarpPerspective(OpenCVOperator):
             matrices = np.stack([rows.sample(k) for k in range(count)]) if count else np.zeros((0, 3, 3), np.float32)
         else:
             matrices = np.broadcast_to(np.array(arguments.constant("matrix"), np.float32).reshape(3, 3), (count, 3, 3))
-        if self.spec.constant("pixel_origin") == "corner":  # in FLOAT, as DALI
+        if self.spec.constant("pixel_origin") == "corner":  # In FLOAT, as DALI does.
             half = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]], np.float32)
             back = np.array([[1, 0, -0.5], [0, 1, -0.5], [0, 0, 1]], np.float32)
             matrices = back @ (matrices @ half)
@@ -126,7 +126,7 @@ class WarpPerspective(OpenCVOperator):
         return size.astype(np.int64)
 
     def _fill(self, channels: np.ndarray, planar: bool) -> list[tuple[float, ...]]:
-        """The fill values of each sample, four, of which OpenCV takes as many as there are channels."""
+        """The fill values of each sample: four values, of which OpenCV uses one per channel."""
         values = self.spec.constant("fill_value") or [0.0]
         wrong = (channels < 1) | (channels > _MOST_CHANNELS)
         if wrong.any() and not planar:
@@ -150,14 +150,14 @@ class WarpPerspective(OpenCVOperator):
 
 
 def _warp(image: np.ndarray, out: np.ndarray, matrix: Any, flags: int, border: int, fill: tuple[float, ...], layout: str, i: int) -> None:
-    """One image, or one plane after another, into `out`."""
+    """Warp one image, or one plane after another, into `out`."""
     import cv2
 
     if not out.size:
         return
     if layout.endswith("CHW"):
         planes = list(zip(image, out, strict=True))
-    else:  # OpenCV has one channel without an axis
+    else:  # OpenCV drops the axis of a single channel.
         planes = [(image[..., 0], out[..., 0])] if out.ndim == 3 and out.shape[-1] == 1 else [(image, out)]
     try:
         for source, target in planes:
