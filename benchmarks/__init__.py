@@ -1,1 +1,1 @@
-"""Benchmarks: ours and the rivals, interleaved in one run. ``python -m benchmarks --help``."""
+"""Benchmarks of asyncdali and its rivals, interleaved in one run. ``python -m benchmarks --help``."""

@@ -20,7 +20,7 @@ from .isolated import cold_start, memory
 
 @dataclass
 class Settings:
-    """What all benchmarks share."""
+    """The settings that all benchmarks share."""
 
     folder: str
     rounds: int
@@ -67,7 +67,7 @@ def _ragged_step(pipeline: Any, copy: bool = True) -> Callable[[], int]:
 
 
 def _verified(libs: dict[str, Any], make: Callable[[Any], Any], batches: int, images_bound: float) -> str:
-    """Run both libraries side by side; say how far apart the batches are (labels must agree exactly)."""
+    """Run both libraries side by side and report the largest difference of the batches. Labels must agree exactly."""
     if len(libs) < 2:
         return "DALI is not installed: not compared"
     ours, theirs = (make(lib) for lib in libs.values())
@@ -126,7 +126,7 @@ def _rivals(settings: Settings) -> list[Contender]:
 
 
 def training_busy(settings: Settings) -> Table:
-    """The same while the main thread spins in pure Python; a second thread consumes."""
+    """The training pipelines while the main thread spins in pure Python. A second thread consumes the batches."""
     contenders = []
     for name, lib in libraries().items():
         pipeline = programs.training(lib, settings.folder)
@@ -162,7 +162,7 @@ def _beside_spinning(step: Callable[[], int], seconds: float = 1.0) -> Callable[
 
 
 def threads(settings: Settings) -> Table:
-    """Two threads against one."""
+    """The training pipeline with two threads against one."""
     import asyncdali
 
     contenders = []
@@ -176,7 +176,7 @@ def threads(settings: Settings) -> Table:
 
 
 def gil(settings: Settings) -> Table:
-    """How long the interpreter lock is held per sample: CPU time of the process less the time inside compiled code."""
+    """Time that the interpreter lock is held per sample: CPU time of the process minus the time inside compiled code."""
     from .gil import held_per_sample
 
     found = [held_per_sample(settings.folder) for _ in range(settings.rounds)]
@@ -187,7 +187,7 @@ def gil(settings: Settings) -> Table:
 
 
 def notebook(settings: Settings) -> Table:
-    """The notebook pipeline: decode and rotate; CPU, and mixed on the host device."""
+    """The notebook pipeline (decode and rotate), on the CPU and mixed on the host device."""
     libs = libraries()
     note = _verified(libs, lambda lib: programs.notebook(lib, settings.folder), 8, 2.0)
     contenders = []
@@ -231,7 +231,7 @@ def decode(settings: Settings) -> Table:
 
 
 def _floor(folder: str, batch: int = 64) -> Contender:
-    """libjpeg-turbo itself: two threads, files in memory, two batches of output memory used in turn, read like the others' batches."""
+    """libjpeg-turbo alone: two threads, files in memory, two batches of output memory in turn. The batches are read as all others are."""
     from concurrent.futures import ThreadPoolExecutor
 
     import simplejpeg
@@ -261,7 +261,7 @@ def _floor(folder: str, batch: int = 64) -> Contender:
         futures, start = running.pop()
         for future in futures:
             future.result()
-        start_next()  # decode on while this batch is read, as the pipelines do
+        start_next()  # decoding continues while this batch is read, as in the pipelines
         for slot in range(batch):
             height, width = sizes[(start + slot) % len(data)]
             checksum(memory[start // batch % 2, slot, : height * width * 3])
@@ -271,7 +271,7 @@ def _floor(folder: str, batch: int = 64) -> Contender:
 
 
 def empty(settings: Settings) -> Table:
-    """Cost of an iteration that does nothing but draw eight numbers."""
+    """Cost of an iteration that only draws eight numbers."""
     contenders = []
     for name, lib in libraries().items():
         pipeline = programs.empty(lib)
@@ -289,14 +289,14 @@ def empty(settings: Settings) -> Table:
 
 
 def checkpoint(settings: Settings) -> Table:
-    """Size and cost of a checkpoint, cost of having them enabled, cost of restoring."""
+    """Size and cost of a checkpoint, cost of enabling checkpoints, cost of restoring."""
     from .checkpointing import measure
 
     return measure(settings.folder, settings.rounds)
 
 
 def cold(settings: Settings) -> Table:
-    """Import, build and first batch in fresh processes."""
+    """Times of import, build and first batch in fresh processes."""
     return cold_start(settings.folder)
 
 
@@ -306,14 +306,14 @@ def rss(settings: Settings) -> Table:
 
 
 def parity(settings: Settings) -> Table:
-    """Every operator beside DALI over random arguments."""
+    """Parity of every operator with DALI over random arguments."""
     from .parity import parity as compare
 
     return compare(settings.folder, libraries())
 
 
 def overlap(settings: Settings) -> Table:
-    """Overlap of stages, timed."""
+    """Timed overlap of stages."""
     from .overlap import overlap as measure
 
     return measure()
@@ -329,21 +329,21 @@ def _parallel(kind: str) -> Callable[[Settings], Table]:
 
 
 def source_sequential(settings: Settings) -> Table:
-    """A source of this process, sample by sample."""
+    """A source in this process, sample by sample."""
     from .sources import sequential_table
 
     return sequential_table(libraries(), settings.rounds, settings.seconds)
 
 
 def pool(settings: Settings) -> Table:
-    """Start, repair and end of the worker pool."""
+    """Time to start, repair and end the worker pool."""
     from .sources import pool_table
 
     return pool_table(settings.rounds)
 
 
 def language(settings: Settings) -> Table:
-    """Conditionals, expressions, functions of `math`, large graphs."""
+    """The graph language: conditionals, expressions, functions of `math`, large graphs."""
     from .language import measure
 
     return measure(libraries(), settings.rounds)

@@ -1,4 +1,4 @@
-"""Checkpoint size and cost, cost of enabling, cost of restoring deep into a large data set."""
+"""Size and cost of a checkpoint, cost of enabling checkpoints, cost of restoring deep into a large data set."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def measure(folder: str, rounds: int) -> Table:
 
 
 def _enabling(rounds: int) -> float:
-    """Extra microseconds per empty iteration with checkpointing enabled: what the fastest tenth of many short turns takes at most.
+    """Extra microseconds per empty iteration with checkpointing enabled: the difference of the 10th percentiles of many short turns.
 
-    Medians of two pipelines of one kind differ by up to 10 us on a machine that does other things, too; undisturbed turns by less than 1.
+    On a busy machine, medians of two equal pipelines differ by up to 10 us. Undisturbed turns differ by less than 1 us.
     """
     import asyncdali
 
@@ -65,9 +65,9 @@ def _enabling(rounds: int) -> float:
 
 
 def _restore_extra(fill: int | None) -> float:
-    """Seconds that restoring at AGE adds to build() of a reader over LARGE entries (one small file, listed again and again).
+    """Seconds that restoring at AGE adds to build() of a reader over LARGE entries (one small file, listed LARGE times).
 
-    Reading the list takes a second, give or take a tenth: so the restoring part of build() is timed by itself.
+    Reading the list takes 1 s, plus or minus 0.1 s. So the restoring part of build() is timed separately.
     """
     import asyncdali
     from asyncdali.runtime.session import Session
@@ -108,7 +108,7 @@ def _restore_extra(fill: int | None) -> float:
 
 
 def _at_age(data: bytes) -> bytes:
-    """The checkpoint moved to AGE samples into the first epoch."""
+    """The checkpoint with its position changed to AGE samples into the first epoch."""
     from asyncdali import checkpoint
 
     body = checkpoint.decode(data)

@@ -1,4 +1,4 @@
-"""What `statistics()` costs: processor time per iteration with the counters on and off, on one and the same pipeline.
+"""Cost of `statistics()`: processor time per iteration with the counters on and off, on the same pipeline.
 
     python -m benchmarks.counting [--data FOLDER] [--seconds N]
 """
@@ -21,8 +21,10 @@ Interval = tuple[float, float, float]
 
 
 def cost(pipe: Any, iterations: int, seconds: float) -> tuple[float, Interval, Interval, int]:
-    """Microseconds per iteration without counters; more with them, of all threads and of all but the workers: medians and their 95 %
-    intervals; pairs of blocks."""
+    """Microseconds per iteration without counters, and the extra with counters, for all threads and for all but the workers.
+
+    Values are medians and their 95 % intervals. The last value is the number of pairs of blocks.
+    """
     session = pipe._core.session
     counters, segments = session.counters, session.executor._segments
     every = [segment.counters for segment in segments]
@@ -30,8 +32,10 @@ def cost(pipe: Any, iterations: int, seconds: float) -> tuple[float, Interval, I
     workers = [thread.native_id for thread in threading.enumerate() if "-worker-" in thread.name]
 
     def used() -> tuple[int, int]:
-        """Processor time of the process, and of the workers, which hardly count (compiled code reads a clock) but make the pictures: most
-        of the noise is theirs."""
+        """Processor time of the process, and of the workers.
+
+        The workers hardly count (compiled code reads a clock), but they make the pictures: most of the noise is theirs.
+        """
         return time.process_time_ns(), sum(int(Path(f"/proc/self/task/{item}/schedstat").read_text().split()[0]) for item in workers)
 
     def block(on: bool) -> tuple[float, float]:
@@ -39,7 +43,7 @@ def cost(pipe: Any, iterations: int, seconds: float) -> tuple[float, Interval, I
         session.counters = session.executor.counters = counters if on else None
         for segment, own in zip(segments, every, strict=True):
             segment.counters = own if on else None
-        for _ in range(4):  # what is in flight was begun the other way
+        for _ in range(4):  # iterations in flight were started in the other mode
             pipe.run()
         began = used()
         for _ in range(iterations):
@@ -59,7 +63,7 @@ def cost(pipe: Any, iterations: int, seconds: float) -> tuple[float, Interval, I
 
 
 def _shown(found: Interval, off: float) -> tuple[str, str]:
-    """Microseconds, and per cent of what it takes without counters."""
+    """Microseconds, and per cent of the time without counters."""
     shares = [100 * value / off for value in found]
     return "{:.1f} ({:.1f} to {:.1f})".format(*found), "{:.2f} ({:.2f} to {:.2f})".format(*shares)
 
@@ -73,7 +77,7 @@ def main() -> None:
     import asyncdali
 
     training = programs.training(asyncdali, picture_folder(options.data), 16, 1)
-    epoch = min(64, training.epoch_size("reader") // 16)  # so that all blocks work on the same pictures
+    epoch = min(64, training.epoch_size("reader") // 16)  # all blocks process the same pictures
     columns = ["pipeline", "off, us per iteration", "more with them, us", "%", "but workers, us", "%", "pairs"]
     table = Table("cost of statistics, processor time", columns)
     for name, pipe, iterations, seconds in [

@@ -1,6 +1,6 @@
-"""What engines cost and give (docs/engines.md): ``python -m benchmarks.engines [handover training python busy memory]``.
+"""Costs and gains of engines (docs/engines.md): ``python -m benchmarks.engines [handover training python busy memory]``.
 
-Pipelines with and without engines run in turns, several rounds; the tables give medians, and medians of the paired ratios.
+Pipelines with and without engines run in turns, for several rounds. The tables give medians, and medians of the paired ratios.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ ROUNDS = 7
 
 
 Row = tuple[float, float, float]
-"""Per iteration: wall seconds, processor seconds of this process, and of the engines."""
+"""Per iteration: wall seconds, processor seconds of this process, and processor seconds of the engines."""
 
 
 def used_by(pids: Sequence[int]) -> float:
-    """Processor seconds of other processes so far (in steps of 10 ms)."""
+    """Processor seconds of other processes so far (resolution 10 ms)."""
     total = 0
     for pid in pids:
         with open(f"/proc/{pid}/stat") as file:
@@ -75,7 +75,7 @@ def built(make: Callable[[int], Any], numbers: Sequence[int]) -> dict[str, Any]:
 
 
 def handover() -> None:
-    """A draw of 64 numbers: nearly all of it is handing over. `us here`: processor time of all threads of the training process."""
+    """A draw of 64 numbers, which is nearly all hand-over. `us here` is the processor time of all threads of the training process."""
 
     def make(engines: int) -> Any:
         pipe = asyncdali.Pipeline(batch_size=64, num_threads=1, seed=1, engines=engines)
@@ -87,7 +87,7 @@ def handover() -> None:
 
 
 def training(rounds: int = ROUNDS) -> None:
-    """The training pipeline; every batch is read."""
+    """The training pipeline. Every batch is read."""
     folder = picture_folder(None)
 
     def make(engines: int) -> Any:
@@ -98,7 +98,7 @@ def training(rounds: int = ROUNDS) -> None:
 
 
 def read(outputs: Any) -> None:
-    """One word of each cache line."""
+    """Read one word of each cache line."""
     for output in outputs:
         for sample in output:
             np.asarray(sample).reshape(-1).view(np.uint8)[::64].sum()
@@ -123,7 +123,7 @@ def python() -> None:
 
 
 def busy() -> None:
-    """A training step of pure Python beside the loader: its own speed, as a share of its speed alone."""
+    """A training step of pure Python beside the loader. The result is the step's speed as a share of its speed alone."""
     folder = picture_folder(None)
 
     def step(turns: int = 600_000) -> float:
@@ -135,7 +135,7 @@ def busy() -> None:
     alone = min(step() for _ in range(9))
     print(f"\npure Python in the main thread: {alone * 1e3:.1f} ms alone")
     for engines in (0, 1):
-        pipe = programs.training(asyncdali, folder, 8, threads=1, engines=engines)  # one core is the loader's
+        pipe = programs.training(asyncdali, folder, 8, threads=1, engines=engines)  # one core is left for the loader
         for _ in range(6):
             pipe.run()
         beside = []

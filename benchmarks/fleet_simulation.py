@@ -1,18 +1,19 @@
 """``python -m benchmarks.fleet_simulation``: many engines on many machines, simulated event by event.
 
-This is a model, not a measurement. Only the service times are measured (``--measure``, kept in ``service_times.json``). The model answers
-what two cores cannot: which look-ahead, assignment and hedging keep thousands of actors busy although batches are consumed in order.
+This is a model, not a measurement. Only the service times are measured (``--measure``, kept in ``service_times.json``). The model answers a
+question that two cores cannot: which look-ahead, assignment and hedging keep thousands of actors busy although batches are consumed in
+order.
 
 Rules of the model:
 
 - A global step has `batch` samples. Each rank takes an equal slice, in requests of `request` samples.
 - A rank asks for steps up to `lookahead` ahead of the step that it trains on. All ranks train in step: they exchange gradients.
-- Ranks and actors are divided into groups of about 128 actors. Within a group, the position of a request chooses its actor, from a table in
-  which faster actors stand more often. So load is balanced without any talk. The table is made anew every `learn` seconds.
+- Ranks and actors are divided into groups of about 128 actors. Within a group, a table maps the position of a request to an actor. Faster
+  actors have more entries. So load is balanced without communication. The table is made again every `learn` seconds.
 - An actor makes the request of the earliest step first.
-- A request of the awaited step or the next (`urgent`) that takes longer than `hedge_after` times the median is asked of a second actor too.
-  The first answer wins. So are requests that wait at an actor which turned out to be that slow.
-- Links of actors and trainers carry one answer at a time.
+- A request of the awaited step or the next (`urgent`) is sent to a second actor if it takes longer than `hedge_after` times the median.
+  The first answer wins. Requests that wait at such a slow actor are sent to a second actor, too.
+- The link of each actor and trainer carries one answer at a time.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ SERVICE_TIMES = Path(__file__).with_name("service_times.json")
 
 @dataclass(frozen=True)
 class Setting:
-    """What is simulated. Times in seconds, rates in bytes per second."""
+    """The simulated system. Times are seconds, rates bytes per second."""
 
     actors: int
     ranks: int
@@ -48,30 +49,30 @@ class Setting:
     threads: int = 4
     """Cores of an actor."""
     lookahead: int = 8
-    """Steps asked for ahead."""
+    """Number of steps requested ahead."""
     hedge_after: float = 3.0
-    """Multiple of the median answer time after which a second actor is asked; 0: never."""
+    """Multiple of the median answer time after which a second actor gets the request. 0: never."""
     urgent: int = 1
-    """Steps behind the one awaited whose requests may be asked a second time: others have time, and would only take work from them."""
+    """Requests of this many steps after the awaited one may be hedged. Later requests have time, and hedging them would only cost work."""
     stragglers: float = 0.0
-    """Share of the actors that are slow."""
+    """Share of slow actors."""
     slowdown: float = 10.0
-    """How many times slower they are."""
+    """Factor by which slow actors are slower."""
     mean_life: float = 0.0
-    """Mean time until an actor dies; 0: never."""
+    """Mean time until an actor dies. 0: never."""
     restart: float = 5.0
-    """Time until a dead actor is back."""
+    """Time until a dead actor has restarted."""
     noticed: float = 0.2
     """Time until ranks notice a death."""
     learn: float = 0.25
-    """Time between two tables of who is asked for what."""
+    """Time between two versions of the table that maps requests to actors."""
     latency: float = 0.0003
-    """One way through the network."""
+    """One-way latency of the network."""
     sample_bytes: int = 224 * 224 * 3
     trainer_link: float = 25e9 / 8
     actor_link: float = 10e9 / 8
     step: float = 0.0
-    """Time of a training step; 0: training takes whatever comes, so the actors are the limit."""
+    """Time of a training step. 0: training consumes every batch at once, so the actors are the limit."""
     steps: int = 100
     seed: int = 0
 
@@ -82,23 +83,23 @@ class Setting:
 
 @dataclass
 class Result:
-    """What came of it. Shares are of the time after the first fifth of the steps."""
+    """The result of a simulation. Shares are of the time after the first fifth of the steps."""
 
     seconds: float
     samples_per_second: float
     utilisation: float
-    """Work of the samples that were trained on, as a share of what the actors (each at its speed) could have done."""
+    """Work for the samples used in training, as a share of the work that the actors (each at its speed) could have done."""
     links: float
-    """How much of the trainers' links is used; near 1 the network is the limit."""
+    """Use of the trainers' links. Near 1 the network is the limit."""
     requests_per_second_per_rank: float
     hedged: float
-    """Share of the requests that were asked twice."""
+    """Share of the requests that were sent twice."""
     wasted: float
     """Share of the answers that came too late to be used."""
     first: float
-    """From the start (or a resume) to the first step, in seconds."""
+    """Seconds from the start (or a resume) to the first step."""
     longest_gap: float
-    """Between two steps, in seconds."""
+    """Seconds between two steps."""
 
 
 @dataclass(eq=False)
@@ -107,7 +108,7 @@ class _Request:
     step: int
     asked: float
     place: int
-    """Its number among the requests of its group."""
+    """The request's number within its group."""
     answered: float | None = None
     actors: list[int] = field(default_factory=list)
 
@@ -116,18 +117,18 @@ class _Request:
 class _Actor:
     speed: float
     link: float
-    """When its link is free."""
+    """Time at which the actor's link is free."""
     queue: list[tuple[int, int, _Request]] = field(default_factory=list)
-    """Requests by step: the one that training needs first comes first."""
+    """Requests ordered by step: the step that training needs first comes first."""
     working: _Request | None = None
     alive: bool = True
     life: int = 0
-    """How often it died: what an earlier life had begun is lost."""
+    """Number of deaths. Work begun before a death is lost."""
 
 
 @dataclass(eq=False)
 class _Group:
-    """Ranks and the actors that they ask."""
+    """Ranks and the actors that serve them."""
 
     actors: list[int]
     ranks: int
@@ -142,7 +143,7 @@ class Simulation:
         self._random = np.random.default_rng(setting.seed)
         picks = self._random.choice(service, (4096, setting.request))
         self._service = (picks.sum(axis=1) / setting.threads).tolist()
-        """Seconds of an actor for a request."""
+        """Seconds that an actor needs for a request."""
         self._mean = statistics.fmean(self._service)
         slow = set(self._random.permutation(setting.actors)[: round(setting.stragglers * setting.actors)].tolist())
         self._actors = [_Actor(1 / setting.slowdown if k in slow else 1.0, 0.0) for k in range(setting.actors)]
@@ -150,7 +151,7 @@ class Simulation:
         groups = max(1, min(setting.actors // 128, setting.ranks))
         self._groups = [_Group(list(range(g, setting.actors, groups)), -(-(setting.ranks - g) // groups)) for g in range(groups)]
         self._pace = [self._mean] * setting.actors
-        """Seconds per request of each actor, as far as answers tell."""
+        """Seconds per request of each actor, estimated from answers."""
         self._latencies = [deque(maxlen=101) for _ in range(setting.ranks)]  # type: ignore[var-annotated]
         self._medians = [4 * self._mean] * setting.ranks
         self._per_step = setting.batch // setting.ranks // setting.request
@@ -170,7 +171,7 @@ class Simulation:
         heapq.heappush(self._events, (when, next(self._order), call, args))
 
     def run(self) -> Result:
-        """Until all steps are trained on."""
+        """Run until all steps are done."""
         setting = self._setting
         self._learns()
         for rank in range(setting.ranks):
@@ -195,7 +196,7 @@ class Simulation:
             self._asked += 1
 
     def _ask(self, request: _Request) -> None:
-        """Ask the actor that the position chooses; when it was asked before, the fastest of a few others."""
+        """Send a request to the actor that its position selects. A repeated request goes to the fastest of a few other actors."""
         group = self._groups[request.rank % len(self._groups)]
         if not request.actors:
             chosen = group.table[request.place % len(group.table)]
@@ -208,7 +209,10 @@ class Simulation:
             self._at(self._now + self._setting.hedge_after * self._medians[request.rank], self._hedge, request)
 
     def _learns(self) -> None:
-        """New tables: an actor stands in them as often as it is fast, and at least once, so that its pace stays known."""
+        """Make a new table.
+
+        The number of entries of an actor is proportional to its speed, and at least one, to keep measuring its speed.
+        """
         for group in self._groups:
             fastest = min(self._pace[k] for k in group.actors)
             group.table = [k for turn in range(10) for k in group.actors if turn < max(1, round(10 * fastest / self._pace[k]))]
@@ -218,7 +222,7 @@ class Simulation:
         self._at(self._now + self._setting.learn, self._learns)
 
     def _relieve(self, k: int) -> None:
-        """An actor is slow: what waits there is asked of others, too."""
+        """Handle a slow actor: its waiting requests are sent to other actors, too."""
         for _, _, request in self._actors[k].queue:
             if request.answered is None and len(request.actors) == 1:
                 self._hedges += 1
@@ -227,7 +231,7 @@ class Simulation:
     def _hedge(self, request: _Request) -> None:
         if request.answered is not None or len(request.actors) > 1:
             return
-        if request.step > self._current + self._setting.urgent:  # it has time
+        if request.step > self._current + self._setting.urgent:  # the request is not urgent
             self._at(self._now + self._setting.hedge_after * self._medians[request.rank], self._hedge, request)
             return
         self._hedges += 1
@@ -264,7 +268,7 @@ class Simulation:
         self._ends.append(self._now)
         new = self._current + setting.lookahead
         self._current += 1
-        if new < setting.steps + setting.lookahead:  # the last steps have successors, too: actors do not run dry
+        if new < setting.steps + setting.lookahead:  # requests beyond the last step keep the actors busy to the end
             for rank in range(setting.ranks):
                 self._ask_for_step(rank, new)
         self._train()
@@ -281,7 +285,7 @@ class Simulation:
             self._begins(k)
 
     def _begins(self, k: int) -> None:
-        """The next request of an actor; those that another one has answered were cancelled."""
+        """The next request of an actor. Requests that another actor has answered were cancelled."""
         actor, latency = self._actors[k], self._setting.latency
         actor.working = None
         while actor.queue:
@@ -314,7 +318,7 @@ class Simulation:
         self._at(self._now + setting.restart, self._returns, k)
 
     def _lost(self, k: int, request: _Request) -> None:
-        """A rank hears of an actor's death: what it had is asked of others, and new requests go elsewhere for a while."""
+        """Handle an actor's death at a rank: its requests go to other actors, and new requests avoid it for a while."""
         self._pace[k] = max(self._pace[k], 20 * self._mean)
         if request.answered is None:
             self._ask(request)
@@ -346,12 +350,12 @@ class Simulation:
 
 
 def service_times() -> np.ndarray:
-    """Seconds of one core per sample of the training pipeline, as measured by ``--measure``; float64[n]."""
+    """Seconds of one core per sample of the training pipeline, as float64[n], measured by ``--measure``."""
     return np.array(json.loads(SERVICE_TIMES.read_text())["seconds"])
 
 
 def measure(folder: str | None, samples: int = 1000) -> dict[str, Any]:
-    """Service times here: thread time of the training pipeline, sample by sample."""
+    """Measure service times here: thread time of the training pipeline, sample by sample."""
     import asyncdali
 
     from .harness import environment
@@ -378,7 +382,7 @@ FAULTS: tuple[tuple[str, dict[str, float]], ...] = (
     ("1 % slow", {"stragglers": 0.01}),
     ("1 % slow, lives of 10 minutes", {"stragglers": 0.01, "mean_life": 600.0}),
 )
-"""What goes wrong in each table."""
+"""The faults of each table."""
 
 
 def table(sizes: Sequence[tuple[int, int]], service: np.ndarray, steps: int) -> list[tuple[str, Setting, Result]]:

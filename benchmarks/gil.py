@@ -1,4 +1,4 @@
-"""How long the interpreter is needed per sample of the training pipeline; see ``asyncdali.tooling.interpreter``."""
+"""Interpreter time per sample of the training pipeline; see ``asyncdali.tooling.interpreter``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from . import programs
 
 
 def held_per_sample(folder: str, batches: int = 60, batch: int = 64) -> float:
-    """Microseconds of interpreter time per sample, upper bound."""
+    """Microseconds of interpreter time per sample; an upper bound."""
     import asyncdali
     from asyncdali.tooling.interpreter import interpreter_time
 

@@ -25,7 +25,7 @@ BATCH = 256
 SWEEP = tuple((threads, depth) for threads in (10, 12, 14) for depth in (2, 4, 6, 8))
 """(threads, prefetch depth) of our default split."""
 LOADS, DEPTHS = (0.0, 0.65, 0.85, 1.0), (2, 4, 8)
-"""Of DALI's sweep, in which threads are half and all."""
+"""Decoder loads and prefetch depths of DALI's sweep. Each runs with half of the threads and with all."""
 _PHOTOS = "../shared/data/photos"
 MEAN, STD = [0.485 * 255, 0.456 * 255, 0.406 * 255], [0.229 * 255, 0.224 * 255, 0.225 * 255]
 
@@ -105,12 +105,13 @@ def speed(pipe: Any, iterations: int, stream: Any = None) -> float:
 
 
 def held_per_sample(pipe: Any, iterations: int) -> float:
-    """Microseconds of interpreter time per sample, an upper bound (asyncdali.tooling.interpreter): processor time of all threads of the
-    process but what they spend in compiled functions, which run without the interpreter lock.
+    """Microseconds of interpreter time per sample, an upper bound (asyncdali.tooling.interpreter).
 
-    So it has everything that Python's bytecode does, numpy, what threads need to sleep, to wake and to hand the lock on, and the calls
-    that are still CuPy's: events asked and waited for, and memory, of which there is none in steady state. It does not have what
-    compiled code calls: an iteration's waits, copies, launches and events, and nvJPEG's batches.
+    This is the processor time of all threads of the process, minus the time in compiled functions, which run without the interpreter lock.
+
+    Included are Python's bytecode, numpy, and the cost for threads to sleep, to wake up and to hand over the lock. Included are also calls
+    that still go through CuPy: queries and waits for events, and allocations (none in steady state). Excluded are calls from compiled code:
+    an iteration's waits, copies, launches and events, and nvJPEG's batches.
     """
     from asyncdali.tooling.interpreter import interpreter_time
 
@@ -123,7 +124,7 @@ def held_per_sample(pipe: Any, iterations: int) -> float:
 
 
 class Kernels:
-    """The launches of a pipeline's last batch, launched again by themselves: decoding would be at work beside them otherwise."""
+    """The launches of a pipeline's last batch. They are repeated alone, because otherwise decoding would run beside them."""
 
     def __init__(self, driver: Any):
         import cupy
@@ -132,7 +133,7 @@ class Kernels:
         from asyncdali.device.cuda.commands import listed
 
         self._cupy = cupy
-        self._kernels: dict[int, tuple[str, Any]] = {}  # by handle: names, and what keeps them loaded
+        self._kernels: dict[int, tuple[str, Any]] = {}  # names, and the objects that keep the kernels loaded, by handle
         self._last: dict[str, tuple[int, np.ndarray]] = {}  # streams and commands
         load, perform, word = driver.load, driver.perform, LAUNCH_COMMAND.word
 
@@ -151,7 +152,7 @@ class Kernels:
         self._perform = perform
 
     def report(self, repetitions: int = 30) -> None:
-        """Nothing else may be at work on the GPU."""
+        """Time the launches again. Nothing else may run on the GPU."""
         cuda = self._cupy.cuda
         cuda.runtime.deviceSynchronize()
         for name, (handle, launch) in self._last.items():
@@ -168,7 +169,7 @@ class Kernels:
 
 
 def copy_bandwidth() -> float:
-    """GB/s of a copy within the card, bytes read and written."""
+    """GB/s of a copy within the card; bytes read and written both count."""
     import cupy
 
     a = cupy.zeros(1 << 30, cupy.uint8)
@@ -186,7 +187,7 @@ def copy_bandwidth() -> float:
 
 
 def installed_dali() -> Any:
-    """DALI with what the benchmarks use of it, or None."""
+    """DALI with the modules that the benchmarks use, or None."""
     try:
         dali = importlib.import_module("nvidia.dali")
         for part in ("fn", "types", "plugin.pytorch"):
@@ -223,13 +224,13 @@ def main() -> None:
 
 
 def ours(photos: str, iterations: int) -> None:
-    """Speed of our pipelines under several splits, whether memory is steady, and the time of kernels."""
+    """Speed of our pipelines under several splits, stability of memory, and time of kernels."""
     os.environ["ASYNCDALI_DEVICE"] = "cuda"
     import asyncdali
     from asyncdali.device import select
 
     threads = len(os.sched_getaffinity(0))
-    print(f"{threads} threads")  # nothing here uses CUDA before a pipeline does: how many connections there are is decided then
+    print(f"{threads} threads")  # nothing here may use CUDA before a pipeline does: the number of connections is fixed at the first use
     for make in (decoded, training, rotated):
         for settings in ({}, {"decoder": "hardware"}, {"decoder": "hybrid"}, {"decoder": "cpu"}, {"hw_decoder_load": 0.85}):
             for count, depth in SWEEP if not settings else ((threads, 3),):
@@ -252,7 +253,7 @@ def ours(photos: str, iterations: int) -> None:
         pipe.close()
     print(f"card copies {copy_bandwidth():.0f} GB/s (read and written)")
     for make in (training, rotated):
-        select._driver = None  # a driver of its own, whose launches are noted
+        select._driver = None  # a separate driver, whose launches are recorded
         select._driver = select.make_driver()
         kernels = Kernels(select._driver)
         pipe = make(asyncdali, photos, threads, decoder="hardware")

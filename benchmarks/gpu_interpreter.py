@@ -1,13 +1,13 @@
-"""``python -m benchmarks.gpu_interpreter [photos]``: the interpreter's part in the pipelines of ``benchmarks.gpu``, without a GPU.
+"""``python -m benchmarks.gpu_interpreter [photos]``: interpreter time of the pipelines of ``benchmarks.gpu``, without a GPU.
 
-CUDA and nvJPEG are stubs in C++ (``cuda_stub.cpp``). Everything above them is what runs on a GPU: the driver with its commands, the
-binding of nvJPEG, tables, pools, streams, threads. What is left of CuPy's functions is called through ctypes here, which takes 0.3 to
-0.6 us a call, where CuPy takes 0.1 to 0.2. A batch on the engines takes `--pace` milliseconds, so threads sleep and wake as they do
-beside a GPU.
+CUDA and nvJPEG are stubs in C++ (``cuda_stub.cpp``). Everything above them is the code that runs on a GPU: the driver with its commands,
+the binding of nvJPEG, tables, pools, streams, threads. The remaining functions of CuPy are called through ctypes here. A call takes 0.3 to
+0.6 us; in CuPy it takes 0.1 to 0.2 us. A batch on the engines takes `--pace` milliseconds, so threads sleep and wake up as they do beside
+a GPU.
 
-Printed per sample: processor time of all threads but what they spend in compiled code and in nvJPEG (asyncdali.tooling.interpreter): an
-upper bound of the time that the lock is held, because system calls are in it. Then the same by thread, per batch. With `--profile`,
-functions by their own time, which the profiler makes two to three times as long.
+The first figure per sample is the processor time of all threads, minus the time in compiled code and in nvJPEG
+(asyncdali.tooling.interpreter). It is an upper bound of the time that the lock is held, because it includes system calls. The next figures
+are the same by thread, per batch. `--profile` lists functions by their own time, which the profiler makes two to three times as long.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from .gpu import BATCH, decoded, rotated, training, two_views
 _PIPELINES = (decoded, training, rotated, two_views)
 _ROLES = ("nvjpeg", "loop", "cpu", "mixed", "gpu", "worker", "device", "Main")
 _STRETCHES = 5
-"""Measured one after another: on a machine that others use, processor time itself scatters, and the least is nearest to the truth."""
+"""Number of measurements in a row. On a shared machine processor time varies, and the minimum is nearest to the truth."""
 _SOURCE = Path(__file__).with_name("cuda_stub.cpp")
 
 
 def _built_stub(folder: str) -> Any:
-    """The stub as a loaded library. It bears the name of CUDA's, so that whoever asks the loader for that gets the stub."""
+    """The stub as a loaded library. It has the name of CUDA's library, so every request to the loader for CUDA gives the stub."""
     path = f"{folder}/libcuda.so.1"
     subprocess.run(["g++", "-std=c++17", "-O2", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", path, str(_SOURCE)], check=True)
     return ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
 
 
 def _cupy(stub: Any) -> Any:
-    """What the driver uses of CuPy, over the stub."""
+    """The part of CuPy's interface that the driver uses, over the stub."""
 
     def function(name: str, count: int, result: Any = ctypes.c_int64) -> Any:
         # CuPy keeps the interpreter lock while it calls these.
@@ -66,7 +66,7 @@ def _cupy(stub: Any) -> Any:
 
 
 def use_stub(folder: str, pace: float) -> Any:
-    """Make the stub this process's GPU; `pace` in milliseconds."""
+    """Make the stub this process's GPU. `pace` is in milliseconds."""
     stub = _built_stub(folder)
     stub.stub_pace(ctypes.c_int64(int(pace * 1e6)))
     stub.stub_calls.restype = stub.stub_allocations.restype = ctypes.c_int64
@@ -87,7 +87,7 @@ def use_stub(folder: str, pace: float) -> Any:
 
 
 def report(make: Any, photos: str, threads: int, depth: int, iterations: int, stub: Any) -> None:
-    """Print one pipeline's line, and its threads'."""
+    """Print the line of one pipeline and the lines of its threads."""
     import asyncdali
     from asyncdali.tooling.interpreter import interpreter_time
 
@@ -123,9 +123,9 @@ def report(make: Any, photos: str, threads: int, depth: int, iterations: int, st
 
 
 def operators(make: Any, photos: str, threads: int, depth: int, iterations: int) -> None:
-    """Print what each operator's planning and launches take of the interpreter, in microseconds of processor time per batch.
+    """Print the interpreter time of each operator's planning and launches, in microseconds of processor time per batch.
 
-    Compiled calls that release the lock are in it, which planning on a GPU hardly makes. Two clock readings per call come on top, 1 us.
+    Compiled calls that release the lock are included; planning on a GPU makes hardly any. Two clock readings per call add 1 us.
     """
     import asyncdali
 
@@ -172,7 +172,7 @@ def operators(make: Any, photos: str, threads: int, depth: int, iterations: int)
 
 
 def profile(make: Any, photos: str, threads: int, depth: int, iterations: int, lines: int, order: str) -> None:
-    """Functions of all threads by their own processor time."""
+    """Print functions of all threads by their own processor time."""
     import asyncdali
 
     profiles: list[cProfile.Profile] = []
@@ -189,7 +189,7 @@ def profile(make: Any, photos: str, threads: int, depth: int, iterations: int, l
         pipe.build()
         for _ in range(3 * depth):
             pipe.run()
-        for found in profiles:  # what was learnt while it was built
+        for found in profiles:  # drop the samples taken while the pipeline was built
             found.clear()
         for _ in range(iterations):
             pipe.run()

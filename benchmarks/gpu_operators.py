@@ -1,8 +1,8 @@
-"""``python -m benchmarks.gpu operators``: single operators behind pictures that lie in the GPU's memory, small and large ones.
+"""``python -m benchmarks.gpu operators``: single operators on small and large pictures that are in the GPU's memory.
 
-Per operator: milliseconds per batch as a user sees them (ours, DALI's beside them where it is installed, in turns), the time the device is
-at work for ours, and how much of the card's copy bandwidth the bytes read and written in that time are. The time of the device is that of
-the last batch's launches, launched again by themselves.
+The columns per operator are: milliseconds per batch as a user sees them (asyncdali, and DALI in turns where it is installed), the device
+time of asyncdali, and its share of the card's copy bandwidth (bytes read and written in that time). The device time is measured by
+repeating the last batch's launches alone.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def pictures(large: bool) -> list[np.ndarray]:
 
 
 def pipeline(lib: Any, name: str, fed: list[Any], depth: int = 2) -> Any:
-    """The operator behind pictures that are fed where they lie."""
+    """The operator on pictures that are fed from GPU memory without a copy."""
 
     @lib.pipeline_def(batch_size=len(fed), num_threads=4, device_id=0, prefetch_queue_depth=depth, seed=3)
     def graph() -> Any:
@@ -72,7 +72,7 @@ def pipeline(lib: Any, name: str, fed: list[Any], depth: int = 2) -> Any:
 
 
 def milliseconds(pipe: Any, iterations: int) -> float:
-    """Per batch, the GPU's work included."""
+    """Milliseconds per batch, including the GPU's work."""
     import cupy
 
     for _ in range(5):
@@ -86,7 +86,7 @@ def milliseconds(pipe: Any, iterations: int) -> float:
 
 
 class LastLaunches:
-    """Wraps a driver: remembers the launches of the last list of commands that had any."""
+    """Wraps a driver and remembers the launches of the last command list that had any."""
 
     def __init__(self, driver: Any):
         from asyncdali.device.cuda.command_tables import LAUNCH, LAUNCH_COMMAND
@@ -105,7 +105,7 @@ class LastLaunches:
         driver.perform = noted
 
     def milliseconds(self, repetitions: int = 15) -> float:
-        """The launches again, by themselves: the median."""
+        """Repeat the launches alone and return the median time."""
         import cupy
 
         if not self._words:
@@ -125,7 +125,7 @@ class LastLaunches:
 
 
 def report(dali: Any, iterations: int, only: tuple[str, ...] = ()) -> None:
-    """Print the tables; `dali` is None where it is not installed."""
+    """Print the tables. `dali` is None where DALI is not installed."""
     os.environ["ASYNCDALI_DEVICE"] = "cuda"
     import cupy
 

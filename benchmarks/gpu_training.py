@@ -1,4 +1,4 @@
-"""``python -m benchmarks.gpu two-views | busy | train``: what users live with, beside DALI where it is installed."""
+"""``python -m benchmarks.gpu two-views | busy | train``: workloads of real users, beside DALI where it is installed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _library() -> Any:
 
 
 def two_views_report(dali: Any, photos: str, iterations: int, rounds: int) -> None:
-    """Pictures per second of two views, ours by lanes and depth, DALI's by load; in turns, medians."""
+    """Pictures per second of two views: ours by lanes and depth, DALI's by load. Run in turns; values are medians."""
     lib, threads = _library(), len(os.sched_getaffinity(0))
     settings: list[tuple[Any, str, int, int, dict[str, Any]]] = [
         (lib, "asyncdali", max(threads - 4, 1), depth, lanes) for lanes in _LANES for depth in (3, 6)
@@ -67,7 +67,7 @@ def two_views_report(dali: Any, photos: str, iterations: int, rounds: int) -> No
 
 @contextmanager
 def _busy_thread() -> Iterator[Callable[[], int]]:
-    """A thread that runs pure Python meanwhile; gives a function that tells how many turns it has made."""
+    """A thread that runs pure Python in the background. Gives a function that returns the number of turns so far."""
     turns, stop = [0], threading.Event()
 
     def spin() -> None:
@@ -93,7 +93,7 @@ def _spinning_alone(seconds: float = 0.5) -> float:
 
 
 def busy(dali: Any, photos: str, iterations: int, rounds: int) -> None:
-    """Training and two views while a thread runs pure Python, by switch interval; what the thread keeps of its turns."""
+    """Training and two views while a thread runs pure Python, by switch interval. Also the share of its turns that this thread keeps."""
     lib, threads = _library(), len(os.sched_getaffinity(0))
     alone = _spinning_alone()
     libraries = [("asyncdali", lib, {})] + ([("DALI", dali, {"hw_decoder_load": 0.65})] if dali is not None else [])
@@ -146,7 +146,7 @@ def _step(network: Any, images: Any, labels: Any) -> None:
 
 
 def _fed_rate(network: Any, batches: Callable[[], tuple[Any, Any]], iterations: int) -> float:
-    """Pictures per second of training steps."""
+    """Pictures per second of training."""
     import torch
 
     for _ in range(10):
@@ -178,7 +178,7 @@ def _feeds(library: Any, iterator: Any, photos: str, threads: int, **decoder: An
 
 
 def train(dali: Any, photos: str, iterations: int, rounds: int) -> None:
-    """ResNet-18 and -50 steps fed by the torch iterator, in turns, beside one batch repeated."""
+    """Training steps of ResNet-18 and -50 fed by the torch iterator, in turns, beside one batch repeated."""
     import torch
 
     lib, threads = _library(), max(len(os.sched_getaffinity(0)) - 4, 1)

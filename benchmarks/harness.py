@@ -36,7 +36,7 @@ class Contender:
 
 
 def interleave(contenders: list[Contender], rounds: int, seconds: float, warm_up: int = 3) -> None:
-    """Time every contender in turn, `rounds` times, each for about `seconds`; items per second are appended to ``rates``."""
+    """Time every contender in turn, `rounds` times, each for about `seconds`. Items per second are appended to ``rates``."""
     for contender in contenders:
         for _ in range(warm_up):
             contender.step()
@@ -51,12 +51,12 @@ def interleave(contenders: list[Contender], rounds: int, seconds: float, warm_up
 
 
 def paired_ratio(one: Contender, other: Contender) -> float:
-    """Median over the rounds of one's rate / other's rate in the same round."""
+    """Median over the rounds of (rate of `one` / rate of `other` in the same round)."""
     return statistics.median(a / b for a, b in zip(one.rates, other.rates))
 
 
 def median_interval(values: list[float]) -> tuple[float, float, float]:
-    """The median, and the interval that holds the true one with 95 % confidence (by rank, whatever the distribution)."""
+    """The median, and its 95 % confidence interval (from ranks, for any distribution)."""
     ranked, count = sorted(values), len(values)
     reach = 1.96 * count**0.5 / 2
     return statistics.median(ranked), ranked[max(0, int(count / 2 - reach))], ranked[min(count - 1, int(count / 2 + reach))]
@@ -64,7 +64,7 @@ def median_interval(values: list[float]) -> tuple[float, float, float]:
 
 @dataclass
 class Table:
-    """A benchmark's result: rows of name, value, ratio; printed and stored."""
+    """A benchmark's result: rows of name, value, ratio. It is printed and stored."""
 
     title: str
     columns: list[str]
@@ -95,7 +95,7 @@ def _text(cell: Any) -> str:
 
 
 def rate_table(title: str, contenders: list[Contender], unit: str, target: str = "") -> Table:
-    """Rates of all contenders, with the first one's ratio to each of the others."""
+    """Rates of all contenders, and the ratio of the first one to each of the others."""
     table = Table(title, ["contender", f"{unit} (median)", "min", "max", "ours / this"])
     ours = contenders[0]
     for contender in contenders:
@@ -107,13 +107,13 @@ def rate_table(title: str, contenders: list[Contender], unit: str, target: str =
 
 
 def checksum(array: np.ndarray) -> int:
-    """A number that depends on every cache line of a contiguous array: what a consumer that reads it must pay at least."""
+    """A number that depends on every cache line of a contiguous array: the minimum cost of a consumer that reads the array."""
     raw = array.reshape(-1).view(np.uint8)
     return int(np.add.reduce(raw[: len(raw) & ~7].view(np.uint64)[::8], dtype=np.uint64))
 
 
 def environment() -> dict[str, Any]:
-    """Versions and the machine."""
+    """Versions, and the machine."""
     versions = {}
     for name in PACKAGES:
         try:

@@ -1,7 +1,7 @@
-"""``python -m benchmarks.interpreter_entries [two_views ...]``: how often an iteration enters the interpreter, by thread.
+"""``python -m benchmarks.interpreter_entries [two_views ...]``: number of interpreter entries per iteration, by thread.
 
-Beside a thread that runs pure Python each entry may cost a switch interval (5 ms), so it is their number that counts, not what is done
-in between. Counted by ``interpreter_entries.cpp`` in a process of its own, over the stubs of CUDA and nvJPEG.
+Beside a thread that runs pure Python, each entry may cost a switch interval (5 ms). So the number of entries counts, not the work in
+between. ``interpreter_entries.cpp`` counts in a separate process, over the stubs of CUDA and nvJPEG.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def available() -> bool:
 def measure(
     pipeline: str, photos: str, *, iterations: int = 40, threads: int = 2, depth: int = 6, pace: float = 6.0, trace: bool = False
 ) -> dict[str, float]:  # fmt: skip
-    """Entries per iteration by the role of the thread, of a pipeline of ``benchmarks.gpu``."""
+    """Entries per iteration by the role of the thread, for a pipeline of ``benchmarks.gpu``."""
     with tempfile.TemporaryDirectory() as folder:
         library = f"{folder}/entries.so"
         subprocess.run(["g++", "-std=c++17", "-O2", "-shared", "-fPIC", "-o", library, str(_SOURCE), "-ldl"], check=True)
@@ -50,7 +50,7 @@ def _child(pipeline: str, photos: str, iterations: int, threads: int, depth: int
     from . import gpu
     from .gpu_interpreter import use_stub
 
-    library = ctypes.PyDLL(None)  # keeps the lock
+    library = ctypes.PyDLL(None)  # does not release the interpreter lock
     for name in ("entries_threads", "entries_id", "entries_count"):
         getattr(library, name).restype = ctypes.c_long
     library.entries_id.argtypes = library.entries_count.argtypes = [ctypes.c_long]

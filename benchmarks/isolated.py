@@ -1,4 +1,4 @@
-"""Measurements that need a process of their own: cold start and memory."""
+"""Measurements that need a separate process: cold start and memory."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ print(json.dumps([marks, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 10
 
 def _run(code: str, *args: str, environment: dict[str, str] | None = None) -> Any:
     full = {**os.environ, "ASYNCDALI_DEVICE": "host", **(environment or {})}
-    full.pop("PYTHONDONTWRITEBYTECODE", None)  # compiled modules are a cache that users have
+    full.pop("PYTHONDONTWRITEBYTECODE", None)  # users have the cache of compiled modules, too
     done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, env=full, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
@@ -53,7 +53,7 @@ def _run(code: str, *args: str, environment: dict[str, str] | None = None) -> An
 
 
 def cold_start(folder: str, runs: int = 5) -> Table:
-    """Import, and build + first batch; with warm and with empty compilation caches."""
+    """Time of import, and of build + first batch, with warm and with empty compilation caches."""
     table = Table("cold start of the training pipeline", ["what", "median s", "target s"])
     _run(_COLD, folder)
     warm = [_run(_COLD, folder) for _ in range(runs)]
@@ -68,7 +68,7 @@ def cold_start(folder: str, runs: int = 5) -> Table:
 
 
 def memory(folder: str, with_dali: bool, iterations: int = 5000) -> Table:
-    """RSS after 500 and after all iterations, and the peak."""
+    """RSS after 500 iterations and after all, and the peak."""
     table = Table("memory of the training pipeline (MB)", ["library", "at 500", f"at {iterations}", "growth %", "peak", "peak / DALI's"])
     ours, peak = _run(_MEMORY, "asyncdali", folder, str(iterations))
     their_peak = _run(_MEMORY, "nvidia.dali", folder, "500")[1] if with_dali else None

@@ -1,4 +1,4 @@
-"""What the PyTorch iterator costs beside ``pipe.run()``, and what a running pipeline costs the training loop.
+"""Cost of the PyTorch iterator beside ``pipe.run()``, and cost of a running pipeline for the training loop.
 
     python -m benchmarks.iterators [--data FOLDER] [--rounds N]
 """
@@ -24,7 +24,7 @@ STEP_SECONDS = 0.020
 
 
 def ready(batch: int = BATCH) -> Any:
-    """A pipeline that hands on batches that are there already: nothing but its own cost, and the iterator's."""
+    """A pipeline that passes on ready batches. Only its own cost and the iterator's cost remain."""
     from asyncdali import Pipeline, fn
 
     data = np.zeros((batch, *SHAPE), np.uint8)
@@ -36,10 +36,11 @@ def ready(batch: int = BATCH) -> Any:
 
 
 def overhead(blocks: int, size: int, make: Any, what: str) -> Table:
-    """What `run`, `run` with tensors made of its outputs, and the iterator cost the calling thread, in `blocks` blocks of `size` batches.
-    With `run` and as many tensors of other arrays: what torch itself takes to make and to drop them.
+    """Cost for the calling thread of `run`, of `run` with tensors made of its outputs, and of the iterator, in `blocks` blocks of `size`
+    batches. A further row is `run` with the same number of tensors of other arrays: the time that torch itself needs to make and to drop
+    them.
 
-    All on one pipeline, so that the memory and the number of batches in flight are the same.
+    All use one pipeline, so memory and the number of batches in flight are equal.
     """
     import torch
 
@@ -81,10 +82,10 @@ def overhead(blocks: int, size: int, make: Any, what: str) -> Table:
 
 
 def training_step(folder: str, rounds: int) -> Table:
-    """A matmul loop of about 20 ms per step with its data precomputed, from a pipeline at half load, and from torch's DataLoader.
+    """A matmul loop of about 20 ms per step: with precomputed data, with a pipeline at half load, and with torch's DataLoader.
 
-    Half load: as many pictures per batch as half of a step's processor time prepares. The pipeline's threads have a core of their own; so
-    has the thread of compiled code that is the measure of what the machine itself loses when its other core works.
+    Half load: a batch has the number of pictures that half of a step's processor time prepares. The pipeline's threads have their own core.
+    The reference is a thread of compiled code on its own core: it shows what the machine itself loses when its other core works.
     """
     import torch
 
@@ -106,7 +107,8 @@ def training_step(folder: str, rounds: int) -> Table:
     from .rivals import torch_loader
     from .rivals.transform import with_opencv
 
-    rival = torch_loader.contender(*_paths(folder), with_opencv, batch)  # before threads are pinned: processes go where they like
+    # Made before threads are pinned: its processes may run on all cores.
+    rival = torch_loader.contender(*_paths(folder), with_opencv, batch)
     neighbour = Neighbour(cores[-1], STEP_SECONDS / 2, batch * 3 * 224 * 224)
     os.environ["DALI_AFFINITY_MASK"] = str(cores[-1])
     pipe = programs.training(_asyncdali(), folder, batch, threads=1, set_affinity=True)
@@ -157,7 +159,7 @@ def training_step(folder: str, rounds: int) -> Table:
 
 
 class Neighbour:
-    """A thread of compiled code on a core of its own: for every `go` it computes and writes `size` floats for `seconds`, without Python."""
+    """A thread of compiled code on its own core. For every `go` it computes and writes `size` floats for `seconds`, without Python."""
 
     def __init__(self, core: int, seconds: float, size: int):
         import numba
@@ -189,7 +191,7 @@ class Neighbour:
             self._work()
 
     def go(self) -> None:
-        """Work once."""
+        """Do one unit of work."""
         self._asked.release()
 
     def close(self) -> None:
@@ -215,7 +217,7 @@ def _asyncdali() -> Any:
 
 
 def _repeats() -> int:
-    """Multiplications that take about `STEP_SECONDS`."""
+    """Number of multiplications that take about `STEP_SECONDS`."""
     import torch
 
     matrix, times = torch.rand(512, 512), []
@@ -227,7 +229,7 @@ def _repeats() -> int:
 
 
 def _half_load(folder: str, step: float) -> int:
-    """Pictures that are prepared in half of a step's seconds, by the processor time of the pipeline's threads."""
+    """Number of pictures that half of a step's seconds prepares, by the processor time of the pipeline's threads."""
     pipe = programs.training(_asyncdali(), folder, 16, threads=1)
     for _ in range(3):
         pipe.run()
@@ -248,7 +250,7 @@ def main() -> None:
     folder = picture_folder(options.data)
     import torch
 
-    torch.set_num_threads(1)  # for all contenders: the pipelines have threads of their own
+    torch.set_num_threads(1)  # for all contenders: the pipelines have their own threads
     print(f"load {os.getloadavg()[0]:.1f}")
     overhead(15 * options.rounds, 20, ready, "224x224x3, data ready").print()
     overhead(5 * options.rounds, 4, lambda: programs.training(_asyncdali(), folder), "training pipeline").print()

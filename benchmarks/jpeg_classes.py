@@ -1,4 +1,4 @@
-"""JPEG files by class: size, quality, sampling, coding. And the two decoders side by side on them, by processor time of the thread."""
+"""JPEG files by class (size, quality, sampling, coding), and both decoders on them, by processor time of the thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROUNDS = 7
 
 
 def classes(paths: list[str]) -> dict[str, list[bytes]]:
-    """Files by class, made of the photographs at `paths`; those themselves are the first two classes."""
+    """Files by class, made of the photographs at `paths`. The photographs themselves are the first two classes."""
     import cv2
 
     originals = [Path(path).read_bytes() for path in paths]
@@ -47,7 +47,7 @@ def classes(paths: list[str]) -> dict[str, list[bytes]]:
     tiles = [[cv2.resize(images[4 * row + column], (800, 600)) for column in range(3)] for row in range(3)]
     large = cv2.resize(np.vstack([np.hstack(row) for row in tiles]), (4000, 3000))
     noise = np.random.default_rng(0).normal(0, 3, large.shape)
-    large = np.clip(large + noise, 0, 255).astype(np.uint8)  # a sensor's, which enlarging took away
+    large = np.clip(large + noise, 0, 255).astype(np.uint8)  # sensor noise, which enlarging removed
     for quality in (85, 95):
         found[f"12 megapixels, quality {quality}"] = encoded([large], quality)
     progressive = (cv2.IMWRITE_JPEG_PROGRESSIVE, 1)
@@ -59,7 +59,7 @@ def classes(paths: list[str]) -> dict[str, list[bytes]]:
 
 
 class _Decoder:
-    """Decodes files whole or in windows, by our own decoder (and what it hands over to) or by libjpeg-turbo alone."""
+    """Decodes files whole or in windows: by our own decoder (and its fallback) or by libjpeg-turbo alone."""
 
     def __init__(self, own: bool, index: int = 0):
         from asyncdali.codecs.jpeg import jpeg_kernels, jpeg_library
@@ -73,7 +73,7 @@ class _Decoder:
         self.counts = np.zeros(len(jpeg_kernels.COUNT_NAMES), np.int64)
 
     def prepare(self, files: list[bytes], windows: list[tuple[float, float, float, float]] | None) -> Callable[[], None]:
-        """What decodes the files once: the windows (as fractions x, y, w, h), or whole."""
+        """A function that decodes the files once: whole, or the windows (fractions x, y, w, h)."""
         from asyncdali.codecs.jpeg import progressive
         from asyncdali.codecs.jpeg.jpeg_tables import JPEG_HEADER, STORED_IMAGE
 
@@ -131,8 +131,8 @@ def _processor_time(call: Callable[[], None], repeats: int) -> float:
 
 
 def decoders(paths: list[str], only: str = "") -> Table:
-    """Microseconds of processor time per picture, ours and libjpeg-turbo's in turn: whole, in windows of random resized crops, and in such
-    windows when the files' block positions are known from an earlier epoch of other windows."""
+    """Microseconds of processor time per picture, ours and libjpeg-turbo's in turn: whole, in windows of random resized crops, and in the
+    same windows when an earlier epoch of other windows has noted the files' block positions."""
     from asyncdali.codecs.jpeg import positions
 
     columns = ["files", "KB", "handed over", "whole us", "turbo us", "ratio", "crops us", "turbo us", "ratio", "later us", "ratio"]
@@ -143,7 +143,7 @@ def decoders(paths: list[str], only: str = "") -> Table:
             continue
         row: list[Any] = []
         handed = ""
-        files = files * 8 if len(files) == 1 else files  # other windows of the same picture
+        files = files * 8 if len(files) == 1 else files  # several windows of the same picture
         both = _windows(2 * len(files))
         for windows in (None, both[: len(files)]):
             known = [] if windows is None else [_Decoder(True, index)]

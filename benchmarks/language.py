@@ -1,7 +1,7 @@
-"""The graph language: conditionals, expressions, functions of `math`, and what it takes to define a large graph.
+"""The graph language: conditionals, expressions, functions of `math`, and the cost of defining a large graph.
 
-Everything is processor time of the process (all its threads) per iteration, not time on the clock: threads hand over work of some
-microseconds here, and the figures hold on a machine that others use, too. Contenders take turns; ratios are medians over the rounds.
+All values are processor time of the process (all its threads) per iteration, not elapsed time. Threads hand over work of some microseconds
+here, and processor time also holds on a shared machine. Contenders take turns; ratios are medians over the rounds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Graph = Callable[[Any, dict[str, Any]], Any]
 
 
 class Program:
-    """A pipeline that takes the same data in every iteration, without copying it; `cost` collects seconds per iteration."""
+    """A pipeline that takes the same data in every iteration, without copying it. `cost` collects seconds per iteration."""
 
     def __init__(self, lib: Any, graph: Graph, data: dict[str, tuple[Any, str]], **options: Any):
         names = list(data)
@@ -41,7 +41,7 @@ class Program:
         self.cost: list[float] = []
 
     def measure(self, iterations: int) -> None:
-        """Run some iterations and wait until as many are prefetched as there were: it has paid for `iterations`, and for nothing else."""
+        """Run some iterations, and wait until the queue is as full as before. So the measured cost is that of exactly `iterations`."""
         _until_idle()
         start = time.process_time()
         for _ in range(iterations):
@@ -50,14 +50,14 @@ class Program:
         self.cost.append((time.process_time() - start) / iterations)
 
     def close(self) -> None:
-        """End the pipeline."""
+        """Close the pipeline."""
         getattr(self.pipe, "close", lambda: None)()
 
 
 def _until_idle() -> None:
-    """Wait until this process has used next to no processor time for some ms: all that is prefetched is there.
+    """Wait until this process has used almost no processor time for some ms: then all prefetching is done.
 
-    Without it a program is charged with what the one before it had in flight, which favours whoever follows a cheap one.
+    Without this wait a program pays for the work that the previous program had in flight, which favours the successor of a cheap program.
     """
     used, quiet = time.process_time(), 0
     deadline = time.monotonic() + 2
@@ -72,7 +72,7 @@ def _giving(batch: Any) -> Callable[[], Any]:
 
 
 def compared(programs: list[Program], rounds: int, iterations: int) -> None:
-    """Let the programs take turns, after some iterations that are not counted."""
+    """Run the programs in turns, after some iterations that do not count."""
     for program in programs:
         program.measure(5)
         program.cost.clear()
@@ -139,7 +139,7 @@ def chain(lib: Any) -> None:
 
 
 def measure(libraries: dict[str, Any], rounds: int) -> Table:
-    """The table; targets are the project's."""
+    """The table. Targets come from the project's issue."""
     table = Table("graph language, processor time", ["what", "ms per iteration", "other", "this / other", "target"])
     rounds = max(rounds, 5)
     _conditionals(table, libraries, rounds)
@@ -157,7 +157,7 @@ def _conditionals(table: Table, libraries: dict[str, Any], rounds: int) -> None:
         made[name] = (
             Program(lib, rotate_all, {key: data[key] for key in ("x", "angle")}), Program(lib, rotate_some, data, enable_conditionals=True),
         )  # fmt: skip
-    compared([program for pair in made.values() for program in pair], 3 * rounds, 4)  # short turns: both see the machine in one state
+    compared([program for pair in made.values() for program in pair], 3 * rounds, 4)  # short turns: both see the machine in the same state
     for name, (everything, some) in made.items():
         target = "<= 0.6" if name == "asyncdali" else ""
         table.add(f"{name}: rotate, 50 % taken / all", milliseconds(some), milliseconds(everything), ratio(some, everything), target)

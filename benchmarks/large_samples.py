@@ -1,6 +1,6 @@
-"""Parallel sources of small to very large samples beside DALI: time and shared memory (docs/workers.md).
+"""Parallel sources of small to very large samples, beside DALI: time and shared memory (docs/workers.md).
 
-``python -m benchmarks.large_samples [BYTES ...]``, each case in a process of its own. Batches of two samples, two workers, depth 1.
+``python -m benchmarks.large_samples [BYTES ...]`` runs each case in a separate process. Batches of two samples, two workers, depth 1.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 CASES = {4: 20_000, 150_000: 4_000, 50_000_000: 40, 1_000_000_000: 8}
-"""Bytes of a sample -> batches."""
+"""Number of batches by bytes of a sample."""
 
 
 class Source:
-    """Samples of `size` bytes, made anew."""
+    """Samples of `size` bytes. Each sample is a new array."""
 
     def __init__(self, size: int):
         self.size = size

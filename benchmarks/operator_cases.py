@@ -1,4 +1,4 @@
-"""The cases of ``benchmarks.operators``: for every CPU operator what is fed and how it is called, the same call in both libraries."""
+"""The cases of ``benchmarks.operators``: the inputs and the call for every CPU operator. The call is the same in both libraries."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import numpy as np
 from .operator_inputs import photo_paths, video_file
 
 MEAN, STD = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]
-SHORT = 8  # copies of operators that take less than about 20 us per sample
+SHORT = 8  # number of copies of operators that take less than about 20 us per sample
 
 
 @dataclass(frozen=True)
 class Case:
-    """One row: ``graph(lib, *fed)`` makes the outputs; `inputs` are kinds of ``operator_inputs``; `operators` the registry's names."""
+    """One row. ``graph(lib, *fed)`` makes the outputs. `inputs` are kinds of ``operator_inputs``; `operators` the registry's names."""
 
     name: str
     family: str
@@ -38,7 +38,7 @@ def _function(lib: Any, name: str) -> Any:
 
 
 def _resolved(lib: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Arguments; text like "@FLOAT" stands for a member of the library's ``types``."""
+    """Arguments. A text such as "@FLOAT" stands for a member of the library's ``types``."""
     return {key: getattr(lib.types, value[1:]) if str(value)[:1] == "@" else value for key, value in arguments.items()}
 
 
@@ -302,7 +302,7 @@ _BOXES = [
 
 @cache
 def _default_boxes() -> list[float]:
-    """8,732 anchors, as SSD300 has."""
+    """8,732 anchors, the number of SSD300."""
     random = np.random.default_rng(2)
     corners = np.sort(random.uniform(0, 1, (8732, 2, 2)), axis=1)
     return [float(value) for value in np.float32(corners).reshape(-1)]
@@ -405,4 +405,4 @@ NOT_HERE = {
     "_constant": "part of every graph with constants",
     "_transfer": "a copy to a device",
 }
-"""CPU operators without a case, and why."""
+"""CPU operators without a case, and the reason."""

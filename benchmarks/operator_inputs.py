@@ -1,4 +1,4 @@
-"""What ``benchmarks.operators`` feeds: one batch of each kind, made once, the same for both libraries."""
+"""The inputs of ``benchmarks.operators``: one batch of each kind, made once, the same for both libraries."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _names() -> list[np.ndarray]:
 
 @cache
 def photo_paths() -> tuple[str, ...]:
-    """Where the eight JPEGs lie."""
+    """The folder of the eight JPEGs."""
     folder = Path(tempfile.gettempdir()) / "asyncdali-bench-operators"
     folder.mkdir(exist_ok=True)
     for k, data in enumerate(encoded_photos()):

@@ -1,11 +1,11 @@
-"""Every CPU operator beside DALI, in turns: processor time per sample with one worker thread, feeding taken off.
+"""Every CPU operator beside DALI, in turns: processor time per sample with one worker thread, without the cost of feeding.
 
     python -m benchmarks.operators [--only NAME,NAME] [--families FAMILY,FAMILY] [--rounds 5] [--seconds 0.08] [--json FILE] [--list]
 
-Each library runs two pipelines: one that only takes its inputs (``external_source`` without a copy), and one that has the operator, too.
-The processor time of the process (all threads) is taken of blocks of iterations, in turns; the operator's is the median of the differences.
-Short operators stand several times in the pipeline, each with inputs of its own, so that neither library can merge them. What is below the
-resolution of 0.1 us per sample counts as 0.1 us.
+Each library runs two pipelines: one that only takes its inputs (``external_source`` without a copy), and one that also has the operator.
+Blocks of iterations run in turns, and the processor time of the process (all threads) is measured for each. The operator's time is the
+median of the differences. Short operators occur several times in the pipeline, each with its own inputs, so that neither library can merge
+them. Values below the resolution of 0.1 us per sample count as 0.1 us.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _feed(lib: Any, kind: str) -> Any:
 
 
 def _pipeline(lib: Any, case: Case, working: bool) -> Any:
-    """The pipeline of a case, or (not `working`) the one that only feeds."""
+    """The pipeline of a case. If not `working`, the pipeline that only feeds."""
     batch = len(batch_of(case.inputs[0]).data) if case.inputs else case.batch
     pipeline = lib.Pipeline(batch_size=batch, num_threads=1, device_id=None, seed=11, prefetch_queue_depth=1)
     with pipeline:
@@ -64,7 +64,7 @@ class _Side:
     iterations: int = 0
 
     def calibrate(self, seconds: float) -> None:
-        """Run each a few times, then choose how many iterations a block has."""
+        """Run each pipeline a few times, then choose the number of iterations per block."""
         for pipeline in self.pipelines:
             for _ in range(2):
                 pipeline.run()
@@ -150,7 +150,7 @@ def _chosen(only: str, families: str) -> list[Case]:
 
 
 def _kept(path: str) -> list[tuple[str, str, float, float]]:
-    """Rows that earlier calls wrote to the file."""
+    """Rows that earlier runs wrote to the file."""
     if not os.path.exists(path):
         return []
     with open(path) as file:
@@ -184,7 +184,7 @@ def main() -> None:
     for case in _chosen(options.only, options.families):
         try:
             ours, theirs = measure(case, libs, options.rounds, options.seconds)
-        except Exception as error:  # a library that is missing for one case must not lose the others
+        except Exception as error:  # a library that is missing for one case must not stop the others
             print(f"  {case.name}: not measured: {type(error).__name__}: {str(error).splitlines()[0]}", file=sys.stderr)
             continue
         rows[case.name] = (case.name, case.family, ours, theirs)

@@ -1,5 +1,5 @@
-"""Overlap, timed: a cpu, a mixed and a gpu step of 10 ms each (test operators that wait). One iteration after another takes 30 ms, three in
-flight take 10 ms each. The structural proof, without time, is ``tests/unit/test_executor.py``."""
+"""Timed overlap of a cpu, a mixed and a gpu step of 10 ms each (test operators that wait). One iteration after another takes 30 ms; with
+three in flight an iteration takes 10 ms. The structural proof, without time, is ``tests/unit/test_executor.py``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STEP = 0.010
 
 
 def _wait_operator() -> Any:
-    """An operator of a segment of its own that keeps its stage busy for STEP seconds and hands its input on."""
+    """An operator in its own segment. It keeps its stage busy for STEP seconds and passes its input on."""
     from asyncdali.batch import Batch
     from asyncdali.operators.base import REGISTRY, Operator, Planned, Schema, register
 

@@ -1,6 +1,6 @@
-"""The parity table: every operator beside DALI over random arguments, on the benchmark's pictures; worst and mean difference.
+"""The parity table: every operator beside DALI over random arguments, on the benchmark's pictures. Worst and mean difference.
 
-``tests/parity`` asserts the bounds; this prints how far apart the two are.
+``tests/parity`` asserts the bounds; this module prints the differences.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _run(lib: Any, graph: Graph, folder: str, reader: dict[str, Any], batches: i
 
 
 def parity(folder: str, libs: dict[str, Any]) -> Table:
-    """Worst and mean difference of every operator; in 1/255 of the range for 8-bit pictures, in values otherwise."""
+    """Worst and mean difference of every operator: in 1/255 of the range for 8-bit pictures, otherwise in values."""
     table = Table("parity with DALI", ["operator", "cases", "samples", "worst", "mean", "values > 2 apart"])
     if "DALI" not in libs:
         table.notes.append("DALI is not installed: nothing compared")

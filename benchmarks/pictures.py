@@ -1,4 +1,4 @@
-"""The pictures to work on: a folder of JPEGs in class folders, or ones made on the spot."""
+"""The pictures of the benchmarks: a folder of JPEGs in class folders, or generated pictures."""
 
 from __future__ import annotations
 

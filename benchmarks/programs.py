@@ -1,4 +1,4 @@
-"""The pipelines that are timed, written once for both libraries (`lib` is ``asyncdali`` or ``nvidia.dali``)."""
+"""The timed pipelines, written once for both libraries (`lib` is ``asyncdali`` or ``nvidia.dali``)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def notebook(lib: Any, folder: str, batch: int = 8, threads: int = 2, device: st
 
 
 def decode(lib: Any, folder: str, batch: int = 64, threads: int = 2, **options: Any) -> Any:
-    """Reading and decoding only."""
+    """Only reading and decoding."""
     fn, types = lib.fn, lib.types
 
     @lib.pipeline_def(batch_size=batch, num_threads=threads, device_id=None, seed=7)
@@ -72,7 +72,7 @@ def empty(lib: Any, batch: int = 8, threads: int = 2, **options: Any) -> Any:
 
 
 def samples_of(images: Any, copy: bool = True) -> list[np.ndarray]:
-    """Every sample of a tensor list as a numpy array; GPU lists through ``as_cpu()``, or in place through DLPack (not `copy`)."""
+    """Every sample of a tensor list as a numpy array. GPU lists go through ``as_cpu()``, or without `copy` through DLPack."""
     if not copy and type(images).__name__ == "TensorListGPU":
         return [np.from_dlpack(images[k]) for k in range(len(images))]
     images = images.as_cpu() if hasattr(images, "as_cpu") else images

@@ -2,8 +2,9 @@
 
     python -m benchmarks.readers --data DIR [--only tfrecord,caffe] [--rounds 7] [--seconds 0.7]
 
-Containers hold the photographs of DIR (sub-folders of JPEGs), 16 times over. "listing" is another thing: files per second that `build()` of
-readers.file lists and labels, in a tree of --files empty files (1,000 to a directory), and the bytes that the table of them takes.
+Containers hold 16 copies of the photographs of DIR (sub-folders of JPEGs). "listing" is another measure: the files per second that
+`build()` of readers.file lists and labels, in a tree of --files empty files (1,000 to a directory), and the size in bytes of the table of
+files.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 REPEATS = 16
 Maker = Callable[[Path, list[bytes]], Callable[[Any], Any]]
-"""Writes the containers, returns what makes the outputs for a library."""
+"""Write the containers. Returns the function that makes the outputs for a library."""
 
 
 def _tfrecord(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
@@ -113,7 +114,7 @@ MAKERS: dict[str, Maker] = {
 
 
 def _tree(folder: Path, files: int) -> None:
-    """`files` empty files in directories of 1,000, made in no order of their names."""
+    """`files` empty files in directories of 1,000, made in random order of their names."""
     for number in range(-(-files // 1000)):
         place = folder / f"n{number:08d}"
         place.mkdir()

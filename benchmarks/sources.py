@@ -1,4 +1,4 @@
-"""Data from Python: parallel and sequential sources, beside DALI and torch's DataLoader. What comes out is checked, every batch.
+"""Data from Python: parallel and sequential sources, beside DALI and torch's DataLoader. The content of every batch is checked.
 
 Callables are at module level, so that every start method finds them. Each returns data that depends on the index.
 """
@@ -42,7 +42,7 @@ class Files:
 
 
 class Decoded:
-    """Pictures decoded and resized by OpenCV: work that belongs to the callable."""
+    """Pictures decoded and resized by OpenCV. This work belongs to the callable."""
 
     def __init__(self, paths: list[str]):
         self.paths = paths
@@ -59,12 +59,12 @@ class Decoded:
 
 
 def check_tiny(batch: Any, first: int) -> None:
-    """Every sample is its index."""
+    """Check that every sample is its index."""
     _expect(dense(batch).reshape(-1), np.arange(first, first + BATCH))
 
 
 def check_array(batch: Any, first: int) -> None:
-    """Beginning, middle and end of every sample."""
+    """Check the beginning, middle and end of every sample."""
     found = dense(batch)
     wanted = np.arange(first, first + BATCH) % 251
     for place in (0, BIG // 2, BIG - 1):
@@ -72,7 +72,7 @@ def check_array(batch: Any, first: int) -> None:
 
 
 class CheckSizes:
-    """Files: the size of every sample, and its last bytes for some."""
+    """Check the size of every file, and for some samples the last bytes."""
 
     def __init__(self, paths: list[str]):
         self.sizes = np.array([os.path.getsize(path) for path in paths])
@@ -86,7 +86,7 @@ class CheckSizes:
 
 
 def check_nothing(batch: Any, first: int) -> None:
-    """The picture tests cover it; here the callable's own work is measured."""
+    """No check: the picture tests cover the content, and here the callable's own work is measured."""
     if len(batch) != BATCH:
         raise SystemExit("a batch is short")
 
@@ -100,7 +100,7 @@ def _expect(found: np.ndarray, wanted: np.ndarray) -> None:
 
 
 def pipeline_contender(name: str, library: Any, source: Any, check: Callable[[Any, int], None], ahead: int | None) -> Contender:
-    """A pipeline of nothing but the source; `ahead` is its prefetch depth, None: a source of this process."""
+    """A pipeline with only the source. `ahead` is its prefetch depth; None means a source in this process."""
     parallel = {} if ahead is None else {"parallel": True, "prefetch_queue_depth": ahead}
     pipeline = library.Pipeline(batch_size=BATCH, num_threads=2, device_id=None, prefetch_queue_depth=2, py_num_workers=WORKERS)
     with pipeline:
@@ -141,7 +141,7 @@ class _Mapped:
 
 
 class _Counting:
-    """Indices in order, for ever."""
+    """Endless indices in order."""
 
     def __iter__(self) -> Any:
         index = 0
@@ -154,14 +154,14 @@ class _Counting:
 
 
 def joined(items: list[np.ndarray]) -> Any:
-    """Samples of different sizes in one tensor, with their sizes: what costs torch's workers least."""
+    """Samples of different sizes in one tensor, with their sizes: the cheapest form for torch's workers."""
     import torch
 
     return torch.from_numpy(np.concatenate(items)), torch.tensor([len(item) for item in items])
 
 
 def torch_contender(source: Any, check: Callable[[Any, int], None] | None, ragged: bool) -> Contender:
-    """torch.utils.data.DataLoader with as many workers."""
+    """torch.utils.data.DataLoader with the same number of workers."""
     import torch
 
     loader = torch.utils.data.DataLoader(
@@ -187,7 +187,7 @@ def torch_contender(source: Any, check: Callable[[Any, int], None] | None, ragge
 
 
 def _bare_worker(source: Any, pipe: Any, first: int) -> None:
-    """Runs the callable and keeps nothing."""
+    """Run the callable and keep nothing."""
     from asyncdali_workers import SampleInfo
 
     index = first
@@ -199,7 +199,7 @@ def _bare_worker(source: Any, pipe: Any, first: int) -> None:
 
 
 def bare_contender(source: Any) -> Contender:
-    """Two processes that run the callable and hand nothing on."""
+    """Two processes that run the callable and return nothing."""
     context = multiprocessing.get_context("forkserver")
     pipes, processes = [], []
     for k in range(WORKERS):
@@ -264,7 +264,7 @@ def _as_array(check: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
 
 
 def sequential_table(libraries: dict[str, Any], rounds: int, seconds: float) -> Table:
-    """A source of this process, sample by sample."""
+    """A source in this process, sample by sample."""
     contenders = [pipeline_contender(name, library, tiny, check_tiny, None) for name, library in libraries.items()]
     interleave(contenders, rounds, seconds)
     for contender in contenders:
@@ -273,7 +273,7 @@ def sequential_table(libraries: dict[str, Any], rounds: int, seconds: float) -> 
 
 
 def pool_table(runs: int = 7) -> Table:
-    """Start of a pool, and the way back after a worker was killed."""
+    """Start of a pool, and recovery after a worker was killed."""
     import signal
     import statistics
 
@@ -317,6 +317,6 @@ def pool_table(runs: int = 7) -> Table:
 
 
 def sleeping(info: Any) -> np.ndarray:
-    """Never done."""
+    """A case that never ends."""
     time.sleep(3600)
     return np.zeros(1)

@@ -1,4 +1,4 @@
-"""Ten pipelines, each with one bottleneck, and what mends it. docs/which_knob.md walks through them:
+"""Ten pipelines with one bottleneck each, and a version without it. docs/which_knob.md explains them:
 
     asyncdali bench examples/bottlenecks.py:slow_source
     asyncdali bench examples/bottlenecks.py:slow_source_mended
@@ -22,7 +22,7 @@ def rows(count=8):
     return [np.full(4, k, np.float32) for k in range(count)]
 
 
-# --- a source that waits (for a server, say)
+# --- a source that waits (for example for a server)
 
 
 def fetch(iteration):
@@ -173,7 +173,7 @@ def too_many_threads_mended(**options):
     return too_many_threads(**{"num_threads": CORES, **options})
 
 
-# --- storage that takes its time (tests give BOTTLENECKS_PICTURES a folder on such a one)
+# --- slow storage (tests set BOTTLENECKS_PICTURES to a folder on such storage)
 
 
 @pipeline_def(batch_size=16, num_threads=2, device_id=None, seed=1)

@@ -1,4 +1,4 @@
-"""A data-parallel JAX loop: each device has a pipeline that reads its own shard, and its part of the global arrays.
+"""A data-parallel JAX loop. Each device has a pipeline that reads its own shard and makes its part of the global arrays.
 
     XLA_FLAGS=--xla_force_host_platform_device_count=4 python examples/jax_loop.py      # four devices on any machine
 """
@@ -28,12 +28,12 @@ whole = NamedSharding(mesh, PartitionSpec())
 @jax_function
 @jax.jit
 def blended(images: jax.Array) -> jax.Array:
-    """Each picture mixed with its mirror image: any JAX function is an operator."""
+    """Mix each picture with its mirror image. Any JAX function can be an operator."""
     return 0.8 * images + 0.2 * images[:, :, ::-1]
 
 
 @data_iterator(output_map=["images", "labels"], reader_name="pictures", auto_reset=True, sharding=split)
-def pictures(shard_id: int, num_shards: int):  # a pipeline for each device
+def pictures(shard_id: int, num_shards: int):  # one pipeline per device
     jpegs, labels = fn.readers.file(
         file_root=str(PICTURES), random_shuffle=True, shard_id=shard_id, num_shards=num_shards, name="pictures"
     )

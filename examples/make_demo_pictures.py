@@ -1,4 +1,4 @@
-"""Draws the pictures that ship with the package (asyncdali/data/pictures): our own, public domain (CC0).
+"""Draws the pictures that ship with the package (asyncdali/data/pictures). They are our own and in the public domain (CC0).
 
     python examples/make_demo_pictures.py asyncdali/data/pictures
 """
@@ -17,7 +17,7 @@ CLASSES = ("0_circles", "1_stripes", "2_squares", "3_rings", "4_waves", "5_stars
 
 
 def background(random: np.random.Generator) -> np.ndarray:
-    """A soft gradient between two colours, with a little grain."""
+    """A soft gradient between two colours, with some noise."""
     h, w = SIZE
     angle = random.uniform(0, 2 * math.pi)
     y, x = np.mgrid[0:h, 0:w]

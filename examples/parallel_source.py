@@ -1,4 +1,4 @@
-"""Data from Python, made in worker processes: any callable that is asked by position. Resumes exactly.
+"""Data from Python, made in worker processes, by any callable that takes a position. A checkpoint resumes exactly.
 
     python examples/parallel_source.py
 """
@@ -13,7 +13,7 @@ BATCH, SAMPLES, SIZE = 16, 160, 64
 
 
 class Discs:
-    """Sample k of an epoch: a picture of a disc, and its radius. A position is all it needs: any worker may be asked for any sample."""
+    """Sample k of an epoch: a picture of a disc, and its radius. It depends only on its position, so any worker can make any sample."""
 
     def __call__(self, info):
         if info.idx_in_epoch >= SAMPLES:
@@ -41,7 +41,7 @@ def main() -> None:
     print(f"{1 + len(rest)} batches; pictures {first['picture'].as_array().shape}, mean radius {first['radius'].as_array().mean():.1f}")
     pipe.close()
 
-    again = discs(checkpoint=checkpoint)  # this could be another process
+    again = discs(checkpoint=checkpoint)  # this could run in another process
     for one, two in zip(again.epoch(), rest, strict=True):
         assert (one["picture"].as_array() == two["picture"].as_array()).all()
         assert (one["radius"].as_array() == two["radius"].as_array()).all()

@@ -1,4 +1,4 @@
-"""Keras trains on a pipeline; then a loop of its own saves the iterator in mid-epoch with tf.train.Checkpoint and goes on from there.
+"""Keras trains on a pipeline. Then a custom loop saves the iterator in mid-epoch with tf.train.Checkpoint and continues from there.
 
     python examples/tf_fit.py
 """
@@ -48,7 +48,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = tf.train.Checkpoint(data=iterator).save(str(Path(folder) / "data"))
         expected = [next(iterator) for _ in range(8)]
-        restored = iter(data())  # this could be another process
+        restored = iter(data())  # this could run in another process
         tf.train.Checkpoint(data=restored).restore(path).assert_consumed()
     for images, labels in expected:
         again = next(restored)

@@ -1,4 +1,4 @@
-"""Train a small network on the pictures that ship with the package, on the CPU; interrupt it and resume: the losses are the same.
+"""Train a small network on the CPU, on the pictures of the package. Interrupt and resume the training: the losses are the same.
 
     python examples/train_pytorch.py --folder run-a                        # 30 steps
     python examples/train_pytorch.py --folder run-b --interrupt-at 17      # as if the machine had gone down
@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--interrupt-at", type=int, help="end the process at this step, without cleaning up")
     options = parser.parse_args()
 
-    torch.set_num_threads(1)  # the pipeline has threads of its own
+    torch.set_num_threads(1)  # the pipeline has its own threads
     torch.manual_seed(1)
     torch.use_deterministic_algorithms(True)
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def main() -> None:
         print(f"resumed at step {len(losses)}")
 
     while len(losses) < options.steps:
-        for [batch] in loader:  # one pipeline, so one dict
+        for [batch] in loader:  # one pipeline gives a list with one dict
             loss = nn.functional.cross_entropy(model(batch["images"]), batch["labels"])
             optimizer.zero_grad()
             loss.backward()

@@ -1,4 +1,4 @@
-"""What the whole suite shares: the host device, and no thread left behind."""
+"""Fixtures and hooks of the whole suite: the host device, and the check that no thread is left behind."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _FORKING = ("test_workers_", "test_pool_", "test_parallel_source", "test_restori
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that fork this process come first: with all kernels and test modules in memory a fork takes 0.1 s, and each page that is
-    written then is copied. (test_workers_*: 110 s at the end of a run, 26 s at its begin.)
+    """Run tests that fork this process first. With all kernels and test modules in memory, a fork takes 0.1 s, and each page written after
+    it is copied. (test_workers_*: 110 s at the end of a run, 26 s at its beginning.)
     """
     items.sort(key=lambda item: not item.path.name.startswith(_FORKING))
 
 
 @pytest.fixture(autouse=True, scope="module")
 def young_heap():
-    """Collecting garbage, as below, looks only at what came since: with compiled kernels around, everything would be half a second each."""
+    """Make garbage collection look only at new objects: with compiled kernels in memory, a full collection takes half a second."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")
 def kernels_are_compiled_where_they_are_used():
-    """No process that compiles for later is started: tests that count processes, or forbid them, do not depend on what is in the cache."""
+    """Start no process that compiles ahead: tests that count or forbid processes must not depend on the content of the cache."""
     from asyncdali.compiled import later
 
     later._MOST_STARTS = 0
@@ -46,14 +46,14 @@ def kernels_are_compiled_where_they_are_used():
 
 @pytest.fixture(autouse=True)
 def no_threads_left():
-    """A test fails when pipeline threads outlive it: dropping a pipeline must end them."""
+    """Fail a test when pipeline threads outlive it: dropping a pipeline must end its threads."""
     before = set(_pipeline_threads())
     yield
     if not set(_pipeline_threads()) - before:
         return
     limit = time.monotonic() + 60
     while (left := set(_pipeline_threads()) - before) and time.monotonic() < limit:
-        # Pipelines are referenced by tracebacks of expected errors; what is still in flight may hold on to one a moment longer.
+        # Tracebacks of expected errors refer to pipelines; iterations in flight may keep a pipeline for a moment longer.
         gc.collect()
         next(iter(left)).join(0.1)
     assert not left, f"threads left behind: {sorted(thread.name for thread in left)}"

@@ -13,7 +13,7 @@ import asyncdali
 from asyncdali import fn, pipeline_def, types
 
 PICTURES = os.path.join(os.path.dirname(os.path.abspath(asyncdali.__file__)), "data", "pictures")
-# What DALI's checkpointing notebook prints for the fourth batch.
+# The output of DALI's checkpointing notebook for the fourth batch.
 NOTEBOOK_ANGLES = [-18.8415, 11.0461, -3.6668, 1.8544, 8.8177, -29.4673, -25.0191, 7.1832]
 
 

@@ -1,4 +1,4 @@
-"""What the algorithms share: operations with their ranges of magnitudes, and checks of arguments."""
+"""Common parts of the algorithms: operations with their ranges of magnitudes, and checks of arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def is_integer(value: Any) -> bool:
 
 
 def check_bins(num_magnitude_bins: Any) -> None:
-    """ValueError unless it is a positive integer."""
+    """ValueError unless the value is a positive integer."""
     if not is_integer(num_magnitude_bins) or num_magnitude_bins < 1:
         raise ValueError(f"num_magnitude_bins must be a positive integer, got {num_magnitude_bins!r}")
 
@@ -24,7 +24,7 @@ def check_bins(num_magnitude_bins: Any) -> None:
 def translations(
     use_shape: bool, max_translate_abs: Any, max_translate_rel: Any, default_abs: float, default_rel: float
 ) -> tuple[_Augmentation, _Augmentation]:
-    """translate_x and translate_y with magnitudes up to the given or default limits; ValueError for limits of the other kind."""
+    """translate_x and translate_y with magnitudes up to the given or default limits. ValueError for limits of the other kind."""
     if not isinstance(use_shape, bool):
         raise TypeError(f"use_shape must be True or False, got {use_shape!r}")
     if use_shape:
@@ -43,7 +43,7 @@ def ranged(
 ) -> list[_Augmentation]:
     """The operations with magnitudes, without translations.
 
-    Magnitudes of `factor` are differences from 1 of either sign where they are `signed`, else the factors themselves.
+    Magnitudes of `factor` are differences from 1 of either sign if `signed`, else the factors themselves.
     """
     to_factor, to_kernel = (a.shift_enhance_range, a.sharpness_kernel) if signed else (None, a.sharpness_kernel_shifted)
     return [
@@ -71,7 +71,7 @@ def _height_and_width(limit: Any) -> tuple[float, float]:
 
 
 def without(suite: Sequence[_Augmentation], excluded: Sequence[str] | None, caller: str) -> list[_Augmentation]:
-    """The augmentations whose names are not excluded; ValueError for a name that none has."""
+    """The augmentations whose names are not excluded. ValueError for a name that no augmentation has."""
     if not excluded:
         return list(suite)
     names = [augmentation.name for augmentation in suite]
@@ -82,7 +82,7 @@ def without(suite: Sequence[_Augmentation], excluded: Sequence[str] | None, call
 
 
 def warp_arguments(suite: Sequence[_Augmentation], fill_value: Any, interp_type: Any, shape: Any) -> dict[str, Any]:
-    """The arguments of warps, those that some augmentation of the suite reads."""
+    """The given arguments of warps that some augmentation of the suite reads."""
     from .core._args import named_parameters
 
     read = {parameter.name for augmentation in suite for parameter in named_parameters(augmentation.op)}

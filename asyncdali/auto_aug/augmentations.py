@@ -1,7 +1,7 @@
 """The operations of automatic augmentations.
 
-They take uint8 images or videos (layouts HWC, FHWC), on the CPU or the GPU. Magnitude ranges are those of the algorithms' papers where
-nothing else is said; ``operation.augmentation(mag_range=...)`` gives a copy with another range.
+The operations take uint8 images or videos (layouts HWC, FHWC), on the CPU or the GPU. Magnitude ranges come from the algorithms' papers
+unless a docstring names another one. ``operation.augmentation(mag_range=...)`` gives a copy with another range.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def warp_y_param(magnitude: Any) -> list[Any]:
 
 
 def shift_enhance_range(magnitude: Any) -> Any:
-    """A factor around 1 of a magnitude around 0."""
+    """The factor 1 + `magnitude`, for magnitudes around 0."""
     return 1 + magnitude
 
 
 def sharpness_kernel(magnitude: Any) -> np.ndarray:
-    """The 3x3 filter that goes away from a smoothed image by `magnitude`; 0: the image, -1: the smoothed image. FLOAT."""
+    """The 3x3 sharpening filter of strength `magnitude`. 0 gives the image, -1 the smoothed image. FLOAT."""
     return (-magnitude * _SMOOTH + (1 + magnitude) * _SAME).astype(np.float32)
 
 
@@ -54,7 +54,7 @@ def poster_mask_uint8(magnitude: Any) -> np.ndarray:
 
 
 def solarize_add_shift(shift: Any) -> np.ndarray:
-    """What is added to dark pixels, as UINT8. ValueError from 128 on: the sum would not fit."""
+    """The number that is added to dark pixels, as UINT8. ValueError from 128 on: the sum would not fit."""
     if shift >= 128:
         raise ValueError(f"solarize_add adds to pixels below 128, so the magnitude must be below 128, got {shift}")
     return np.array(shift, np.uint8)
@@ -105,7 +105,7 @@ def translate_y_no_shape(data: DataNode, offset: DataNode, fill_value: Any = 128
 
 @augmentation(mag_range=(0, 30), randomly_negate=True)
 def rotate(data: DataNode, angle: DataNode, fill_value: Any = 128, interp_type: Any = None, rotate_keep_size: bool = True) -> DataNode:
-    """Rotates by degrees; the size stays unless `rotate_keep_size` is False."""
+    """Rotates by degrees. The size stays unless `rotate_keep_size` is False."""
     return fn.rotate(data, angle=angle, fill_value=fill_value, interp_type=interp_type, keep_size=rotate_keep_size)
 
 
@@ -172,7 +172,7 @@ def equalize(data: DataNode, _: None) -> DataNode:
 
 @augmentation
 def auto_contrast(data: DataNode, _: None) -> DataNode:
-    """Spreads each channel from its lowest and highest values to 0 and 255; a channel of one value stays."""
+    """Stretches the values of each channel to 0..255. A channel with a single value stays."""
     lowest = fn.reductions.min(data, axis_names="HW", keep_dims=True)
     highest = fn.reductions.max(data, axis_names="HW", keep_dims=True)
     spread = highest - lowest

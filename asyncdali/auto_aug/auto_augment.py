@@ -1,4 +1,4 @@
-"""AutoAugment: one of a policy's sub-policies per sample, whose operations run with probabilities of their own.
+"""AutoAugment: applies one of a policy's sub-policies to each sample. Each operation runs with its own probability.
 
 Cubuk et al., "AutoAugment: Learning Augmentation Policies from Data", https://arxiv.org/abs/1805.09501
 """
@@ -20,7 +20,7 @@ from .core._args import check_arguments
 
 _BINS = 11
 _SKIP = a.identity.augmentation(name="skip")
-"""What a sample gets whose operation is not run."""
+"""The result for a sample whose operation does not run."""
 
 
 def auto_augment(
@@ -31,15 +31,15 @@ def auto_augment(
 
     - data: UINT8 images or videos (HWC, FHWC). A video gets one choice for all its frames.
     - policy_name: "image_net", "reduced_image_net", "svhn", "reduced_cifar10".
-    - shape: (height, width, ...) per sample (``fn.peek_image_shape(encoded)`` or ``data.shape()``): translations are relative to the size.
-      Without it they measure pixels.
-    - fill_value, interp_type: of warps: what is outside of the image (None: the border is repeated); INTERP_LINEAR (default), INTERP_NN.
+    - shape: (height, width, ...) per sample (``fn.peek_image_shape(encoded)`` or ``data.shape()``). With it translations are relative to
+      the size; without it they are in pixels.
+    - fill_value: value outside of the image for warps. None: the border is repeated. interp_type: INTERP_LINEAR (default), INTERP_NN.
     - max_translate_abs: largest translation in pixels without `shape`, a number or (height, width); 250 by default.
     - max_translate_rel: the same with `shape`, as part of the size; 1 by default.
-    - seed: of the draws; by default taken from the pipeline's seed.
+    - seed: seed of the draws; by default taken from the pipeline's seed.
 
-    Returns the augmented data. Raises ValueError for another name; and for "reduced_image_net", which does not translate, when `shape`,
-    `max_translate_abs` or `max_translate_rel` is given.
+    Returns the augmented data. Raises ValueError for another name. Also raises ValueError for "reduced_image_net", which does not
+    translate, if `shape`, `max_translate_abs` or `max_translate_rel` is given.
     """
     make = _POLICIES.get(policy_name) if isinstance(policy_name, str) else None
     if make is None:
@@ -65,10 +65,10 @@ def auto_augment_image_net(
 
 
 def apply_auto_augment(policy: Policy, data: DataNode, seed: int | None = None, **kwargs: Any) -> DataNode:
-    """AutoAugment with a policy of your own; `kwargs` are passed to the augmentations that read them.
+    """AutoAugment with your own policy. `kwargs` are passed to the augmentations that read them.
 
-    Raises ValueError for a policy without sub-policies, UnusedArgException for an argument that no augmentation reads,
-    MissingArgException for one that is required and not given.
+    Raises ValueError for a policy without sub-policies, UnusedArgException for an argument that no augmentation reads, and
+    MissingArgException for a missing required argument.
     """
     if not isinstance(policy, Policy):
         raise TypeError(f"apply_auto_augment takes a Policy, got {policy!r}")
@@ -95,8 +95,8 @@ def apply_auto_augment(policy: Policy, data: DataNode, seed: int | None = None, 
 
 
 class _Stage:
-    """One stage of all sub-policies: `choices` of augmentations, and for each sub-policy the `places` in them (0: nothing), the
-    magnitude `bins` and `probabilities`."""
+    """One stage of all sub-policies. `choices` are the augmentations. Each sub-policy has a place in `choices` (`places`; 0: nothing), a
+    magnitude bin (`bins`) and a probability (`probabilities`)."""
 
     def __init__(self, policy: Policy, stage: int):
         operations = [sub[stage] if stage < len(sub) else None for sub in policy.sub_policies]
@@ -117,7 +117,7 @@ def _entry(table: np.ndarray, dtype: types.DALIDataType, chosen: DataNode) -> Da
 
 
 def get_image_net_policy(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> Policy:
-    """The policy found for ImageNet. `use_shape`: whether translations are relative to the size."""
+    """The policy found for ImageNet. With `use_shape` translations are relative to the size."""
     return Policy("ImageNetPolicy", _BINS, _sub_policies(_IMAGE_NET, _shifts(use_shape, max_translate_abs, max_translate_rel)))
 
 
@@ -127,12 +127,12 @@ def get_reduced_image_net_policy() -> Policy:
 
 
 def get_svhn_policy(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> Policy:
-    """The policy found for SVHN. `use_shape`: whether translations are relative to the size."""
+    """The policy found for SVHN. With `use_shape` translations are relative to the size."""
     return Policy("SvhnPolicy", _BINS, _sub_policies(_SVHN, _shifts(use_shape, max_translate_abs, max_translate_rel)))
 
 
 def get_reduced_cifar10_policy(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> Policy:
-    """The policy found for a reduced CIFAR-10. `use_shape`: whether translations are relative to the size."""
+    """The policy found for a reduced CIFAR-10. With `use_shape` translations are relative to the size."""
     shifts = _shifts(use_shape, max_translate_abs, max_translate_rel)
     return Policy("ReducedCifar10Policy", _BINS, _sub_policies(_REDUCED_CIFAR10, shifts))
 
@@ -150,7 +150,7 @@ _POLICIES: dict[str, Callable[..., Policy]] = {
 
 
 def _sub_policies(table: str, shifts: tuple[_Augmentation, ...]) -> list[list[tuple[_Augmentation, float, int | None]]]:
-    """The sub-policies of a table: a line each, with "name probability magnitude-bin" of its operations; "-": no magnitude."""
+    """The sub-policies of a table. Each line has "name probability magnitude-bin" for each operation; "-" means no magnitude."""
     suite = {augmentation.name: augmentation for augmentation in (*_OPERATIONS, *shifts)}
 
     def operation(text: str) -> tuple[_Augmentation, float, int | None]:

@@ -1,4 +1,4 @@
-"""RandAugment: a few operations in a row, each drawn from a suite, all with one magnitude.
+"""RandAugment: applies a few operations in a row, each drawn from a suite, all with one magnitude.
 
 Cubuk et al., "RandAugment: Practical automated data augmentation with a reduced search space", https://arxiv.org/abs/1909.13719
 """
@@ -25,19 +25,19 @@ def rand_augment(
     """RandAugment with its standard suite.
 
     - data: UINT8 images or videos (HWC, FHWC). A video gets one choice for all its frames.
-    - n: number of operations in a row; 0 gives the data itself and a warning.
+    - n: number of operations in a row. 0 returns the data unchanged, with a warning.
     - m: magnitude bin of all operations, 0 to `num_magnitude_bins` - 1.
-    - num_magnitude_bins: number of bins that the range of magnitudes of each operation is cut into.
-    - shape: (height, width, ...) per sample (``fn.peek_image_shape(encoded)`` or ``data.shape()``): translations are relative to the size.
-      Without it they measure pixels.
-    - fill_value, interp_type: of warps: what is outside of the image (None: the border is repeated); INTERP_LINEAR (default), INTERP_NN.
+    - num_magnitude_bins: number of bins of each operation's range of magnitudes.
+    - shape: (height, width, ...) per sample (``fn.peek_image_shape(encoded)`` or ``data.shape()``). With it translations are relative to
+      the size; without it they are in pixels.
+    - fill_value: value outside of the image for warps. None: the border is repeated. interp_type: INTERP_LINEAR (default), INTERP_NN.
     - max_translate_abs: largest translation in pixels without `shape`, a number or (height, width); 100 by default.
     - max_translate_rel: the same with `shape`, as part of the size; 100 / 224 by default.
-    - seed: of the draws; by default taken from the pipeline's seed.
+    - seed: seed of the draws; by default taken from the pipeline's seed.
     - monotonic_mag: whether a larger bin is always a stronger operation.
     - excluded: names of operations that are left out of the suite.
 
-    Returns the augmented data. Raises ValueError and TypeError for arguments that do not fit.
+    Returns the augmented data. Raises ValueError and TypeError for invalid arguments.
     """
     use_shape = shape is not None
     make = get_rand_augment_suite if monotonic_mag else get_rand_augment_non_monotonic_suite
@@ -51,9 +51,9 @@ def apply_rand_augment(
     augmentations: Sequence[_Augmentation], data: DataNode, n: int, m: int, num_magnitude_bins: int = 31, seed: int | None = None,
     **kwargs: Any,
 ) -> DataNode:  # fmt: skip
-    """RandAugment with a suite of your own; `kwargs` are passed to the augmentations that read them. See :func:`rand_augment`.
+    """RandAugment with your own suite. `kwargs` are passed to the augmentations that read them. See :func:`rand_augment`.
 
-    Raises UnusedArgException for an argument that no augmentation reads, MissingArgException for one that is required and not given.
+    Raises UnusedArgException for an argument that no augmentation reads, MissingArgException for a missing required argument.
     """
     if not is_integer(n) or n < 0:
         raise ValueError(f"n, the number of operations, must be a non-negative integer, got {n!r}")
@@ -83,7 +83,7 @@ def apply_rand_augment(
 def get_rand_augment_suite(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
 ) -> list[_Augmentation]:  # fmt: skip
-    """The 14 operations, with magnitudes that grow with the bin. `use_shape`: whether translations are relative to the size."""
+    """The 14 operations, with magnitudes that grow with the bin. With `use_shape` translations are relative to the size."""
     shifts = translations(use_shape, max_translate_abs, max_translate_rel, 100, 100 / 224)
     return [*shifts, *ranged(0.3, 30, (0, 0.9), (8, 4), (256, 0)), a.equalize, a.auto_contrast, a.identity]
 

@@ -1,4 +1,4 @@
-"""TrivialAugment: one operation per sample, drawn from a suite, with a magnitude drawn at random.
+"""TrivialAugment: applies one operation per sample, drawn from a suite, with a magnitude drawn at random.
 
 Müller and Hutter, "TrivialAugment: Tuning-free Yet State-of-the-Art Data Augmentation", https://arxiv.org/abs/2103.10158
 """
@@ -22,8 +22,8 @@ def trivial_augment_wide(
 ) -> DataNode:  # fmt: skip
     """TrivialAugment with its wide suite.
 
-    Arguments as for :func:`asyncdali.auto_aug.rand_augment.rand_augment`; the magnitude bin is drawn per sample, and the largest
-    translation is 32 pixels, or with `shape` the whole size, by default.
+    Arguments as for :func:`asyncdali.auto_aug.rand_augment.rand_augment`. The magnitude bin is drawn per sample. By default the largest
+    translation is 32 pixels, or with `shape` the whole size.
     """
     whole = get_trivial_augment_wide_suite(shape is not None, max_translate_abs, max_translate_rel)
     suite = without(whole, excluded, "trivial_augment_wide")
@@ -35,9 +35,9 @@ def trivial_augment_wide(
 def apply_trivial_augment(
     augmentations: Sequence[_Augmentation], data: DataNode, num_magnitude_bins: int = 31, seed: int | None = None, **kwargs: Any
 ) -> DataNode:
-    """TrivialAugment with a suite of your own; `kwargs` are passed to the augmentations that read them.
+    """TrivialAugment with your own suite. `kwargs` are passed to the augmentations that read them.
 
-    Raises UnusedArgException for an argument that no augmentation reads, MissingArgException for one that is required and not given.
+    Raises UnusedArgException for an argument that no augmentation reads, MissingArgException for a missing required argument.
     """
     check_bins(num_magnitude_bins)
     if not augmentations:
@@ -52,6 +52,6 @@ def apply_trivial_augment(
 def get_trivial_augment_wide_suite(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
 ) -> list[_Augmentation]:  # fmt: skip
-    """The 14 operations with wide ranges. `use_shape`: whether translations are relative to the size."""
+    """The 14 operations with wide ranges. With `use_shape` translations are relative to the size."""
     shifts = translations(use_shape, max_translate_abs, max_translate_rel, 32, 1.0)
     return [*shifts, *ranged(0.99, 135, (0.01, 0.99), (8, 2), (256, 0)), a.equalize, a.auto_contrast, a.identity]

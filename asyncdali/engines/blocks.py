@@ -1,4 +1,4 @@
-"""Blocks of shared memory: anonymous files that travel as descriptors. Nothing has a name, so nothing is left behind."""
+"""Blocks of shared memory: anonymous files, whose descriptors are sent to other processes. No block has a name, so none is left behind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIXED = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 class _Owned(Mapping):
-    """The mapping of a block where it was made. Its number is noted when the last array over it goes."""
+    """The mapping of a block in the process that made it. The block's number is noted when the last array over the mapping is freed."""
 
     __slots__ = ("gone", "number")
 
@@ -36,31 +36,31 @@ class _Owned(Mapping):
     def __del__(self) -> None:
         gone = getattr(self, "gone", None)
         if gone is not None:
-            gone.append(self.number)  # before the address can be used again
+            gone.append(self.number)  # before the address can be reused
         super().__del__()
 
 
 class OwnBlocks:
-    """Blocks that this process makes, for its pool of buffers; others get their descriptors."""
+    """Blocks that this process makes for its pool of buffers. Other processes get the descriptors."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._starts: list[int] = []  # addresses in order, and beside them
+        self._starts: list[int] = []  # sorted addresses; `_blocks` has the same order
         self._blocks: list[tuple[int, int, int]] = []  # (size, number, descriptor)
         self._numbers = itertools.count(1)
         self._gone: deque[int] = deque()
         self._by_number: dict[int, int] = {}  # number -> address
 
     def make(self, size: int) -> np.ndarray:
-        """A block as uint8[size]; it goes back to the system with the last array over it.
+        """A block as uint8[size]. The memory returns to the system when the last array over the block is freed.
 
-        MemoryError that names the limit when the system has no such memory.
+        Raises a MemoryError that names the limit when the system has no such memory.
         """
         size = up(max(size, 1), PAGE)
         try:
             descriptor = os.memfd_create("asyncdali-engine", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         except OSError:
-            require_descriptors(1, "shared memory for a batch cannot be made")  # names the limit
+            require_descriptors(1, "shared memory for a batch cannot be made")  # raises an error that names the limit
             raise
         try:
             _grow(descriptor, size)
@@ -87,13 +87,13 @@ class OwnBlocks:
             return (number, descriptor, start) if stop <= start + size else None
 
     def take_gone(self) -> list[int]:
-        """Numbers of blocks that are no more; their descriptors are closed."""
+        """Numbers of the freed blocks. Their descriptors are closed."""
         found = []
         while self._gone:
             number = self._gone.popleft()
             with self._lock:
                 start = self._by_number.pop(number)
-                # A younger block may lie at the address of one that is gone.
+                # A newer block may have the address of a freed block.
                 at = bisect.bisect(self._starts, start) - 1
                 while self._blocks[at][1] != number:
                     at -= 1
@@ -104,7 +104,7 @@ class OwnBlocks:
         return found
 
     def close(self) -> None:
-        """Close all descriptors. Memory that is in use stays until its last array is gone."""
+        """Close all descriptors. Memory in use stays until its last array is freed."""
         with self._lock:
             descriptors = [descriptor for _, _, descriptor in self._blocks]
             self._blocks, self._starts = [], []
@@ -122,25 +122,25 @@ def _grow(descriptor: int, size: int) -> None:
 
 
 class ForeignBlocks:
-    """Blocks that another process made, mapped here."""
+    """Blocks that another process made, mapped in this process."""
 
     def __init__(self) -> None:
         self._mappings: dict[int, Mapping] = {}
 
     def add(self, number: int, descriptor: int) -> None:
-        """Map a block; the descriptor is closed."""
+        """Map a block. The descriptor is closed."""
         try:
             self._mappings[number] = Mapping(descriptor, 0, os.fstat(descriptor).st_size)
         finally:
             os.close(descriptor)
 
     def drop(self, numbers: list[int]) -> None:
-        """Blocks that are not used any more; views of them keep their memory."""
+        """Forget unused blocks. Views of them keep their memory."""
         for number in numbers:
             self._mappings.pop(number, None)
 
     def at(self, number: int, offset: int, size: int) -> tuple[int, Mapping]:
-        """The address of a piece of a block, and what keeps it alive. ValueError if the block does not have it."""
+        """The address of a piece of a block, and the object that keeps it alive. ValueError if the piece is not inside the block."""
         mapping = self._mappings.get(number)
         if mapping is None or offset < 0 or size < 0 or offset + size > mapping.size:
             raise ValueError(f"block {number} does not hold {size} bytes at {offset}")
@@ -154,7 +154,7 @@ class ForeignBlocks:
 
 
 class Lease(BlockOwner):
-    """Owner of memory that an engine has lent. The last view that goes gives it back: the number is appended to a deque, and no more."""
+    """Owner of memory that an engine has lent. When the last view is freed, the lease number is appended to a deque; nothing else runs."""
 
     __slots__ = ("__weakref__", "_mapping", "_number", "_pid", "_returned", "nbytes")
 

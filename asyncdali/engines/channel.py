@@ -1,4 +1,4 @@
-"""The socket pair between the training process and an engine: messages with file descriptors, whole or not at all.
+"""The socket pair between the training process and an engine. Messages carry file descriptors and are never split.
 
 A message is a JSON header and the bytes that the header describes (a frame, see ``frames``). Nothing that arrives is unpickled.
 """
@@ -11,7 +11,7 @@ import struct
 from typing import Any
 
 LARGEST = 96 << 10
-"""Bytes of a message. Larger frames lie in shared memory; the socket's buffer (208 KB by default) always has room for one message."""
+"""Largest message, in bytes. Larger frames go to shared memory. The socket's buffer (208 KB by default) always has room for one message."""
 
 _MOST_DESCRIPTORS = 64
 _LENGTH = struct.Struct("<I")
@@ -21,7 +21,7 @@ _decode = json.JSONDecoder().decode
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """Both ends."""
+    """The two ends of a new channel."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
@@ -32,7 +32,7 @@ def message(header: dict[str, Any], body: bytes = b"") -> bytes:
 
 
 def parsed(data: bytes | memoryview) -> tuple[dict[str, Any], memoryview]:
-    """Header and body of a message; ValueError for what is none."""
+    """Header and body of a message. ValueError for bytes that are not a message."""
     if len(data) < 4:
         raise ValueError("a message has a header")
     (length,) = _LENGTH.unpack_from(data)
@@ -45,7 +45,7 @@ def parsed(data: bytes | memoryview) -> tuple[dict[str, Any], memoryview]:
 
 
 def send(channel: socket.socket, data: bytes, descriptors: list[int] | None = None) -> None:
-    """Send a message. BlockingIOError where the channel does not block and has no room, OSError when the other side is gone."""
+    """Send a message. BlockingIOError if a non-blocking channel is full, OSError if the other side has closed the channel."""
     if descriptors:
         socket.send_fds(channel, [data], descriptors)
     else:
@@ -53,7 +53,7 @@ def send(channel: socket.socket, data: bytes, descriptors: list[int] | None = No
 
 
 def receive(channel: socket.socket) -> tuple[bytes, list[int]]:
-    """The next message, and the descriptors that came with it; empty when the other side is gone."""
+    """The next message and its descriptors. Both are empty when the other side has closed the channel."""
     try:
         data, ancillary, _, _ = channel.recvmsg(LARGEST, _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
     except ConnectionError:

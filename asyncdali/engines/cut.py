@@ -1,4 +1,4 @@
-"""The cut: which operators of a plan run in engines, and which batches cross."""
+"""The cut: which operators of a plan run in engines, and which batches engines send back."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ..graph.plan import Plan, PlannedOperator, Segment, cut_segments
 from ..operators.base import Operator, Role, Schema, Spec
 
 _IN_BOTH = (Role.INPUT, Role.CONSTANT)
-"""What such operators give is there without an engine: what was fed lies in the training process."""
+"""Operators whose outputs exist without an engine: fed data is in the training process."""
 
 
 @dataclass
 class Cut:
-    """Operators before the cut, those behind it, and the edges that engines answer with."""
+    """The operators before and behind the cut, and the edges whose batches engines send back."""
 
     before: list[PlannedOperator]
     behind: list[PlannedOperator]
@@ -23,14 +23,14 @@ class Cut:
 
     @property
     def inputs(self) -> list[str]:
-        """Names of the external inputs that engines are sent."""
+        """Names of the external inputs whose batches engines get."""
         return [planned.spec.name for planned in self.before if planned.spec.schema.role is Role.INPUT]
 
     @property
     def depends_on_branches(self) -> bool:
-        """Whether the position of some operator before the cut is known only when an iteration was planned.
+        """Whether the position of some operator before the cut is unknown until the iteration is planned.
 
-        In a branch of a conditional an operator draws for the samples that take the branch.
+        In a branch of a conditional, an operator draws only for the samples that take the branch.
         """
         branched: set[int] = set()
         for planned in self.before:
@@ -46,10 +46,10 @@ class Cut:
 def make_cut(plan: Plan, behind_nodes: Sequence[str] | None = None) -> Cut:
     """Cut a plan.
 
-    By default all CPU operators run in engines that need nothing from mixed or gpu operators. With `behind_nodes` only those run there that
-    the named operators need, and these themselves. Inputs that no operator before the cut reads stay in the training process.
+    By default engines run every CPU operator that needs nothing from mixed or GPU operators. With `behind_nodes` engines run only the named
+    operators and everything that these operators need. Inputs that no operator before the cut reads stay in the training process.
 
-    OperatorValueError for a name that is not in the plan, or that needs a GPU.
+    OperatorValueError for a name that is not in the plan, or for an operator that needs a GPU.
     """
     able = _on_cpu(plan)
     chosen = able if behind_nodes is None else _needed_by(plan, behind_nodes, able)
@@ -78,7 +78,7 @@ def _edges(planned: PlannedOperator) -> list[int]:
 
 
 def _on_cpu(plan: Plan) -> set[int]:
-    """CPU operators all of whose sources are CPU operators, by id."""
+    """CPU operators whose sources are all CPU operators, by id."""
     found: set[int] = set()
     edges: set[int] = set()
     for planned in plan.operators:
@@ -111,7 +111,7 @@ def _needed_by(plan: Plan, names: Sequence[str], able: set[int]) -> set[int]:
 
 
 class _Answers(Operator):
-    """Stands for all that runs in engines, where segments behind the cut are made."""
+    """Placeholder for everything that runs in engines, while the segments behind the cut are made."""
 
     schema = Schema(name="_engines", doc="What engines answer with.", inputs=(0, 0))
     barrier = True
@@ -119,7 +119,7 @@ class _Answers(Operator):
 
 
 def segments_behind(cut: Cut, outputs: Sequence[int], fuse_device: bool, on_cuda: bool) -> list[Segment]:
-    """The segments of the training process: first the one that engines make, then those behind it."""
+    """The segments of the training process: first the segment that engines make, then the segments behind the cut."""
     spec = Spec(_Answers.schema, "__engines", "cpu", {}, (), 0, len(cut.crossing))
     stand_in = PlannedOperator(spec, _Answers, [], {}, cut.crossing, "")
     for planned in (*cut.before, *cut.behind):
@@ -131,7 +131,7 @@ def segments_behind(cut: Cut, outputs: Sequence[int], fuse_device: bool, on_cuda
 
 
 def segments_before(cut: Cut) -> list[Segment]:
-    """The segments of an engine."""
+    """The segments that an engine runs."""
     for planned in cut.before:
         planned.stage = 0
     return cut_segments(cut.before, cut.crossing)

@@ -1,7 +1,7 @@
-"""Batches as data: what requests and answers carry besides numbers.
+"""Batches as data: the content of requests and answers besides numbers.
 
-A batch is an entry of the header and parts of the frame. Contents lie in the frame (small ones), or in a block of shared memory, where they
-are used in place. The same entries can be sent over a network, with all contents in the frame.
+A batch is an entry of the header and parts of the frame. Small contents are in the frame. Large contents are in a block of shared memory
+and are used without a copy. The same entries can be sent over a network, with all contents in the frame.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from ..types import DALIDataType
 from .blocks import ForeignBlocks, Lease, OwnBlocks
 
 INLINE = SMALL - 1
-"""Contents of at most so many bytes are copied into the frame: the pool has no block for them."""
+"""Contents up to this size (bytes) are copied into the frame, because the pool has no block for them."""
 
 _VALUES, _BYTES, _PLACED, _SCATTERED, _PLACED_VALUES = range(5)
-"""Contents: a dense array in the frame; samples one after another in the frame; the same in a block; samples at offsets of a block; a dense
-array in a block."""
+"""Form of the contents: a dense array in the frame; samples one after another in the frame; the same in a block; samples at offsets of a
+block; a dense array in a block."""
 
 
 class Frame:
-    """Parts of a message, one after another."""
+    """The parts of a message, in order."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self.size = 0
 
     def add(self, data: bytes) -> list[int]:
-        """Append a part; returns its place for the header."""
+        """Append a part and return its place for the header."""
         place = [self.size, len(data)]
         self._parts.append(data)
         self.size += len(data)
@@ -45,15 +45,15 @@ class Frame:
 
 
 class Packer:
-    """Makes entries of batches. `allocate` gives memory of blocks, `lend` a number under which an owner is kept until it is given back."""
+    """Makes entries of batches. `allocate` gives memory of blocks. `lend` keeps an owner alive and returns its lease number."""
 
     def __init__(self, blocks: OwnBlocks, allocate: Callable[[int], np.ndarray], lend: Callable[[Any], int]):
         self._blocks, self._allocate, self._lend = blocks, allocate, lend
         self.used: dict[int, int] = {}
-        """Blocks of the entries made since this was cleared: number -> descriptor."""
+        """Blocks of the entries made since the last clear: number -> descriptor."""
 
     def pack(self, batch: Batch, frame: Frame) -> list[Any]:
-        """The entry of a batch; contents that are not in a block are copied."""
+        """The entry of a batch. Contents outside of blocks are copied."""
         shapes = batch.shapes
         count, ndim = shapes.shape
         equal = count > 0 and (batch.values is not None or bool((shapes == shapes[0]).all()))
@@ -64,7 +64,7 @@ class Packer:
         return [int(batch.dtype), batch.layout, count, ndim, extents, places, info, rows, *self._contents(batch, frame)]
 
     def place(self, data: bytes) -> list[int]:
-        """[block, offset, size, lease] of bytes that are put into a block."""
+        """Copy bytes into a block and return [block, offset, size, lease]."""
         memory = self._allocate(max(len(data), SMALL))
         memory[: len(data)] = np.frombuffer(data, np.uint8)
         _, number, offset, lease = self._placed(_BYTES, address_of(memory), memory)
@@ -99,7 +99,7 @@ class Packer:
         return [kind, number, address - start, self._lend(owner)]
 
     def _in_block(self, batch: Batch, sizes: np.ndarray, frame: Frame) -> list[Any] | None:
-        """The entry of samples that lie in one block already."""
+        """The entry of samples that are in one block already."""
         addresses = batch.addresses
         filled = addresses if sizes.all() else addresses[sizes > 0]
         first = int(filled.min())
@@ -129,7 +129,7 @@ def _gather_into(batch: Batch, sizes: np.ndarray, memory: np.ndarray) -> None:
 
 
 class SourceInfo(Sequence):
-    """The origins of samples as they travelled; text is made when somebody asks."""
+    """The origins of samples in their encoded form. The text is made when it is needed."""
 
     def __init__(self, data: bytes, count: int):
         self._data, self._count = data, count
@@ -145,7 +145,7 @@ class SourceInfo(Sequence):
 
 
 def unpack(entry: list[Any], frame: memoryview, blocks: ForeignBlocks, lease: Callable[[Any, int, int], Lease] | None) -> Batch:
-    """The batch of an entry. `lease` makes owners of (mapping, number, bytes); None: the mapping is owner enough.
+    """The batch of an entry. `lease` makes owners of (mapping, number, bytes). None: the mapping itself is the owner.
 
     ValueError for an entry that does not fit its frame or its blocks.
     """

@@ -1,4 +1,4 @@
-"""Errors of an engine as data: the training process raises what the same iteration would have raised there."""
+"""Errors of an engine as data. The training process raises the error that the same iteration would have raised there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DEEPEST = 8
 
 
 class EngineError(RuntimeError):
-    """An error in an engine whose class the training process does not know; its text begins with the class's name."""
+    """An engine's error whose class the training process does not know. Its text begins with the name of the class."""
 
 
 def packed(error: BaseException) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def _one(error: BaseException) -> dict[str, Any]:
 
 
 def unpacked(data: dict[str, Any]) -> BaseException:
-    """The error of :func:`packed` data."""
+    """The error that :func:`packed` encoded."""
     error = _made(data)
     for name, value in data["fields"].items():
         if name in _FIELDS and isinstance(error, OperatorError):
@@ -52,7 +52,7 @@ def unpacked(data: dict[str, Any]) -> BaseException:
 
 
 def _made(data: dict[str, Any]) -> BaseException:
-    """A class of our family or of Python's, by name. Others become an EngineError: no class is imported for a name that was sent."""
+    """A class of asyncdali's or Python's errors, by name. Others become an EngineError: a received name never causes an import."""
     name, text = data["class"], data["text"]
     kind = getattr(errors, name, None) if name else None
     if kind is SampleError:
@@ -63,6 +63,6 @@ def _made(data: dict[str, Any]) -> BaseException:
     if isinstance(kind, type) and issubclass(kind, BaseException):
         try:
             return kind(text)
-        except TypeError:  # UnicodeDecodeError wants five arguments
+        except TypeError:  # for example UnicodeDecodeError, which takes five arguments
             return EngineError(f"{name}: {text}")
     return EngineError(f"{data['name']}: {text}")

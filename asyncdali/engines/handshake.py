@@ -1,4 +1,4 @@
-"""The handshake: an engine makes iterations only if it would make the same bits as the training process.
+"""The handshake: an engine may make iterations only if it would make the same bits as the training process.
 
 Each side describes itself: its graph, the versions of the packages that results come from, and the processor that kernels are compiled for.
 An engine sends its description when it is ready. The training process compares, and refuses an engine that differs.
@@ -23,19 +23,19 @@ from ..graph.plan import Plan
 from ..options import PipelineOptions
 
 PACKAGES = ("numpy", "numba", "llvmlite", "opencv-python-headless", "pillow", "av", "soundfile")
-"""Distributions whose code computes results; one that is missing is described as such."""
+"""Distributions whose code computes results. A missing distribution is described as missing."""
 
 Description = dict[str, dict[str, str]]
-"""What is described, by part ("graph", "packages", "processor") and name."""
+"""A description, by part ("graph", "packages", "processor") and name."""
 
 
 def description(plan: Plan, options: PipelineOptions, seed: int, operators: Iterable[Any]) -> Description:
-    """The description of this process. `operators` are those built for the part before the cut."""
+    """The description of this process. `operators` are the operators built for the part before the cut."""
     return {"graph": _graph(plan, options, seed, operators), "packages": _packages(), "processor": _processor()}
 
 
 def difference(here: Description, there: Any) -> str:
-    """What differs, with both values, for the error; empty: nothing does. `there` arrived over a socket."""
+    """The differences, with both values, for the error; empty if there are none. `there` arrived over a socket."""
     found = []
     for part, names in here.items():
         other = there.get(part) if isinstance(there, dict) else None
@@ -52,7 +52,7 @@ _MOST = 6
 
 
 def _shorter(mine: str, theirs: str) -> tuple[str, str]:
-    """Of long lists only what they have not in common."""
+    """Reduce two long lists to the items that they do not share."""
     if "," in mine:
         ours, others = mine.split(","), theirs.split(",")
         mine, theirs = (",".join(item for item in ours if item not in others), ",".join(item for item in others if item not in ours))
@@ -74,7 +74,7 @@ def _graph(plan: Plan, options: PipelineOptions, seed: int, operators: Iterable[
 
 
 _LISTED = 500
-"""Operators that are described one by one; a message has room for them."""
+"""Number of operators that are described one by one. A message has room for this number."""
 
 
 def _digest(data: bytes) -> str:
@@ -82,7 +82,7 @@ def _digest(data: bytes) -> str:
 
 
 def _text(value: Any) -> Any:
-    """A constant argument as JSON data that equal values have in common in all processes."""
+    """A constant argument as JSON data. Equal values give equal data in all processes."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return repr(value)
     if isinstance(value, bytes):
@@ -103,7 +103,7 @@ def _text(value: Any) -> Any:
 
 
 def _code(code: CodeType) -> str:
-    """The instructions of a function, and of those inside it."""
+    """The bytecode of a function, and of the functions inside it."""
     inner = "".join(_code(item) for item in code.co_consts if isinstance(item, CodeType))
     values = [item for item in code.co_consts if item is None or isinstance(item, (bool, int, float, str, bytes))]
     return _digest(code.co_code + repr((code.co_names, values)).encode() + inner.encode())
@@ -122,7 +122,7 @@ def _packages() -> dict[str, str]:
 
 @functools.cache
 def _processor() -> dict[str, str]:
-    """What kernels are compiled for: the same source gives other bits where the instructions, or the C library's functions, differ."""
+    """The processor that kernels are compiled for. Other instructions, or another C library, give other bits from the same source."""
     from numba.core import codegen, config
 
     features = codegen.get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES

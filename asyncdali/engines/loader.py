@@ -1,8 +1,8 @@
-"""Requests, answers, and the order of iterations. All of it runs on the loop's thread of the training process.
+"""Requests, answers, and the order of iterations. Everything runs on the loop's thread of the training process.
 
-An iteration is asked for with the positions before it. Which engine gets it is a hint: the least busy one. Answers are delivered in order.
-An engine that ends leaves its iterations to be asked for again, from the same positions. An iteration at which two engines ended has
-failed.
+A request for an iteration contains the positions before it. The least busy engine gets the request; this choice is only a hint. Answers are
+delivered in order. When an engine ends, its iterations are requested again, from the same positions. An iteration at which two engines
+ended has failed.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from .pool import EnginePool, EngineProcess
 
 WINDOW = 2
-"""Iterations that one engine is asked for at a time: it plans the second while threads work on the first."""
+"""Iterations in flight per engine: an engine plans the second while its threads work on the first."""
 
 DEATHS = 2
-"""Engines that may end at the same iteration before it has failed."""
+"""Number of engines that end at the same iteration before this iteration has failed."""
 
 STARTS = 3
-"""How often in a row a replacement may end before it is ready."""
+"""Number of consecutive replacements that may end before they are ready."""
 
 
 class Asked:
-    """An iteration that engines are to make."""
+    """An iteration requested from engines."""
 
     __slots__ = (
         "answer", "before", "blocks", "body", "deaths", "died", "engine", "error", "fed", "generation", "header", "keep", "run",
@@ -56,34 +56,34 @@ class Asked:
         self.before = before  # positions
         self.header: dict[str, Any] = {}
         self.body = b""
-        self.blocks: dict[int, int] = {}  # of this process, which the request refers to
-        self.keep: list[Any] = []  # what keeps them in use
+        self.blocks: dict[int, int] = {}  # blocks of this process that the request refers to
+        self.keep: list[Any] = []  # objects that keep these blocks in use
         self.engine: EngineProcess | None = None
         self.generation = 0
         self.sent = 0.0
         self.deaths = 0
-        self.died = "", "", 0, -1  # of the last engine that ended: reason, what it was doing, number of the operator, sample
-        self.search: Search | None = None  # for the sample at which engines end
-        self.spared = False  # a search has found nothing
-        self.told = False  # the engine has told by how many samples positions move on
+        self.died = "", "", 0, -1  # of the engine that ended last: reason, activity, operator number, sample
+        self.search: Search | None = None  # the search for the sample at which engines end
+        self.spared = False  # a search has found no sample
+        self.told = False  # the engine has sent the numbers of samples by which positions move on
         self.answer: dict[str, Any] | None = None
         self.error: BaseException | None = None
 
 
 class Place:
-    """One of the engines, whichever process it is at the moment."""
+    """One of the engines. The object stays when the process is replaced."""
 
     def __init__(self, engine: EngineProcess):
         self.engine = engine
         self.outstanding: OrderedDict[tuple[int, int], Asked] = OrderedDict()
-        self.alone = False  # it makes an iteration at which an engine has ended
-        self.heard = 0.0  # when it last answered
-        self.starts = 0  # replacements in a row that were not ready
+        self.alone = False  # whether it makes an iteration at which an engine has ended
+        self.heard = 0.0  # time of the last answer
+        self.starts = 0  # consecutive replacements that ended before they were ready
         self.asked = self.answered = self.restarts = self.busy = self.bytes = 0
 
 
 class Loader:
-    """Makes the segment before the cut by engines (``runtime.remote.Remote``)."""
+    """Runs the segment before the cut in engines (``runtime.remote.Remote``)."""
 
     def __init__(self, pool: EnginePool, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment):
         self._pool, self._cut, self._executor, self._segment = pool, cut, executor, segment
@@ -119,7 +119,7 @@ class Loader:
         if error is None:
             try:
                 self._pack(asked)
-            except Exception as failure:  # no memory to be shared
+            except Exception as failure:  # no shared memory left
                 error = operator_error(segment.operators[0].planned, failure, record.number)
                 error.__cause__ = failure
         if not self._chained or error is not None:
@@ -129,12 +129,12 @@ class Loader:
         self._asked[record.index] = asked
         if error is not None:
             asked.error = error
-            self._loop.loop.call_soon(self._executor.guarded, self._deliver)  # the scheduler is at work here
+            self._loop.loop.call_soon(self._executor.guarded, self._deliver)  # later, because the scheduler is running now
             return
         self._dispatch()
 
     def _fed_error(self, record: Any) -> BaseException | None:
-        """What an external input was fed in place of a batch."""
+        """The exception that an external input was fed instead of a batch."""
         for name in self._cut.inputs:
             fed = record.fed.get(name)
             if isinstance(fed, Exception):
@@ -156,7 +156,7 @@ class Loader:
             asked.header["trace"] = 1
         self._place(asked)
         if len(body) > channels.LARGEST // 2:
-            # The positions are small, and may have to be corrected: only the frame goes through a block.
+            # The positions are small and may need a correction, so only the frame goes through a block.
             asked.header["large"] = self._packer.place(body)
             body = b""
         asked.body = body
@@ -164,13 +164,13 @@ class Loader:
         self._packer.used.clear()
 
     def _place(self, asked: Asked) -> None:
-        """The positions of a request."""
+        """The positions that a request contains."""
         stateful = self._segment.stateful
         asked.header["at"] = {built.planned.spec.name: built.save(asked.before[built.planned.spec.name]) for built in stateful}
         asked.header["g"] = asked.generation
 
     def _recorder(self) -> Any:
-        """Takes a trace; None: nobody does."""
+        """The recorder of the current trace. None if no trace is recorded."""
         counters = self._executor.counters
         return None if counters is None else counters.recorder
 
@@ -179,7 +179,7 @@ class Loader:
         return 0
 
     def _dispatch(self) -> None:
-        """Give what nobody makes yet to engines that have room."""
+        """Send requests that no engine works on to engines with room."""
         if self._closed or self._broken is not None:
             return
         for asked in self._asked.values():
@@ -209,13 +209,13 @@ class Loader:
         try:
             channels.send(engine.channel, channels.message(header, asked.body), descriptors)
         except OSError:
-            pass  # it has ended, which its socket tells; two requests always have room in the socket's buffer
+            pass  # the engine has ended, which its socket reports; the socket's buffer always has room for two requests
         if self._pool.timeout is not None and not self._watched:
             self._watched = True
             self._loop.loop.call_later(min(self._pool.timeout / 4, 1.0), self._executor.guarded, self._watch)
 
     def _outer(self, engine: EngineProcess, blocks: dict[int, int]) -> tuple[dict[str, Any], list[int]]:
-        """What every message says besides: leases that are over, blocks that are new or no more."""
+        """Fields that every message has: leases that ended, new blocks, and freed blocks."""
         header: dict[str, Any] = {}
         gone = self._pool.own.take_gone()
         if gone:
@@ -247,7 +247,7 @@ class Loader:
         self._loop.loop.add_reader(place.engine.channel.fileno(), self._executor.guarded, self._readable, place, place.engine)
 
     def _readable(self, place: Place, engine: EngineProcess) -> None:
-        # One message: to look whether there are more costs an exception, and the loop calls again if there are.
+        # One message only: a check for more costs an exception, and the loop calls again if there are more.
         if engine.ended:
             return
         try:
@@ -296,7 +296,7 @@ class Loader:
                 self._executor.planned_remote(asked.run)
         elif "ready" in header:
             refusal = self._pool.refusal(engine, header)
-            if refusal:  # its packages were replaced since the others started, say
+            if refusal:  # for example packages were replaced after the other engines started
                 engine.kill("differs from this process")
                 self._give_up(refusal)
                 return
@@ -323,7 +323,7 @@ class Loader:
         asked.keep = []
 
     def _deliver(self) -> None:
-        """Hand on what is done, in order."""
+        """Deliver finished iterations, in order."""
         while self._asked and not self._closed:
             asked = next(iter(self._asked.values()))
             if asked.answer is None and asked.error is None:
@@ -354,7 +354,7 @@ class Loader:
         asked.run.committed = True
 
     def _correct(self, asked: Asked, produced: dict[str, int]) -> None:
-        """An iteration moved positions on by other numbers of samples than expected: what follows is asked for again."""
+        """Request the following iterations again, because an iteration moved positions on by unexpected numbers of samples."""
         self._chained = True
         self._segment.go_to(asked.before)
         self._commit(asked, produced)
@@ -397,7 +397,7 @@ class Loader:
             self._loop.loop.call_later(min(timeout / 4, 1.0), self._executor.guarded, self._watch)
 
     def _lost(self, place: Place, engine: EngineProcess) -> None:
-        """An engine has ended."""
+        """Handle the end of an engine."""
         self._loop.loop.remove_reader(engine.channel.fileno())
         iteration, what, number, sample = engine.status()
         ready, reason = engine.ready, engine.reason
@@ -421,7 +421,7 @@ class Loader:
                 else:
                     record = asked.run.record
                     low, high = record.first, record.first + record.batch_size
-                    if doing and sample >= 0:  # it was noted: only that one is tried again
+                    if doing and sample >= 0:  # the status page names the sample: only that sample is tried again
                         low, high = low + sample, low + sample + 1
                     asked.search = Search(low, high)
                     self._search_on(asked)
@@ -444,13 +444,13 @@ class Loader:
         self._dispatch()
 
     def _search_on(self, asked: Asked) -> None:
-        """Make the next part of an iteration at which engines end, or name what was found."""
+        """Request the next part of an iteration at which engines end, or set the iteration's error when the search is done."""
         assert asked.search is not None
         asked.generation += 1
         asked.engine = None
         if asked.search.probe is not None:
             return
-        if asked.search.sample < 0 and not asked.spared:  # somebody else may have killed the engines: all of it once more
+        if asked.search.sample < 0 and not asked.spared:  # another program may have killed the engines: run the whole iteration once more
             asked.spared, asked.search, asked.deaths = True, None, DEATHS - 1
         else:
             asked.error = self._death(asked)
@@ -486,10 +486,10 @@ class Loader:
                 asked.error = asked.error or RuntimeError(reason)
         self._deliver()
 
-    # --- seen from outside
+    # --- statistics
 
     def statistics(self) -> list[dict[str, Any]]:
-        """What each engine has done; engines that do not answer within a second only with what is known here."""
+        """What each engine has done. For an engine that does not answer within a second, only the part known in this process."""
         found: dict[int, dict[str, Any]] = {}
         done = threading.Event()
 
@@ -522,7 +522,7 @@ class Loader:
     # --- the end
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._closed:
             return
         done = threading.Event()

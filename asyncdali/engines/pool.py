@@ -1,4 +1,4 @@
-"""The engines of a pipeline, as the training process sees them: they are started, watched, replaced and ended here."""
+"""The engines of a pipeline in the training process. This module starts, watches, replaces and ends engine processes."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ _BOOT = (
     "from asyncdali.engines.process import boot;boot({role},{program},{channel},{alive},{status})"
 )
 _DESCRIPTORS = 16
-"""Free descriptors that the start of an engine needs, those of blocks that travel included."""
+"""Free descriptors needed to start an engine, including those of blocks that are sent."""
 
 
 class EngineProcess:
-    """One engine: its socket, and what of its memory is used here. A replacement is another object."""
+    """One engine: its socket, and the parts of its memory that are used here. A replacement is another object."""
 
     def __init__(self, number: int, channel: socket.socket, alive: int, status: Mapping, descriptors: Descriptors):
         self.number = number
         self.channel = channel
         self.blocks = ForeignBlocks()
         self.returned: deque[int] = deque()
-        """Leases to give back."""
+        """Leases to return to the engine."""
         self.announced: set[int] = set()
-        """Blocks of this process that it knows."""
+        """Blocks of this process that the engine knows."""
         self.gone: list[int] = []
-        """Blocks of this process that it has still to forget."""
+        """Blocks of this process that the engine must still forget."""
         self.ready = self.ended = False
         self.pid = 0
-        """Process id, once it is ready."""
+        """Process id, set when the engine is ready."""
         self.reason = "died"
         self._status = status
         self._alive = alive
@@ -71,14 +71,14 @@ class EngineProcess:
         return STATUS.unpack_from(memoryview(self._status.bytes), 0)  # type: ignore[return-value]
 
     def kill(self, reason: str) -> None:
-        """The kernel ends the engine when its pipe closes, whatever the engine is doing; its socket tells when that is done."""
+        """Kill the engine. The kernel ends it when its pipe closes, whatever it is doing; its socket reports the end."""
         self.reason = reason
         if self._alive >= 0:
             self._descriptors.close(self._alive)
             self._alive = -1
 
     def close(self) -> None:
-        """End the engine and forget it. Memory that views refer to stays. Idempotent."""
+        """End the engine and release it. Memory that views refer to stays. Idempotent."""
         self.ended = True
         self.kill(self.reason)
         if self.channel.fileno() >= 0:
@@ -90,7 +90,7 @@ class EngineProcess:
 
 
 class EnginePool:
-    """See the module; made before a session, which is given it (``runtime.remote.Engines``)."""
+    """The engines of one pipeline. It is made before the session, which gets it as an argument (``runtime.remote.Engines``)."""
 
     def __init__(self, program: Program, count: int, method: str, timeout: float | None, make_calling: Any):
         self.program: Program | None = program
@@ -112,13 +112,13 @@ class EnginePool:
         self._cut: Cut | None = None
         self._loader: Loader | None = None
         self._go = False
-        """Whether engines may build. They wait until this process has built, and compiled: else each would compile the same kernels."""
+        """Whether engines may build. They wait until this process has built and compiled; otherwise each would compile the same kernels."""
         self._plan: Plan | None = None
 
     # --- start
 
     def start(self) -> None:
-        """Start all engines; they build when this process has. RuntimeError when a process cannot be forked."""
+        """Start all engines. They build after this process has built. RuntimeError when a process cannot be forked."""
         require_descriptors(_DESCRIPTORS * (self.count + 1), "engines cannot be started")
         if self._method == "fork":
             if cuda_initialised():
@@ -134,7 +134,7 @@ class EnginePool:
         for number in range(self.count):
             with uninterrupted():
                 self.engines.append(self.launch(number))
-        self.program = None  # the loop's thread refers to this pool: a pipeline that it kept alive would never be closed
+        self.program = None  # the loop's thread refers to this pool, and a reference to the pipeline here would keep it from closing
 
     def _store_program(self) -> None:
         path = marshal.dumps(_module_path())
@@ -174,7 +174,7 @@ class EnginePool:
         return subprocess.Popen([sys.executable, *flags, "-c", code], pass_fds=keep, env=environment)
 
     def launch(self, number: int) -> EngineProcess:
-        """A new engine, which builds; what is sent to it waits in its socket."""
+        """A new engine, which builds. Messages wait in its socket."""
         require_descriptors(_DESCRIPTORS, f"engine {number} cannot be started")
         ours, theirs = channels.pair()
         alive, held = os.pipe2(os.O_CLOEXEC)
@@ -190,7 +190,7 @@ class EnginePool:
                 engine._process = self._interpreter(ENGINE, theirs.fileno(), alive, status)
             else:
                 assert self._forker is not None
-                with contextlib.suppress(OSError):  # the forker is gone: the engine's socket has no other end, which is seen soon
+                with contextlib.suppress(OSError):  # the forker has ended: the engine's socket has no other end, which is detected soon
                     channels.send(self._forker[0], b"engine", [theirs.fileno(), alive, status])
         finally:
             theirs.close()
@@ -202,10 +202,10 @@ class EnginePool:
 
     @staticmethod
     def _send_go(engine: EngineProcess) -> None:
-        with contextlib.suppress(OSError):  # it has ended, which its socket tells
+        with contextlib.suppress(OSError):  # the engine has ended, which its socket reports
             channels.send(engine.channel, channels.message({"go": 1}))
 
-    # --- what a session asks for
+    # --- methods for the session
 
     def cut(self, plan: Plan, fuse_device: bool, on_cuda: bool) -> None:
         self._cut = make_cut(plan, self.cut_names)
@@ -216,7 +216,7 @@ class EnginePool:
                 "what is fed. Give engines=0."
             )
         if self._cut.inputs and not on_cuda:
-            self.pool = BufferPool(self.own.make)  # what is fed lies where engines see it
+            self.pool = BufferPool(self.own.make)  # fed data is made where engines can read it
         plan.segments = segments_behind(self._cut, plan.outputs, fuse_device, on_cuda)
 
     def attach(self, executor: Executor, segment: BuiltSegment) -> None:
@@ -239,7 +239,7 @@ class EnginePool:
             segment.remote, segment.instant = self._loader, False
 
     def refusal(self, engine: EngineProcess, header: dict[str, Any]) -> str:
-        """Why an engine that is ready may not work: it would not give the results of this process. Empty: it may."""
+        """Why a ready engine may not work: it would give other results than this process. Empty: it may work."""
         found = difference(self._description, header.get("is"))
         return found and (
             f"engine {engine.number} differs from this process, so its results may differ: {found}. Start all of them with the same "
@@ -269,7 +269,7 @@ class EnginePool:
                 return
             self.closed = True
             if self._descriptors.forked:
-                return  # in a forked child all of them are the parent's
+                return  # in a forked child the descriptors belong to the parent
             if self._loader is not None:
                 self._loader.close()
             for engine in self.engines:

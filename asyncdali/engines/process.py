@@ -1,6 +1,6 @@
-"""The life of an engine process, and of the process that forks engines.
+"""The life cycle of an engine process, and of the process that forks engines.
 
-An engine dies with the training process, whatever it is doing: the kernel kills it when the other end of its pipe closes (``alive``).
+An engine ends with the training process, whatever it is doing: the kernel kills it when the other end of its pipe closes (``alive``).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run_engine(load: Callable[[], Program | None], channel: socket.socket, statu
         program = load()
         if program is None:
             raise RuntimeError("there is no program")
-        if not channels.receive(channel)[0]:  # the training process builds first
+        if not channels.receive(channel)[0]:  # wait: the training process builds first
             leave(0)
         server = EngineServer(program, channel, memoryview(page.bytes), gone.set)
         server.serve()
@@ -53,7 +53,7 @@ def run_engine(load: Callable[[], Program | None], channel: socket.socket, statu
 
 
 def forked(program: Program, channel: socket.socket, alive: int, descriptors: Descriptors) -> None:
-    """A forked child becomes the process that forks engines."""
+    """Turn a forked child into the process that forks engines."""
     settle(alive)
     os.close(alive)
     if program.entered is not None:
@@ -62,7 +62,7 @@ def forked(program: Program, channel: socket.socket, alive: int, descriptors: De
 
 
 def run_forker(load: Callable[[], Program], channel: socket.socket, descriptors: Descriptors) -> None:
-    """Fork an engine for each message until the channel is closed. This process has one thread, so its forks are safe."""
+    """Fork an engine for each message until the channel closes. This process has one thread, so its forks are safe."""
     program: Program | None = None
     failure: BaseException | None = None
     try:
@@ -70,7 +70,7 @@ def run_forker(load: Callable[[], Program], channel: socket.socket, descriptors:
         _preload()
     except BaseException as error:
         failure = error
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for engines: their sockets tell when they end
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for engines: their sockets report the end
     while True:
         data, received = channels.receive(channel)
         if not data:
@@ -81,10 +81,10 @@ def run_forker(load: Callable[[], Program], channel: socket.socket, descriptors:
 
 
 def _become(program: Program | None, failure: BaseException | None, channel: socket.socket, received: list[int]) -> None:
-    """A forked child turns into an engine."""
+    """Turn a forked child into an engine."""
     theirs, alive, status = received
     channel.close()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # functions of the user wait for their own children
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # user functions wait for their own children
     settle(alive)
     os.close(alive)
     ours = socket.socket(fileno=theirs)
@@ -95,13 +95,13 @@ def _become(program: Program | None, failure: BaseException | None, channel: soc
 
 
 def _preload() -> None:
-    """Import once, before the forks, what every engine imports."""
+    """Import the modules that every engine needs, once before the forks."""
     from ..compiled import driver  # noqa: F401
     from . import server  # noqa: F401
 
 
 def boot(role: int, program: int, channel: int, alive: int, status: int) -> None:
-    """A fresh interpreter becomes an engine, or the process that forks engines. Does not return."""
+    """Turn a fresh interpreter into an engine, or into the process that forks engines. Does not return."""
     code = 1
     try:
         for descriptor in (program, channel, alive, status):

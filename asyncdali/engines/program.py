@@ -1,4 +1,4 @@
-"""What an engine is told once, at build: the graph, the options, the seed. Then it is only asked for positions."""
+"""The program of an engine: the graph, the options, the seed. An engine gets it once, at build. Later requests contain only positions."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Program:
     calling: Callable[[], AbstractContextManager[None]]
     cut: list[str] | None = None
     definition: Definition | None = None
-    """The definition that the operators were added to: for messages. None in a fresh interpreter."""
+    """The definition that the operators were added to; used for messages. None in a fresh interpreter."""
     entered: Callable[[], None] | None = None
-    """Called first in a process that is forked for the engines."""
+    """A function that is called first in a process forked for the engines."""
 
 
 @dataclass
 class _Stored:
-    """A program without references between its operators: a graph may be deeper than pickle can follow."""
+    """Copy a program without references between its operators, because a graph may be deeper than pickle's recursion limit."""
 
     options: dict[str, Any]
     operators: list[dict[str, Any]]
@@ -60,10 +60,10 @@ _LEFT_OUT = ("checkpoint", "py_callback_pickler", "engines")
 
 
 def dumps(program: Program, make_calling: Any) -> bytes:
-    """The program for a fresh interpreter, by cloudpickle.
+    """Serialize the program for a fresh interpreter, by cloudpickle.
 
-    `make_calling` (a function that can be imported) gives `calling` for (options, seed) there. PicklingError or TypeError names an operator
-    that cannot travel.
+    There `make_calling` (an importable function) makes `calling` from (options, seed). A PicklingError or TypeError names an operator that
+    cannot be pickled.
     """
     order = reachable(program.outputs, program.instances).order
     number = {id(instance): k for k, instance in enumerate(order)}
@@ -94,7 +94,7 @@ def dumps(program: Program, make_calling: Any) -> bytes:
 
 
 def _constants(instance: OperatorInstance) -> bytes:
-    """The constant arguments of an operator, pickled by themselves: so an error names the operator."""
+    """The constant arguments of an operator, pickled separately, so an error names the operator."""
     try:
         return dumps_by_value(instance.constants)
     except Exception as error:
@@ -106,7 +106,7 @@ def _constants(instance: OperatorInstance) -> bytes:
 
 
 def loads(data: bytes) -> Program:
-    """The program of :func:`dumps`. The bytes are code of the program: they come from the parent, over a private descriptor."""
+    """Load the program of :func:`dumps`. The bytes contain code, so they must come from the parent, over a private descriptor."""
     from .. import fn  # noqa: F401  registers the operators
 
     stored: _Stored = pickle.load(io.BytesIO(data))

@@ -1,4 +1,4 @@
-"""An engine's work: requests become records of an executor, finished records become answers. All of it on the loop's thread."""
+"""The work of an engine. Requests become records of an executor; finished records become answers. All of it runs on the loop's thread."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from .spans import Spans
 log = logging.getLogger("asyncdali")
 
 STATUS = struct.Struct("<qqqq")
-"""What an engine is doing: iteration (-1: none), what (1: an operator is planned, 2: pixels of a segment are made, 3: those of an
-operator), its number, and the sample for which a function of the user is called (-1: none).
+"""The engine's activity: the iteration (-1: none), the kind (1: planning an operator, 2: making pixels of a segment, 3: making pixels of
+an operator), the operator's number, and the sample that a user's function is called for (-1: none).
 
-It lies in a page that the training process sees, also when the engine is dead."""
+The status is in a page of shared memory. The training process can read the page after the engine's death, too."""
 
 _SAMPLE, _SAMPLE_AT = struct.Struct("<q"), 24
 
@@ -66,7 +66,7 @@ class EngineServer:
             pool=BufferPool(self._blocks.make),
         )  # fmt: skip
         self._executor.progress = self._progress
-        self._executor.on_loop = True  # requests arrive there
+        self._executor.on_loop = True  # requests arrive on the loop's thread
         if options.enable_statistics:
             self._executor.counters = PipelineCounters()
         environment = self._executor.environment(
@@ -88,7 +88,7 @@ class EngineServer:
         self._packer = Packer(self._blocks, self._executor.pool.allocate, self._lend)
 
     def serve(self) -> None:
-        """Say that the engine is ready, and answer from now on."""
+        """Report that the engine is ready, and answer requests from now on."""
         self._channel.setblocking(False)
         loop = shared_loop()
         self._send(channels.message({"ready": os.getpid(), "is": self._description}), [])
@@ -97,7 +97,7 @@ class EngineServer:
     # --- requests
 
     def _guarded(self, function: Callable[..., None], *args: Any) -> None:
-        """Call a part of this class. A bug ends the engine, which the training process sees, rather than let it wait."""
+        """Call a method of this class. A bug ends the engine: the training process detects the end, and does not wait forever."""
         try:
             function(*args)
         except Exception:
@@ -156,7 +156,10 @@ class EngineServer:
         self._executor.submit_here(record)
 
     def _tell(self, key: list[int], record: Record) -> Callable[[], None]:
-        """What tells, once all segments are planned, by how many samples positions move on: the next iteration can be asked for then."""
+        """A callback that sends the numbers of samples by which positions move on, when all segments are planned.
+
+        Then the next iteration can be requested.
+        """
         left = [None] * self._segments
         loop = shared_loop()
 
@@ -168,7 +171,7 @@ class EngineServer:
         return planned
 
     def _trace(self, wanted: Any, record: Record) -> None:
-        """Whether spans are recorded from this iteration on."""
+        """Record spans from this iteration on if `wanted`, else stop."""
         counters = self._executor.counters
         if counters is None or (not wanted and counters.recorder is None):
             return
@@ -199,7 +202,7 @@ class EngineServer:
                 record.error = None
             elif not record.careful:
                 header["out"] = [self._packer.pack(batch, frame) for batch in record.outputs]
-        except Exception as error:  # no memory to be shared
+        except Exception as error:  # no shared memory left
             header.pop("out", None)
             header["error"], frame = packed(error), Frame()
         record.outputs = []
@@ -208,7 +211,7 @@ class EngineServer:
         self._answer(header, frame)
 
     def _answer(self, header: dict[str, Any], frame: Frame) -> None:
-        """Send an answer; what does not fit into a message goes through a block."""
+        """Send an answer. A frame that is too large for a message goes through a block."""
         gone = self._blocks.take_gone()
         self._announced.difference_update(gone)
         text, body = header, frame.joined()
@@ -229,7 +232,7 @@ class EngineServer:
         try:
             try:
                 channels.send(self._channel, data, descriptors)
-            except BlockingIOError:  # the training process has not read for long: then there is nothing else to do
+            except BlockingIOError:  # the training process has not read for a long time; the engine has nothing else to do
                 self._channel.setblocking(True)
                 channels.send(self._channel, data, descriptors)
                 self._channel.setblocking(False)
@@ -241,10 +244,10 @@ class EngineServer:
         self._lent[number] = owner
         return number
 
-    # --- seen from outside
+    # --- status page
 
     def _progress(self, record: Record, what: Any) -> None:
-        """Note what is about to be done, where the training process finds it when this process dies."""
+        """Write the next activity to the status page, where the training process finds it when this process dies."""
         if isinstance(what, tuple):
             STATUS.pack_into(self._status, 0, record.number, 3, self._numbers[what[1].planned.spec.name], -1)
         elif isinstance(what, BuiltOperator):
@@ -253,7 +256,7 @@ class EngineServer:
             STATUS.pack_into(self._status, 0, record.number, 2, self._numbers[what.operators[0].planned.spec.name], -1)
 
     def _note(self, sample: int) -> None:
-        """The sample that a function of the user gets next."""
+        """Note the sample that a user's function gets next."""
         _SAMPLE.pack_into(self._status, _SAMPLE_AT, sample)
 
     def _statistics(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What an engine did while a trace is recorded: spans travel with the answers, in the clock that all processes of a machine have."""
+"""Spans of an engine's work for a trace. They are sent with the answers. All processes of a machine share the clock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 _REMEMBERED = 64
-"""Iterations whose numbers are known: their spans come while they are made, or shortly after."""
+"""Number of iterations whose numbers are kept. Their spans are added while they are made, or shortly after."""
 
 
 class Spans:
@@ -20,7 +20,7 @@ class Spans:
         self._numbers: OrderedDict[int, int] = OrderedDict()
 
     def begins(self, index: int, number: int) -> None:
-        """Record `index` of the engine is iteration `number` of the pipeline."""
+        """Note that record `index` of the engine is iteration `number` of the pipeline."""
         with self._lock:
             self._numbers[index] = number
             while len(self._numbers) > _REMEMBERED:
@@ -33,16 +33,16 @@ class Spans:
             self._found.append([what, began, ended, self._numbers.get(iteration, -1), lane])
 
     def level(self, what: str, time: int, value: int) -> None:
-        """The training process tells how many iterations are ready."""
+        """Ignored: the training process records how many iterations are ready."""
 
     def take(self) -> list[list[Any]]:
-        """What was added since the last time, as JSON data."""
+        """The spans added since the last call, as JSON data."""
         with self._lock:
             found, self._found = self._found, []
         return found
 
 
 def hand_on(found: list[list[Any]], recorder: Callable[..., None], engine: int) -> None:
-    """Give the spans of an answer to ``recorder(what, began, ended, iteration, lane)``."""
+    """Pass the spans of an answer to ``recorder(what, began, ended, iteration, lane)``."""
     for what, began, ended, iteration, lane in found:
         recorder(what, began, ended, iteration, f"engine {engine} {lane}")

@@ -1,7 +1,7 @@
 """One global order for many ranks: each rank makes its samples of every batch (docs/engines.md).
 
-``batch_size`` of the pipeline is the global batch. Rank r gets a fixed slice of it. The batches of all ranks, side by side, are the batches
-of the pipeline alone, whatever the number of ranks is, and a checkpoint is the same on every rank.
+``batch_size`` of the pipeline is the global batch. Rank r gets a fixed slice of it. The batches of all ranks, concatenated, are the batches
+of the pipeline alone, for any number of ranks. A checkpoint is the same on every rank.
 
 May import ``pipeline`` and ``runtime.parts``. Nothing imports this room.
 """

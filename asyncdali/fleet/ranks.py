@@ -27,11 +27,11 @@ def loader(
     Args:
         train: a function decorated with `pipeline_def`, or any function that takes pipeline options and returns a pipeline. Its
             `batch_size` is the global batch, and it needs a `seed`, the same on all ranks. Readers need no shards.
-        rank, world_size: this rank, from 0, and how many there are.
+        rank, world_size: the number of this rank, from 0, and the number of ranks.
         engines: engines of this rank, see docs/engines.md.
-        checkpoint: what :meth:`RankLoader.checkpoint` gave on any rank, under any number of ranks and engines; or a checkpoint of the
+        checkpoint: the result of :meth:`RankLoader.checkpoint` on any rank, under any number of ranks and engines; or a checkpoint of the
             pipeline itself.
-        uneven: allow a `world_size` that does not divide the batch size; then some ranks get one sample more than others.
+        uneven: allow a `world_size` that does not divide the batch size. Then some ranks get one sample more than others.
         options: further options of the pipeline (``device_id=local_rank``) and arguments of `train`.
 
     Returns:
@@ -39,7 +39,7 @@ def loader(
 
     Raises:
         ValueError: the rank does not exist, the batch cannot be divided, or there is no seed.
-        TypeError: `train` gives no pipeline, or one in debug mode.
+        TypeError: `train` does not return a pipeline, or returns one in debug mode.
 
     ::
 
@@ -78,10 +78,10 @@ def _check(pipeline: Pipeline, rank: int, world_size: int, uneven: bool) -> None
 
 
 class RankLoader:
-    """What :func:`loader` gives: batches of one rank, and the state of all.
+    """The result of :func:`loader`: batches of one rank, and a checkpoint for all ranks.
 
     Attributes:
-        pipeline: the pipeline that makes this rank's samples; its `run` gives them, too.
+        pipeline: the pipeline that makes this rank's samples. Its `run` returns them, too.
         rank, world_size: as given.
     """
 
@@ -89,7 +89,7 @@ class RankLoader:
         self.pipeline, self.rank, self.world_size = pipeline, rank, world_size
 
     def __enter__(self) -> RankLoader:
-        """Build the pipeline; it is closed at the end of the block."""
+        """Build the pipeline. It is closed at the end of the block."""
         try:
             self.pipeline.build()
         except BaseException:
@@ -101,20 +101,24 @@ class RankLoader:
         self.close()
 
     def __iter__(self) -> Iterator[Any]:
-        """One epoch, as :meth:`Pipeline.epoch` gives it: this rank's samples of each batch. After a `break`, the rest comes next.
+        """One epoch, as :meth:`Pipeline.epoch` gives it: this rank's samples of each batch. After a `break` the next call continues the
+        epoch.
 
-        An iteration fails on the ranks that make the failing sample; where all samples are made (:attr:`made_whole`), on all ranks. The
-        next iteration over the loader goes on behind it.
+        An iteration fails on the ranks that make the failing sample, or on all ranks if each makes all samples (:attr:`made_whole`). The
+        next iteration over the loader continues behind the failed one.
         """
         return self.pipeline.epoch()
 
     @property
     def made_whole(self) -> str:
-        """Why this rank makes all samples of a batch and hands out its own: the operator that needs them. Empty: it makes its own."""
+        """Why this rank makes all samples of a batch: the operator that needs them. Empty: this rank makes only its own samples."""
         return core_of(self.pipeline).built().whole
 
     def checkpoint(self, filename: str | os.PathLike[str] | None = None) -> bytes:
-        """The state after the last batch returned; equal on all ranks that have had as many. As :meth:`Pipeline.checkpoint`."""
+        """The state after the last returned batch, as :meth:`Pipeline.checkpoint`.
+
+        It is equal on all ranks that returned as many batches.
+        """
         return self.pipeline.checkpoint(filename)
 
     def statistics(self) -> Any:

@@ -1,4 +1,4 @@
-"""Where DALI's users look for what works with other libraries.
+"""Plugins for other libraries (PyTorch, JAX, TensorFlow, Paddle, Numba), at the same places as in DALI.
 
-May import any room; a framework only in its own folder.
+May import any room. A framework is imported only in the folder of its own plugin.
 """

@@ -1,6 +1,6 @@
-"""What the iterators of all frameworks share: pipelines in step, epochs, resets and checkpoints.
+"""The common base of all framework iterators. It keeps pipelines in step and handles epochs, resets and checkpoints.
 
-A framework's iterator derives from :class:`BaseIterator` and says in `_converted` what becomes of a pipeline's outputs.
+A framework's iterator derives from :class:`BaseIterator`. Its `_converted` method converts a pipeline's outputs.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ class BaseIterator(DaliNames):
     Args:
         pipelines: a pipeline, or several with equal batch sizes and equal `enable_checkpointing`; they are built.
         output_map: a name for each output. None: the names that the graph function gave (it returned a dict).
-        size: samples per epoch, over all pipelines; -1: a single pipeline whose sources end the epoch (or that of `reader_name`).
+        size: samples per epoch, over all pipelines. -1: a single pipeline's sources end the epoch, or see `reader_name`.
         reader_name: the reader, in every pipeline, whose size, shards and padding say where epochs end.
-        auto_reset: "yes" or True: behind the end of an epoch the next one begins; "no", False, None: only after :meth:`reset` or `iter`.
-        fill_last_batch: deprecated: True is FILL, False is PARTIAL.
+        auto_reset: "yes" or True: the next epoch begins after the end of an epoch. "no", False, None: only after :meth:`reset` or `iter`.
+        fill_last_batch: deprecated. True means FILL, False means PARTIAL.
         last_batch_padded: with `size`: the last batch of an epoch is padded, and the next one starts with the next epoch's data.
-        last_batch_policy: see :class:`LastBatchPolicy`; without effect where sources end the epoch.
+        last_batch_policy: see :class:`LastBatchPolicy`. It has no effect where sources end the epoch.
         prepare_first_batch: fetch the first batch now.
 
-    Raises ValueError for arguments that contradict each other, TypeError for what is no pipeline, RuntimeError if there is no data.
+    Raises ValueError for arguments that contradict each other, TypeError for an object that is not a pipeline, and RuntimeError if there is
+    no data.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class BaseIterator(DaliNames):
         options = [core_of(pipe).options for pipe in self._pipes]
         self._checkpointing = _shared(options, "enable_checkpointing", "value for `enable_checkpointing`")
         self.output_map = _checked_names(self._pipes, output_map)
-        for pipe in self._pipes:  # processes are forked before anything else happens
+        for pipe in self._pipes:  # worker processes are forked before anything else happens
             pipe.start_py_workers()
         self._feeds = [_Feed(pipe, self._stream) for pipe in self._pipes]
         self._padded = last_batch_padded
@@ -74,17 +75,17 @@ class BaseIterator(DaliNames):
         self._check_output_count()
         self._epoch = 0
         self._ended = False
-        self._used = False  # something of this epoch was asked for
+        self._used = False  # whether a batch of this epoch was requested
         self._ready: list[Any] | None = None  # the prepared batch
-        self._failure: Exception | None = None  # the error that came instead of it
-        self._marks: list[Mark] | None = None  # where the pipelines were before it
+        self._failure: Exception | None = None  # the error that the prepared batch raised instead
+        self._marks: list[Mark] | None = None  # the pipelines' positions before the prepared batch
         self._prepare_first_batch = prepare_first_batch
         restored = self._restore()
         if prepare_first_batch:
             self._prepare(restored)
 
     def _new_epochs(self) -> OpenEpochs:
-        """The accountant, at the beginning of the first epoch."""
+        """The epoch accountant at the beginning of the first epoch."""
         if self._reader_name is not None:
             return _reader_epochs(self._pipes, self._reader_name, self.batch_size, self._policy)
         if self._given_size > 0:
@@ -97,35 +98,37 @@ class BaseIterator(DaliNames):
             if count is not None and count != len(self.output_map):
                 raise ValueError(f"output_map has {len(self.output_map)} names ({self.output_map}), the pipeline has {count} outputs")
 
-    # --- what a framework says
+    # --- methods that a framework defines
 
     def _converted(self, outputs: tuple[Any, ...], keep: int | None) -> Any:
-        """What becomes of a pipeline's outputs; the first `keep` samples of each if it is not None."""
+        """Convert a pipeline's outputs. If `keep` is not None, keep only the first `keep` samples of each output."""
         raise NotImplementedError
 
     def _collected(self, converted: list[Any]) -> Any:
-        """What becomes of all pipelines' results: what `next` returns."""
+        """Combine the converted outputs of all pipelines into the value that `next` returns."""
         return converted
 
     @staticmethod
     def _stream(device: int) -> int | None:
-        """Handle of the stream on which the framework's work on GPU `device` is queued now: outputs are ordered on it, and nobody waits for
-        them. None, where the framework has none: `next` waits until they are complete."""
+        """Handle of the stream on which the framework currently queues work for GPU `device`. Outputs are ordered on this stream.
+
+        None if the framework has no streams: then `next` waits until the outputs are complete.
+        """
         return None
 
     # --- iteration
 
     @property
     def size(self) -> int:
-        """Samples of an epoch (with a reader: of the current one, per pipeline); -1 where sources end it."""
+        """Samples of an epoch. With a reader: samples of the current epoch per pipeline. -1 where sources end the epoch."""
         return self._epochs.size
 
     def __len__(self) -> int:
-        """Batches of an epoch (of the current one, where they differ); 0 where sources end it."""
+        """Batches of an epoch (of the current one, where they differ). 0 where sources end the epoch."""
         return self._epochs.batches
 
     def __iter__(self) -> Any:
-        """This iterator; at the end of an epoch it is reset first."""
+        """This iterator. At the end of an epoch the iterator is reset first."""
         if self._ended or self._at_end():
             self.reset()
         return self
@@ -135,19 +138,20 @@ class BaseIterator(DaliNames):
         return self.__next__()
 
     def __next__(self) -> Any:
-        """The next batch of every pipeline. StopIteration at the end of the epoch.
+        """The next batch of every pipeline. Raises StopIteration at the end of the epoch.
 
-        An error of an operator fails this batch, in all pipelines; the next call goes on with the next one. An error of a source leaves all
-        where they are: the next call asks again.
+        An operator's error fails this batch in all pipelines; the next call returns the following batch. A source's error leaves all
+        positions unchanged; the next call asks the source again.
         """
-        if self._first_value is not None and self._ready is None:  # a batch that somebody set as the first one
+        if self._first_value is not None and self._ready is None:  # a program has set this batch as the first one
             first, self._first_value = self._first_value, None
             return first
         outputs = self._take()
         return self._delivered(outputs, self._epochs.advance())
 
     def _take(self) -> list[Any]:
-        """The next outputs of every pipeline: the prepared ones, or those of one iteration. StopIteration at the end of the epoch."""
+        """The next outputs of every pipeline: the prepared outputs, or those of one new iteration. StopIteration at the end of the
+        epoch."""
         if self._ended:
             raise StopIteration
         outputs = self._ready
@@ -159,22 +163,22 @@ class BaseIterator(DaliNames):
             except (StopIteration, _Lost) as failure:
                 self._failure = failure.with_traceback(None)
                 if isinstance(failure, _Lost):
-                    set_aside(failure.error)  # it waits here, and its traceback would hold the pipelines
+                    set_aside(failure.error)  # the error is kept, and its traceback would keep the pipelines alive
         if outputs is None:
             self._tell()
         self._taken()
         return outputs
 
     def _delivered(self, outputs: list[Any], keep: list[int] | None) -> Any:
-        """What `next` returns for `outputs`, of which as many samples of each pipeline as `keep` says belong to the epoch."""
+        """The value that `next` returns for `outputs`. `keep` is the number of samples of each pipeline that belong to the epoch."""
         if keep is None:
             return self._collected([self._converted(batch, None) for batch in outputs])
-        # With a `size`, pipelines of which no sample belongs to the epoch have no part in the batch.
+        # With a `size`, a pipeline without samples of the epoch is left out of the batch.
         parts = [part for part in zip(outputs, keep, strict=True) if part[1] or self._reader_name is not None]
         return self._collected([self._converted(batch, count) for batch, count in parts])
 
     def _tell(self) -> NoReturn:
-        """Raise what :meth:`_fetched` has raised, now that the consumer has come there."""
+        """Raise the stored error of :meth:`_fetched` when the consumer reaches the failed iteration."""
         failure, self._failure, self._marks = self._failure, None, None
         try:
             assert failure is not None
@@ -182,16 +186,18 @@ class BaseIterator(DaliNames):
                 self._end()
             if isinstance(failure, _Lost):
                 self._used = True
-                self._epochs.advance()  # this iteration is over, for all pipelines
+                self._epochs.advance()  # this iteration is finished in all pipelines
                 raise failure.error
             raise failure
         finally:
             del failure  # its traceback refers to this call
 
     def _fetched(self) -> list[Any]:
-        """One iteration of every pipeline: the outputs of each. All stay in step: what one of them has is kept until all have theirs.
+        """Run one iteration of every pipeline and return the outputs of each.
 
-        Raises StopIteration, the errors of sources, and _Lost where an iteration has failed.
+        All pipelines stay in step: a result is kept until every pipeline has its result.
+
+        Raises StopIteration, the errors of sources, and _Lost for a failed iteration.
         """
         try:
             for feed in self._feeds:
@@ -223,7 +229,7 @@ class BaseIterator(DaliNames):
                     )
 
     def _prepare(self, restored: bool) -> None:
-        """Fetch the first batch, so that it is there when it is asked for."""
+        """Fetch the first batch before it is requested."""
         if self._ended or self._at_end():
             if not restored:
                 raise RuntimeError(
@@ -236,7 +242,7 @@ class BaseIterator(DaliNames):
         try:
             self._ready = self._fetched()
         except Exception as error:
-            if restored:  # `next` raises it, as in the run that was saved; otherwise nobody could get past this place
+            if restored:  # `next` raises the error, as in the saved run; otherwise no caller could get past this iteration
                 self._failure = error.with_traceback(None)
                 if isinstance(error, _Lost):
                     set_aside(error.error)
@@ -248,12 +254,12 @@ class BaseIterator(DaliNames):
             lost = error.error
         if lost is not None:
             try:
-                raise lost  # not while the other is handled: as its context that would refer back to it
+                raise lost  # raised outside the handler: as its context the other error would form a reference cycle
             finally:
                 del lost
 
     def _at_end(self) -> bool:
-        """Whether the epoch is over, although nobody has been told yet."""
+        """Whether the epoch is over, although StopIteration was not raised yet."""
         if self._ready is not None or self._failure is not None:
             return False
         return self._epochs.over() or (not self._epochs.full_batches and self._used and all(feed.drained() for feed in self._feeds))
@@ -269,7 +275,7 @@ class BaseIterator(DaliNames):
         raise StopIteration
 
     def reset(self) -> None:
-        """After the end of an epoch: begin the next one. In the middle of one this does nothing but log a warning."""
+        """Begin the next epoch after the end of an epoch. In the middle of an epoch this only logs a warning."""
         if not self._ended:
             if not self._at_end():
                 if self._used:
@@ -293,10 +299,10 @@ class BaseIterator(DaliNames):
             feed.start()
 
     def set_epoch(self, epoch: int) -> None:
-        """The next batch is that of `epoch` (0 is the first), with the data that an uninterrupted run has there.
+        """Go to the beginning of `epoch` (0 is the first), with the data that an uninterrupted run has there.
 
-        Nothing happens if that epoch is the current one; after the end of the epoch before it is :meth:`reset`. Any other epoch is computed
-        from the pipelines' seeds. Raises ValueError for a negative one, RuntimeError for pipelines with external sources.
+        Does nothing if `epoch` is the current one. After the end of the previous epoch it does the same as :meth:`reset`. Any other epoch
+        is computed from the pipelines' seeds. Raises ValueError for a negative epoch, RuntimeError for pipelines with external sources.
         """
         if not isinstance(epoch, int) or epoch < 0:
             raise ValueError(f"epoch must be an integer of at least 0, got {epoch!r}")
@@ -322,7 +328,7 @@ class BaseIterator(DaliNames):
         self._ended = self._used = False
 
     def _forget(self) -> None:
-        """What was fetched belongs to another place."""
+        """Drop the fetched batch, which belongs to another position."""
         self._ready = self._failure = self._marks = self._first_value = None
         for feed in self._feeds:
             feed.clear()
@@ -330,9 +336,9 @@ class BaseIterator(DaliNames):
     # --- checkpoints
 
     def checkpoints(self) -> list[bytes]:
-        """A checkpoint per pipeline, of the place after the last batch that `next` returned; they hold the iterator's own state, too.
+        """A checkpoint per pipeline, at the position after the last batch that `next` returned. It contains the iterator's own state, too.
 
-        To restore, build each pipeline with its checkpoint and make an iterator of them. ValueError unless `enable_checkpointing`.
+        To restore, build each pipeline with its checkpoint and make an iterator of the pipelines. ValueError unless `enable_checkpointing`.
         """
         if not self._checkpointing:
             raise ValueError("Cannot access checkpoints with checkpointing disabled: give the pipelines enable_checkpointing=True")
@@ -340,20 +346,23 @@ class BaseIterator(DaliNames):
         return [feed.session.checkpoint(__version__, mark, state) for feed, mark in zip(self._feeds, marks, strict=True)]
 
     def _place(self) -> tuple[dict[str, Any], list[Mark]]:
-        """Where the consumer is: the iterator's own state, and a mark in each pipeline."""
+        """The consumer's position: the iterator's own state, and a mark in each pipeline."""
         state = {"epoch": self._epoch, "ended": self._ended, "used": self._used, **self._epochs.state()}
         if fields := self._own_fields():
             state["fields"] = fields
         return state, self._marks or [feed.mark() for feed in self._feeds]
 
     def state_dict(self) -> dict[str, Any]:
-        """The state after the last batch that `next` returned, for :meth:`load_state_dict`; strings only. Errors as :meth:`checkpoints`."""
+        """The state after the last batch that `next` returned, for :meth:`load_state_dict`.
+
+        Values are strings. Errors as :meth:`checkpoints`.
+        """
         return {"checkpoints": [data.decode() for data in self.checkpoints()]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where :meth:`state_dict` was taken, here or in another process. The pipelines are rebuilt with their checkpoints.
+        """Continue where :meth:`state_dict` was taken, in this or another process. The pipelines are rebuilt with their checkpoints.
 
-        Raises ValueError for what is no such state, CheckpointError for checkpoints of other pipelines.
+        Raises ValueError for an object that is not such a state, CheckpointError for checkpoints of other pipelines.
         """
         if not self._checkpointing:
             raise ValueError("load_state_dict needs pipelines with enable_checkpointing=True")
@@ -370,7 +379,7 @@ class BaseIterator(DaliNames):
         self._restore()
 
     def _restore(self) -> bool:
-        """Take over the iterator's state from the checkpoints that the pipelines were built with. Returns whether there were any."""
+        """Load the iterator's state from the checkpoints that the pipelines were built with. Returns whether there were any."""
         restored = [pipe for pipe in self._pipes if pipe.is_restored_from_checkpoint]
         if not restored:
             return False
@@ -388,7 +397,7 @@ class BaseIterator(DaliNames):
         return True
 
     def _load_state(self, state: dict[str, Any]) -> None:
-        """Be where :meth:`_place` was; ValueError if that is not possible."""
+        """Return to the position that :meth:`_place` gave. ValueError if that is impossible."""
         self._epochs.load(state)
         self._epoch = epoch_of(state)
         self._ended, self._used = bool(state.get("ended")), bool(state.get("used"))
@@ -399,7 +408,7 @@ class BaseIterator(DaliNames):
 
 
 class _Lost(Exception):
-    """An iteration has failed, with `error`."""
+    """An iteration failed with `error`."""
 
     def __init__(self, error: Exception):
         super().__init__(str(error))
@@ -407,10 +416,10 @@ class _Lost(Exception):
 
 
 class _Feed:
-    """One pipeline, asked for a batch at a time; as many as its queue is deep are in flight while the consumer works."""
+    """Reads one pipeline, one batch at a time. The pipeline's queue stays full while the consumer works."""
 
     def __init__(self, pipe: Pipeline, stream: Callable[[int], int | None]):
-        """`stream`: the consumer's on a GPU, see :meth:`BaseIterator._stream`."""
+        """`stream`: the consumer's stream on a GPU, see :meth:`BaseIterator._stream`."""
         from ..pipeline.debug import DebugPipeline
 
         self._pipe = pipe
@@ -418,7 +427,7 @@ class _Feed:
         self._stream = stream
         self._debug = isinstance(pipe, DebugPipeline)
         self._result: Any = None
-        self._before: Mark | None = None  # where the pipeline was before the result that is kept
+        self._before: Mark | None = None  # the pipeline's position before the result that is kept
         pipe.build()
 
     @property
@@ -426,19 +435,19 @@ class _Feed:
         return self._core.built()
 
     def _consumer(self, session: Session) -> int | None:
-        """The stream that outputs are ordered on; None: they are to be complete."""
-        if session.gpu is None or not self._pipe.exec_dynamic:  # only the default executor hands out what is not complete
+        """The stream that outputs are ordered on. None: outputs must be complete."""
+        if session.gpu is None or not self._pipe.exec_dynamic:  # only the default executor returns incomplete outputs
             return None
         return self._stream(session.gpu.index)
 
     def output_count(self) -> int | None:
-        """Outputs of the pipeline; None if that is not known before it runs."""
+        """Number of outputs of the pipeline. None if it is unknown before the pipeline runs."""
         return None if self._debug else self._pipe.num_outputs
 
     def fill(self) -> None:
-        """Have a result: the outputs, or the error with which an iteration failed.
+        """Fetch a result: the outputs, or the error of a failed iteration.
 
-        Raises the errors of sources, which have not moved on, and StopIteration.
+        Raises StopIteration, and the errors of sources. A source that raised an error has not moved on.
         """
         if self._result is not None:
             return
@@ -460,32 +469,32 @@ class _Feed:
         except Exception as error:
             if record is None or (session.in_flight and session.in_flight[0] is record):
                 raise
-            self._result = error.with_traceback(None)  # what it keeps must not hold the frame that keeps it
+            self._result = error.with_traceback(None)  # without its traceback: the frames refer to this object
         self._core.schedule(session)
         session.producer.wait_without_frames()
 
     def clear(self) -> Any:
-        """The result, which is the caller's then."""
+        """Return the result and forget it."""
         result, self._result = self._result, None
         return result
 
     def drained(self) -> bool:
-        """Whether the sources have ended and everything of this epoch was delivered."""
+        """Whether the sources have ended and all batches of this epoch were delivered."""
         return not self._debug and self.session.producer.ended and not self.session.in_flight
 
     def reset(self) -> None:
-        """The next epoch: sources that have ended will start again."""
+        """Begin the next epoch: sources that have ended start again."""
         self._pipe.reset()
 
     def start(self) -> None:
-        """Fill the queue, if nothing is in it."""
+        """Fill the queue if it is empty."""
         if not self._debug and not self.session.in_flight:
             self._core.use_api(PipelineAPIType.ITERATOR)
             self._core.schedule(self.session)
             self.session.producer.wait_without_frames()
 
     def mark(self) -> Mark:
-        """Where the consumer of the pipeline is, who has not seen the result that is kept."""
+        """The position of the pipeline's consumer, who has not seen the kept result yet."""
         if self._result is not None and self._before is not None:
             return self._before
         return self.session.mark(queues_after=True)

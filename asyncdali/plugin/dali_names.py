@@ -1,7 +1,7 @@
-"""Names with an underscore that programs written for DALI read, set or call on an iterator, although DALI does not document them.
+"""Iterator attributes with an underscore that programs written for DALI read, set or call, although DALI does not document them.
 
-Copies of its `__next__` ask, one after the other, for `_first_batch`, `_get_outputs`, `_schedule_runs`, `_advance_and_check_drop_last`
-and `_remove_padded`.
+Copies of DALI's `__next__` call `_first_batch`, `_get_outputs`, `_schedule_runs`, `_advance_and_check_drop_last` and `_remove_padded`, in
+this order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class DaliNames:
     _ready: list[Any] | None
     _marks: list[Mark] | None
     _first_value: Any = None
-    """A batch that was set as `_first_batch`, or the prepared one after it was looked at there."""
+    """A batch that a program set as `_first_batch`, or the prepared batch after a program has read it there."""
     _ever_consumed: bool = False
     """Whether a batch was taken."""
 
@@ -66,10 +66,10 @@ class DaliNames:
 
     @property
     def _last_batch_padded(self) -> bool:
-        """Whether the last batch of an epoch is padded, by the reader or as the argument says."""
+        """Whether the last batch of an epoch is padded, by the reader or by the argument."""
         return self._reader().padded if self._reader_name is not None else self._padded
 
-    # --- with `reader_name`; AttributeError without
+    # --- with `reader_name`; AttributeError without it
 
     def _reader(self) -> ReaderEpochs:
         if not isinstance(self._epochs, ReaderEpochs):
@@ -84,21 +84,21 @@ class DaliNames:
 
     @property
     def _shard_sizes_per_gpu(self) -> np.ndarray:
-        """Samples of the current shards of readers that began with shard 0, 1, ...; in the order of all shards, unless batches run into
+        """Samples of the current shards of readers that began with shard 0, 1, ... The order is that of all shards, unless batches run into
         the next epoch."""
         reader = self._reader()
         return np.array(reader.current_sizes() if reader.continues else reader.shards)
 
     @property
     def _counter_per_gpu(self) -> np.ndarray:
-        """How many samples of these shards the epoch before has delivered."""
+        """How many samples of these shards the previous epoch has delivered."""
         return np.array(self._reader().ahead)
 
-    # --- where the iterator is
+    # --- the iterator's position
 
     @property
     def _counter(self) -> int:
-        """Samples that were taken in this epoch, the prepared batch among them; with `reader_name` those of one pipeline."""
+        """Samples taken in this epoch, including the prepared batch. With `reader_name`, those of one pipeline."""
         return self._epochs.counter + (self._epochs.step if self._ready is not None else 0)
 
     @_counter.setter
@@ -113,9 +113,9 @@ class DaliNames:
 
     @property
     def _first_batch(self) -> Any:
-        """The prepared batch, as `next` returns it; None if there is none.
+        """The prepared batch, as `next` returns it. None if there is none.
 
-        None may be set, by those who have taken it, or a batch that `next` is to return first.
+        A program may set None after it has taken the batch, or set a batch that `next` shall return first.
         """
         if self._first_value is None and self._ready is not None:
             self._first_value = self._delivered(self._ready, copy.copy(self._epochs).advance())
@@ -123,21 +123,21 @@ class DaliNames:
 
     @_first_batch.setter
     def _first_batch(self, batch: Any) -> None:
-        if self._ready is not None:  # it was taken
+        if self._ready is not None:  # the program took the batch
             self._taken()
             self._epochs.advance()
         self._first_value = batch
 
     def _taken(self) -> None:
-        """A batch goes to the consumer."""
+        """Count a batch as delivered to the consumer."""
         self._used = self._ever_consumed = True
         self._ready = self._marks = self._first_value = None
 
     # --- state
 
     def _checkpointed_fields(self) -> list[tuple[str, Any]]:
-        """(name, type) of the attributes that checkpoints of the iterator hold besides its own account of the epoch. Subclasses may
-        override this and add attributes of theirs; values must be JSON data, or arrays of NumPy."""
+        """(name, type) of the attributes that checkpoints contain besides the iterator's own epoch state. Subclasses may override this and
+        add their attributes. Values must be JSON data or NumPy arrays."""
         numbers = (np.ndarray, np.int64)
         shards = ["_counter_per_gpu", "_shard_sizes_per_gpu", "_shards_id"] if isinstance(self._epochs, ReaderEpochs) else []
         return [("_counter", np.int64), *((name, numbers) for name in shards), ("_size", None)]
@@ -159,7 +159,7 @@ class DaliNames:
         return json.dumps({**fields, "asyncdali": self._place()[0]})
 
     def _restore_state(self, iterator_data: str) -> None:
-        """Take over what `_save_state` returned. The pipelines stay where they are. ValueError for what is no such text."""
+        """Load what `_save_state` returned. The pipelines keep their positions. ValueError for a text that is not such a state."""
         try:
             own = json.loads(iterator_data)["asyncdali"]
         except (TypeError, KeyError, json.JSONDecodeError) as error:
@@ -167,7 +167,7 @@ class DaliNames:
         self._load_state(own)
 
     def _report_no_data_in_pipeline(self) -> NoReturn:
-        """RuntimeError: the pipelines have no data for this epoch."""
+        """Raise RuntimeError: the pipelines have no data for this epoch."""
         raise RuntimeError(
             "there is no data in the pipeline: with last_batch_policy DROP or PARTIAL a batch may be larger than the shard of a reader"
         )
@@ -175,13 +175,17 @@ class DaliNames:
     # --- the steps of `next`
 
     def _get_outputs(self) -> list[Any]:
-        """The next outputs of every pipeline, a tuple for each: the prepared batch, if nobody took it. StopIteration at the end of the
-        epoch, before a batch that is to be dropped."""
+        """The next outputs of every pipeline, one tuple each: the prepared batch, unless it was taken.
+
+        StopIteration at the end of the epoch, and before a batch that is dropped.
+        """
         return self._take()
 
     def _schedule_runs(self, release_outputs: bool = True) -> None:
-        """Queue iterations where nothing is queued; the pipelines queue the next one when outputs are taken. Outputs stay valid as long as
-        they are referenced, also with `release_outputs`."""
+        """Queue iterations where the queue is empty. Pipelines queue the next iteration when outputs are taken.
+
+        Outputs stay valid while they are referenced, also with `release_outputs`.
+        """
         for pipe in self._pipes:
             core = core_of(pipe)
             if core.session is not None and not core.session.in_flight:
@@ -190,8 +194,7 @@ class DaliNames:
     def _advance_and_check_drop_last(self, dry_run: bool = False, end_iteration: bool = True) -> bool:
         """Count the batch that `_get_outputs` returned. With `dry_run` nothing is counted.
 
-        Returns whether the next batch of the epoch is to be dropped. `end_iteration` has no effect: a batch that is to be dropped is never
-        returned.
+        Returns whether the next batch of the epoch is dropped. `end_iteration` has no effect, because a dropped batch is never returned.
         """
         epochs = self._epochs
         if not dry_run:
@@ -199,8 +202,8 @@ class DaliNames:
         return self._policy is LastBatchPolicy.DROP and epochs.full_batches and self._counter + epochs.step > self.size
 
     def _remove_padded(self) -> tuple[Any, Any]:
-        """(which pipelines' batches have samples that do not belong to the epoch, how many samples of their shards were left before the
-        batch): arrays, for PARTIAL with `reader_name`; else (False, -1)."""
+        """Padding of the batch: which pipelines' batches have samples outside the epoch, and how many samples of their shards were left
+        before the batch. Two arrays for PARTIAL with `reader_name`; otherwise (False, -1)."""
         if self._policy is not LastBatchPolicy.PARTIAL or self._reader_name is None:
             return False, -1
         left = np.array(self._reader().left_before_last())
@@ -212,7 +215,7 @@ class DaliNames:
         raise AssertionError("`_end` always raises")
 
     def _check_batch_size(self, outs: Sequence[Any]) -> None:
-        """ValueError if batches have other sizes than `batch_size`, where all must have it."""
+        """ValueError if a batch has another size than `batch_size`, where all must have this size."""
         if self._epochs.full_batches:
             self._check_full(list(outs))
 
@@ -223,7 +226,7 @@ def _plain(value: Any) -> Any:
 
 
 def _of_kind(value: Any, kind: Any) -> Any:
-    """JSON data as what `_checkpointed_fields` says: a type, (array, element type), or None for what it is."""
+    """Convert JSON data to the type that `_checkpointed_fields` gives: a type, or (array, element type). None keeps the value."""
     if kind is None:
         return value
     return np.array(value, kind[1]) if isinstance(kind, tuple) else kind(value)

@@ -1,8 +1,8 @@
-"""How many batches an epoch of an iterator has, and which samples of the last one belong to it. Arithmetic only, no pipeline.
+"""Epoch arithmetic: the number of batches of an iterator's epoch, and which samples of the last batch belong to it. No pipeline is used.
 
-An accountant is asked :meth:`over` before a batch is taken, and told :meth:`advance` after; at the end :meth:`surplus` says how many
-batches are to be thrown away, so that the next epoch begins where it should, and :meth:`next_epoch` begins it. Its state is a few integers
-(:meth:`state`), so that it fits in a checkpoint.
+Call :meth:`over` before a batch is taken, and :meth:`advance` after it. At the end of an epoch :meth:`surplus` gives the number of batches
+to discard, so that the next epoch begins at the right sample. :meth:`next_epoch` begins the next epoch. The state is a few integers
+(:meth:`state`) and fits in a checkpoint.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 @unique
 class LastBatchPolicy(Enum):
-    """What happens to the last batch of an epoch, where its samples do not fill it.
+    """The treatment of the last batch of an epoch when the samples do not fill it.
 
-    FILL: it is delivered whole, filled with copies of the last sample (padded readers) or with samples of the next epoch. DROP: it is not
-    delivered. PARTIAL: what does not belong to the epoch is cut off.
+    FILL: the batch is delivered whole. Copies of the last sample (padded readers) or samples of the next epoch fill it. DROP: the batch is
+    not delivered. PARTIAL: samples that do not belong to the epoch are cut off.
     """
 
     FILL = 0
@@ -26,13 +26,13 @@ class LastBatchPolicy(Enum):
 
 
 class OpenEpochs:
-    """The sources of the pipelines end the epoch; batches are delivered as they come."""
+    """Accountant for pipelines whose sources end the epoch. Batches are delivered as they come."""
 
     size = -1
-    """Samples per epoch, if that is known; see the iterators."""
+    """Samples per epoch, if known; see the iterators."""
 
     batches = 0
-    """Batches of the current epoch; 0 if that is not known."""
+    """Batches of the current epoch; 0 if unknown."""
 
     full_batches = False
     """Whether every batch must have as many samples as the pipeline's batch size."""
@@ -43,7 +43,7 @@ class OpenEpochs:
 
     @property
     def counter(self) -> int:
-        """Samples taken in this epoch, and of it in the one before. May be set."""
+        """Samples taken in this epoch, including those that the previous epoch took of it. May be set."""
         return self._counter
 
     @counter.setter
@@ -55,16 +55,16 @@ class OpenEpochs:
         return False
 
     def advance(self) -> list[int] | None:
-        """A batch was taken: how many of its samples to deliver, for each pipeline; None: all that there are."""
+        """Count one batch. Returns how many samples to deliver for each pipeline; None: all samples."""
         self._counter += self.step
         return None
 
     def surplus(self) -> int:
-        """Batches to throw away at the end of the epoch."""
+        """Number of batches to discard at the end of the epoch."""
         return 0
 
     def own_samples(self) -> list[int] | None:
-        """Of the batch taken last, how many samples belong to the epoch, for each pipeline; the rest fill it up. None: all do."""
+        """How many samples of the last batch belong to the epoch, for each pipeline. The others are filling. None: all belong to it."""
         return None
 
     def next_epoch(self) -> None:
@@ -72,17 +72,17 @@ class OpenEpochs:
         self._counter = 0
 
     def state(self) -> dict[str, Any]:
-        """Where in its epochs the iterator is, as JSON data."""
+        """The iterator's position in its epochs, as JSON data."""
         return {}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go to where :meth:`state` was; ValueError if that is not possible."""
+        """Go to the position that :meth:`state` gave. ValueError if that is impossible."""
 
 
 class CountedEpochs(OpenEpochs):
-    """An epoch has `size` samples, over all of `pipelines` together.
+    """Accountant for an epoch of `size` samples over all `pipelines` together.
 
-    FILL without padding counts what was read beyond the end to the next epoch.
+    FILL without padding counts samples read beyond the end as samples of the next epoch.
     """
 
     full_batches = True
@@ -95,7 +95,7 @@ class CountedEpochs(OpenEpochs):
 
     @property
     def batches(self) -> int:  # type: ignore[override]
-        """Batches of an epoch that begins without samples of the one before."""
+        """Batches of an epoch that begins without samples read by the previous epoch."""
         return self.size // self.step if self._policy is LastBatchPolicy.DROP else -(-self.size // self.step)
 
     def over(self) -> bool:
@@ -128,14 +128,14 @@ class CountedEpochs(OpenEpochs):
 
 
 class ReaderEpochs(OpenEpochs):
-    """A reader says how large its shards are; an epoch is a shard of each pipeline.
+    """Accountant for a reader that reports the sizes of its shards. An epoch is one shard of each pipeline.
 
-    It has as many batches as the largest of all shards needs, also of those that other processes read: all stay in step.
+    An epoch has as many batches as the largest of all shards needs, including shards that other processes read. So all stay in step.
 
     Args:
         shards: sizes of all shards, without padding.
         ids: the shard of each pipeline in the first epoch.
-        sticks: each pipeline reads its shard again in every epoch; otherwise it moves on to the next one.
+        sticks: each pipeline reads the same shard in every epoch; otherwise it moves on to the next shard.
     """
 
     full_batches = True
@@ -148,13 +148,13 @@ class ReaderEpochs(OpenEpochs):
         self._batch_size = batch_size
         self._policy, self.padded, self.sticks = policy, padded, sticks
         self._taken = 0
-        self._turn = 0  # how many shards every pipeline has moved on
+        self._turn = 0  # number of shards that every pipeline has moved on
         self.ahead = [0] * len(self.shards)
-        """By first shard: samples of the current one that the epoch before has delivered."""
+        """Samples of the current shard that the previous epoch has delivered, by first shard."""
 
     @property
     def continues(self) -> bool:
-        """What is read beyond the end of a shard belongs to the next epoch, and is not read again."""
+        """Whether samples read beyond the end of a shard belong to the next epoch and are not read again."""
         return self._policy is LastBatchPolicy.FILL and not self.padded
 
     @property
@@ -170,7 +170,7 @@ class ReaderEpochs(OpenEpochs):
         return [(shard + self._turn) % len(self.shards) for shard in self._ids]
 
     def left_before_last(self) -> list[int]:
-        """Samples of each pipeline's shard that were left before the batch that was taken last."""
+        """Samples of each pipeline's shard that were left before the last batch."""
         before = (self._taken - 1) * self._batch_size
         return [size - before for size in self._sizes(self._ids)]
 
@@ -187,7 +187,7 @@ class ReaderEpochs(OpenEpochs):
 
     @property
     def size(self) -> int:  # type: ignore[override]
-        """Samples per pipeline of the current epoch; what is delivered may be cut to less."""
+        """Samples per pipeline of the current epoch. Fewer may be delivered."""
         if self._policy is LastBatchPolicy.DROP:
             return sum(self.shards) // len(self.shards)
         largest = max(self.shards)
@@ -219,7 +219,7 @@ class ReaderEpochs(OpenEpochs):
     def surplus(self) -> int:
         if self._policy is not LastBatchPolicy.DROP:
             return 0
-        # A padded reader ends all shards after as many batches as the largest one needs.
+        # A padded reader ends all shards after the number of batches that the largest shard needs.
         return self._rounded(max(self.shards) if self.padded else self.size) - self._taken
 
     def next_epoch(self) -> None:
@@ -231,7 +231,7 @@ class ReaderEpochs(OpenEpochs):
                 read = 0
             if not self.sticks:
                 self._turn = (self._turn + 1) % len(self.shards)
-            # Batches larger than shards may have delivered the whole of the next epoch already.
+            # Batches that are larger than a shard may have delivered the whole next epoch already.
             if not self.continues or self.batches > 0:
                 return
 
@@ -243,7 +243,7 @@ class ReaderEpochs(OpenEpochs):
         ahead = _integers(state, "ahead", len(self.shards))
         before = self._taken, self._turn, self.ahead
         self._taken, self._turn, self.ahead = taken, turn % len(self.shards), ahead
-        most = self._rounded(max(self.shards))  # of any policy, as it may be another one than before
+        most = self._rounded(max(self.shards))  # the maximum over all policies, as the policy may have changed
         if taken > most or (self.continues and self.batches < 1):
             self._taken, self._turn, self.ahead = before
             raise ValueError(f"the iterator's state is {state!r}: an epoch has {most} batches at most, and one at least is left of it")
@@ -255,12 +255,12 @@ def shard_sizes(samples: int, shards: int) -> list[int]:
 
 
 def epoch_of(state: dict[str, Any]) -> int:
-    """The number of the epoch in an iterator's state; ValueError for what is none."""
+    """The number of the epoch in an iterator's state. ValueError if it is invalid."""
     return _integers({"epoch": state.get("epoch", 0)}, "epoch", None)[0]
 
 
 def _integers(state: dict[str, Any], key: str, count: int | None) -> list[int]:
-    """Integers of at least 0 under `key`: a list of `count`, or (None) a single one."""
+    """Integers of at least 0 under `key`: a list of `count`, or a single integer if `count` is None."""
     value = state.get(key)
     found = [value] if count is None else value
     if not isinstance(found, list) or len(found) != (count or 1) or not all(type(item) is int and item >= 0 for item in found):

@@ -1,4 +1,4 @@
-"""Pipelines that a plugin feeds: one iteration for each batch fed."""
+"""Pipelines that a plugin feeds: each fed batch runs one iteration."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 def fed_inputs(pipeline: Pipeline) -> list[str]:
-    """Names of the external inputs without a source (builds)."""
+    """Names of the external inputs without a source. Builds the pipeline."""
     return [port.name for port in core_of(pipeline).built().producer.sources.pushed]
 
 
 def feed_and_launch(pipeline: Pipeline, data: Mapping[str, Any], layouts: Mapping[str, str | None] | None = None) -> Record | None:
-    """Feed every input a batch and queue the iteration that takes them; only that one, at the start, too.
+    """Feed every input one batch and queue exactly one iteration that takes them, also at the start.
 
-    Returns the iteration; None if there is none, for a source of the pipeline's own has ended or failed: a fetch behind the iterations in
-    flight tells. Errors as `feed_input`; no input is fed then.
+    Returns the iteration. Returns None if a source of the pipeline has ended or failed; a fetch behind the iterations in flight raises the
+    reason. Errors as `feed_input`; then no input is fed.
     """
     core = core_of(pipeline)
     core.refuse_in_callbacks("feeding a batch")
@@ -29,9 +29,9 @@ def feed_and_launch(pipeline: Pipeline, data: Mapping[str, Any], layouts: Mappin
     ports = {name: producer.sources.port(name) for name in data}
     batches = {name: port.accepted(data[name], (layouts or {}).get(name)) for name, port in ports.items()}
     for name, port in ports.items():
-        port.drop()  # what a call left that was interrupted
+        port.drop()  # data that an interrupted call left behind
         port.queue(batches[name])
-    producer._started = True  # no burst: nothing would feed it
+    producer._started = True  # no initial burst, because no data would be there for it
     before = producer.launched
     producer.schedule(pipeline.iter_setup)
     producer.wait_without_frames()

@@ -1,7 +1,7 @@
 """Pipelines in PaddlePaddle: iterators that return Paddle tensors. Needs Paddle 2.0 or newer.
 
-Dense outputs are Paddle tensors that share the pipeline's memory through DLPack. Outputs with a LoD level are LoD tensors: samples of
-different lengths, one after another, with their lengths; they are copied.
+Dense outputs are Paddle tensors that share the pipeline's memory through DLPack. Outputs with a LoD level are LoD tensors: concatenated
+samples of different lengths, with these lengths. LoD tensors are copies.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ dtype_map = {
 
 
 def to_paddle_type(tensor: Any) -> Any:
-    """Paddle's type of the elements of a tensor; TypeError where it has none."""
+    """Paddle's element type of a tensor. TypeError if Paddle has no such type."""
     name = dtype_map.get(tensor.dtype)
     if name is None:
         raise TypeError(f"PaddlePaddle has no type for {tensor.dtype.name}: cast the output, to INT32 for example")
@@ -48,7 +48,7 @@ def to_paddle_type(tensor: Any) -> Any:
 
 
 def feed_ndarray(dali_tensor: Any, ptr: Any, cuda_stream: Any = None) -> Any:
-    """Copy a tensor or a uniform tensor list to the memory at `ptr` (an address); returns `ptr`. `cuda_stream` orders copies to a GPU."""
+    """Copy a tensor or a uniform tensor list to the address `ptr` and return `ptr`. `cuda_stream` orders copies to a GPU."""
     dense = dali_tensor.as_tensor() if isinstance(dali_tensor, (TensorListCPU, TensorListGPU)) else dali_tensor
     address = ptr if isinstance(ptr, ctypes.c_void_p) else ctypes.c_void_p(int(ptr))
     if isinstance(dense, TensorCPU):
@@ -59,7 +59,7 @@ def feed_ndarray(dali_tensor: Any, ptr: Any, cuda_stream: Any = None) -> Any:
 
 
 def recursive_length(batch: Sequence[np.ndarray], lod_level: int) -> list[list[int]]:
-    """The lengths of the samples of a batch along their first `lod_level` axes, outermost first, as LoD tensors have them."""
+    """Lengths of the samples of a batch along their first `lod_level` axes, outermost first, in the form of LoD tensors."""
     lengths: list[list[int]] = [[] for _ in range(lod_level)]
     for sample in batch:
         count = 1
@@ -124,7 +124,7 @@ class DALIGenericIterator(BaseIterator):
             assert output.is_dense_tensor(), (
                 f"output {name!r}: samples of different shapes need a LoD level: ({name!r}, 1) in output_map, or crop or pad them"
             )
-            to_paddle_type(output)  # refuses what Paddle has no type for
+            to_paddle_type(output)  # raises for a type that Paddle does not have
             return paddle.utils.dlpack.from_dlpack(output.as_tensor().__dlpack__())
         samples = [np.asarray(sample) for sample in output.as_cpu()]
         lengths = recursive_length(samples, level)

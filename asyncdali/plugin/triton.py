@@ -1,4 +1,4 @@
-"""Marks the pipeline definition that a model repository is to serve."""
+"""Decorator for the pipeline definition that a model repository serves."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 
 def autoserialize(dali_pipeline: Any) -> Any:
-    """Marks a function made by ``pipeline_def``; written above the decorator. TypeError for anything else.
+    """Mark a function made by ``pipeline_def``; written above that decorator. TypeError for anything else.
 
-    Triton's DALI backend reads DALI's own files only. What :func:`write_marked` writes is read by ``Pipeline.deserialize``.
+    Triton's DALI backend reads only DALI's own files. ``Pipeline.deserialize`` reads what :func:`write_marked` writes.
     """
     if not getattr(dali_pipeline, "_is_pipeline_def", False):
         raise TypeError("only functions decorated with @pipeline_def can be marked with @autoserialize, and it stands above @pipeline_def")
@@ -21,9 +21,9 @@ def autoserialize(dali_pipeline: Any) -> Any:
 
 
 def write_marked(module: types.ModuleType, filename: str) -> None:
-    """Writes the serialized pipeline of the one marked function in a module, or in modules of its package that it refers to.
+    """Write the serialized pipeline of the one marked function in a module, or in modules of its package that it imports.
 
-    RuntimeError unless precisely one function is marked.
+    RuntimeError unless exactly one function is marked.
     """
     found = list({id(function): function for function in _marked(module, module.__name__.partition(".")[0], set())}.values())
     if len(found) != 1:

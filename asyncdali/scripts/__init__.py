@@ -1,4 +1,4 @@
 """The index scripts: tfrecord2idx, rec2idx, wds2idx.
 
-May import `readers` through the command line only, and the standard library.
+May import `readers` only through the command line, and the standard library.
 """

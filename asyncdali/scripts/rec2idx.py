@@ -11,13 +11,13 @@ from collections.abc import Sequence
 _MAGIC = 0xCED7230A
 _LENGTH_BITS = 29
 _WHOLE, _FIRST = 0, 1
-"""Flags of a part: the whole record, or the first part of several (middle parts are 2, last ones 3)."""
+"""Flags of a part: the whole record, or the first part of several. Middle parts have 2, last parts 3."""
 
 
 def create_index(record: str, index: str) -> int:
-    """Writes the index; returns the number of records. A record in parts counts once, at its first part.
+    """Write the index and return the number of records. A record in several parts counts once, at its first part.
 
-    Raises FileNotFoundError without a file, ValueError where the file does not hold what RecordIO says.
+    Raises FileNotFoundError if the file does not exist, ValueError if the file is not valid RecordIO.
     """
     count = 0
     with open(record, "rb") as data, open(index, "w") as out:
@@ -40,7 +40,7 @@ def create_index(record: str, index: str) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(prog="rec2idx", description=__doc__)
     parser.add_argument("record", help="path of the RecordIO file")
     parser.add_argument("index", help="path of the index to be written")

@@ -12,9 +12,9 @@ _CHECK = 4
 
 
 def create_index(record: str, index: str) -> int:
-    """Writes the index; returns the number of records. A record that is cut off is written with what is left of it.
+    """Write the index and return the number of records. A truncated record is written with its remaining size.
 
-    Raises FileNotFoundError without a file. A file of less than 8 bytes is no TFRecord file: the index is empty.
+    Raises FileNotFoundError if the file does not exist. A file of less than 8 bytes is not a TFRecord file: the index is empty.
     """
     count = 0
     with open(record, "rb") as data, open(index, "w") as out:
@@ -37,7 +37,7 @@ def create_index(record: str, index: str) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; arguments beyond the two are ignored."""
+    """Run the command. Arguments after the first two are ignored."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     if len(given) < 2:
         print("usage: tfrecord2idx <tfrecord file> <index file>")

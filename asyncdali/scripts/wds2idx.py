@@ -49,7 +49,7 @@ class IndexCreator:
     def split_name(path: str) -> tuple[str, str]:
         """(folders and name up to its first dot, what follows the dot).
 
-        A name without a dot has itself as extension, and its basename loses the last letter: so do the indices that programs have.
+        A name without a dot is its own extension, and its basename loses the last letter. Existing indices have this form.
         """
         dot = path.find(".", path.rfind("/") + 1)
         return (path[:dot], path[dot + 1 :])
@@ -77,7 +77,7 @@ class IndexCreator:
         self._say(begin, count, "done")
 
     def _files(self) -> Iterator[tuple[str, int, int]]:
-        """Name, place of the data and size of the files, without folders, links and hidden files."""
+        """Name, data offset and size of the files, without folders, links and hidden files."""
         with tarfile.open(self.uri, "r:") as archive:
             for member in archive:
                 last = member.name.rsplit("/", 1)[-1]
@@ -90,13 +90,13 @@ class IndexCreator:
 
 
 def default_index(archive: str) -> str:
-    """The index's path where none is given: the archive's up to a dot in its name (not the first letter's), with ".idx"."""
+    """The default path of the index: the archive's path up to a dot in its name (not at the first letter), with ".idx"."""
     dot = archive.find(".", archive.rfind("/") + 2)
     return (archive if dot < 0 else archive[:dot]) + ".idx"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(prog="wds2idx", description=__doc__)
     parser.add_argument("archive", help="path of the .tar file")
     parser.add_argument("index", nargs="?", help="path of the index to be written; by default beside the archive, ending in .idx")

@@ -1,4 +1,4 @@
-"""``asyncdali bench FILE.py:pipeline``: how fast a pipeline is, where the time goes, and what to change."""
+"""``asyncdali bench FILE.py:pipeline`` measures how fast a pipeline is and where the time goes, and advises what to change."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _sweep(text: str) -> tuple[str, list[int]]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """The command; returns the exit status."""
+    """Run the command and return the exit status."""
     if options.sweep and (options.vs or options.trace or options.report):
         print("bench: --sweep measures several pipelines; --vs, --trace and --report are about one", file=sys.stderr)
         return 2
@@ -99,11 +99,11 @@ def run(options: argparse.Namespace) -> int:
         return 1
     except KeyboardInterrupt:
         print("bench: interrupted", file=sys.stderr)
-        return 130  # as shells say it
+        return 130  # the exit status of shells for Ctrl-C
 
 
 def _check_can_be_written(what: str, file: str | None) -> None:
-    """Now, and not when everything is measured."""
+    """Check that the file can be written, now and not after the measurement."""
     if file is None:
         return
     folder = Path(file).resolve().parent
@@ -139,7 +139,7 @@ def _measured(
 
 
 def _told(error: Exception, target: str) -> str:
-    """The error; for one of the program's own also its type, and where it came from."""
+    """The error as text. An error of the user's program also gets its type and its location."""
     if isinstance(error, (RuntimeError, ValueError, TypeError, OSError, IndexError)):
         found = str(error)
     else:
@@ -227,11 +227,11 @@ def _run_sweep(made: Any, options: argparse.Namespace, step: Step | None) -> int
     return 0
 
 
-# ------------------------------------------------------------------------------------------------------------------- beside DALI
+# ------------------------------------------------------------------------------------------------------------ comparison with DALI
 
 
 def versus(made: Any, target: str, settings: dict[str, Any], iterations: int) -> dict[str, Any]:
-    """Our rates and DALI's for the same file, measured in turns; {"error": ...} where DALI cannot run it."""
+    """The rates of asyncdali and DALI for the same file, measured in turns. {"error": ...} if DALI cannot run the file."""
     file, _, name = target.rpartition(":")
     source = Path(rival.__file__).read_text(encoding="utf-8")
     child = subprocess.Popen(
@@ -283,7 +283,7 @@ def versus_text(found: dict[str, Any]) -> str:
 
 
 class ProgressBar:
-    """A line on stderr, at most ten times a second; on what is no terminal only the last one."""
+    """A progress line on stderr, at most ten times a second. If stderr is not a terminal, only the last line is printed."""
 
     def __init__(self, total: int, stream: Any = None):
         self._total = total
@@ -301,7 +301,7 @@ class ProgressBar:
             self._stream.flush()
 
     def close(self) -> None:
-        """Draw the end."""
+        """Draw the final state."""
         start = "\r" if self._stream.isatty() else ""
         self._stream.write(f"{start}{self._last}\n")
         self._stream.flush()

@@ -1,8 +1,8 @@
-"""Names the bottleneck of a pipeline, and what to change, from its statistics alone.
+"""Finds the bottleneck of a pipeline from its statistics alone, and says what to change.
 
-What limits a pipeline is what is busy nearly all the time while others wait for it. The candidates are looked at from the consumer
-backwards: the sources it has to wait for, the consumer itself, users' Python, the worker threads, single samples, planning, the depth of
-the queue. All figures are shares of the elapsed time, so a slow machine gives the same answer as a fast one.
+The bottleneck is the part that is busy nearly all the time while others wait for it. The candidates are tested from the consumer
+backwards: the sources that the consumer waits for, the consumer itself, users' Python, the worker threads, single samples, planning, and
+the depth of the queue. All figures are shares of the elapsed time, so a slow machine gives the same answer as a fast one.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from dataclasses import dataclass
 from typing import Any
 
 BUSY = 0.7
-"""Who works for this share of the time is a bottleneck: waking and handing over take their part, too."""
-_WAITS = 0.08  # a consumer that waits less than this is not held up
+"""A part that works for this share of the time is a bottleneck: waking up and handing over take the rest of the time."""
+_WAITS = 0.08  # a consumer that waits for a smaller share is not held up
 _COMPUTES = 0.25
-"""From this share of processor time in the time taken, something computes rather than waits: sleeping takes next to none, and on a machine
-shared with others computing may get less than half."""
+"""From this share of processor time in the elapsed time, a part computes rather than waits. Sleeping takes almost no processor time. On a
+shared machine, computing may get less than half of a processor."""
 _PYTHON = ("python_function", "dl_tensor_python_function")
 
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """What limits the throughput.
+    """The limit of the throughput.
 
     Attributes:
         kind: one of "consumer", "source", "engines", "interpreter", "workers", "python_function", "storage", "threads", "oversubscribed",
             "sample", "planning", "queue", "machine", "unclear", "idle".
         what: the operator, source or sample, or "".
-        share: of the elapsed time that goes there, 0..1.
-        finding: what was seen. advice: what to change.
+        share: share of the elapsed time that is spent there, 0..1.
+        finding: the observation. advice: what to change.
     """
 
     kind: str
@@ -40,12 +40,12 @@ class Bottleneck:
 
     @property
     def sentence(self) -> str:
-        """Finding and advice in one."""
+        """Finding and advice in one text."""
         return f"{self.finding}: {self.advice}"
 
 
 def find(statistics: Any, cores: int) -> Bottleneck:
-    """The bottleneck of what `statistics` (``Pipeline.statistics()``, or the difference of two) tell, on a machine with so many cores."""
+    """The bottleneck in `statistics` (``Pipeline.statistics()``, or the difference of two), on a machine with this number of cores."""
     if not statistics.consumer.iterations or statistics.elapsed_seconds <= 0:
         return Bottleneck("idle", "", 0.0, "no batch was delivered", "run the pipeline first")
     case = _Case(statistics, cores)
@@ -60,7 +60,7 @@ def find(statistics: Any, cores: int) -> Bottleneck:
 
 
 class _Case:
-    """The statistics, and shares that several looks need."""
+    """The statistics, and shares that several tests need."""
 
     def __init__(self, statistics: Any, cores: int):
         self.statistics = statistics
@@ -96,11 +96,11 @@ def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
-# ------------------------------------------------------------------------------------------------ one look each; None: it is not this
+# ----------------------------------------------------------------------------- one test per function; None: this is not the bottleneck
 
 
 def _sources(case: _Case) -> Bottleneck | None:
-    """The call that asks a source takes the time."""
+    """The call of a source takes the time."""
     if case.asks < 0.25 or case.asks < case.waits:
         return None
     source = max(case.statistics.sources, key=lambda item: item.wait_seconds)
@@ -151,7 +151,7 @@ def _consumer(case: _Case) -> Bottleneck | None:
 
 
 def _engines(case: _Case) -> Bottleneck | None:
-    """Engines are busy; what is behind the cut is looked at after them."""
+    """Engines are busy. The operators behind the cut are tested after the engines."""
     engines = case.statistics.engines
     if not engines:
         return None
@@ -188,7 +188,7 @@ def _engines(case: _Case) -> Bottleneck | None:
 
 
 def _python(case: _Case) -> Bottleneck | None:
-    """A Python function in the graph: one call at a time."""
+    """A Python function in the graph takes the time: only one call runs at a time."""
     functions = [item for item in case.statistics.operators if item.operator in _PYTHON]
     if not functions:
         return None
@@ -211,7 +211,7 @@ def _python(case: _Case) -> Bottleneck | None:
 
 
 def _oversubscribed(case: _Case) -> Bottleneck | None:
-    """More threads than processors, and they wait for one."""
+    """There are more threads than processors, and threads wait for a processor."""
     threads = case.threads
     gets = _ratio(threads.processor_seconds, threads.busy_seconds)
     at_once = threads.busy_seconds / case.elapsed
@@ -225,7 +225,7 @@ def _oversubscribed(case: _Case) -> Bottleneck | None:
 
 
 def _top_waits(case: _Case) -> bool:
-    """Whether the threads mostly read: then it is not for processors that they wait."""
+    """Whether the threads mostly read: then they do not wait for processors."""
     reader = _reader(case)
     return reader is not None and reader.prepare_seconds > 0.5 * case.threads.busy_seconds
 
@@ -240,7 +240,7 @@ def _storage(case: _Case) -> Bottleneck | None:
     reader = _reader(case)
     if reader is None:
         return None
-    share = min(1.0, case.share(reader.prepare_seconds) / case.threads.count)  # the stage thread helps them
+    share = min(1.0, case.share(reader.prepare_seconds) / case.threads.count)  # the stage thread helps the worker threads
     works = _ratio(reader.prepare_processor_seconds, reader.prepare_seconds)
     if share < 0.45 or works > _COMPUTES:
         return None
@@ -277,7 +277,7 @@ def _threads(case: _Case) -> Bottleneck | None:
 
 
 def _sample(case: _Case) -> Bottleneck | None:
-    """One sample keeps the batch from being done while other threads have nothing to do."""
+    """One sample delays the batch while other threads are idle."""
     segment = max(case.statistics.segments, key=lambda item: item.slowest_sample_seconds)
     works, most = segment.pixels_processor_seconds, segment.slowest_sample_seconds
     share = case.share(segment.pixels_seconds)
@@ -301,7 +301,7 @@ def _sample(case: _Case) -> Bottleneck | None:
 
 
 def _planning(case: _Case) -> Bottleneck | None:
-    """Decisions for batches take the time."""
+    """Planning (the decisions for whole batches) takes the time."""
     segment = max(case.statistics.segments, key=lambda item: item.planning_seconds)
     share = case.share(segment.planning_seconds)
     if share < BUSY:
@@ -326,9 +326,9 @@ def _planning(case: _Case) -> Bottleneck | None:
 
 
 def _queue(case: _Case) -> Bottleneck | None:
-    """The pipeline waits to be asked, and the consumer waits for it: in turns."""
+    """Pipeline and consumer wait for each other in turns."""
     unasked = case.share(max((item.wait_output_seconds for item in case.statistics.segments), default=0.0))
-    share = min(unasked, 1 - case.thread_share)  # what was planned may still be made meanwhile
+    share = min(unasked, 1 - case.thread_share)  # planned iterations may be made meanwhile
     if share < 0.15:
         return None
     depth = case.statistics.queue.depth
@@ -341,7 +341,7 @@ def _queue(case: _Case) -> Bottleneck | None:
 
 
 def _machine(case: _Case) -> Bottleneck | None:
-    """The threads work, and something else has the processors."""
+    """The threads have work, but other programs use the processors."""
     gets = _ratio(case.threads.processor_seconds, case.threads.busy_seconds)
     if case.thread_share < 0.3 or gets > 0.6:
         return None

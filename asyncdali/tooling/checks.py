@@ -1,7 +1,7 @@
-"""The checks of ``asyncdali doctor``: each finds one way in which a set-up is broken, and says how to mend it.
+"""The checks of ``asyncdali doctor``. Each check finds one kind of broken set-up and says how to repair it.
 
-A check takes a :class:`Setup` and returns a :class:`Finding` or None. :data:`QUICK` are those that ``Pipeline.build()`` makes: they read
-a few small files of the system and take less than a millisecond, so modules that only the others need are imported there.
+A check takes a :class:`Setup` and returns a :class:`Finding` or None. ``Pipeline.build()`` runs the checks in :data:`QUICK`. These read
+a few small files of the system and take less than a millisecond. So modules that only other checks need are imported in those checks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .setup import Setup
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong, and what mends it. `check` names the check; `fatal`: the pipeline cannot run like this."""
+    """A problem and its repair. `check` is the name of the check; `fatal` means that the pipeline cannot run like this."""
 
     check: str
     problem: str
@@ -34,7 +34,7 @@ class Finding:
 
     @property
     def message(self) -> str:
-        """Both in one."""
+        """Problem and repair in one text."""
         return f"{self.problem}. {self.fix}."
 
 
@@ -76,7 +76,7 @@ def engine_threads(setup: Setup) -> Finding | None:
     cores = machine.cores()
     wanted = setup.engines * setup.num_threads
     if setup.engines < 2 or setup.num_threads > cores or wanted <= 2 * cores:
-        return None  # with num_threads alone too many, `affinity` says so
+        return None  # if num_threads alone is too large, `affinity` reports it
     return Finding(
         "engine_threads",
         f"engines={setup.engines} with num_threads={setup.num_threads} each are {wanted} threads on {cores} CPU{'s' if cores > 1 else ''}",
@@ -88,7 +88,7 @@ _POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR
 
 
 def nested_in_workers(setup: Setup) -> Finding | None:
-    """The environment gives every worker process a pool of threads."""
+    """An environment variable gives every worker process a pool of threads."""
     cores = machine.cores()
     for name in _POOLS:
         value = os.environ.get(name, "").split(",")[0]
@@ -103,7 +103,7 @@ def nested_in_workers(setup: Setup) -> Finding | None:
 
 
 def nested_in_process(setup: Setup) -> Finding | None:
-    """Users' Python in the graph calls libraries that bring threads of their own."""
+    """Users' Python in the graph calls libraries that start their own threads."""
     if not {"python_function", "dl_tensor_python_function", "external_source"} & setup.operators:
         return None
     cores = machine.cores()
@@ -126,7 +126,7 @@ def nested_in_process(setup: Setup) -> Finding | None:
 
 
 def cuda_before_fork(setup: Setup) -> Finding | None:
-    """Worker processes or engines shall be forked and CUDA is in use."""
+    """Worker processes or engines are to be forked, but CUDA is initialised."""
     workers = setup.py_num_workers and setup.py_start_method == "fork"
     engines = setup.engines and setup.engine_start_method == "fork"
     if not workers and not engines:
@@ -144,7 +144,7 @@ def cuda_before_fork(setup: Setup) -> Finding | None:
 
 
 def unpicklable_source(setup: Setup) -> Finding | None:
-    """A source that has to be sent to worker processes cannot be pickled."""
+    """A source that must be sent to worker processes cannot be pickled."""
     if setup.py_start_method == "fork":
         return None
     from asyncdali_workers.pickling import SourcePickler, dumps_source
@@ -161,7 +161,7 @@ def unpicklable_source(setup: Setup) -> Finding | None:
 
 
 def descriptor_limit(setup: Setup) -> Finding | None:
-    """Too few file descriptors for workers, loops and the files of a batch."""
+    """There are too few file descriptors for workers, loops and the files of a batch."""
     used, limit = machine.descriptors()
     wanted = used + 32 + 8 * setup.py_num_workers + 24 * setup.engines + 64
     if limit < 0 or wanted <= limit:
@@ -202,7 +202,7 @@ def slow_storage(setup: Setup) -> Finding | None:
 
 
 def _some_files(place: Path) -> list[Path]:
-    """Up to 16 files: the place itself, or what is in its folders."""
+    """Up to 16 files: the path itself, or files in its folders."""
     if place.is_file():
         return [place]
     found: list[Path] = []
@@ -225,14 +225,14 @@ def _first_bytes(file: Path) -> float:
 
 
 def _in_time(work: Callable[[], Any], seconds: float) -> Any:
-    """What `work` returns; None if it takes longer (it is left alone then) or fails."""
+    """The result of `work`. None if `work` fails or takes longer; then its thread is left running."""
     result: list[Any] = []
 
     def call() -> None:
         try:
             result.append(work())
         except OSError:
-            result.append([])  # what cannot be read is the reader's affair
+            result.append([])  # the reader reports files that cannot be read
 
     thread = threading.Thread(target=call, name="asyncdali-doctor-files", daemon=True)
     thread.start()
@@ -241,7 +241,7 @@ def _in_time(work: Callable[[], Any], seconds: float) -> Any:
 
 
 def _file_system(place: Path, proc: Path) -> str:
-    """Type and mount point of the file system that a place is on."""
+    """Type and mount point of the file system of a path."""
     try:
         mounts = [line.split()[1:3] for line in (proc / "self/mounts").read_text().splitlines()]
     except OSError:
@@ -275,7 +275,7 @@ def _writable(place: Path) -> bool:
     import tempfile
 
     while not place.exists() and place != place.parent:
-        place = place.parent  # it can be made if the folder above can be written
+        place = place.parent  # the folder can be made if the folder above it is writable
     try:
         with tempfile.TemporaryFile(dir=place):
             return True
@@ -293,7 +293,7 @@ CODECS = {
 
 
 def missing_codec(setup: Setup) -> Finding | None:
-    """A library for some of the formats that the pipeline's operators read is not there."""
+    """A library for one of the formats that the pipeline's operators read is missing."""
     for start, (module, effect, package) in CODECS.items():
         users = sorted(name for name in setup.operators if name.startswith(start))
         if users and not _importable(module):
@@ -330,12 +330,12 @@ _CUDA_ERRORS = {
 
 
 def driver_mismatch(setup: Setup) -> Finding | None:
-    """The CUDA driver does not start, or is older than what CuPy was made for."""
+    """The CUDA driver does not start, or is older than CuPy requires."""
     if not setup.gpu and setup.device_id is None:
         return None
     found = _probe()
     if found is None or "missing" in found:
-        return None  # no driver at all: another check's
+        return None  # a missing driver is reported by another check
     if found["init"]:
         reason = _CUDA_ERRORS.get(found["init"], "unknown error")
         fix = "Restart the machine (or reload the nvidia modules) after a driver update; in a container, mount the host's libcuda.so.1"
@@ -361,7 +361,7 @@ def _installed(package: str) -> bool:
 
 
 def _probe() -> dict[str, Any] | None:
-    """Start the driver in another process: here it would forbid forking."""
+    """Start the driver in another process: in this process it would forbid forking."""
     import subprocess
 
     try:
@@ -372,7 +372,7 @@ def _probe() -> dict[str, Any] | None:
 
 
 def no_driver(setup: Setup) -> Finding | None:
-    """A GPU is insisted on and there is none."""
+    """A GPU is required and there is none."""
     if os.environ.get("ASYNCDALI_DEVICE") != "cuda":
         return None
     found = _probe()

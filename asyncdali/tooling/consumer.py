@@ -1,4 +1,4 @@
-"""A training step to measure beside: pure Python for some milliseconds, which needs the interpreter all the time."""
+"""A simulated training step: pure Python for some milliseconds, which holds the interpreter all the time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _spin(rounds: int) -> int:
 
 
 class Step:
-    """A training step of `milliseconds` of pure Python, measured while nothing else runs in this process."""
+    """A training step of `milliseconds` of pure Python. It is calibrated while nothing else runs in this process."""
 
     def __init__(self, milliseconds: float):
         self.milliseconds = milliseconds
@@ -22,7 +22,7 @@ class Step:
         seconds = min(self._time() for _ in range(5))
         self._rounds = max(1, round(self._rounds * milliseconds / 1e3 / seconds))
         self.alone = statistics.median(self._time() for _ in range(5)) if milliseconds else 0.0
-        """Seconds that a step takes alone."""
+        """Seconds of a step that runs alone."""
 
     def _time(self) -> float:
         start = time.perf_counter()
@@ -30,5 +30,5 @@ class Step:
         return time.perf_counter() - start
 
     def run(self) -> float:
-        """Do one step; seconds that it took."""
+        """Do one step and return its seconds."""
         return self._time() if self.milliseconds else 0.0

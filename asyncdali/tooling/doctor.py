@@ -1,4 +1,4 @@
-"""``asyncdali doctor [FILE.py:pipeline]``: is something wrong with the set-up? And the part of it that every ``build()`` does."""
+"""``asyncdali doctor [FILE.py:pipeline]`` checks the set-up. Every ``build()`` runs the quick checks, too."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _told: set[str] = set()
 def at_build(options: PipelineOptions, operators: set[str], parallel: bool) -> None:
     """Log what the quick checks find for a pipeline with these operators, once per process and message. Never raises.
 
-    `parallel`: it has worker processes. ``ASYNCDALI_DOCTOR=0`` turns it off.
+    `parallel`: the pipeline has worker processes. ``ASYNCDALI_DOCTOR=0`` turns the checks off.
     """
     if os.environ.get("ASYNCDALI_DOCTOR") == "0":
         return
@@ -38,7 +38,7 @@ def at_build(options: PipelineOptions, operators: set[str], parallel: bool) -> N
 
 
 def examine(what: setup.Setup, which: Iterable[checks.Check] = checks.ALL) -> list[Finding]:
-    """What the checks find. A check that fails itself finds nothing (it is logged): it must not stand in the way of a pipeline."""
+    """The findings of the checks. A check that fails itself is logged and finds nothing: it must not stop a pipeline."""
     found = []
     for check in which:
         try:
@@ -60,8 +60,8 @@ def add_arguments(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """The command; the exit status is 1 when something was found, 2 when the pipeline could not be looked at."""
-    what = setup.Setup(operators=set(checks.CODECS), gpu=True)  # without a pipeline: all that libraries are needed for
+    """Run the command. The exit status is 1 if there are findings, 2 if the pipeline cannot be checked."""
+    what = setup.Setup(operators=set(checks.CODECS), gpu=True)  # without a pipeline: check all libraries
     if options.pipeline:
         from . import program
 

@@ -1,11 +1,11 @@
-"""How long Python's interpreter is needed.
+"""Measures how long Python's interpreter is needed.
 
 Compiled functions are called through ctypes, which releases the interpreter lock. Their class is wrapped to add up the processor time that
-threads spend inside (and so are methods that the caller names: nvJPEG's, say); what the process uses beyond that is interpreter time.
-numpy and system calls that release the lock for a moment count as held, so the figure is an upper bound.
+threads spend inside. Methods that the caller names (nvJPEG's, for example) are wrapped, too. The remaining processor time of the process is
+interpreter time. Numpy and system calls that release the lock for a moment count as holding it, so the figure is an upper bound.
 
-Calls are long (a thread takes part in a job of many samples), and some are under way when the measurement begins and ends: both times each
-thread's clock tells how far it is.
+Calls are long: a thread takes part in a job of many samples. Some calls are running when the measurement begins and ends. At both times
+the clock of each thread gives the time spent in such a call so far.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
-_PATIENCE = 5.0  # seconds that calls begun before the measurement may take to end
+_PATIENCE = 5.0  # longest time in seconds to wait for calls begun before the measurement
 
 
 class InterpreterTime:
-    """`seconds`: processor time of this process outside of compiled code, known at the end of :func:`interpreter_time`; `threads`: that of
-    each thread that lived as long, as (name, seconds)."""
+    """`seconds`: processor time of this process outside of compiled code, known at the end of :func:`interpreter_time`. `threads`: the same
+    for each thread that lived for the whole measurement, as (name, seconds)."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -31,7 +31,7 @@ class InterpreterTime:
 
 
 class _Calls:
-    """What one thread has spent in compiled functions: `done` ns, and since when (of its own clock) it is in one; 0 when it is not."""
+    """Time of one thread in compiled functions. `done` is in ns. `entered` is the thread's clock at the start of its current call, or 0."""
 
     def __init__(self) -> None:
         self.done = self.entered = 0
@@ -39,16 +39,16 @@ class _Calls:
         self._clock = time.pthread_getcpuclockid(threading.get_ident())
 
     def spent(self) -> int:
-        """Nanoseconds so far; any thread may ask."""
+        """Nanoseconds so far. Any thread may call this method."""
         entered = self.entered
         return self.done + (time.clock_gettime_ns(self._clock) - entered if entered else 0)
 
 
 @contextmanager
 def interpreter_time(*released: tuple[type, str]) -> Iterator[InterpreterTime]:
-    """Measure the block; not for two at the same time. Threads that make the calls must live until its end.
+    """Measure the block. Only one measurement may run at a time. Threads that make the calls must live until its end.
 
-    `released` are further methods, as (class, name), that spend their time without the interpreter lock.
+    `released` are further methods, as (class, name), that run without the interpreter lock.
     """
     from ..compiled.crew import recall_all
     from ..compiled.step import Compiled
@@ -58,7 +58,7 @@ def interpreter_time(*released: tuple[type, str]) -> Iterator[InterpreterTime]:
 
     def timed(original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any) -> Any:
-            if isinstance(args[0], Compiled) and args[0].brief:  # it keeps the lock
+            if isinstance(args[0], Compiled) and args[0].brief:  # a brief function keeps the lock
                 return original(*args)
             if not hasattr(inside, "calls"):
                 inside.calls = _Calls()
@@ -104,7 +104,7 @@ def _processor_time(thread: threading.Thread) -> float:
 
 
 def _wait_for_other_calls(code: CodeType, measured: CodeType) -> None:
-    """Until no thread is in `code` but by way of `measured`: such calls began before the measurement."""
+    """Wait until no thread is in `code` except through `measured`: other calls began before the measurement."""
     deadline = time.monotonic() + _PATIENCE
     while any(_unmeasured(code, measured, frame) for frame in sys._current_frames().values()) and time.monotonic() < deadline:
         time.sleep(0.0005)

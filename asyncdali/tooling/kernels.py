@@ -1,4 +1,4 @@
-"""``asyncdali cache``: where compiled kernels are kept, how much that is, and how to remove them."""
+"""``asyncdali cache`` shows the folder of compiled kernels and its size, and removes kernels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def add_arguments(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """The command; the exit status is 1 if kernels could not be removed or the folder is not used."""
+    """Run the command. The exit status is 1 if kernels could not be removed or the folder is not used."""
     try:
         store = kernel_store.store_in(kernel_store.chosen_root(os.environ.get("NUMBA_CACHE_DIR")))
         if options.clear:

@@ -1,4 +1,4 @@
-"""What this process may use of the machine: processors, descriptors, memory."""
+"""The parts of the machine that this process may use: processors, descriptors, memory."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 def allowed_cores() -> int:
-    """Processors that this process may run on (affinity)."""
+    """Number of processors that this process may run on (affinity)."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def quota(proc: Path = PROC, cgroups: Path = CGROUPS) -> float | None:
-    """Processors' worth of time that the control groups of this process grant it; None: no limit. Versions 1 and 2."""
+    """Number of processors whose time the control groups (versions 1 and 2) grant this process. None: no limit."""
     limits = []
     for line in _lines(proc / "self/cgroup"):
         _, controllers, path = line.split(":", 2)
@@ -30,7 +30,7 @@ def quota(proc: Path = PROC, cgroups: Path = CGROUPS) -> float | None:
 
 
 def _up(root: Path, path: str) -> list[Path]:
-    """The group's folder and those above it: every one may set a limit. In a container the path may be that of the host."""
+    """The group's folder and the folders above it, as each may set a limit. In a container the path may be the host's path."""
     parts = [part for part in path.split("/") if part]
     return [root.joinpath(*parts[:count]) for count in range(len(parts), -1, -1)]
 
@@ -53,7 +53,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def cores() -> int:
-    """Threads that can work at the same time: allowed processors, and no more than the quota grants."""
+    """Number of threads that can run at the same time: the allowed processors, limited by the quota."""
     limit = quota()
     return allowed_cores() if limit is None else max(1, min(allowed_cores(), math.floor(limit + 0.5)))
 
@@ -64,15 +64,15 @@ def descriptors() -> tuple[int, int]:
 
 
 def forget_peak() -> None:
-    """Start :func:`peak_memory` anew, where the system allows it."""
+    """Reset :func:`peak_memory`, if the system allows it."""
     try:
         (PROC / "self/clear_refs").write_text("5")
     except OSError:
-        pass  # then it is the peak since the process began
+        pass  # then the peak counts from the start of the process
 
 
 def peak_memory() -> int:
-    """Largest resident size of this process so far, bytes."""
+    """Largest resident size of this process so far, in bytes."""
     for line in _lines(PROC / "self/status"):
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024

@@ -24,7 +24,7 @@ Progress = Callable[[int, float], None]
 
 @dataclass
 class Measurement:
-    """What :func:`measure` found. Times are seconds, sizes bytes; `rates` are samples per second in consecutive parts of the run.
+    """The result of :func:`measure`. Times are seconds, sizes bytes. `rates` are samples per second in consecutive parts of the run.
 
     `interpreter_seconds` is an upper bound (see :mod:`.interpreter`). `consumer` is None without a simulated training step.
     """
@@ -42,7 +42,7 @@ class Measurement:
     bottleneck: dict[str, Any]
     consumer: dict[str, Any] | None = None
     timeline: list[tuple[float, int]] = field(default_factory=list)
-    """When each batch was there, and its samples."""
+    """The time at which each batch arrived, and its samples."""
 
     @property
     def rate(self) -> float:
@@ -59,11 +59,11 @@ class Measurement:
 
     @property
     def sentence(self) -> str:
-        """The bottleneck, and what to change."""
+        """The bottleneck, and the advice."""
         return str(self.bottleneck["sentence"])
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, for JSON; with the figures that :func:`bench.text` prints."""
+        """All figures for JSON, including the figures that :func:`bench.text` prints."""
         low, high = self.spread
         return {
             **asdict(self),
@@ -74,7 +74,7 @@ class Measurement:
         }
 
     def operators(self) -> list[dict[str, Any]]:
-        """Name, kind, seconds and share of the busy time of each operator, largest first."""
+        """Name, kind, seconds and share of the busy time of each operator, largest share first."""
         found = []
         for item in self.statistics["operators"]:
             seconds = item["planning_seconds"] + item["prepare_seconds"] + item["steps_seconds"]
@@ -93,9 +93,9 @@ def measure(
     recorder: Recorder | None = None,
     progress: Progress = lambda done, rate: None,
 ) -> Measurement:
-    """Run a pipeline for so many iterations, after a few to warm up. At the end of the data it starts the next epoch.
+    """Run a pipeline for this number of iterations, after a few to warm up. At the end of the data the next epoch starts.
 
-    `step` is done after each batch; `recorder` gets a trace. Raises what the pipeline raises.
+    `step` is called after each batch. `recorder` gets a trace. Raises the errors of the pipeline.
     """
     pipeline.build()
     counters = core_of(pipeline).built().counters
@@ -132,7 +132,7 @@ def measure(
 def _loop(
     run: _Run, iterations: int, step: Step | None, start: float, progress: Progress
 ) -> tuple[list[tuple[float, int]], list[float], list[float], float]:
-    """The measured part: when batches came, what the training steps took, the waits for batches, and the steps' processor time."""
+    """The measured part: arrival times of batches, durations of training steps, waits for batches, and the steps' processor time."""
     timeline: list[tuple[float, int]] = []
     steps: list[float] = []
     waits: list[float] = []
@@ -154,13 +154,13 @@ def _loop(
 
 
 class _Run:
-    """Asks for batches, over the ends of epochs."""
+    """Requests batches, also across the ends of epochs."""
 
     def __init__(self, pipeline: Any):
         self._pipeline = pipeline
 
     def batch(self) -> int:
-        """Samples of the next batch."""
+        """Number of samples of the next batch."""
         try:
             outputs = self._pipeline.run()
         except StopIteration:

@@ -1,4 +1,4 @@
-"""Finding the pipeline that a command names: ``FILE.py:pipeline``."""
+"""Loads the pipeline that a command names: ``FILE.py:pipeline``."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .rival import stand_in
 
 
 class ProgramError(Exception):
-    """What was named is no pipeline; the message says why."""
+    """The name does not lead to a pipeline; the message says why."""
 
 
 def load(target: str) -> Callable[..., Any]:
-    """The function (or pipeline) that ``FILE.py:name`` names; a file written for DALI gets asyncdali under DALI's name.
+    """The function (or pipeline) that ``FILE.py:name`` names. In a file written for DALI, an import of DALI gives asyncdali.
 
-    ProgramError for a file or name that is not there.
+    ProgramError if the file or the name does not exist.
     """
     file, colon, name = target.rpartition(":")
     if not colon or not file.endswith(".py") or not name:
@@ -41,7 +41,7 @@ def _run(path: Path) -> Any:
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # what it defines can be pickled, and found by its own source
+    sys.modules[name] = module  # objects that the module defines can be pickled, and its source can be found
     sys.path.insert(0, str(path.parent.resolve()))
     try:
         spec.loader.exec_module(module)
@@ -51,7 +51,7 @@ def _run(path: Path) -> Any:
 
 
 def make(program: Any, settings: dict[str, Any]) -> Any:
-    """A pipeline of `program` with options such as `batch_size` in place of its own. ProgramError for what makes none."""
+    """Make the pipeline of `program`, with options such as `batch_size` replaced. ProgramError if no pipeline results."""
     from .. import Pipeline
 
     if isinstance(program, Pipeline):
@@ -71,7 +71,7 @@ def make(program: Any, settings: dict[str, Any]) -> Any:
 
 
 def _accepted(program: Any, settings: dict[str, Any]) -> dict[str, Any]:
-    """`settings`, if the function takes them: those made by @pipeline_def do, others may not."""
+    """`settings`, checked against the function's parameters. Functions made by @pipeline_def take all settings."""
     if getattr(program, "_is_pipeline_def", False):
         return settings
     parameters = inspect.signature(program).parameters

@@ -1,7 +1,7 @@
-"""The page that ``asyncdali bench --report`` writes: figures and drawings of one measurement, in one file that needs nothing else.
+"""The page that ``asyncdali bench --report`` writes: figures and drawings of one measurement, in one self-contained file.
 
-Every number on the page stands in an element with ``data-key``, its path in the measurement's JSON, and ``data-value``, the number
-unrounded; the JSON itself is in the element ``measurement``.
+Every number on the page is in an element with two attributes: ``data-key`` is its path in the measurement's JSON, ``data-value`` is the
+unrounded number. The JSON itself is in the element ``measurement``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .trace import Recorder, Span
 
 _WIDTH, _LEFT = 960, 190
 _SHOWN = 12
-"""Iterations on the timeline: the last ones."""
+"""Number of iterations on the timeline. The last iterations are shown."""
 _COLOURS = (
     "#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#bab0ac", "#eeca3b", "#ff9da6", "#5f9ed1", "#8cd17d",
 )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Runs a program for asyncdali on DALI, as a process of its own that ``asyncdali bench --vs dali`` talks to.
+"""Runs a program for asyncdali on DALI, in a separate process that ``asyncdali bench --vs dali`` talks to.
 
-This file is also run by itself (``python -c``, with its own text), so it imports nothing of the package. It reads a line with a number of
-iterations at a time and answers with a line of JSON.
+The source text of this file is also run alone (``python -c``), so it imports nothing of the package. The program reads one line with a
+number of iterations at a time and answers with one line of JSON.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 
 
 class _StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports of `name` (and of modules in it) get `other`."""
+    """An import finder: imports of `name` (and of modules in it) give `other`."""
 
     def __init__(self, name, other):
         self.name, self.other = name, other
@@ -30,7 +30,7 @@ class _StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
                 found = importlib.machinery.PathFinder.find_spec(fullname, path)
             except ImportError:
                 found = None
-            return found or importlib.machinery.ModuleSpec(fullname, self, is_package=True)  # an empty package on the way
+            return found or importlib.machinery.ModuleSpec(fullname, self, is_package=True)  # an empty parent package
         return None
 
     def create_module(self, spec):
@@ -43,7 +43,7 @@ class _StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def stand_in(name: str, other: str) -> None:
-    """From now on `other` is what is imported as `name`."""
+    """From now on an import of `name` gives `other`."""
     if not any(isinstance(finder, _StandIn) and (finder.name, finder.other) == (name, other) for finder in sys.meta_path):
         sys.meta_path.insert(0, _StandIn(name, other))
         sys.modules.pop(name, None)
@@ -77,7 +77,7 @@ def _run(pipeline, iterations):
 
 def main(file, name, settings):
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the program prints is not part of the talk
+    os.dup2(2, 1)  # output of the user's program must not mix with the answers
 
     def answer(**content):
         print(json.dumps(content), file=answers, flush=True)

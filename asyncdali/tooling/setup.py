@@ -1,4 +1,4 @@
-"""What the checks of ``asyncdali doctor`` look at: a pipeline's options, sources and files, without building it."""
+"""The input of the checks of ``asyncdali doctor``: a pipeline's options, sources and files, without building the pipeline."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _PLACES = ("file_root", "files", "file_list", "path", "paths", "index_path", "an
 
 @dataclass
 class Setup:
-    """A pipeline as far as its surroundings matter; the defaults are those of no pipeline at all.
+    """The parts of a pipeline that depend on the machine. The defaults describe no pipeline.
 
     Attributes:
         engines, engine_start_method, num_threads, py_num_workers, py_start_method, py_callback_pickler, device_id: the options.
-        operators: names of the operators that will run, and `gpu`: whether one of them asks for a GPU.
+        operators: names of the operators that will run. `gpu`: whether one of them needs a GPU.
         sources: callbacks of the parallel sources by name.
-        places: files and folders that readers are given.
-        proc, cgroups: where the system tells about this process.
+        places: files and folders that readers read.
+        proc, cgroups: folders in which the system describes this process.
     """
 
     num_threads: int = 0
@@ -42,8 +42,8 @@ class Setup:
 
 
 def setup_of_options(options: PipelineOptions, operators: set[str], parallel: bool) -> Setup:
-    """The part that is known in ``build()`` for nothing; `parallel`: there are worker processes."""
-    workers = options.py_num_workers  # a wrong one is refused later, where workers are started
+    """The part that ``build()`` knows without extra work. `parallel`: there are worker processes."""
+    workers = options.py_num_workers  # an invalid value is refused later, where workers start
     return Setup(
         num_threads=int(options.num_threads or 0), py_num_workers=workers if parallel and isinstance(workers, int) else 0,
         py_start_method=options.py_start_method, py_callback_pickler=options.py_callback_pickler, device_id=options.device_id,
@@ -52,7 +52,7 @@ def setup_of_options(options: PipelineOptions, operators: set[str], parallel: bo
 
 
 def setup_of(pipeline: Pipeline) -> Setup:
-    """All of a pipeline that is not built yet. Raises what is wrong with its graph."""
+    """The full set-up of a pipeline that is not built yet. Raises the errors of its graph."""
     from ..graph.plan import reachable
     from ..pipeline.front import core_of
     from ..sources.group import parallel_groups

@@ -1,6 +1,6 @@
 """Traces of a running pipeline, in the format of chrome://tracing and https://ui.perfetto.dev.
 
-A lane per thread, stream, worker process and stage, those of engines included; arrows link what belongs to one iteration.
+Each thread, stream, worker process and stage has a lane, including those of engines. Arrows link the spans of one iteration.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CONSUMER = "MainThread"
 
 @dataclass(frozen=True)
 class Span:
-    """What was done on a lane, from when to when (ns, ``time.perf_counter_ns``), for which iteration."""
+    """One span of work on a lane: start and end (ns, ``time.perf_counter_ns``), and the iteration."""
 
     what: str
     began: int
@@ -30,7 +30,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Level:
-    """How much of something there was at a time (ns)."""
+    """The level of a quantity at a time (ns)."""
 
     what: str
     time: int
@@ -38,18 +38,18 @@ class Level:
 
 
 class Recorder:
-    """Collects spans and levels from all threads; at most `limit` of each, the oldest are dropped."""
+    """Collects spans and levels from all threads. Keeps at most `limit` of each and drops the oldest."""
 
     def __init__(self, limit: int = 200_000):
         self.spans: deque[Span] = deque(maxlen=limit)
         self.levels: deque[Level] = deque(maxlen=limit)
 
     def span(self, what: str, began: int, ended: int, iteration: int, lane: str | None = None) -> None:
-        """Something was done; `lane` is the calling thread unless given."""
+        """Add a span. `lane` defaults to the calling thread."""
         self.spans.append(Span(what, began, ended, iteration, lane or _lane(threading.current_thread().name)))
 
     def level(self, what: str, time: int, value: int) -> None:
-        """There is so much of something now."""
+        """Record the current level of a quantity."""
         self.levels.append(Level(what, time, value))
 
     def chrome(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class Recorder:
 
 
 def _arrows(spans: list[Span], lanes: dict[str, int], pid: int, start: int) -> list[dict[str, Any]]:
-    """Flow events through the spans of each iteration, in order of time; -1 is none."""
+    """Flow events through the spans of each iteration, in order of time. Iteration -1 means none."""
     events = []
     chains: dict[int, list[Span]] = {}
     for span in spans:
@@ -114,14 +114,16 @@ def _rank(lane: str) -> tuple[int, str]:
 
 
 class WorkerSampler:
-    """Looks at a pipeline's worker processes when it begins, every 5 ms and when it ends, and records what they did in between: spans are
-    right in length, and in place to 5 ms."""
+    """Samples the counters of a pipeline's worker processes at the start, every 5 ms and at the end, and records the work in between.
+
+    Spans have the right length; their positions are exact to 5 ms.
+    """
 
     def __init__(self, pipeline: Any, recorder: Recorder):
         self._pipeline = pipeline
         self._recorder = recorder
         self._seen: dict[int, tuple[int, float]] = {}
-        self._ended: dict[int, int] = {}  # where the last span of each worker ends
+        self._ended: dict[int, int] = {}  # end of the last span of each worker
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="asyncdali-trace-workers", daemon=True)
 
@@ -142,7 +144,7 @@ class WorkerSampler:
             self._look()
 
     def _look(self) -> None:
-        """Record what each worker has done since the last look, of which the first is the start."""
+        """Record the work of each worker since the last sample. The first sample is the start."""
         time_now = time.perf_counter_ns()
         for number, worker in enumerate(self._pipeline.worker_statistics().get("workers", ())):
             tasks, busy = worker["tasks"], worker["busy_seconds"]
@@ -150,7 +152,7 @@ class WorkerSampler:
             if busy > so_far:
                 what = f"{tasks - known} tasks" if tasks - known != 1 else "1 task"
                 took = int((busy - so_far) * 1e9)
-                # Behind the last one, which ended before it was seen: spans of a lane that overlap cannot be drawn.
+                # After the last span, whose end was before this sample: overlapping spans of a lane cannot be drawn.
                 began = max(time_now - took, self._ended.get(number, 0))
                 self._ended[number] = began + took
                 self._recorder.span(what, began, began + took, -1, f"process {number} ({worker['pid']})")

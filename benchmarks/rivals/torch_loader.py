@@ -31,7 +31,7 @@ class Pictures:
 
 
 class Endless:
-    """Indices for ever, shuffled per epoch: an epoch end must not stop the workers."""
+    """Endless indices, shuffled per epoch: the end of an epoch must not stop the workers."""
 
     def __init__(self, count: int):
         self.count = count

@@ -28,7 +28,7 @@ def random_window(width: int, height: int, random: np.random.Generator) -> tuple
 
 
 def _normalized(image: np.ndarray, channels: tuple[int, int, int]) -> np.ndarray:
-    """float32[3, h, w] from uint8[h, w, 3]; plane k from channel channels[k]. One pass over each plane."""
+    """float32[3, h, w] from uint8[h, w, 3]. Plane k comes from channel channels[k]. Each plane takes one pass."""
     import cv2
 
     planes = cv2.split(image)
@@ -40,7 +40,7 @@ def _normalized(image: np.ndarray, channels: tuple[int, int, int]) -> np.ndarray
 
 
 def with_opencv(data: bytes, random: np.random.Generator) -> np.ndarray:
-    """float32[3, 224, 224]; INTER_AREA is OpenCV's antialiased reduction."""
+    """float32[3, 224, 224]. INTER_AREA is OpenCV's antialiased reduction."""
     import cv2
 
     image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
@@ -53,7 +53,7 @@ def with_opencv(data: bytes, random: np.random.Generator) -> np.ndarray:
 
 
 def with_pillow(data: bytes, random: np.random.Generator) -> np.ndarray:
-    """float32[3, 224, 224]; Pillow's bilinear filter widens when shrinking."""
+    """float32[3, 224, 224]. Pillow's bilinear filter widens when it shrinks a picture."""
     from PIL import Image
 
     picture = Image.open(io.BytesIO(data))

@@ -1,4 +1,4 @@
-"""Receives batches while interrupts hit it; prints what became of it. Run by test_pool_interrupts.py.
+"""Receives batches while interrupts hit it, and prints the outcome. Run by test_pool_interrupts.py.
 
 Arguments: ``places N`` (at one in N places, always the same ones; 1: all) or ``instants SECONDS`` (at random instants).
 """
@@ -21,7 +21,7 @@ ragged = ws.Ragged(400)
 
 
 class Interrupts:
-    """SIGINT as from an impatient user, again and again; it is raised only while the consumer takes a step."""
+    """SIGINT as from an impatient user, repeatedly. It is raised only while the consumer takes a step."""
 
     def __init__(self):
         self.armed = False
@@ -44,7 +44,7 @@ class Interrupts:
 
 
 class Consumer:
-    """Its steps can be cut off anywhere: an interrupted submit gave no ticket, an interrupted receive is asked again."""
+    """A consumer whose steps can be cut off anywhere: an interrupted submit gave no ticket, an interrupted receive is repeated."""
 
     def __init__(self, pool):
         self.pool = pool

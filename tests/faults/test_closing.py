@@ -1,4 +1,4 @@
-"""close() while other threads use the pipeline: each of them gets PipelineClosed, and none waits for ever."""
+"""close() while other threads use the pipeline: each of them gets PipelineClosed, and none waits forever."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_feeding_gets_pipeline_closed():
 
 
 def test_a_source_that_waits_while_the_pipeline_is_closed():
-    """Its call cannot be interrupted; the run that made it ends as soon as it returns."""
+    """The call cannot be interrupted. The run that made the call ends as soon as the call returns."""
     asked, go_on = threading.Event(), threading.Event()
 
     def slow(k):

@@ -48,7 +48,7 @@ def send(pipe, signals, choose):
     for pid in choose(pids(pipe)):
         try:
             os.kill(pid, signals())
-        except ProcessLookupError:  # a replacement has taken its place
+        except ProcessLookupError:  # a replacement has its place already
             pass
 
 
@@ -125,13 +125,13 @@ def test_the_sample_at_which_engines_end_is_named():
 
 def crashes(out, given):
     if given[0] == 21:
-        store_i64(8, 1)  # nobody's memory
+        store_i64(8, 1)  # an address that belongs to no mapping
     out[0] = given[0]
 
 
 @pytest.mark.parametrize("rank, ranks", [(0, 1), (1, 2)])
 def test_a_crash_in_compiled_code_is_traced_to_its_sample(rank, ranks):
-    """Pixels are made by threads, all samples at a time: the sample is found by bisection, the operator by doing its steps alone."""
+    """Threads make pixels of all samples at a time. Bisection finds the sample, and single steps find the operator."""
 
     @pipeline_def(batch_size=8, num_threads=2, seed=1)
     def train():
@@ -153,7 +153,7 @@ def test_a_crash_in_compiled_code_is_traced_to_its_sample(rank, ranks):
 
 
 def test_a_search():
-    """Bisection: whichever sample ends engines is found, and nothing is blamed where none does."""
+    """Bisection finds any sample that ends engines, and names none if no sample does."""
     for size in range(1, 20):
         for guilty in (*range(size), None):
             search, deaths = Search(10, 10 + size), 0
@@ -288,7 +288,7 @@ LIMITS = """
     ],
 )  # fmt: skip
 def test_limits_are_named(kind, number, text):
-    """Each iteration fails by itself; nothing dies."""
+    """Each iteration fails separately, and no process dies."""
     done = run_script(LIMITS, kind, number)
     lines = done.stdout.splitlines()
     assert len(lines) == 2 and all(text in line for line in lines), (done.stdout, done.stderr)

@@ -1,6 +1,6 @@
-"""Dropping the last reference ends threads and worker processes at once, with the garbage collector off, whatever happened before.
+"""Dropping the last reference ends threads and worker processes at once, without the garbage collector, after any history.
 
-A kept exception keeps the frames of its traceback alive, and with them the pipeline: every place that keeps one is tried here.
+A kept exception keeps the frames of its traceback alive, and so the pipeline. These tests try every place that keeps an exception.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ ANY_FRAMEWORK = """
 
 
 def test_no_iterator_of_any_framework_is_in_a_cycle():
-    """With the collector off: after the end, after errors of sources and operators, in the constructor and in `next`."""
+    """Without the collector: after the end, after errors of sources and operators, in the constructor and in `next`."""
     done = run_script(ANY_FRAMEWORK, timeout=120)
     assert done.stdout == "all gone\n", done.stderr
 
@@ -340,7 +340,7 @@ def test_workers_that_still_import_end_with_the_last_reference(method, when, tmp
 
 
 def test_a_look_at_stacks_keeps_no_frame():
-    """A call that waits for more than 50 ms looks at the stacks of all threads, its own included."""
+    """A call that waits for more than 50 ms looks at the stacks of all threads, including its own."""
 
     class Thing:
         pass

@@ -1,4 +1,4 @@
-"""A pipeline's methods called from functions that it calls itself: RuntimeError at once, and nothing of its data is lost."""
+"""Methods of a pipeline called from functions that the pipeline calls: RuntimeError at once, and no data is lost."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_other_pipelines_can_be_used_in_callbacks(graph):
     found = []
 
     def use(k):
-        if k == len(found):  # once for each batch, whether it is asked by samples or by batches
+        if k == len(found):  # once for each batch, for sources of samples and of batches
             inner.feed_input("pushed", batch(k))
             if not found:
                 inner.feed_input("pushed", batch(k))
@@ -241,7 +241,7 @@ def test_a_compiled_function_that_returns_to_the_interpreter():
 
 
 def test_the_last_reference_may_go_in_a_callback():
-    """Closing is refused there; being dropped is not."""
+    """A callback may not close the pipeline, but may drop it."""
     others = [pipeline_of(lambda: fn.external_source(batch))]
     others[0].run()
     pipe = pipeline_of(lambda: called(lambda k: others.clear()))
@@ -273,7 +273,7 @@ def test_debug_mode(call):
 
 
 def joined(call):
-    """Handed to a thread of its own, which is joined."""
+    """The call runs on another thread, which the callback joins."""
     thread = threading.Thread(target=call)
     thread.start()
     thread.join()
@@ -305,7 +305,7 @@ WAITING = ["run", "schedule_run", "reset", "checkpoint", "feed_input", "outputs"
 @pytest.mark.parametrize("hand", HANDS)
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_a_callback_that_waits_for_a_thread_which_runs_the_pipeline(graph, hand):
-    """RuntimeError in that thread, after a moment; and nothing is lost."""
+    """RuntimeError in that thread, after a moment, and no data is lost."""
     refused = []
 
     def call():
@@ -349,7 +349,7 @@ def outcome(call):
 
 @pytest.mark.parametrize("graph", [called, function])
 def test_other_consumers_wait_for_a_slow_callback(graph):
-    """A consumer that was there before, and one that is started by somebody else while the callback is busy, even joined by its starter."""
+    """An older consumer, and a consumer that another thread starts while the callback is busy, even if its starter joins it."""
     inside, go, found = threading.Event(), threading.Event(), []
 
     def meddle(k):
@@ -363,7 +363,7 @@ def test_other_consumers_wait_for_a_slow_callback(graph):
     assert inside.wait(60)
     for thread in consumers[1:]:
         thread.start()
-    time.sleep(4 * _deadlocks.FIRST_LOOK)  # they look
+    time.sleep(4 * _deadlocks.FIRST_LOOK)  # time in which the threads look for deadlocks
     assert not found
     go.set()
     for thread in consumers:
@@ -373,7 +373,7 @@ def test_other_consumers_wait_for_a_slow_callback(graph):
 
 
 def test_a_function_ahead_of_the_consumer_may_wait_for_a_thread_that_consumes():
-    """The batch that the thread gets does not need the function to return."""
+    """The thread gets a batch that does not depend on the callback's return."""
     found = []
 
     def look(sample):
@@ -393,7 +393,7 @@ def test_a_function_ahead_of_the_consumer_may_wait_for_a_thread_that_consumes():
 
 @pytest.mark.parametrize("graph", [called, function])
 def test_what_cannot_be_known_is_told_to_the_log(graph, monkeypatch, caplog):
-    """A callback that waits for an event: somebody else could set it."""
+    """A callback that waits for an event is no deadlock: another thread could set the event."""
     monkeypatch.setattr(_deadlocks, "PATIENCE", 0.2)
     over, found = threading.Event(), []
 
@@ -421,7 +421,10 @@ def test_what_cannot_be_known_is_told_to_the_log(graph, monkeypatch, caplog):
 
 @pytest.mark.parametrize("graph", ["awaited", "function"])
 def test_a_call_that_looked_for_deadlocks_does_not_keep_its_pipeline(graph, monkeypatch):
-    """The stacks that it looks at hold its own: without the garbage collector, the pipeline would stay with its threads and processes."""
+    """The inspected stacks contain the inspector's own.
+
+    Without the garbage collector this would keep the pipeline and its threads alive.
+    """
     monkeypatch.setattr(_deadlocks, "FIRST_LOOK", 0.001)
     looked, look = threading.Event(), _deadlocks.Patience.look
 

@@ -1,4 +1,4 @@
-"""Callables that do what callables should not do. The pool lives on, or says what happened."""
+"""Callables that misbehave. The pool survives, or reports what happened."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_forking(make_pool, child):
             os._exit(0)
         if child == "execs":
             os.execv("/bin/true", ["true"])
-        return np.full((1, 1), -1)  # this one is no worker
+        return np.full((1, 1), -1)  # this process is not a worker
 
     pool = make_pool(source)
     assert [value(pool, i) for i in range(6)] == list(range(6))
@@ -90,7 +90,7 @@ def test_subprocesses(make_pool):
 
 
 def test_a_forked_child_of_a_callable_does_not_keep_the_pool_alive(make_pool):
-    """It holds none of our descriptors: neither answers nor the pipe that tells of the parent's death."""
+    """The child holds none of our descriptors: neither answers nor the pipe that reports the parent's death."""
 
     def source(iteration):
         if os.fork() == 0:
@@ -126,7 +126,7 @@ def test_closing_standard_streams(make_pool):
 
 @pytest.mark.parametrize("reuse", [False, True])
 def test_closing_our_descriptors(reuse, tmp_path):
-    """That worker cannot answer any more: it is replaced, and nothing of ours lands in files that it opens then."""
+    """That worker cannot answer any more. It is replaced, and none of our data goes to files that it opens later."""
     code = f"""
 import os, numpy as np
 from asyncdali_workers import Source, WorkerDied, WorkerError, WorkerPool
@@ -182,7 +182,7 @@ def test_a_segmentation_fault(make_pool):
 
 
 def test_changing_what_was_returned_later(make_pool):
-    """Data is copied at once: a callable may use its array again."""
+    """Data is copied at once, so a callable may reuse its array."""
     own = np.zeros((4, 3000), np.int64)
 
     def source(iteration):
@@ -243,7 +243,7 @@ def test_workers_draw_different_numbers(make_pool, tmp_path):
             import random
 
             (meeting / str(os.getpid())).touch()
-            while len(list(meeting.iterdir())) < 2:  # each worker waits for the other, so that both get some
+            while len(list(meeting.iterdir())) < 2:  # each worker waits for the other, so both get tasks
                 os.sched_yield()
             return np.array([[os.getpid(), random.getrandbits(30), np.random.randint(1 << 30)]])
 
@@ -267,13 +267,13 @@ def test_libraries_get_one_thread(make_pool, monkeypatch):
     cv2.setNumThreads(4)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     image = np.zeros((2000, 2000, 3), np.uint8)
-    cv2.GaussianBlur(image, (31, 31), 5)  # its threads run now; a forked child that has anything to do with them hangs
+    cv2.GaussianBlur(image, (31, 31), 5)  # OpenCV's threads run now; a forked child that uses them hangs
 
     def source(iteration):
         cv2.GaussianBlur(image, (31, 31), 5)
         return np.array([[cv2.getNumThreads(), int(os.environ["OMP_NUM_THREADS"]), int(os.environ["MKL_NUM_THREADS"])]])
 
-    monkeypatch.setenv("MKL_NUM_THREADS", "3")  # the user's word
+    monkeypatch.setenv("MKL_NUM_THREADS", "3")  # the user's setting
     pool = make_pool(source)
     assert ask(pool).outputs[0].sample(0).tolist() == [1, 1, 3]
     os.kill(pool.pids[0], signal.SIGKILL)

@@ -43,7 +43,7 @@ def kill_and_wait(pid):
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
-        return  # it is dead already, and the pool has not looked yet
+        return  # it is dead, but the pool has not noticed
     signal.pidfd_send_signal(descriptor, signal.SIGKILL)
     assert select.select([descriptor], [], [], 60)[0]
     os.close(descriptor)
@@ -53,7 +53,7 @@ def until_replaced(pool, count):
     """Receive batches until all workers are there again."""
     limit = time.monotonic() + 60
     number = 0
-    while len(pool.pids) < count or not pool.statistics()["restarts"]:  # a death is noticed by who waits, or every 64 batches
+    while len(pool.pids) < count or not pool.statistics()["restarts"]:  # a death is noticed by a waiting thread, or every 64 batches
         ask(pool, number)
         number += 1
         assert time.monotonic() < limit
@@ -64,7 +64,7 @@ def open_descriptors():
 
 
 class Mixed:
-    """Uniform, ragged and small outputs that follow from the position; some work."""
+    """Uniform, ragged and small outputs that depend on the position, with some work."""
 
     def __init__(self):
         self.ragged = ws.Ragged(5000)
@@ -105,7 +105,7 @@ def test_all_workers_die_at_once(make_pool):
 
 
 def endure(pool, source, seconds, interval, seed, zygote):
-    """Receive batches for a while as workers are killed; returns how many of each."""
+    """Receive batches for a while as workers are killed. Returns the number of batches and of kills."""
     chance = random.Random(seed)
     tickets = [pool.submit(0, i, 0) for i in range(4)]
     start = last = time.monotonic()
@@ -130,13 +130,13 @@ def endure(pool, source, seconds, interval, seed, zygote):
 
 @pytest.fixture
 def patience(monkeypatch):
-    """On a slow machine a process may be killed many times before it is ready; that is no reason to give up here."""
+    """On a slow machine a process may be killed many times before it is ready. The test must not give up then."""
     monkeypatch.setattr(replacement, "FAILED_STARTS", 1 << 30)
     monkeypatch.setattr(launch, "FAILED_STARTS", 1 << 30)
 
 
 def test_workers_and_zygote_die_in_turn(make_pool, patience):
-    """Before every third batch."""
+    """Kill before every third batch."""
     source = Mixed()
     pool = make_pool(Source(source, "samples", 16, num_outputs=3, prefetch=4), max_retries=1 << 30)
     tickets = [pool.submit(0, i, 0) for i in range(4)]
@@ -167,7 +167,7 @@ def test_random_kills_for_a_minute(make_pool, patience):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_storm(make_pool, patience, seed):
-    """Deaths a few milliseconds apart, so that they meet every step of a replacement; a pause until a batch arrives after each few."""
+    """Deaths are a few milliseconds apart, so they hit every step of a replacement. After every few deaths the test waits for a batch."""
     source, chance = Mixed(), random.Random(seed)
     pool = make_pool(Source(source, "samples", 16, num_outputs=3, prefetch=4), workers=3, max_retries=1 << 30)
     received, over, arrived = 0, threading.Event(), threading.Event()
@@ -246,7 +246,7 @@ def test_the_zygote_is_made_again(make_pool):
 
 
 def test_the_zygote_dies_before_it_tells_of_a_worker(make_pool, monkeypatch, tmp_path):
-    """That worker must not begin: the next zygote is asked for the same one, and both would note their claims in one place."""
+    """That worker must not start: the next zygote gets the same request, and both workers would write claims to the same place."""
     from asyncdali_workers.processes import zygote
 
     once, tell = tmp_path / "untold", zygote.socket.send_fds
@@ -267,14 +267,14 @@ def test_the_zygote_dies_before_it_tells_of_a_worker(make_pool, monkeypatch, tmp
 
 
 def test_the_zygote_dies_with_a_request_unread(make_pool, monkeypatch, tmp_path):
-    """The socket then says that it was reset before it gives what the zygote told."""
+    """Then the socket reports a reset before it returns the zygote's messages."""
     from asyncdali_workers.processes import zygote
 
     once, obey, fork, collect = tmp_path / "told", zygote.Zygote._obey, zygote.fork, launch.ZygoteLauncher.collect
 
     def die_after_one(self):
         first = not once.exists()
-        if first:  # the second request is there before the first is done
+        if first:  # the second request arrives before the first is done
             monkeypatch.setattr(zygote, "fork", lambda *args: select.select([self._channel], [], [], 10) and fork(*args))
         going_on = obey(self)
         if first:
@@ -300,7 +300,7 @@ def test_the_zygote_dies_with_a_request_unread(make_pool, monkeypatch, tmp_path)
 
 
 def test_a_worker_dies_while_it_takes_a_task(make_pool, monkeypatch, tmp_path):
-    """It has written its claim and not moved the head: another one takes the task, and it must not run twice."""
+    """The worker has written its claim and not advanced the head. Another worker takes the task, which must not run twice."""
     from asyncdali_workers.shared import control
 
     once, started, go_on, claim = tmp_path / "once", tmp_path / "started", tmp_path / "go_on", control.Ring.claim
@@ -327,7 +327,7 @@ def test_a_worker_dies_while_it_takes_a_task(make_pool, monkeypatch, tmp_path):
     ticket = pool.submit(0, 0, 0)
     wait_until(lambda: once.exists() and once.read_text())
     assert ended(int(once.read_text()))
-    pool.submit(0, 1, 0)  # its token wakes the other one
+    pool.submit(0, 1, 0)  # its token wakes the other worker
     wait_until(started.exists)
     pool.ready(ticket)  # notices the death
     assert len(pool.pids) == 1 or pool.statistics()["restarts"]
@@ -339,7 +339,7 @@ def test_a_worker_dies_while_it_takes_a_task(make_pool, monkeypatch, tmp_path):
 
 
 def ended(pid):
-    """Waits for it; not for ever."""
+    """Wait for the result, with a limit."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -364,7 +364,7 @@ def test_without_zygote_and_fork_replacement_is_unavailable(make_pool, monkeypat
     kill_and_wait(pool.pids[0])
     while len(pool.pids) > 1:
         ask(pool)
-    assert ask(pool, 3).count == 4  # the other one does it all
+    assert ask(pool, 3).count == 4  # the other worker does all of it
     kill_and_wait(pool.pids[0])
     with pytest.raises(WorkerDied, match="cannot be made again: CUDA is there"):
         ask(pool)
@@ -461,7 +461,7 @@ def sample(info):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_kills_of_a_worker_that_starts_are_not_for_good(make_pool, tmp_path, monkeypatch, workers):
-    """Of one worker: what waits for it fails, and the next request tries again. Of two: the other one works, the place is filled later."""
+    """One worker: its waiting tasks fail, and the next request tries again. Two: the other one works, and a replacement comes later."""
     (tmp_path / "slow_start_of_a_worker.py").write_text(SLOW_START)
     monkeypatch.syspath_prepend(str(tmp_path))
     import slow_start_of_a_worker
@@ -472,7 +472,7 @@ def test_kills_of_a_worker_that_starts_are_not_for_good(make_pool, tmp_path, mon
     (tmp_path / "wait").touch()
     kill_and_wait(pool.pids[0])
     for number in range(replacement.FAILED_STARTS):
-        for _ in range(2000):  # until a new one imports
+        for _ in range(2000):  # until a new worker imports
             importing = [pid for pid in pool.pids if (tmp_path / f"importing-{pid}").exists()]
             if importing:
                 break
@@ -500,7 +500,7 @@ def test_kills_of_a_worker_that_starts_are_not_for_good(make_pool, tmp_path, mon
 
 
 def look(pool, number):
-    """Give the pool a chance to see who died."""
+    """Let the pool notice deaths."""
     ticket = pool.submit(0, number, 0)
     pool.ready(ticket)
     pool.cancel(ticket)

@@ -72,7 +72,7 @@ def test_a_hung_callable_is_shown(make_pool, how):
     text = str(caught.value)
     assert "slow, sample 2 of iteration 1" in text and "600.0 s (worker_timeout)" in text
     assert f"in {how}" in text and "test_pool_hung.py" in text  # the worker's stack
-    assert "callbacks.py" not in text and "pytest" not in text.replace("test_pool", "")  # and no more than the callable's
+    assert "callbacks.py" not in text and "pytest" not in text.replace("test_pool", "")  # and only frames of the callable
     while len(pool.pids) < 2:
         ask(pool, 7)
     assert len(before & set(pool.pids)) == 1
@@ -125,7 +125,7 @@ def test_a_stopped_worker_is_replaced(make_pool):
 
 
 def test_the_limit_is_for_one_sample_and_not_for_a_slice_of_them(make_pool, tmp_path):
-    """The pool reads when the sample that runs began."""
+    """The pool reads when the running sample began."""
 
     def source(info):
         (tmp_path / f"began {info.idx_in_epoch}").touch()
@@ -155,7 +155,7 @@ def test_nothing_hangs_while_workers_are_idle(make_pool):
 
 @pytest.mark.slow
 def test_slow_batches_of_quick_samples_are_no_hang():
-    """With the real clock: a busy machine would fail it."""
+    """With the real clock. A busy machine would fail this test."""
 
     def source(info):
         time.sleep(0.06)

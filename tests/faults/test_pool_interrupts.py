@@ -1,4 +1,4 @@
-"""Interrupts of whoever receives from a pool: every batch arrives, nothing is lost."""
+"""Interrupts of a consumer that receives from a pool: every batch arrives, and nothing is lost."""
 
 from __future__ import annotations
 

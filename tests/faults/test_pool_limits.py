@@ -1,4 +1,4 @@
-"""Where memory, files or descriptors are short: an error that says so, at the batch it concerns."""
+"""Too little memory, too few files or descriptors: the affected batch raises an error that says so."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(code, **options):
 
 @pytest.mark.parametrize("limit", ["RLIMIT_AS", "RLIMIT_FSIZE"])
 def test_results_larger_than_the_limit(limit):
-    """The worker's copy, or its part of the shared file, is too large: an error of that batch, and the pool goes on."""
+    """The worker's copy, or its part of the shared file, is too large. The batch raises an error, and the pool continues."""
     out = run(
         f"""
         pool = WorkerPool([Source(source, "batch", 4, name="huge")], num_workers=2)
@@ -72,7 +72,7 @@ def test_huge_results_without_a_limit():
 
 @pytest.mark.parametrize("room", [0, 4, 10, 14, 20])
 def test_few_descriptors(room):
-    """It works, or says that descriptors are short; never a hang, never anything left open."""
+    """The pool works, or reports missing descriptors. It never hangs and leaves nothing open."""
     out = run(
         f"""
         base = len(os.listdir("/proc/self/fd"))
@@ -108,7 +108,7 @@ def test_nothing_is_named_in_shared_memory():
 
 
 def test_a_tiny_dev_shm_does_not_matter(tmp_path):
-    """In a mount namespace of its own, where that is allowed."""
+    """In a separate mount namespace, if the system allows it."""
     script = tmp_path / "script.py"
     script.write_text(
         COMMON

@@ -36,11 +36,11 @@ main()
 
 
 def run(then, what="time.sleep(1000)", busy=0, method="fork", **options):
-    """Start the program; returns it, and pidfds of its workers and their helper."""
+    """Start the program. Returns its process, and pidfds of its workers and their helper."""
     code = PROGRAM.format(busy=busy, what=what, then=textwrap.indent(then, "    ").strip(), method=method)
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
     line = b""
-    while not line.endswith(b"\n") and (byte := os.read(process.stdout.fileno(), 1)):  # no more than that: the rest is for communicate
+    while not line.endswith(b"\n") and (byte := os.read(process.stdout.fileno(), 1)):  # read only this line: the rest is for communicate
         line += byte
     if not line:
         raise AssertionError(process.communicate()[1])
@@ -52,7 +52,7 @@ def run(then, what="time.sleep(1000)", busy=0, method="fork", **options):
 
 
 def ended(descriptors):
-    """Whether all of these processes end by themselves; what they do takes a quarter of an hour."""
+    """Whether all of these processes end by themselves. Their work would take a quarter of an hour."""
     limit = time.monotonic() + 60
     try:
         return all(select.select([descriptor], [], [], max(0, limit - time.monotonic()))[0] for descriptor in descriptors)

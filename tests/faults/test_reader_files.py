@@ -1,4 +1,4 @@
-"""Files that go away or may not be read: every reader names the file, goes on with the next iteration, and never hangs."""
+"""Missing or unreadable files: every reader names the file, continues with the next iteration, and never hangs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_removed_between_listing_and_reading(name, mapped, tmp_path, monkeypatch
     folder.mkdir()
     arguments = kind.write(folder)
     expected = delivered(kind, pipeline(kind, arguments), 2)
-    # One iteration at a time: none is read before the files are gone.
+    # One iteration at a time: no file is read before the files are removed.
     pipe = pipeline(kind, arguments, exec_pipelined=False, exec_async=False)
     folder.rename(away)
     with pytest.raises(RuntimeError, match=r"(?s)in iteration 0, sample \d.*No such file or directory") as caught:
@@ -38,7 +38,7 @@ def test_removed_between_listing_and_reading(name, mapped, tmp_path, monkeypatch
 
 @pytest.mark.parametrize("name", sorted(EVERY_KIND))
 def test_pipes_and_devices_in_place_of_files(name, tmp_path):
-    """Nobody waits for a writer, or for the end of what has none."""
+    """No reader waits for a writer, or for the end of an endless file."""
     kind = EVERY_KIND[name]
     folder = tmp_path / "data"
     folder.mkdir()

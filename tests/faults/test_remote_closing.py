@@ -1,4 +1,4 @@
-"""Pipelines that are closed while a server keeps them waiting: the requests end, no thread stays, nobody hangs."""
+"""Pipelines that are closed while a server keeps them waiting: the requests end, no thread stays, and no call hangs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from asyncdali.readers.remote import remote
 
 ROOT = Path(__file__).resolve().parent.parent
 SOON = 60.0
-"""Seconds that suffice for closing on any machine; the requests would take as long as the server likes, which is for ever."""
+"""Seconds that suffice for closing on any machine. The requests themselves would wait for the server forever."""
 
 
 def fetching():
@@ -37,7 +37,7 @@ def fetching():
 
 
 def requests_left():
-    """Requests that do not end, though they are given up: the server keeps them waiting longer."""
+    """Requests that do not end although they are cancelled: the server keeps them waiting longer."""
 
     async def left():
         others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -48,7 +48,7 @@ def requests_left():
 
 @pytest.fixture
 def server(tmp_path):
-    """Answers until it is told to `hold`."""
+    """A server that answers until `hold` is set."""
     fsspec.filesystem("http").clear_instance_cache()
     with Server(tmp_path) as served:
         yield served
@@ -81,7 +81,7 @@ def test_close(name, depth, server, tmp_path):
     arguments = kind.write(tmp_path)
     if name in ("fits", "numpy"):
         arguments = {"files": [f"{tmp_path}/{k}.{'fits' if name == 'fits' else 'npy'}" for k in range(10)]}
-    if name == "caffe":  # who asks a web server cannot tell a folder from a file
+    if name == "caffe":  # a client of a web server cannot tell a folder from a file
         arguments = {"path": [f"{path}/data.mdb" for path in arguments["path"]]}
     for manifest in tmp_path.glob("*.json"):
         manifest.write_bytes(manifest.read_bytes().replace(str(tmp_path).encode(), server.url.encode()))
@@ -89,7 +89,7 @@ def test_close(name, depth, server, tmp_path):
     if name != "io.file.read":
         there["prefetch_queue_depth"] = depth
     pipe = pipeline(kind, there)
-    server.arrived = threading.Semaphore(0)  # what it took to build does not count
+    server.arrived = threading.Semaphore(0)  # requests of the build do not count
     server.hold.clear()
     pipe.schedule_run()
     assert server.arrived.acquire(timeout=60)
@@ -133,7 +133,7 @@ def test_outputs_before_stay(server, tmp_path):
 
 
 def test_between_attempts(server, tmp_path, monkeypatch):
-    """An hour would be waited until the next attempt."""
+    """Without closing, the next attempt would come after an hour."""
     monkeypatch.setattr(remote.retries, "first", 3600.0)
     server.failures = 99
     pipe = files_pipeline(server, tmp_path)
@@ -157,7 +157,7 @@ def test_while_looking_for_the_data(server, tmp_path):
 
 
 class Stuck(fsspec.AbstractFileSystem):
-    """A file system that is not asynchronous and does not answer."""
+    """A synchronous file system that does not answer."""
 
     protocol = "stuck"
     cachable = False
@@ -170,7 +170,7 @@ class Stuck(fsspec.AbstractFileSystem):
 
 
 def test_a_file_system_that_cannot_be_interrupted(tmp_path):
-    """Nobody waits for its answer; the thread that does ends with it."""
+    """No thread of ours waits for its answer; the thread that does ends with the answer."""
     fsspec.register_implementation("stuck", Stuck, clobber=True)
     Stuck.answer.clear()
     pipe = Pipeline(batch_size=1, num_threads=1, device_id=None)
@@ -190,7 +190,7 @@ def test_a_file_system_that_cannot_be_interrupted(tmp_path):
     for thread in left:
         thread.join(20)
     assert not fetching()
-    assert not Stuck.asked.acquire(blocking=False)  # the batch behind it was not asked for any more
+    assert not Stuck.asked.acquire(blocking=False)  # the next batch was not requested any more
 
 
 def program(how, server):

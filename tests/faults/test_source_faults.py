@@ -47,7 +47,7 @@ def alive(pid):
 
 
 def kill_one(pipe, chance):
-    """SIGKILL for a random worker; it may be dead already, if nobody has waited for it since."""
+    """SIGKILL for a random worker. It may be dead already if no thread has waited for it since."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(chance.choice(workers_of(pipe)), signal.SIGKILL)
 
@@ -68,7 +68,7 @@ def test_a_killed_worker_changes_nothing(method):
         if k % 10 == 5:
             kill_one(pipe, chance)
     k, limit = 40, time.monotonic() + 60
-    while pipe.worker_statistics()["restarts"] < 2:  # noticed by who waits for a batch, and every 64 batches
+    while pipe.worker_statistics()["restarts"] < 2:  # a thread that waits for a batch notices deaths, or every 64 batches
         assert values(pipe.run())[0] == wanted(k)
         k += 1
         assert time.monotonic() < limit
@@ -77,7 +77,7 @@ def test_a_killed_worker_changes_nothing(method):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
 def test_a_minute_of_killing(method):
-    """A random worker dies every 200 ms for 60 s: the stream stays, nothing is left. (With the zygote: test_pool_death.)"""
+    """A random worker dies every 200 ms for 60 s. The stream stays the same, and nothing is left. (With the zygote: test_pool_death.)"""
     pipe = make(Positions(ENDLESS), py_start_method=method)
     chance = random.Random(2)
     descriptors = None
@@ -110,7 +110,7 @@ def test_a_sample_that_kills_its_worker_is_named(tmp_path, monkeypatch):
     assert values(pipe.run()) == [[[0], [1], [2], [3]]]
     with pytest.raises(RuntimeError, match=r"sample 2 of iteration 1.*SIGKILL.*max_retries=1"):
         pipe.run()
-    gate.touch()  # now it works: the same batch is asked for again
+    gate.touch()  # now it works: the same batch is requested again
     assert values(pipe.run()) == [[[4], [5], [6], [7]]]
 
 
@@ -129,7 +129,7 @@ def test_a_callable_that_hangs_is_shown(tmp_path, monkeypatch):
     gate = tmp_path / "gate"
     monkeypatch.setenv("GATE", str(gate))
     pipe = make(hangs, worker_timeout=TIMEOUT, prefetch_queue_depth=1)
-    pipe.run()  # the next batches have been asked for
+    pipe.run()  # the next batches have been requested
     clock = PoolClock(pipe._core.processes.parallel.pool)
     monkeypatch.setattr(overtime, "time", clock)
     clock.over()
@@ -159,7 +159,7 @@ def test_two_pipelines_with_one_source_object():
 
 
 def test_workers_beside_running_threads_of_another_pipeline():
-    """A fork while the loop and other pipelines' threads are at work."""
+    """A fork while the loop and other pipelines' threads are working."""
     busy = pipeline_of(lambda: fn.random.uniform(shape=[1000]), prefetch_queue_depth=4)
     for _ in range(3):
         busy.run()
@@ -247,7 +247,7 @@ def test_ctrl_c_reaches_main_only():
 
 @pytest.mark.parametrize("method", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
 def test_main_without_a_file(method):
-    """A program from standard input, as notebooks are: functions of __main__ get to the workers."""
+    """A program from standard input, like a notebook: functions of __main__ reach the workers."""
     program = f"""
 import numpy as np
 from asyncdali import Pipeline, fn
@@ -272,11 +272,11 @@ def test_odd_results_are_refused_by_name():
     for words in ("str", "NoneType", "complex128", "object"):
         with pytest.raises((TypeError, RuntimeError), match=words):
             pipe.run()
-        pipe._core.session.producer.sources.pullers[0].iteration += 1  # the same sample would be asked for again
+        pipe._core.session.producer.sources.pullers[0].iteration += 1  # otherwise the same sample would be requested again
 
 
 def test_small_shared_memory_folder_does_not_matter():
-    """Nothing is stored in /dev/shm: what is there before is there after, in between and while workers run."""
+    """Nothing is stored in /dev/shm: its content is the same before, while workers run, and after."""
     before = set(os.listdir("/dev/shm"))
     pipe = make(Positions(ENDLESS))
     pipe.run()

@@ -1,4 +1,4 @@
-"""Hostile image data: mutated files of every format end in an image or in an error that names the sample, and nothing else."""
+"""Hostile image data: mutated files of every format give an image or an error that names the sample, and nothing else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*:UserWarning:PIL")  # Pillow w
 SLOWEST = 5.0
 """Seconds that one small broken image may take on a busy machine."""
 MEMORY = 2 << 30
-"""Address space beyond what is in use that a run may take."""
+"""Additional address space (beyond the used one) that a run may take."""
 
 
 @cache
@@ -53,7 +53,7 @@ def seeds() -> list[bytes]:
 
 
 def mutated(rng: np.random.Generator) -> bytes:
-    """A seed, damaged in one of the ways that files get damaged or are attacked."""
+    """A seed file with one kind of damage: accidental, or as in an attack."""
     files = seeds()
     data = bytearray(files[rng.integers(len(files))])
     if data[:4] == b"\x89PNG" and rng.random() < 0.5:
@@ -82,7 +82,7 @@ def mutated(rng: np.random.Generator) -> bytes:
 
 
 def with_valid_sums(data: bytearray, rng: np.random.Generator) -> bytes:
-    """A PNG with one bit of a chunk flipped and its checksum made right again, so that the damage reaches the decoder."""
+    """A PNG with one flipped bit in a chunk and a corrected checksum, so the damage reaches the decoder."""
     chunks, at = [], 8
     while at < len(data):
         (length,) = struct.unpack_from(">I", data, at)
@@ -96,7 +96,7 @@ def with_valid_sums(data: bytearray, rng: np.random.Generator) -> bytes:
 
 
 def attack(data: bytes, rng: np.random.Generator) -> bool:
-    """Decode `data` by some operator with some arguments; whether an image came out."""
+    """Decode `data` by some operator with some arguments. Returns whether there was an image."""
     arguments = {
         "output_type": rng.choice([types.RGB, types.BGR, types.GRAY, types.YCbCr, types.ANY_DATA]),
         "dtype": rng.choice([types.UINT8, types.UINT8, types.FLOAT, types.UINT16]),
@@ -130,7 +130,7 @@ def test_mutated_images_quick():
 
 @pytest.mark.slow
 def test_mutated_images_with_bounded_memory():
-    """Thousands of files in a process of its own, in development mode, with a checking allocator and an address-space limit."""
+    """Thousands of files in a separate process, in development mode, with a checking allocator and an address-space limit."""
     here = os.path.dirname(__file__)
     code = f"""
 import sys, resource
@@ -149,7 +149,7 @@ assert images > 500 and errors > 500
 
 @pytest.mark.slow
 def test_mutated_images_through_the_pipeline(tmp_path):
-    """Every broken file fails its own iteration, with its name; the others come."""
+    """Every broken file fails its own iteration, with its name. The other files are decoded."""
     rng = np.random.default_rng(11)
     files = []
     for k in range(400):

@@ -1,6 +1,6 @@
-"""Mutated JPEGs through our own decoder: it gives libjpeg-turbo's pixels or hands over, and touches no memory but its own.
+"""Mutated JPEGs through our own decoder: it gives libjpeg-turbo's pixels or hands over, and touches only its own memory.
 
-Files, pixels and work area end at pages that nobody may touch, so a step outside ends the process.
+Files, pixels and work area end at guard pages, so an access outside ends the process.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from asyncdali.codecs.jpeg.jpeg_tables import JPEG_HEADER
 from asyncdali.operators.row_feeds import BAND
 
 _LARGEST = 1 << 18
-"""Pixels of a mutated file that are still decoded: what is larger takes only time."""
+"""Largest number of pixels of a mutated file that is decoded. Larger files only take time."""
 
 
 def seeds(sampling: str) -> list[bytes]:
-    """Small files of one sampling: smooth, noisy, with restart markers, with tables of their own, progressive."""
+    """Small files of one sampling: smooth, noisy, with restart markers, with custom tables, progressive."""
     if sampling == "grey":
         blocks, grey = [(1, 1)], picture(40, 51, 1)
         files = [encode(grey, "JPEG", quality=q, optimize=q == 60) for q in (30, 60, 95)]
@@ -66,7 +66,7 @@ def mutated(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def fuzz(sampling: str, count: int, seed: int) -> tuple[int, int]:
-    """(files that our decoder decoded, files handed over) of `count` mutated ones; asserts that those decoded are libjpeg-turbo's."""
+    """(files decoded by our decoder, files handed over) of `count` mutated files. Asserts that decoded pixels equal libjpeg-turbo's."""
     rng, files, decoders = np.random.default_rng(seed), seeds(sampling), Decoders()
     index = positions.index(10_000_000).ctypes.data
     decoded = over = 0
@@ -81,7 +81,7 @@ def fuzz(sampling: str, count: int, seed: int) -> tuple[int, int]:
             x, y = int(rng.integers(width)), int(rng.integers(height))
             place = (x, y, int(rng.integers(1, width - x + 1)), int(rng.integers(1, height - y + 1)))
         channels = 1 if rng.random() < 0.2 else 3
-        if rng.random() < 0.3:  # in a second epoch, which begins at block positions that the first one noted
+        if rng.random() < 0.3:  # as in a second epoch, with block positions that the first epoch noted
             data += bytes(positions.SMALLEST_FILE)
             decoders.ours(data, (width // 2, height // 2, 1, 1), index=index)
         ring = int(rng.integers(BAND, 40)) if rng.random() < 0.2 else 0  # rows are taken while they are made

@@ -1,4 +1,4 @@
-"""Hostile containers and indices: every reader ends in samples or in an error, and nothing else."""
+"""Hostile containers and indices: every reader gives samples or an error, and nothing else."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from asyncdali.readers.containers.containers import WORTH_MAPPING
 SLOWEST = 5.0
 """Seconds that one small broken data set may take on a busy machine."""
 MEMORY_KB = 512 << 10
-"""What all mutations together may add to the process."""
+"""Memory that all mutations together may add to the process."""
 NUMBERS = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 60000, 511, 512, 4096]
 
 
 def damaged(data: bytes, rng: np.random.Generator) -> bytes:
-    """`data` as files get damaged or are attacked."""
+    """`data` with one kind of damage: accidental, or as in an attack."""
     out = bytearray(data or b"\0")
     kind = rng.integers(7)
     if kind == 0:  # one bit anywhere
@@ -53,7 +53,7 @@ def damaged(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def mutate(name: str, folder: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of them is read where the file is mapped."""
+    """Half of the cases read from mapped files."""
     kind = KINDS[name]
     rng = np.random.default_rng(7)
     arguments = {**kind.write(folder), **kind.hostile}
@@ -77,7 +77,7 @@ def mutate(name: str, folder: Path, count: int, monkeypatch: pytest.MonkeyPatch)
 
 
 def attempt(kind, arguments) -> str:
-    """Read it all, going on after errors."""
+    """Read everything, and continue after errors."""
     refused = False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""On a GPU: batches in which some JPEGs are damaged. Their errors name them; the others, and the next batch, are decoded as ever."""
+"""On a GPU: batches with some damaged JPEGs. Errors name these files; the other files and the next batch are decoded as usual."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILES = [encoded(SampleInfo(k, k, 0, 0)) for k in range(BATCH)]
 
 
 def segments(data: np.ndarray) -> list[tuple[int, int, int]]:
-    """(marker, begin, size) of what stands before the entropy-coded data."""
+    """(marker, begin, size) of the segments before the entropy-coded data."""
     found, at = [], 2
     while data[at + 1] != 0xDA:
         size = 2 + int(data[at + 2]) * 256 + int(data[at + 3])

@@ -96,7 +96,7 @@ def test_python_function(whole):
 
 
 def test_python_function_waits_for_nobody():
-    """The function's kernels come behind those of the pipeline; its results are not used again before they were copied."""
+    """The function's kernels run after those of the pipeline. The memory of its results is reused only after they were copied."""
     import cupy
 
     busy = cupy.random.random((2048, 2048), dtype=cupy.float32)
@@ -170,7 +170,7 @@ def swapped(out, a):
 
 
 def test_numba_function():
-    """Between operators, in their order, and as on the host device."""
+    """Kernels run between operators, in their order, and give the results of the host device."""
     try:
         cuda.compile_ptx(lambda out: None, numba.void(numba.uint8[::1]), cc=(7, 5))
     except AttributeError as error:
@@ -238,7 +238,7 @@ def assert_equal(a, b):
 
 @pytest.mark.parametrize("decoder", ["", "hardware", "hybrid", "cpu"])
 def test_checkpoint_of_a_mixed_pipeline(decoder):
-    """It goes on with the same samples in the same lanes."""
+    """The restored pipeline continues with the same samples in the same lanes."""
     pipe = decoded(decoder=decoder, device_id=0, enable_checkpointing=True)
     first(pipe, 2)
     saved = pipe.checkpoint()
@@ -248,7 +248,7 @@ def test_checkpoint_of_a_mixed_pipeline(decoder):
 
 
 def test_shared_by_load():
-    """Other lanes, nearly the same pixels; the pictures are noise in colour, at whose edges lanes differ most."""
+    """Other lanes give nearly the same pixels. The pictures are coloured noise, at whose edges lanes differ most."""
     expected, found = first(decoded(device_id=0)), first(decoded(decoder="dynamic", device_id=0), 3)
     for x, y in zip(expected, found, strict=True):
         for s, t in zip(x[1], y[1], strict=True):

@@ -1,5 +1,5 @@
-"""On a GPU: more operators give what they give on the CPU: morphology, Bayer patterns, jitter, remap, LZ4, flow, dumps, FITS files, videos
-that are fed or resized; and the cache of decoded pictures in device memory."""
+"""On a GPU: more operators give the results of the CPU: morphology, Bayer patterns, jitter, remap, LZ4, flow, dumps, FITS files, videos
+that are fed or resized. Also the cache of decoded pictures in device memory."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_damaged_blocks():
 @pytest.mark.parametrize("preset", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("temporal", [False, True])
 def test_optical_flow(preset, temporal):
-    """Bit for bit the flow of the CPU, with hints and without."""
+    """The flow equals the CPU's bit for bit, with hints and without."""
     rng = np.random.default_rng(7)
     scene = np.kron(rng.integers(0, 256, (40, 60, 3)), np.ones((4, 4, 1))).astype(np.uint8)
     frames = [np.stack([scene[k : k + 97, 2 * k : 2 * k + 130 + i] for k in range(4)]) for i in range(BATCH)]
@@ -197,7 +197,7 @@ def test_videos_that_are_fed(videos):
 )
 @pytest.mark.parametrize("skip", [False, True])
 def test_cached_pictures(tmp_path, decoding, skip):
-    """What comes from device memory is what was decoded; files of cached pictures are not read."""
+    """Pictures from device memory equal the decoded ones, and files of cached pictures are not read."""
     (tmp_path / "class").mkdir()
     for k in range(40):
         small = np.random.default_rng(k).integers(0, 255, (9, 9, 3), np.uint8)
@@ -237,7 +237,7 @@ def test_cached_pictures(tmp_path, decoding, skip):
 
 @pytest.mark.parametrize("policy", ["rand_augment", "trivial_augment", "auto_augment"])
 def test_automatic_augmentations(policy):
-    """They choose as on the CPU; pixels differ by what filters and warps round."""
+    """The choices equal the CPU's. Pixels differ by rounding in filters and warps."""
     from asyncdali.auto_aug import auto_augment, rand_augment, trivial_augment
 
     apply = {

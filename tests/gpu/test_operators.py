@@ -1,4 +1,4 @@
-"""On a GPU: every operator gives what its CPU twin gives; streams, lifetimes, checkpoints. Run with ``pytest -m gpu tests/gpu``."""
+"""On a GPU: every operator gives the results of its CPU twin. Also streams, lifetimes, checkpoints. Run ``pytest -m gpu tests/gpu``."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def numbered():
 
 @pytest.mark.parametrize("policy", list(types.StreamPolicy.__members__.values()))
 def test_a_slow_consumer_on_its_own_stream(policy):
-    """Outputs stay what they were until the consumer's stream is through, however late that is."""
+    """Outputs stay unchanged until the consumer's stream has finished with them, however late."""
     import cupy
 
     pipe = numbered(stream_policy=policy)
@@ -160,7 +160,7 @@ def test_memory_is_flat():
 
     pipe = numbered()
     pipe.build()
-    for _ in range(300):  # until as many batches were in flight at once as ever will be
+    for _ in range(300):  # until the number of batches in flight has reached its maximum
         pipe.run()
     device = pipe._core.session.gpu
     before = device.pool.allocations, device.events.created, device.staging.allocated_bytes, device.pinned.allocated_bytes
@@ -168,7 +168,7 @@ def test_memory_is_flat():
     for _ in range(5000):
         pipe.run()
     assert (device.pool.allocations, device.events.created, device.staging.allocated_bytes, device.pinned.allocated_bytes) == before
-    assert free - cupy.cuda.runtime.memGetInfo()[0] < 1 << 20  # what earlier tests held may be given back meanwhile
+    assert free - cupy.cuda.runtime.memGetInfo()[0] < 1 << 20  # memory of earlier tests may be freed meanwhile
     pipe.close()
     del pipe, device
     gc.collect()
@@ -194,7 +194,7 @@ def test_checkpoint(tmp_path):
 
 
 def test_out_of_memory_is_an_error_of_its_iteration():
-    """12 samples of 14.7 GB; one of 24 GB is more than a sample may have."""
+    """12 samples of 14.7 GB. A sample of 24 GB exceeds the limit."""
     sizes = {1: 70_000.0, 3: 90_000.0}
 
     @pipeline_def(batch_size=12, num_threads=2, device_id=0)

@@ -23,7 +23,7 @@ def ragged(iteration):
 
 
 def check(source, expected, **options):
-    """Two outputs, one the data themselves; outputs are looked at only at the end."""
+    """Two outputs, one of them the data themselves. The outputs are compared only at the end."""
 
     @pipeline_def(batch_size=BATCH, num_threads=2, device_id=0, py_start_method="spawn", py_callback_pickler=cloudpickle)
     def graph():
@@ -54,7 +54,7 @@ def test_workers():
 @pytest.mark.parametrize("data", [dense, ragged])
 @pytest.mark.parametrize("own_stream", [False, True])
 def test_cupy(data, no_copy, own_stream):
-    """Arrays made on a stream, behind much other work, and dropped at once: CuPy's pool uses their memory again."""
+    """Arrays made on a stream, behind much other work, and dropped at once: CuPy's pool reuses their memory."""
     cupy = pytest.importorskip("cupy")
     stream = cupy.cuda.Stream(non_blocking=True) if own_stream else cupy.cuda.Stream.null
     busy = cupy.zeros(1 << 26, np.float32)
@@ -91,7 +91,7 @@ def test_torch(no_copy):
 
 @pytest.mark.parametrize("no_copy", [False, True])
 def test_fed_on_a_stream(no_copy):
-    """What the stream is given after `feed_input` does not reach a copy."""
+    """Work given to the stream after `feed_input` does not affect a copy."""
     cupy = pytest.importorskip("cupy")
     stream = cupy.cuda.Stream(non_blocking=True)
 

@@ -1,4 +1,4 @@
-"""On a GPU: how long its streams were at work."""
+"""On a GPU: the time that its streams were busy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def device_seconds(sigma, iterations=48):
 
 
 def test_streams_tell_how_long_the_device_worked():
-    """No longer than it took, and longer for more work."""
+    """The busy time is at most the elapsed time, and longer for more work."""
     small, took = device_seconds(0.5)
     large, took_longer = device_seconds(12.0)
     assert 0 < small <= took * 1.1 and 0 < large <= took_longer * 1.1

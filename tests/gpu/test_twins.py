@@ -26,11 +26,11 @@ def results(body, source, layout, on_gpu, iterations=2):
 
 
 def ulps(a, b):
-    """How many floats lie between two (NaN equals NaN)."""
+    """Number of floats between two floats (NaN equals NaN)."""
     kind = {2: np.int16, 4: np.int32, 8: np.int64}[a.itemsize]
     places = [np.where(x.view(kind) < 0, np.iinfo(kind).min - x.view(kind).astype(np.int64), x.view(kind)) for x in (a, b)]
     same = (a == b) | (np.isnan(a) & np.isnan(b))
-    return np.where(same, 0, np.abs(places[0] - places[1]))  # in integers: a float64 does not hold them
+    return np.where(same, 0, np.abs(places[0] - places[1]))  # in integers, because a float64 cannot hold them
 
 
 def compare(body, source, layout="", most_ulps=0, relative=0.0, steps=0):

@@ -1,1 +1,1 @@
-"""What several tests use: pipelines, operators without a pipeline, operators for tests, images."""
+"""Code shared by several tests: pipelines, operators without a pipeline, operators for tests, images."""

@@ -1,4 +1,4 @@
-"""Automatic augmentations written once, for DALI and for us: random policies whose choices can be read off, and images."""
+"""Automatic augmentations written once, for DALI and for us: random policies that record their choices, and images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HASH = 8192
 
 
 class Library:
-    """DALI ("nvidia.dali") or we ("asyncdali"), by module name."""
+    """DALI ("nvidia.dali") or asyncdali ("asyncdali"), by module name."""
 
     def __init__(self, name: str):
         self.name = name
@@ -133,7 +133,7 @@ def random_program(case: int) -> dict[str, Any]:
 
 
 def choices(library: Library, program: dict[str, Any]) -> list[list[np.ndarray]]:
-    """What a random program chose, as codes of the operations and parameters, and a draw of an operator behind it."""
+    """The choices of a random program, as codes of the operations and parameters, and a draw of a later operator."""
     fn, types = library.fn, library.types
 
     def body():
@@ -181,7 +181,7 @@ def _policy(library: Library, program: dict[str, Any], standard: str, use_shape:
 
 
 def _recording(library: Library, suite: Any) -> list[Any]:
-    """Operations that record, with the magnitudes and parameters of those of a suite."""
+    """Operations that record, with the magnitudes and parameters of a suite."""
     return [_as_recorder(library, number, augmentation) for number, augmentation in enumerate(suite)]
 
 

@@ -1,4 +1,4 @@
-"""``asyncdali bench`` on examples/bottlenecks.py, in a process of its own."""
+"""``asyncdali bench`` on examples/bottlenecks.py, in a separate process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clocks that a test moves: for limits of time that no busy machine may reach by chance."""
+"""Clocks that a test moves: for time limits that a busy machine must not reach by chance."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from asyncdali_workers.shared.control import SINCE, TASK_ID
 from .processes import wait_until
 
 TIMEOUT = 600.0
-"""What tests give as `worker_timeout` or `engine_timeout`."""
+"""The value that tests give as `worker_timeout` or `engine_timeout`."""
 
 
 class PoolClock:
-    """For ``asyncdali_workers.processes.overtime.time``: time passes for the callables of a pool when a test says so."""
+    """Replaces ``asyncdali_workers.processes.overtime.time``: time passes for the callables of a pool only when a test says so."""
 
     def __init__(self, pool: Any):
         self.engine = pool._dispatcher
@@ -26,7 +26,10 @@ class PoolClock:
         return time.monotonic() + self.moved if self.stands is None else self.stands
 
     def over(self, busy: int = 1, stands: bool = True) -> None:
-        """The time of so many callables that run is over; nothing else is to be done. With `stands` no more time passes then."""
+        """Let the time of this number of running callables be over, with no other work left.
+
+        With `stands` no more time passes after that.
+        """
         wait_until(lambda: self._settled(busy))
         self.moved = 2 * TIMEOUT
         self.stands = time.monotonic() + self.moved if stands else None
@@ -41,7 +44,7 @@ class PoolClock:
 
 
 class EngineClock:
-    """For ``asyncdali.engines.loader.monotonic``: each look finds that more than :data:`TIMEOUT` has passed, while `hangs` says so."""
+    """Replaces ``asyncdali.engines.loader.monotonic``: while `hangs` is set, each call finds that more than :data:`TIMEOUT` has passed."""
 
     def __init__(self, hangs: Callable[[], bool]):
         self.hangs = hangs

@@ -15,7 +15,7 @@ from helpers.images import encode
 BATCH = 7
 ITERATIONS = 2
 SMALLER = 4
-"""Samples of every other batch that sources deliver, where there are no readers."""
+"""Number of samples in every other batch of the sources, where there are no readers."""
 NUMBERS = ("x", "y", "z")
 FLAGS = ("p", "q", "r")
 IMAGES = ("u", "v")
@@ -24,9 +24,9 @@ IMAGES = ("u", "v")
 class Program:
     """Draws a program: statements over three INT32 and three BOOL variables, a dictionary and a list of numbers.
 
-    `plain`: only what Python does with single samples as well (no random operators), and what DALI does not have: early returns from
-    anywhere, conditional expressions. `images`: two variables with images, which readers and sources deliver, too; conditions and numbers
-    may come from their pixels.
+    `plain`: only constructs that Python has for single samples as well (no random operators), and constructs that DALI lacks: early returns
+    from anywhere, conditional expressions. `images`: two variables with images, which readers and sources deliver, too; conditions and
+    numbers may come from their pixels.
     """
 
     def __init__(self, seed: int, plain: bool = False, depth: int = 3, images: bool = False):
@@ -243,24 +243,24 @@ def size_of(iteration: int) -> int:
 
 
 def numbers_of(k: int, iteration: int, size: int = BATCH) -> np.ndarray:
-    """What ``feed(k)`` delivers."""
+    """The result of ``feed(k)``."""
     return np.random.default_rng([k, iteration]).integers(0, 10, size, dtype=np.int32)
 
 
 def flags_of(k: int, iteration: int, size: int = BATCH) -> np.ndarray:
-    """What ``flag(k)`` delivers; now and then the same for all samples."""
+    """The result of ``flag(k)``; sometimes the same for all samples."""
     rng = np.random.default_rng([7, k, iteration])
     return rng.random(size) < rng.choice([0.0, 0.2, 0.5, 0.8, 1.0])
 
 
 def pictures_of(k: int, iteration: int) -> list[np.ndarray]:
-    """What ``picture(k)`` delivers."""
+    """The result of ``picture(k)``."""
     rng = np.random.default_rng([9, k, iteration])
     return [rng.integers(0, 256, (*rng.integers(14, 20, 2), 3), np.uint8) // rng.integers(1, 4, dtype=np.uint8) for _ in range(BATCH)]
 
 
 def picture_files(folder: Path, count: int = 11) -> list[str]:
-    """Images without losses for ``decoded(k)`` and ``label(k)``, all of other sizes."""
+    """Lossless images for ``decoded(k)`` and ``label(k)``, all of different sizes."""
     names = []
     for k in range(count):
         rng = np.random.default_rng([5, k])
@@ -286,7 +286,7 @@ def seeded(text: str) -> str:
 
 
 def load(text: str, path: Path, names: dict[str, Any]) -> Callable[[], Any]:
-    """The function ``graph`` of a program's text, kept at `path` (what is rewritten must have a source)."""
+    """The function ``graph`` of a program's text. The text is kept at `path`, because rewriting needs the source."""
     path.write_text(text)
     namespace = {"plus_one": plus_one, "negative": negative, "__name__": path.stem, **names}
     exec(compile(text, str(path), "exec"), namespace)
@@ -294,7 +294,7 @@ def load(text: str, path: Path, names: dict[str, Any]) -> Callable[[], Any]:
 
 
 def library_names(library: Any, files: list[str] | None = None, **options: Any) -> dict[str, Any]:
-    """What programs use, for asyncdali or DALI; `files` and `options`: of the readers. Without `files` the batches' sizes vary."""
+    """The names that programs use, for asyncdali or DALI. `files`, `options`: of the readers. Without `files` batch sizes vary."""
     fn, types = library.fn, library.types
 
     def size(iteration: int) -> int:

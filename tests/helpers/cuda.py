@@ -1,7 +1,7 @@
-"""A stand-in for CUDA: "device" memory on the host, streams that do nothing until somebody waits for them, kernels compiled for the host.
+"""A CUDA simulator: "device" memory is host memory, streams run only when they are waited for, kernels are compiled for the host.
 
-What is asynchronous is done as late as the rules allow. So memory that is used again too early, an event that nobody waits for, or
-staging memory that is overwritten before it was copied shows as wrong data; copies from or to memory that is not allocated raise.
+Asynchronous work runs as late as the rules allow. So memory that is reused too early, an event without a wait, or staging memory that is
+overwritten before its copy gives wrong data. Copies from or to memory that is not allocated raise.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COMMANDS = {
 
 
 class Misuse(Exception):
-    """Something that CUDA would answer with an error, or not at all."""
+    """A use of CUDA that CUDA would answer with an error, or not at all."""
 
 
 class _Marker:
@@ -55,14 +55,14 @@ class StandIn:
     def __init__(self, devices: int = 1, memory_limit: int = 1 << 40):
         self._lock = threading.RLock()
         self._depth = 0
-        self._freed: list[Any] = []  # by finalisers that ran in the middle of a call
+        self._freed: list[Any] = []  # by finalizers that ran in the middle of a call
         self._devices = devices
         self._limit = memory_limit
         self._memory: dict[int, np.ndarray] = {}
         self._pinned: dict[int, np.ndarray] = {}
         self._streams: dict[int, deque[Any]] = {0: deque()}
         self._events: dict[int, _Marker | None] = {}
-        self._homes: dict[int, int] = {}  # devices of streams, events and memory
+        self._homes: dict[int, int] = {}  # the devices of streams, events and memory
         self._next = 1000
         self._chosen = threading.local()
         self._timers: set[int] = set()
@@ -72,7 +72,7 @@ class StandIn:
         self.fails: dict[str, int] = {}
         self._functions: dict[int, Any] = {}
         self.codes: dict[Any, Any] = {}
-        """What stands for code of other compilers: ``function(blocks, threads, arguments)``."""
+        """Replaces code of other compilers: ``function(blocks, threads, arguments)``."""
 
     @contextlib.contextmanager
     def _entered(self) -> Iterator[None]:
@@ -125,7 +125,7 @@ class StandIn:
 
     def free(self, address: int) -> None:
         with self._entered():
-            if self._depth > 1:  # the garbage collector came by
+            if self._depth > 1:  # the garbage collector is running
                 self._freed.append(lambda: self.free(address))
                 return
             self.calls["free"] += 1
@@ -171,7 +171,7 @@ class StandIn:
             del self._streams[stream]
 
     def _at_home(self, *things: int) -> None:
-        """Streams (but 0, of which every device has one), events and memory are of the calling thread's device."""
+        """Streams, events and memory belong to the calling thread's device. Stream 0 exists on every device."""
         for thing in things:
             starts = [start for start, block in self._memory.items() if start <= thing < start + len(block)]
             home = self._homes.get(starts[0] if starts else thing)
@@ -216,7 +216,7 @@ class StandIn:
             return self._next
 
     def elapsed(self, begin: int, end: int) -> float:
-        """A piece of work takes a millisecond."""
+        """Every piece of work takes a millisecond."""
         with self._entered():
             markers = [self._events[event] for event in (begin, end)]
             if not {begin, end} <= self._timers or any(marker is None or not marker.done for marker in markers):
@@ -287,7 +287,7 @@ class StandIn:
         ctypes.memmove(target, source, size)
 
     def perform(self, commands: np.ndarray, brief: bool = False) -> None:
-        """Command by command as a program would call CUDA; `fails` gives the status of calls (by name) that do not work."""
+        """Perform commands one by one, as a program would call CUDA. `fails` gives the status of failing calls, by name."""
         with self._entered():
             for place, (kind, *arguments) in listed(commands):
                 name = _COMMANDS[kind]
@@ -308,7 +308,7 @@ class StandIn:
         self.copy(target, source, size, stream)
 
     def _do_stage(self, target: int, source: int, size: int) -> None:
-        """Nothing of it is asynchronous, so the memory must be the host's, and allocated."""
+        """Nothing of this call is asynchronous, so the memory must be the host's, and allocated."""
         if not self._inside(self._pinned, target, size):
             raise Misuse(f"{size} bytes at {target:#x} are not pinned memory")
         ctypes.memmove(target, source, size)
@@ -344,7 +344,7 @@ class StandIn:
             self._queue(stream, ("launch", lambda: function(context, grid[0], grid[1], block, shared)))
 
     def load_code(self, code: Any) -> Any:
-        """Kernels that others compiled are what the test says."""
+        """A test defines what kernels of other compilers do."""
         self.calls["load_code"] += 1
         return self._handle(self.codes[code])
 
@@ -376,7 +376,7 @@ class StandIn:
             self._chosen.stream = before
 
     def current_stream(self) -> int:
-        """The calling thread's, for arrays; Misuse on a thread that has none."""
+        """The calling thread's device, for arrays. Misuse on a thread without a device."""
         found = getattr(self._chosen, "stream", None)
         if found is None:
             raise Misuse("an array is used outside of a function that the pipeline calls")
@@ -384,17 +384,17 @@ class StandIn:
 
 
 class PyCapsule:
-    """What stands for a DLPack capsule."""
+    """Simulates a DLPack capsule."""
 
     def __init__(self, array: LazyArray):
         self.array = array
 
 
 class LazyArray:
-    """What stands for a CuPy array: device memory, and functions of its contents that run when the current stream comes to them.
+    """Simulates a CuPy array: device memory, and functions of its contents that run when the current stream reaches them.
 
-    Its memory is freed as CuPy's pool does it: in the order of the stream that it was allocated on, whoever else reads it.
-    `strides` makes one that is not dense.
+    Its memory is freed as in CuPy's pool: in the order of the stream that it was allocated on, whichever streams read it. `strides` makes
+    an array that is not dense.
     """
 
     def __init__(self, driver: StandIn, address: int, shape: tuple[int, ...], dtype: np.dtype, owner: Any, stream: int | None = None):
@@ -431,7 +431,7 @@ class LazyArray:
 
 
 class StandInNvjpeg:
-    """Implements what is used of ``nvjpeg_library.Library``: Pillow decodes, in the stream's order. Broken files fail their batch."""
+    """Simulates the used part of ``nvjpeg_library.Library``: Pillow decodes, in the stream's order. Broken files fail their batch."""
 
     version = (13, 0, 0)
 
@@ -439,7 +439,7 @@ class StandInNvjpeg:
         self.driver = driver
         self.engines = engines
         self.fails: dict[str, int] = {}
-        """Calls that fail, by name, with a status."""
+        """Failing calls by name, with the status."""
         self._handles = 0
         self._addresses: dict[str, Any] = {}
         self._counts: dict[int, int] = {}
@@ -453,7 +453,7 @@ class StandInNvjpeg:
         return self._handles
 
     def address(self, name: str) -> int:
-        """Of a function that takes what it wants of six arguments, and gives a status."""
+        """Wrap a function that takes some of six arguments and returns a status."""
 
         def function(*arguments: int) -> int:
             try:
@@ -499,6 +499,6 @@ class StandInNvjpeg:
 
 
 def use(driver: StandIn, monkeypatch: Any) -> None:
-    """Make it the machine's CUDA for a test."""
+    """Make the simulator the machine's CUDA for a test."""
     monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
     monkeypatch.setattr(select, "_driver", driver)

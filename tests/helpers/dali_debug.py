@@ -1,7 +1,7 @@
 """DALI's debug mode without a CUDA driver.
 
-What runs one operator at a time in DALI's debug mode asks for a CUDA driver. Here a pipeline of one operator does that instead, made of the
-class and the arguments (the seed among them) that DALI's own debug mode decided on. Everything else is DALI's: matching of calls, seeds,
+The part of DALI's debug mode that runs one operator at a time needs a CUDA driver. Here a pipeline of one operator replaces this part.
+DALI's own debug mode decides on the class and the arguments (including the seed). Everything else is DALI's code: matching of calls, seeds,
 splitting for conditionals, batch sizes.
 """
 
@@ -24,11 +24,11 @@ class _OneOperator:
         self._pipe: Any = None
 
     def run(self, inputs: list[Any], arguments: dict[str, Any]) -> list[Any]:
-        if self._manager.op_helper.schema_name == "_conditional__Merge":  # its inputs differ in size, which sources cannot
+        if self._manager.op_helper.schema_name == "_conditional__Merge":  # its inputs differ in size, which sources do not allow
             parts = [iter(list(part)) for part in inputs]
             chosen = [next(parts[0] if bool(np.asarray(taken)) else parts[1]) for taken in arguments["predicate"]]
             return [dali.tensors.TensorListCPU([np.asarray(sample) for sample in chosen])]
-        if self._pipe is None:  # on another thread, which knows nothing of the function that is being run
+        if self._pipe is None:  # on another thread, which does not know the function being run
             with ThreadPoolExecutor(1) as other:
                 other.submit(self._build, len(inputs), list(arguments)).result()
         for k, data in enumerate(inputs):
@@ -38,7 +38,7 @@ class _OneOperator:
         return list(self._pipe.run())
 
     def _build(self, count: int, names: list[str]) -> None:
-        # One iteration at a time: nothing is drawn ahead.
+        # One iteration at a time, so no draws run ahead.
         pipe = self._pipe = dali.Pipeline(self._batch_size, 1, None, prefetch_queue_depth=1, exec_async=False, exec_pipelined=False)
         with pipe:
             nodes = [dali.fn.external_source(name=f"input{k}") for k in range(count)]
@@ -48,7 +48,7 @@ class _OneOperator:
 
 
 class _Runner:
-    """Stands for what runs operators in DALI's debug mode."""
+    """Replaces the object that runs operators in DALI's debug mode."""
 
     def __init__(self, batch_size: int, *_: Any):
         self.batch_size = batch_size
@@ -56,7 +56,7 @@ class _Runner:
         self._operators: dict[int, _OneOperator] = {}
 
     def AddMultipleOperators(self, spec: Any, logical_ids: list[int]) -> None:
-        """Nothing: operators are made when they run first."""
+        """Does nothing: operators are made at their first run."""
 
     def Shutdown(self) -> None:
         """The end of the pipeline."""

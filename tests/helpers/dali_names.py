@@ -1,8 +1,8 @@
-"""The public names of an installed DALI, by module; run it with DALI installed to record them anew (see ``tests/unit/test_names.py``).
+"""Lists the public names of an installed DALI by module. Run it with DALI installed to record the names (``tests/unit/test_names.py``).
 
     python tests/helpers/dali_names.py > tests/unit/dali_names.json
 
-Modules that import are asked. Those that need a framework which is not installed are read as text: what their top level defines.
+Modules that can be imported are inspected. Modules whose framework is missing are read as text: the definitions at their top level.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def modules() -> list[str]:
 
 
 def _is_private(name: str) -> bool:
-    """Also "hidden": there DALI keeps operators that it leaves out of its documentation."""
+    """Also "hidden", where DALI keeps operators that its documentation omits."""
     return any(part.startswith("_") or part in ("hidden", "test") for part in name.split("."))
 
 
 def public_names(module: types.ModuleType) -> list[str]:
-    """What a module offers: ``__all__``, else what is its own or another DALI module's. Modules count where they are, not as aliases."""
+    """The names of a module: ``__all__``, else names defined here or in another DALI module. Aliases of modules do not count."""
     listed = getattr(module, "__all__", None)
     names = dir(module) if listed is None else listed
     return sorted(name for name in names if not _is_private(name) and _is_own(module, name, getattr(module, name)))
@@ -50,7 +50,7 @@ def _is_own(module: types.ModuleType, name: str, value: Any) -> bool:
 
 
 def names_in_text(path: Path, root: str = ROOT) -> list[str]:
-    """Functions, classes and assignments at the top level of a file; of a package also what it imports from DALI."""
+    """Functions, classes and assignments at the top level of a file. For a package also names that it imports from DALI."""
     found = set()
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):

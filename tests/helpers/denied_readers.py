@@ -1,6 +1,6 @@
-"""Run as a program: every reader over files that may not be read, by a user who is not root. Prints {reader: [error at build, at run]}.
+"""A program: every reader over unreadable files, by a user who is not root. Prints {reader: [error at build, at run]}.
 
-All readers run once beforehand, as whoever starts the program: what they import and compile may lie where the other user cannot go.
+All readers run once before, as the starting user: the other user may not be able to read the imported and compiled files.
 """
 
 from __future__ import annotations

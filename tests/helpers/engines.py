@@ -1,4 +1,4 @@
-"""Pipelines whose CPU part runs in engines, and what comes out of them."""
+"""Pipelines whose CPU part runs in engines, and their outputs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pipeline(define: Any, engines: int, **options: Any) -> Pipeline:
 
 
 def engine_pids() -> list[int]:
-    """Process ids of the engines of this process that were forked (they are grandchildren), and those of the children."""
+    """Process ids of the forked engines of this process (they are grandchildren), and of its children."""
     found, todo = [], [os.getpid()]
     while todo:
         pid = todo.pop()

@@ -1,4 +1,4 @@
-"""Runs operators over inputs of every type, rank and layout, in memory that ends at pages nobody may touch.
+"""Runs operators over inputs of every type, rank and layout, in memory that ends at guard pages.
 
 A wrong kernel kills the process, so :func:`examine` runs the cases in another one::
 
@@ -48,7 +48,7 @@ _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 class Arena:
-    """Pieces of memory: marked bytes before each, a page that nobody may touch behind it."""
+    """Pieces of memory, each with marked bytes before it and a guard page behind it."""
 
     def __init__(self, slots: int = 64, size: int = 16 * _PAGE):
         self._size = size
@@ -64,7 +64,7 @@ class Arena:
         return memory[:size]
 
     def take(self, size: int) -> np.ndarray:
-        """uint8[size] that ends where the page begins."""
+        """uint8[size] that ends where the guard page begins."""
         if size + _MARKED > self._size or self._next == len(self._slots):
             slot = self._slot(-(-(size + _MARKED) // _PAGE) * _PAGE)
         else:
@@ -76,7 +76,7 @@ class Arena:
         return slot[begin:]
 
     def check(self) -> None:
-        """AssertionError if what is before a piece was written to."""
+        """AssertionError if bytes before a piece were overwritten."""
         for slot, begin in self._used:
             assert (slot[begin - _MARKED : begin] == _MARK).all(), "bytes before a sample were written to"
 
@@ -90,7 +90,7 @@ class Arena:
 
 @dataclass
 class Call:
-    """A way to use an operator: constant arguments, number of inputs, shapes and contents of inputs where any will not do."""
+    """A way to call an operator: constant arguments, number of inputs, and shapes and contents of inputs where these matter."""
 
     constants: dict[str, Any] = field(default_factory=dict)
     inputs: int = 1
@@ -244,8 +244,8 @@ CALLS: dict[str, list[Call]] = {
         Call({"matrix": [*_MATRIX, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0]}),
     ],
 }  # fmt: skip
-"""How operators are called that do not run without arguments over all their inputs. Those with none run elsewhere: branches of conditionals
-in test_conditionals.py, users' functions in test_numba_function.py and test_python_function.py."""
+"""Calls of operators that need arguments or special inputs. Operators with an empty list are tested elsewhere: branches of conditionals in
+test_conditionals.py, users' functions in test_numba_function.py and test_python_function.py."""
 
 _EXTENTS = {"F": 2, "D": 3, "H": 6, "W": 4, "C": 3, "f": 5}
 _PLAIN = (6, 4, 3, 2, 2)
@@ -261,7 +261,7 @@ def calls(name: str, schema: Any) -> list[Call]:
 
 
 def layouts(accepted: Input, rank: int, every: bool) -> list[str]:
-    """Layouts to try on data of so many dimensions: none, good ones, wrong ones, and some with repeated letters."""
+    """Layouts to try on data with this number of dimensions: none, good ones, wrong ones, and some with repeated letters."""
     found = ["", "FDHWC"[-rank:] if rank else "", "HWC"[:rank] if rank < 4 else "FDHWC"[:rank], _GENERIC[:rank]]
     found += [text for text in accepted.layouts.text.split(", ") if len(text) == rank and text.isalpha()]
     found += ["FCCHW"[:rank], "HWW"[:rank], "C" * rank, "F" * rank, "ft"[:rank], "F" + _GENERIC[1:rank] if rank else ""]
@@ -271,7 +271,7 @@ def layouts(accepted: Input, rank: int, every: bool) -> list[str]:
 
 @dataclass(frozen=True)
 class Case:
-    """One input of an operator is of this type, rank, layout; the others are as they should be."""
+    """One input of an operator has this type, rank and layout; the others are valid."""
 
     name: str
     call: int
@@ -283,7 +283,7 @@ class Case:
 
 
 def cases(names: list[str], every: bool) -> Iterator[Case]:
-    """All cases, in a fixed order; not `every`: element types that are accepted, but for two, only for the first rank."""
+    """All cases, in a fixed order. Without `every`: all but two of the accepted element types only for the first rank."""
     registry = load_registry()
     for name in names:
         schema = registry[name].schema
@@ -300,7 +300,7 @@ def cases(names: list[str], every: bool) -> Iterator[Case]:
 
 
 def extents_of(accepted: Input, call: Call, position: int, rank: int, layout: str) -> tuple[int, ...]:
-    """The shape of a sample with so many dimensions."""
+    """The shape of a sample with this number of dimensions."""
     given = call.shapes.get(position)
     if given is not None and len(given) == rank:
         return given
@@ -312,7 +312,7 @@ def extents_of(accepted: Input, call: Call, position: int, rank: int, layout: st
 
 
 def usual(accepted: Input, call: Call, position: int) -> tuple[DALIDataType, tuple[int, ...]]:
-    """Type and shape of a sample as it should be: UINT8 or FLOAT and three dimensions, where these are accepted."""
+    """Type and shape of a valid sample: UINT8 or FLOAT and three dimensions, where these are accepted."""
     dtype = accepted.types[0] if DALIDataType.FLOAT not in accepted.types else DALIDataType.FLOAT
     dtype = DALIDataType.UINT8 if DALIDataType.UINT8 in accepted.types else dtype
     ranks = [rank for rank in range(6) if _accepts_rank(accepted, rank)]
@@ -345,7 +345,7 @@ class Runner:
         return self._made[1]  # type: ignore[index]
 
     def run(self, case: Case) -> bool:
-        """Whether there was a result; False for a refusal. AssertionError, or whatever else comes out, for a bug."""
+        """Whether there was a result; False for a refusal. Raises AssertionError, or any other exception, for a bug."""
         operator = self.operator(case)
         call = calls(case.name, operator.schema)[case.call]
         count = 0 if case.empty == "batch" else COUNT
@@ -368,7 +368,7 @@ class Runner:
         return True
 
     def batch(self, operator: Operator, call: Call, case: Case, position: int, count: int) -> Batch:
-        """An input in guarded memory: that of the case, or one as it should be."""
+        """An input in guarded memory: the input of the case, or a valid one."""
         accepted = declared(operator.schema.accepts, position)
         chosen = position == case.position or position in _followers(operator, case, position)
         if chosen:
@@ -462,12 +462,12 @@ def _accepts_rank(accepted: Input, rank: int) -> bool:
 
 
 def _followers(operator: Operator, case: Case, position: int) -> tuple[int, ...]:
-    """Inputs that must be like the first one are."""
+    """Inputs that must be like the first one are made so."""
     return (position,) if declared(operator.schema.accepts, position).like and case.position == 0 else ()
 
 
 def _was_raised(error: BaseException) -> bool:
-    """Whether a line of the package says `raise`; what numpy or Python find wrong is no refusal."""
+    """Whether a line of the package says `raise`. An error that numpy or Python finds is not a refusal."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -479,7 +479,7 @@ def _was_raised(error: BaseException) -> bool:
 
 @dataclass
 class Report:
-    """What came out of the cases of some operators: texts of bugs; how often each operator gave a result, and how often it refused."""
+    """The results of the cases of some operators: texts of bugs, and per operator the numbers of results and refusals."""
 
     bugs: list[str] = field(default_factory=list)
     results: Counter[str] = field(default_factory=Counter)
@@ -487,7 +487,7 @@ class Report:
 
 
 def examine(mode: str, names: list[str], timeout: float = 500.0) -> Report:
-    """Run the cases of operators in another process, and in a further one behind each case that kills it.
+    """Run the cases of operators in another process, and in a new one after each case that kills it.
 
     mode   "every" case; "some": of the element types that an operator accepts two; "few": one in 41 of these
     """

@@ -1,6 +1,6 @@
 """Random programs of pipelines and iterators, saved after every event, restored, and compared with the uninterrupted run.
 
-``python -m helpers.histories FILE`` restores what was saved in a process of its own, and prints what comes.
+``python -m helpers.histories FILE`` restores what was saved in a separate process, and prints the following outcomes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BATCH = 2
 
 
 class SourceError(ValueError):
-    """A source failed: its batch is asked for again."""
+    """A source failed: its batch is requested again."""
 
 
 # ------------------------------------------------------------------------------------------------------------------ sources
@@ -48,11 +48,11 @@ class SourceSpec:
 
     @property
     def by_hand(self) -> bool:
-        """Whether the user has to bring it to its position."""
+        """Whether the user must position this source."""
         return self.kind in ("list", "function")
 
     def options(self, asked: int) -> dict[str, Any]:
-        """Arguments of `external_source`; `asked`: how often it was asked before, for those that are positioned by hand."""
+        """Arguments of `external_source`. `asked`: the number of earlier requests, for sources that are positioned by hand."""
         given: dict[str, Any] = {"batch": not self.samples}
         source = self._source(asked)
         given["source"] = source
@@ -75,12 +75,12 @@ class SourceSpec:
 
 
 def item(spec: SourceSpec, number: int) -> np.ndarray:
-    """What a source gives: a sample, or a batch of equal ones."""
+    """The result of a source: a sample, or a batch of equal samples."""
     return np.int32([number]) if spec.samples else np.full((BATCH, 1), number, np.int32)
 
 
 class Items:
-    """Without a state: items 0, 1, ... of rounds; the first round begins where `asked` asks lead to."""
+    """A source without a state: items 0, 1, ... of rounds. The first round begins after `asked` requests."""
 
     def __init__(self, spec: SourceSpec, asked: int):
         step = BATCH if spec.samples else 1
@@ -103,7 +103,7 @@ class Items:
 
 
 class Positioned:
-    """Asked by position; ends every epoch after `length` batches."""
+    """A source that is requested by position. It ends every epoch after `length` batches."""
 
     def __init__(self, spec: SourceSpec):
         self.spec = spec
@@ -173,7 +173,7 @@ class Async(stateful.Numbers):
 
 
 class Captured(stateful.Counted):
-    """Its iterators read the position when they are made; ``__iter__`` must come after the state."""
+    """Its iterators read the position when they are made, so the state must be loaded before ``__iter__``."""
 
     def __iter__(self) -> Any:
         return CapturedIterator(self, self.index)
@@ -223,7 +223,7 @@ class IteratorSpec:
 
 @dataclass
 class History:
-    """A program: what is built, and what is done with it."""
+    """A program: what is built, and the events."""
 
     number: int
     sources: list[SourceSpec]
@@ -260,7 +260,7 @@ class History:
         return pipe
 
     def subject(self, saved: list[bytes] | None = None, asked: int = 0) -> Subject:
-        """The program's object: the pipeline, or an iterator over pipelines; restored where something `saved` is given."""
+        """The program's object: the pipeline, or an iterator over pipelines. It is restored if `saved` is given."""
         depth = self.depth if saved is None else self.restored_depth
         spec = self.iterator
         if spec is None:
@@ -309,7 +309,7 @@ def data_set(count: int) -> list[str]:
 
 
 class Subject:
-    """What events happen to."""
+    """The object that events act on."""
 
     def __init__(self, history: History, pipes: list[Pipeline]):
         self.history, self.pipes = history, pipes
@@ -391,7 +391,7 @@ class IteratorSubject(Subject):
 
 
 def random_source(choose: random.Random, parallel: bool, full: bool) -> SourceSpec:
-    """Any source; with `full` one that never ends."""
+    """Any source. With `full` a source that never ends."""
     kinds = ["endless", "numbers", "counted", "captured"] if full else [*KINDS, "list", "function"]
     kind = choose.choice(kinds)
     if parallel and kind in ("called", "async"):
@@ -443,7 +443,7 @@ def make(number: int, parallel: bool = False) -> History:
 
 @dataclass
 class Lived:
-    """An uninterrupted run: outcomes, and what was saved before each event (and after the last one)."""
+    """An uninterrupted run: outcomes, and the saved states before each event (and after the last one)."""
 
     history: History
     outcomes: list[Any]
@@ -451,13 +451,13 @@ class Lived:
     asked: list[int]  # of sources that are positioned by hand
 
     def check(self, place: int, found: list[Any]) -> None:
-        """AssertionError that says where a restored run departs."""
+        """AssertionError that says where a restored run differs."""
         wanted = self.outcomes[place:]
         assert found == wanted, f"history {self.history.number} restored before event {place} of {self.history}:\n{found}\n!=\n{wanted}"
 
 
 def live(history: History, length: int = 16) -> Lived | None:
-    """Run a history; its events are chosen on the way. None if there is no data for an iterator."""
+    """Run a history and choose its events on the way. None if there is no data for an iterator."""
     choose = random.Random(-1 - history.number)
     try:
         subject = history.subject()
@@ -493,13 +493,13 @@ def live(history: History, length: int = 16) -> Lived | None:
 
 
 def asked_at(saved: bytes, returned: int) -> int:
-    """How often each source was asked: a batch for every iteration returned, and one at each end of an epoch."""
+    """The number of requests of each source: one for every returned iteration, and one at each end of an epoch."""
     body = decode(saved)
     return returned + body["epoch"] + (body.get("ahead", {}).get("ended") == "here")
 
 
 def continued(history: History, saved: list[bytes], asked: int, place: int, chain: int | None = None) -> list[Any]:
-    """The outcomes of a restored run from event `place` on; saved and restored once more before event `chain`."""
+    """The outcomes of a restored run from event `place` on. The run is saved and restored once more before event `chain`."""
     subject = history.subject(saved, asked)
     outcomes: list[Any] = []
     try:
@@ -515,7 +515,7 @@ def continued(history: History, saved: list[bytes], asked: int, place: int, chai
 
 
 def quiet() -> None:
-    """Sources without a state warn, and iterators that are reset in the midst of an epoch log."""
+    """Sources without a state warn, and iterators that are reset in the middle of an epoch log."""
     warnings.simplefilter("ignore")
     logging.getLogger("asyncdali").setLevel(logging.ERROR)
 

@@ -1,8 +1,7 @@
-"""Ctrl-C at chosen places of the program, the same ones each time: for tests whose outcome chance must not decide.
+"""Ctrl-C at chosen places of the program, always the same ones, for tests whose outcome must not depend on chance.
 
-CPython looks for signals after a call, after a jump backwards and where a function begins or resumes. Before the instructions that follow,
-a trace function calls the handler of SIGINT, as a signal would: KeyboardInterrupt is raised there, or noted where ``uninterrupted()`` is
-in force.
+CPython checks for signals after a call, after a backward jump, and where a function begins or resumes. Before the following instructions, a
+trace function calls the handler of SIGINT, as a signal would. KeyboardInterrupt is raised there, or noted inside ``uninterrupted()``.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ _LIBRARY = os.path.dirname(os.__file__)
 _CONCURRENT = ["concurrent/futures/_base", "concurrent/futures/thread"]
 _MODULES = ["contextlib", "socket", "subprocess", "threading", "queue", "selectors", *_CONCURRENT]
 _FILES = frozenset(os.path.join(_LIBRARY, f"{name}.py") for name in _MODULES)
-"""The rest of the standard library opens nothing for us, or works on other threads."""
+"""The rest of the standard library opens no resources for us, or works on other threads."""
 
 
 class Place(NamedTuple):
-    """Just before the instruction at `offset` of a function, for the `count`-th time."""
+    """The place before the instruction at `offset` of a function, at the `count`-th time."""
 
     code: CodeType
     offset: int
@@ -43,17 +42,17 @@ class Place(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Does not change when other lines of the file do."""
+        """A key that does not change when other lines of the file change."""
         function = getattr(self.code, "co_qualname", self.code.co_name)
         return f"{Path(self.code.co_filename).name}, {function}, offset {self.offset}"
 
 
 @functools.cache
 def offsets(code: CodeType) -> frozenset[int]:
-    """Where signals are handled in a function.
+    """The places of a function where signals are handled.
 
-    Left out: between a call and the return of what it gave. Since Python 3.11 no signal is handled there when the function that was called
-    is one of Python's (``take_next`` relies on it); where it is not, the place after the caller's own call comes to the same.
+    Excluded are places between a call and the return of its result. Since Python 3.11 no signal is handled there after a call of a Python
+    function (``take_next`` relies on it). After other calls the place behind the caller's own call is equivalent.
     """
     found, after = set(), False
     for instruction in dis.get_instructions(code):
@@ -83,12 +82,12 @@ def _finalizes(frame: FrameType | None) -> bool:
 
 
 class PlacedInterrupts:
-    """Ctrl-C below calls of `function` on the main thread, where the object is made too.
+    """Ctrl-C below calls of `function` on the main thread, where this object must be made, too.
 
-    Finalizers are left out: Python ignores what they raise. Switch the garbage collector off, so that no finalizer runs by chance.
+    Finalizers are excluded: Python ignores their exceptions. Switch the garbage collector off, so that no finalizer runs by chance.
 
     Attributes:
-        came: whether the program came to the place of the last :meth:`at`.
+        came: whether the program reached the place of the last :meth:`at`.
     """
 
     def __init__(self, function: Callable[..., Any]):
@@ -101,8 +100,8 @@ class PlacedInterrupts:
         os.register_at_fork(after_in_child=lambda: sys.settrace(None))
 
     def chosen(self, call: Callable[[], Any], parts: int, part: int = 0) -> list[Place]:
-        """Of the places that `call` passes, one in `parts`, the same ones each time; with ``parts == 1`` all of them, and each also for
-        the second and the last time.
+        """One in `parts` of the places that `call` passes, always the same ones. With ``parts == 1`` all places, and each also for the
+        second and the last time.
         """
         found = self.places(call)
         if parts > 1:
@@ -110,13 +109,13 @@ class PlacedInterrupts:
         return [Place(*key, count) for key, most in found.items() for count in sorted({1, min(2, most), most})]
 
     def places(self, call: Callable[[], Any]) -> dict[tuple[CodeType, int], int]:
-        """What `call` passes below `function`: how often it comes to each (code, offset), in the order of the first time."""
+        """The places that `call` passes below `function`: the count of each (code, offset), in the order of first visits."""
         self._counts, self._place = {}, None
         self._trace(call)
         return self._counts
 
     def at(self, place: Place, call: Callable[[], Any]) -> None:
-        """Do `call`, with an interrupt at `place` if it comes there."""
+        """Run `call`, with an interrupt at `place` if the program reaches it."""
         self._counts, self._place, self.came = {}, place, False
         self._trace(call)
 

@@ -1,6 +1,6 @@
-"""Ctrl-C for programs that count what they get: it may come at any instant of a call, and between calls it waits for the next one.
+"""Ctrl-C for programs that count batches. An interrupt may come at any instant of a call; between calls it waits for the next call.
 
-Between the return of a call and the line that counts its result, no program could tell a batch that is lost from one not noticed yet.
+Between the return of a call and the line that counts its result, no program could tell a lost batch from a batch not counted yet.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 
 
 class Interrupts:
-    """Handles SIGINT: raises KeyboardInterrupt where `function` is on the main thread's stack, once per call of it, else tries again soon.
+    """Handles SIGINT: raises KeyboardInterrupt if `function` is on the main thread's stack, once per call; otherwise tries again soon.
 
     Attributes:
-        raised: how often it did.
+        raised: the number of raised interrupts.
     """
 
     def __init__(self, function: Callable[..., Any]):
@@ -38,11 +38,11 @@ class Interrupts:
             signal.setitimer(signal.ITIMER_REAL, 2e-5)
 
     def after(self, seconds: float) -> None:
-        """One, at the first chance after so many seconds."""
+        """Interrupt once, at the first chance after this number of seconds."""
         self._over = False
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
     def rain(self, seconds: float) -> None:
-        """One after another, so many seconds apart; 0: no more."""
+        """Interrupt repeatedly, with this number of seconds in between. 0: stop."""
         self._over = seconds == 0
         signal.setitimer(signal.ITIMER_REAL, seconds, seconds)

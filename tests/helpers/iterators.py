@@ -1,4 +1,4 @@
-"""Pipelines of numbered samples, and what iterators over them deliver."""
+"""Pipelines of numbered samples, and the results of iterators over them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def numbers(batch: Any) -> Any:
 
 
 def epochs(iterator: Any, count: int, limit: int = 50) -> list[Any]:
-    """What `count` epochs deliver: for each (len, size, batches); then the iterator must reset itself."""
+    """The results of `count` epochs: (len, size, batches) for each. After that the iterator must reset itself."""
     found = []
     for _ in range(count):
         length, size = len(iterator), iterator.size
@@ -67,7 +67,7 @@ def epochs(iterator: Any, count: int, limit: int = 50) -> list[Any]:
 
 
 def walk(iterator: Any, steps: int) -> list[Any]:
-    """`steps` calls of next: batches, and None for the end of an epoch, after which the iterator is reset if it has to be."""
+    """`steps` calls of next: batches, and None for the end of an epoch. After an end the iterator is reset if it needs a reset."""
     found: list[Any] = []
     for _ in range(steps):
         try:

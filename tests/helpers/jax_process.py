@@ -1,6 +1,6 @@
 """One of several jax processes that share a global array: ``python jax_process.py COORDINATOR PROCESSES ID FILE``, two devices each.
 
-Files are numbered; what this process has of each global batch, and what all of them compute of it, goes to FILE as JSON.
+Files are numbered. This process writes to FILE, as JSON, its part of each global batch, and the result that all processes compute of it.
 """
 
 from __future__ import annotations

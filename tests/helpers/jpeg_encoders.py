@@ -1,8 +1,8 @@
-"""JPEG files of many encoders, each with settings drawn at random: what the encoders of this machine write.
+"""JPEG files of many encoders, each with random settings, from the encoders of this machine.
 
-The packages jpeglib (libjpeg 6b to 9f, mozjpeg 1 to 4, libjpeg-turbo 1.2 to 2.1), pyvips, simplejpeg, imagecodecs, pyguetzli and
-mozjpeg-lossless-optimization and the commands cjpeg and jpegtran are used where they are installed; Pillow, OpenCV, FFmpeg and the
-writer below are always there.
+The optional encoders are the packages jpeglib (libjpeg 6b to 9f, mozjpeg 1 to 4, libjpeg-turbo 1.2 to 2.1), pyvips, simplejpeg,
+imagecodecs, pyguetzli and mozjpeg-lossless-optimization, and the commands cjpeg and jpegtran. Pillow, OpenCV, FFmpeg and the writer below
+are always there.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _pillow(image: np.ndarray, rng: np.random.Generator) -> bytes | None:
         options["exif"] = b"Exif\0\0" + exif(int(rng.integers(1, 9)))
     try:
         return encode(image, "JPEG", **options)
-    except OSError:  # a segment for a tiny picture is larger than Pillow's buffer
+    except OSError:  # a segment of a tiny picture is larger than Pillow's buffer
         return None
 
 
@@ -108,7 +108,7 @@ def _sampling(rng: np.random.Generator) -> tuple[tuple[int, int], ...]:
 
 
 def _libjpegs(family: str) -> Encoder:
-    """The versions of jpeglib whose names begin as `family` does."""
+    """The versions of jpeglib whose names begin with `family`."""
 
     def encoder(image: np.ndarray, rng: np.random.Generator) -> bytes | None:
         import jpeglib
@@ -163,7 +163,7 @@ def _guetzli(image: np.ndarray, rng: np.random.Generator) -> bytes | None:
     from PIL import Image
     from pyguetzli import process_pil_image
 
-    image = image[:40, :40]  # a second for each 100,000 pixels
+    image = image[:40, :40]  # guetzli takes a second for each 100,000 pixels
     return process_pil_image(Image.fromarray(image).convert("RGB"), int(rng.integers(84, 101)))
 
 
@@ -246,7 +246,7 @@ def _has(package: str) -> bool:
 
 
 def encoders() -> dict[str, Encoder]:
-    """The encoders of this machine by name. One gives None for a picture or settings that it refuses."""
+    """The encoders of this machine by name. An encoder returns None for a picture or settings that it refuses."""
     found: dict[str, Encoder] = {"Pillow": _pillow, "OpenCV": _opencv, "the writer of the tests": _own_writer}
     if _has("av"):
         found["FFmpeg"] = _ffmpeg

@@ -1,4 +1,4 @@
-"""A JPEG writer that chooses oddly: what the standard allows and common encoders never write.
+"""A JPEG writer with unusual choices: constructs that the standard allows and common encoders never write.
 
 Huffman codes of random lengths, tables in any slot and any number of segments, precisions of 16 bits for tables that need only 8, fill
 bytes before markers, segments of applications, components of any name, single scans per component.
@@ -94,7 +94,7 @@ def _data(bits: str) -> bytes:
 
 
 def _noise(rng: np.random.Generator) -> bytes:
-    """What may stand between segments: fill bytes, applications' segments, comments."""
+    """Random content between segments: fill bytes, applications' segments, comments."""
     kind = rng.random()
     if kind < 0.6:
         return b""
@@ -153,7 +153,7 @@ def _slots(used: dict, rng: np.random.Generator) -> list[int]:
 
 
 def _some_more(symbols: set[int], kind: str, rng: np.random.Generator) -> list[int]:
-    """The symbols that occur, and some that do not."""
+    """The symbols that occur, and some that do not occur."""
     possible = range(12) if kind == "dc" else [run << 4 | size for run in range(16) for size in range(1, 11)] + [0, 0xF0]
     return sorted(symbols | {int(v) for v in rng.choice(list(possible), int(rng.integers(1, len(possible))), replace=False)})
 

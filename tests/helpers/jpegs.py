@@ -1,4 +1,4 @@
-"""Our own JPEG decoder beside libjpeg-turbo, in memory that lies before pages nobody may touch."""
+"""Our own JPEG decoder beside libjpeg-turbo, in memory before guard pages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 class Guarded:
-    """Memory of up to `size` bytes whose end, and whose page before the begin, must not be touched."""
+    """Memory of up to `size` bytes. Accesses beyond its end, or on the page before its beginning, end the process."""
 
     def __init__(self, size: int):
         self.size = -(-size // _PAGE) * _PAGE
@@ -37,7 +37,7 @@ class Guarded:
 
 
 class Decoders:
-    """Both decoders with memory for files, windows and work of up to so many bytes."""
+    """Both decoders, with memory for files, windows and work of up to these sizes."""
 
     def __init__(self, file_bytes: int = 1 << 20, pixel_bytes: int = 1 << 22, work_bytes: int = 1 << 23):
         self._table = jpeg_library.function_table()
@@ -47,7 +47,7 @@ class Decoders:
         self.found = False
 
     def header(self, data: bytes) -> np.ndarray:
-        """What the header scan finds: a JPEG_HEADER."""
+        """The result of the header scan: a JPEG_HEADER."""
         array = np.frombuffer(data or b"\0", np.uint8)
         return kernels.read_headers(np.array([array.ctypes.data]), np.array([len(data)]))[0][0]
 
@@ -55,8 +55,8 @@ class Decoders:
         self, data: bytes, place: tuple[int, int, int, int] | None = None, channels: int = 3, bgr: bool = False, room: int | None = None,
         index: int = 0, ring: int = 0,
     ) -> np.ndarray | None:  # fmt: skip
-        """The window (x, y, w, h) as our decoder gives it: uint8[h, w, channels]; None if it hands over. `index`: address of one of
-        block positions, or 0; `found` is whether they were known. `ring`: rows of a ring that the pixels are taken from, or 0."""
+        """The window (x, y, w, h) from our decoder: uint8[h, w, channels]; None if it hands over. `index`: address of an index of block
+        positions, or 0; `found` tells whether the positions were known. `ring`: rows of a ring that the pixels are taken from, or 0."""
         header = self.header(data)
         width, height, components = header[JPEG_HEADER.span("width", "components")].tolist()
         x, y, w, h = place or (0, 0, width, height)
@@ -94,7 +94,7 @@ class Decoders:
     def turbos(
         self, data: bytes, place: tuple[int, int, int, int] | None = None, channels: int = 3, bgr: bool = False
     ) -> np.ndarray | None:
-        """The same by libjpeg-turbo alone; None if it refuses."""
+        """The window from libjpeg-turbo alone; None if libjpeg-turbo refuses the file."""
         header = self.header(data)
         width, height, components = header[JPEG_HEADER.span("width", "components")].tolist()
         x, y, w, h = place or (0, 0, width, height)

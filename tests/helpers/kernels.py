@@ -26,7 +26,7 @@ GUARD = 64
 
 @functools.cache
 def _folder() -> Path:
-    """Compiled kernels are kept between runs; their names are those of their contents."""
+    """Compiled kernels are kept between runs. Their names are digests of their contents."""
     folder = Path(tempfile.gettempdir()) / f"asyncdali-host-kernels-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
@@ -63,7 +63,7 @@ def _library(kernel: Kernel) -> ctypes.CDLL:
 
 
 def resolve(launch: Launch, copies: dict[int, np.ndarray]) -> np.ndarray:
-    """The launch's table with addresses; `copies` keeps what they point to, by the identity of the entry."""
+    """The launch's table with addresses. `copies` keeps the arrays alive, by the identity of the entry."""
     table = np.empty(len(launch.context), np.int64)
     for k, entry in enumerate(launch.context):
         if isinstance(entry, (np.ndarray, Scratch)):
@@ -87,7 +87,7 @@ def run_launches(launches: list[Launch]) -> None:
 
 
 def overrun() -> None:
-    """Let a kernel write behind its memory: what a sanitizer must notice."""
+    """Let a kernel write behind its memory, which a sanitizer must report."""
     from asyncdali.operators.arrays.copy_kernels import make_copy_step
 
     source, target = np.zeros(5000, np.uint8), np.zeros(4999, np.uint8)

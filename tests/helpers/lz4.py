@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def _more(length: int) -> bytes:
-    """What follows a token's 15."""
+    """The bytes that follow a token's 15."""
     return b"\xff" * ((length - 15) // 255) + bytes([(length - 15) % 255]) if length >= 15 else b""
 
 
@@ -15,7 +15,7 @@ def _sequence(literals: bytes, distance: int = 0, match: int = 4) -> bytes:
 
 
 def compress(data: bytes) -> bytes:
-    """One block. As the format asks, the last five bytes are literals and no match begins in the last twelve."""
+    """One block. As the format requires, the last five bytes are literals and no match begins in the last twelve."""
     out, begin, i, seen = b"", 0, 0, {}
     while i < len(data) - 12:
         key, found = data[i : i + 4], seen.get(data[i : i + 4], -1)

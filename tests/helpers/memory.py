@@ -1,4 +1,4 @@
-"""A machine with as much memory as a test says."""
+"""A machine whose memory size a test chooses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from asyncdali_workers import limits
 
 
 class Machine:
-    """A machine with other files about its memory."""
+    """A machine with other files that describe its memory."""
 
     def __init__(self, folder, monkeypatch):
         self.proc, self.groups = folder / "proc", folder / "cgroup"

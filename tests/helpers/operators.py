@@ -1,7 +1,7 @@
 """Runs one operator on arrays, without a pipeline: for tests at the level of kernels and shape rules.
 
-`run` and `run_all` call an operator's compiled steps one by one between guard bytes; `run_operator` goes through the jobs of the runtime
-and so also prepares (decoders).
+`run` and `run_all` call an operator's compiled steps one by one between guard bytes. `run_operator` uses the jobs of the runtime, so it
+also prepares (decoders).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _GUARD = 64
 
 
 def batch_of(samples: list[np.ndarray], layout: str = "") -> Batch:
-    """A batch over arrays of any shapes, each in memory of its own."""
+    """A batch over arrays of any shapes, each in its own memory."""
     samples = [np.ascontiguousarray(sample) for sample in samples]
     shapes = np.array([sample.shape for sample in samples], np.int64).reshape(len(samples), samples[0].ndim)
     addresses = np.array([sample.ctypes.data for sample in samples], np.int64)
@@ -54,12 +54,12 @@ def run_step(step: Step, count: int) -> None:
 
 
 def first_iteration(operator: Operator, count: int) -> Iteration:
-    """What an operator knows of the first iteration of a fresh pipeline."""
+    """The context of the first iteration of a fresh pipeline."""
     return Iteration(0, count, position=operator.start)
 
 
 def prepare(operator: Operator, inputs: list[Batch], arguments: Arguments, iteration: Iteration, work: Callable[[Any], None]) -> None:
-    """Prepare an iteration: `work` does each job."""
+    """Prepare an iteration. `work` runs each job."""
 
     def jobs():
         iteration.prepared = yield from operator.prepare(inputs, arguments, iteration)
@@ -69,7 +69,7 @@ def prepare(operator: Operator, inputs: list[Batch], arguments: Arguments, itera
 
 
 def run_compiled(job: Any) -> None:
-    """Do a job of compiled steps."""
+    """Run a job of compiled steps."""
     assert isinstance(job, CompiledJob)
     for step in job.steps:
         run_step(step, job.count)
@@ -78,7 +78,7 @@ def run_compiled(job: Any) -> None:
 def run(
     name: str, samples: list[np.ndarray], layout: str = "", per_sample: dict[str, Any] | None = None, **constants: Any
 ) -> list[np.ndarray]:
-    """First output of an operator; `per_sample` holds argument inputs as arrays [samples, ...]."""
+    """First output of an operator. `per_sample` holds argument inputs as arrays [samples, ...]."""
     return run_all(name, samples, layout, per_sample, **constants)[0]
 
 

@@ -1,4 +1,4 @@
-"""A place in a reader's order of samples that moves on: for tests that go through an order batch by batch."""
+"""A position in a reader's order of samples, for tests that go through an order batch by batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from asyncdali.sampling.order import OrderPosition, SampleOrder
 
 
 class Cursor:
-    """An order of `count` samples in batches of `batch_size`, and where it is; `options` are those of :class:`SampleOrder`."""
+    """An order of `count` samples in batches of `batch_size`, and the current position. `options` are those of :class:`SampleOrder`."""
 
     def __init__(self, count: int, batch_size: int, *args: Any, **options: Any):
         self.order, self.batch_size = SampleOrder(count, *args, **options), batch_size

@@ -1,4 +1,4 @@
-"""DALI's answer for one operator on the CPU, beside ours from ``helpers.operators``."""
+"""DALI's result for one operator on the CPU, beside ours from ``helpers.operators``."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def dali_outputs(
 def our_outputs(
     name: str, inputs: Sequence[Sequence[np.ndarray]], layouts: Sequence[str], per_sample: dict[str, Any] | None = None, **constants: Any
 ) -> list[list[np.ndarray]]:
-    """The same from asyncdali: through a pipeline, as :func:`dali_outputs` asks DALI."""
+    """The same outputs from asyncdali, through a pipeline."""
     count = len(inputs[0]) if inputs else len(next(iter((per_sample or {}).values())))
     operator: Any = fn
     for part in name.split("."):
@@ -73,7 +73,7 @@ def _feeder(values: Any) -> Any:
 
 
 def assert_both_refuse(name: str, samples: Sequence[np.ndarray], layout: str = "", **constants: Any) -> None:
-    """An error from both; ours is one of those the runtime reports with operator and line."""
+    """Both raise an error. Ours is one that the runtime reports with operator and line."""
     with pytest.raises((RuntimeError, ValueError, TypeError)):
         dali_output(name, samples, layout, **constants)
     with pytest.raises((SampleError, ValueError, TypeError)):

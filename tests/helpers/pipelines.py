@@ -1,4 +1,4 @@
-"""Small pipelines, what they return, and programs of their own."""
+"""Small pipelines, their results, and separate processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TESTS = Path(__file__).resolve().parent.parent
 
 
 def pipeline_of(graph: Callable[[], Any], **options: Any) -> Pipeline:
-    """A pipeline of what `graph` returns: one output or a tuple of them."""
+    """A pipeline of the nodes that `graph` returns: one output or a tuple of outputs."""
     pipeline = Pipeline(**{"batch_size": 3, "num_threads": 2, "seed": 1, **options})
     with pipeline:
         made = graph()
@@ -27,12 +27,12 @@ def pipeline_of(graph: Callable[[], Any], **options: Any) -> Pipeline:
 
 
 def values(outputs: Any) -> list[Any]:
-    """What `run` returned as nested lists."""
+    """The outputs of `run` as nested lists."""
     return [[np.asarray(tensor).tolist() for tensor in batch.as_cpu()] for batch in outputs]
 
 
 def run_script(text: str, *args: Any, timeout: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A fresh interpreter that finds the package and these helpers; returns the finished process."""
+    """Run a fresh interpreter that finds the package and these helpers. Returns the finished process."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_TESTS), str(_TESTS.parent)]), **environment}
     command = [sys.executable, "-c", textwrap.dedent(text), *map(str, args)]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout, check=False)

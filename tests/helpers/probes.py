@@ -1,4 +1,4 @@
-"""Operators for tests of the runtime: they call back into the test, fail on demand, or are compiled and fail on demand."""
+"""Operators for tests of the runtime. They call back into the test, or fail on demand; one is compiled."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _schema(name: str, **more: Any) -> Schema:
 
 
 class _Probe(Operator):
-    """Output: the iteration's index as INT64 scalars, whatever the inputs."""
+    """Output: the iteration's index as INT64 scalars, for any inputs."""
 
     eager = True
 

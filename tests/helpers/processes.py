@@ -1,4 +1,4 @@
-"""What this process has: children, descriptors, threads."""
+"""Resources of this process: children, descriptors, threads."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 
 def children() -> list[int]:
-    """Process ids of this process's children, those that nobody has reaped included.
+    """Process ids of this process's children, including those that were not reaped.
 
-    Not those that compile kernels: they end by themselves, and are waited for here. (They run only where the kernel cache is empty.)
+    Processes that compile kernels are excluded and waited for. (They run only when the kernel cache is empty, and end by themselves.)
     """
     for thread in threading.enumerate():
         if thread.name == "asyncdali-compiling":
@@ -27,18 +27,18 @@ def children() -> list[int]:
 
 
 def descriptors() -> dict[int, str]:
-    """Open descriptors, and what they are."""
+    """Open descriptors and their targets."""
     found = {}
     for name in os.listdir("/proc/self/fd"):
         try:
             found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
-        except OSError:  # the one that lists them
+        except OSError:  # the descriptor of this listing
             pass
     return found
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    """Look again and again; TimeoutError if it never comes true."""
+    """Poll a condition. TimeoutError if it never becomes true."""
     limit = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > limit:

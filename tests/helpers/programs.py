@@ -1,4 +1,4 @@
-"""One graph program, run by this library and by DALI: the same text, the same data, and what came of it."""
+"""One graph program, run by this library and by DALI with the same text and the same data; and the comparison of the results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Feed:
 
 @dataclass
 class Modules:
-    """What a program may use."""
+    """The modules that a program may use."""
 
     fn: Any
     math: Any
@@ -40,7 +40,7 @@ Program = Callable[..., Any]
 
 
 def run(library: str, programs: Sequence[Program], feeds: Sequence[Feed], gpu: bool = False) -> list[tuple[list[np.ndarray], str]]:
-    """Samples and layout of each program's result, all computed by one pipeline. Raises what building and running raises."""
+    """Samples and layout of each program's result, all computed by one pipeline. Raises the errors of building and running."""
     package, used = importlib.import_module(library), modules(library)
 
     @package.pipeline_def(batch_size=max(1, len(feeds[0].samples)), num_threads=1, device_id=None, prefetch_queue_depth=1)
@@ -67,14 +67,14 @@ def outcome(library: str, program: Program, feeds: Sequence[Feed]) -> Any:
     """The result of one program, or the type of the error."""
     try:
         return run(library, [program], feeds)[0]
-    except Exception as error:  # whatever it is: it is compared
+    except Exception as error:  # any exception: its type is compared
         return type(error)
 
 
 def assert_same(ours: Any, theirs: Any, told: str) -> None:
     """Equal to the last bit (any NaN equals any other), type, shapes and layout included.
 
-    Or both failed, ours with an error of DALI's type.
+    Alternatively both failed, ours with an error of DALI's type.
     """
     if isinstance(ours, type) or isinstance(theirs, type):
         both = isinstance(ours, type) and isinstance(theirs, type)
@@ -91,11 +91,11 @@ def assert_same(ours: Any, theirs: Any, told: str) -> None:
 
 
 def compare(programs: dict[str, Program], feeds: Sequence[Feed]) -> int:
-    """Compare programs (by what tells them); returns how many of them gave an error in both."""
+    """Compare programs (by name). Returns how many of them failed in both libraries."""
     told = describe(feeds)
     try:
         theirs: list[Any] = run(DALI, list(programs.values()), feeds)
-    except Exception:  # one of them: all are asked alone
+    except Exception:  # one of them failed: run each one alone
         theirs = [outcome(DALI, program, feeds) for program in programs.values()]
     if any(isinstance(item, type) for item in theirs):
         ours: list[Any] = [outcome(OURS, program, feeds) for program in programs.values()]

@@ -24,7 +24,7 @@ PARTS = (4, 3, 3)
 
 @dataclass
 class Kind:
-    """One format: `write` makes the files and returns the arguments, `call` makes the outputs, `number` reads a sample's number."""
+    """One format. `write` makes the files and returns the arguments, `call` makes the outputs, `number` reads a sample's number."""
 
     name: str
     write: Callable[[Path], dict[str, Any]]
@@ -36,9 +36,9 @@ class Kind:
     in_dali: bool = True
     """Whether DALI reads it on a machine without a GPU."""
     hostile: dict[str, Any] = field(default_factory=dict)
-    """Further arguments, with which damage gets further."""
+    """Further arguments that let damage reach more code."""
     seal: Callable[..., bytes] | None = None
-    """Makes the checksums of a damaged file right again, now and then, so that the damage gets further."""
+    """Sometimes corrects the checksums of a damaged file, so that the damage reaches more code."""
 
     def outputs(self, lib: Any, arguments: dict[str, Any]) -> list[Any]:
         if self.call is not None:
@@ -54,7 +54,7 @@ def numbered(part: int) -> range:
 
 
 def content(k: int) -> bytes:
-    """The payload of sample `k`: its number, in as many digits as make the sizes differ."""
+    """The payload of sample `k`: its number, with a number of digits that makes the sizes differ."""
     return b"%0*d" % (k + 1, k)
 
 
@@ -67,7 +67,7 @@ def _write_tfrecord(folder: Path) -> dict[str, Any]:
 
 
 def _seal_tfrecord(path: Path, good: bytes, broken: bytes, rng: np.random.Generator) -> bytes:
-    """Half of the time: records of the old boundaries with what is there now, framed well."""
+    """In half of the cases, frame the current bytes correctly as records at the old boundaries."""
     if path.suffix == ".idx" or rng.random() < 0.5:
         return broken
     out, at = b"", 0
@@ -105,7 +105,7 @@ def _write_webdataset(folder: Path) -> dict[str, Any]:
 
 
 def _seal_tar(path: Path, good: bytes, broken: bytes, rng: np.random.Generator) -> bytes:
-    """Most of the time: right checksums at the old headers."""
+    """In most cases, write correct checksums at the old headers."""
     if rng.random() < 0.2 or len(broken) < 512:
         return broken
     out = bytearray(broken)
@@ -219,7 +219,7 @@ KINDS = {kind.name: kind for kind in [
          in_dali=False),
     Kind("webdataset", _write_webdataset, seal=_seal_tar),
 ]}  # fmt: skip
-"""Every reader; videos where PyAV is."""
+"""Every reader. Video readers only if PyAV is installed."""
 if importlib.util.find_spec("av"):
     KINDS["video"] = Kind("video", _write_video, _call_video, number=lambda sample: videos.frame_numbers(sample[0])[0],
                           pre_permute=True, contained=False, after_epoch=False)  # fmt: skip
@@ -239,7 +239,7 @@ def _write_named(folder: Path) -> dict[str, Any]:
 
 
 def _call_named(lib: Any, arguments: dict[str, Any]) -> Any:
-    """io.file.read of four files, again and again."""
+    """io.file.read of four files, repeatedly."""
     names = [np.frombuffer(f"{arguments['folder']}/{k}.bin".encode(), np.uint8) for k in range(4)]
     more = {"allow_remote_entries": True} if "://" in arguments["folder"] else {}
     return lib.fn.io.file.read(lib.fn.external_source(lambda: names), **more)
@@ -250,12 +250,12 @@ EVERY_KIND = {
     "file": Kind("file", _write_file, pre_permute=True, contained=False),
     "io.file.read": Kind("io.file.read", _write_named, _call_named),
 }
-"""Also those that tests of their own go through with all arguments."""
+"""All readers, including those with separate tests of all arguments."""
 if "video" in KINDS:
     EVERY_KIND["readers.video"] = replace(KINDS["video"], name="readers.video", call=_call_older_video)
 
 MATRIX = [name for name in EVERY_KIND if name != "io.file.read"]
-"""Those with an order of samples."""
+"""Readers with an order of samples."""
 
 
 def pipeline(kind: Kind, arguments: dict[str, Any], lib: Any = asyncdali, batch: int = 4, **options: Any) -> Any:

@@ -1,6 +1,6 @@
-"""Run as a program: a reader waits for a server that does not answer, and the program ends. Arguments: how, URL of a file.
+"""A program: a reader waits for a server that does not answer, and the program ends. Arguments: how it ends, URL of a file.
 
-Prints "waiting" when the user waits, and goes on when a line comes in.
+Prints "waiting" while the program waits, and continues when a line arrives on its input.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Iterators restored in a process of their own: ``python -m helpers.restoring FRAMEWORK FILE`` prints what all that were saved deliver."""
+"""Iterators restored in a separate process: ``python -m helpers.restoring FRAMEWORK FILE`` prints the batches of all saved iterators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints with other contents and a digest that fits."""
+"""Checkpoints with changed contents and a matching digest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def rewritten(data: bytes, change: Callable[[Any], Any]) -> bytes:
-    """The checkpoint after ``change(body)``, which works in place."""
+    """The checkpoint after ``change(body)``, which modifies the body in place."""
     body = json.loads(data)["body"]
     change(body)
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))

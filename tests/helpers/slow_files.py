@@ -1,4 +1,4 @@
-"""A stand-in for slow storage: a shared library that makes opening files below a folder take its time, as a FUSE or network mount does."""
+"""Simulated slow storage: a shared library that delays opening files below a folder, as a FUSE or network mount does."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def compiler() -> str | None:
 
 
 def slow_files(build: Path, folder: Path, microseconds: int) -> dict[str, str]:
-    """Environment for a process to which opening a file in `folder` takes that long; `build` is where the library goes."""
+    """Environment for a process in which opening a file in `folder` takes that long. `build` is the folder of the library."""
     source, library = build / "slow_files.c", build / "slow_files.so"
     source.write_text(_SHIM)
     subprocess.run([str(compiler()), "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)

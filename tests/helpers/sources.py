@@ -1,4 +1,4 @@
-"""Sources that worker processes can be asked for; importable, so that every start method finds them."""
+"""Sources for worker processes, importable, so that every start method finds them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Positions:
 
 
 class Failing(Positions):
-    """Raises KeyError when asked for sample `at` of the epoch, the first time in all processes (a file remembers it)."""
+    """Raises KeyError at sample `at` of the epoch, the first time in all processes (a file remembers it)."""
 
     def __init__(self, at, marker, **options):
         super().__init__(**options)
@@ -105,7 +105,7 @@ class Walk:
 
 
 class EncodedPhotos:
-    """DALI's tutorial: encoded pictures and labels by position, in an order of its own for every epoch."""
+    """DALI's tutorial: encoded pictures and labels by position, in a different order for every epoch."""
 
     def __init__(self, files, batch_size):
         self.files, self.batch_size = list(files), batch_size

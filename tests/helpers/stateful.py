@@ -10,7 +10,7 @@ def batch(number):
 
 
 class Numbered:
-    """What gives batches of numbers; `batch` may be replaced."""
+    """Base of sources of batches of numbers. `batch` may be replaced."""
 
     batch = staticmethod(batch)
 
@@ -58,7 +58,7 @@ class Numbers(Numbered):
 
 
 class Rewinding(Numbers):
-    """``__iter__`` begins at the beginning: the `ExternalInputIterator` of DALI's documentation, with a state."""
+    """``__iter__`` starts at the beginning: the `ExternalInputIterator` of DALI's documentation, with a state."""
 
     def __iter__(self):
         self.index = 0
@@ -66,7 +66,7 @@ class Rewinding(Numbers):
 
 
 class SelfRewinding(Rewinding):
-    """Rewinds itself at its end, so that it can be gone on with after a reset, without `cycle`."""
+    """Rewinds itself at its end, so that it can continue after a reset, without `cycle`."""
 
     def __next__(self):
         if self.index >= self.length:
@@ -97,7 +97,7 @@ class Endless(Numbered):
 
 
 class Broken(Numbered):
-    """As :class:`Counted`, but fails once, at `at`; as a generator it has ended then."""
+    """As :class:`Counted`, but fails once, at `at`. A generator has ended then."""
 
     def __init__(self, length, at, generator):
         self.length, self.at, self.generator = length, at, generator

@@ -38,7 +38,7 @@ class Result:
 
 @dataclass
 class Failed:
-    """The operator refused, with this message."""
+    """The operator refused the call, with this message."""
 
     message: str
 
@@ -56,7 +56,7 @@ def _contiguous(sample: Any) -> np.ndarray:
 
 
 def plan(name: str, inputs: list[Batch], named: dict[str, Batch], constants: dict[str, Any], count: int | None = None) -> Any:
-    """The operator's plan; inputs may be made by hand."""
+    """The operator's plan. Inputs may be made by hand."""
     count = len(inputs[0]) if inputs else len(next(iter(named.values()))) if named else count or 0
     operator = harness.make(name, count, constants, named, len(inputs))
     operator.infer([item.dtype for item in inputs])
@@ -143,11 +143,11 @@ def _for_dali(value: Any) -> Any:
 def compare(
     name: str, inputs: list[list[Any]], *args: Any, close: float = 0.0, grey: int = 0, theirs_only: tuple[str, ...] = (), **kwargs: Any
 ) -> bool:
-    """Assert that both give the same, or that both refuse; whether there was a result.
+    """Assert that both give the same result, or that both refuse. Returns whether there was a result.
 
     close         tolerance for floats, relative and absolute
     grey          tolerance for integers
-    theirs_only   messages with which DALI may refuse what we accept
+    theirs_only   messages of DALI's refusals of calls that asyncdali accepts
     """
     reference, result = theirs(name, inputs, *args, **kwargs), ours(name, inputs, *args, **kwargs)
     if isinstance(reference, Failed) and any(text in reference.message for text in theirs_only):
@@ -168,7 +168,7 @@ def compare(
 
 
 def random_array(rng: np.random.Generator, shape: Any, dtype: str) -> np.ndarray:
-    """An array of values all over the type's range (floats: moderate)."""
+    """An array of values from the whole range of the type (floats: moderate)."""
     if dtype == "bool":
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.startswith("float"):
@@ -180,7 +180,7 @@ def random_array(rng: np.random.Generator, shape: Any, dtype: str) -> np.ndarray
 def random_batch(
     rng: np.random.Generator, ndim: int, dtype: str, *, count: int | None = None, largest: int = 6, empty: bool = True
 ) -> list:
-    """Samples of random shapes; now and then one without elements."""
+    """Samples of random shapes, sometimes one without elements."""
     count = int(rng.integers(1, 5)) if count is None else count
     shapes = rng.integers(1, largest + 1, (count, ndim))
     if empty and ndim and rng.random() < 0.1:
@@ -189,7 +189,7 @@ def random_batch(
 
 
 def random_cases(check: Callable[[np.random.Generator], None], count: int) -> None:
-    """Run `check` on `count` generators, the same ones every time; the seed of a failing one is reported."""
+    """Run `check` on `count` generators, always the same ones. The seed of a failing one is reported."""
 
     @settings(max_examples=count, deadline=None, derandomize=True, database=None, report_multiple_bugs=False)
     @given(st.integers(0, 2**32 - 1))

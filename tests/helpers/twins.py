@@ -1,4 +1,4 @@
-"""One plan of an operator by its compiled steps and by its kernels (compiled for the host), to be compared."""
+"""One plan of an operator, run by its compiled steps and by its kernels (compiled for the host), for comparison."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def both(
 def outputs_of(
     name: str, inputs: list[list[np.ndarray]], layout: str, per_sample: dict[str, Any] | None, gpu: bool, /, **constants: Any
 ) -> list[list[np.ndarray]]:
-    """All outputs of an operator over arrays, by compiled steps or by kernels; checks that nothing around them is written to."""
+    """All outputs of an operator over arrays, by compiled steps or by kernels. Checks that nothing around the outputs is overwritten."""
     count = len(inputs[0])
     named = {key: Batch.from_values(np.asarray(value)) for key, value in (per_sample or {}).items()}
     sources = [batch_of(samples, layout) for samples in inputs]

@@ -15,9 +15,9 @@ def write_video(
     path: Path, count: int, first: int = 0, codec: str = "libvpx-vp9", size: tuple[int, int] = (16, 32), rate: int = 25, gop: int = 5,
     times: list[int] | None = None, pixels: str = "yuv420p", images: np.ndarray | None = None, **options: str,
 ) -> str:  # fmt: skip
-    """`count` frames, the k-th of grey `first` + STEP * k, or `images` (uint8[count, height, width, 3]); VP9 without loss.
+    """Write `count` frames, the k-th of grey `first` + STEP * k, or `images` (uint8[count, height, width, 3]); lossless VP9.
 
-    `times` in milliseconds, instead of a constant `rate`; `gop` frames from one key frame to the next.
+    `times` in milliseconds, instead of a constant `rate`. `gop`: number of frames from one key frame to the next.
     """
     import av
 
@@ -39,12 +39,12 @@ def write_video(
 
 
 def frame_numbers(frames: np.ndarray, first: int = 0) -> list[int]:
-    """Which frames of :func:`write_video` these are (uint8[frames, height, width, channels])."""
+    """The numbers of these frames (uint8[frames, height, width, channels]) in a file of :func:`write_video`."""
     return [round((int(frame[8, 8, 0]) - first) / STEP) for frame in np.asarray(frames)]
 
 
 def photographs(count: int, height: int = 48, width: int = 66) -> np.ndarray:
-    """Frames with edges and colours, that move: uint8[count, height, width, 3]."""
+    """Moving frames with edges and colours: uint8[count, height, width, 3]."""
     rows, columns = np.mgrid[:height, :width]
     frames = [np.stack([(columns * 3 + 9 * k) % 256, (rows * 5 + columns * k) % 256, ((rows // 7 + columns // 9 + k) % 2) * 200], -1)
               for k in range(count)]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Files behind URLs for tests: in fsspec's memory, and on a local HTTP server that fails, waits for others, or does not answer."""
+"""Files behind URLs for tests: in fsspec's memory, and on a local HTTP server that fails, waits for other requests, or does not answer."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections import Counter
 
 
 def moved(value, old, new):
-    """`value` with paths below `old` moved to `new`."""
+    """`value` with paths below `old` replaced by paths below `new`."""
     if isinstance(value, str):
         return value.replace(str(old), new)
     return [moved(item, old, new) for item in value] if isinstance(value, list) else value
 
 
 def upload(folder, url):
-    """Copy all files; paths in texts are moved, too."""
+    """Copy all files. Paths in texts are replaced, too."""
     import fsspec
 
     memory = fsspec.filesystem("memory")
@@ -31,14 +31,14 @@ def upload(folder, url):
 
 class _Listener(http.server.ThreadingHTTPServer):
     daemon_threads = True
-    request_queue_size = 256  # with five, as by default, connections that come together are made again after a second
+    request_queue_size = 256  # with the default of five, simultaneous connections are repeated after a second
 
 
 class Server:
-    """Files of a directory over HTTP. The first `failures` requests of each (method, path) get a 503; ranges are honoured or not.
+    """Files of a directory over HTTP. The first `failures` requests of each (method, path) get a 503. Ranges are honoured or ignored.
 
-    Nobody gets an answer before `together` requests are there at the same time, nor while `hold` is cleared; every request releases
-    `arrived` once. `requests` are counted by path, those of `sizes` apart.
+    No request is answered until `together` requests have arrived, or while `hold` is cleared. Every request releases `arrived` once.
+    `requests` are counted by path, size requests separately in `sizes`.
     """
 
     def __init__(self, folder, failures=0, ranges=True, together=1):
@@ -81,7 +81,7 @@ class Server:
                 self.wfile.write(data)
 
             def handle(self):
-                with contextlib.suppress(ConnectionError):  # who asked has gone
+                with contextlib.suppress(ConnectionError):  # the client has gone
                     super().handle()
 
             def log_message(self, *_):

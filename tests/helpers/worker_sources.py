@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Counting:
-    """Samples that tell their position; StopIteration after `iterations`."""
+    """Samples that contain their position. StopIteration after `iterations`."""
 
     def __init__(self, iterations=None, shape=(1,), dtype=np.int64):
         self.iterations, self.shape, self.dtype = iterations, shape, dtype
@@ -21,7 +21,7 @@ class Counting:
 
 
 class Ragged:
-    """Bytes of a length and content that follow from the position."""
+    """Bytes whose length and content depend on the position."""
 
     def __init__(self, largest=3000):
         self.largest = largest
@@ -78,14 +78,14 @@ class CustomError(Exception):
 
 
 class Awkward(Exception):
-    """Cannot be made again from its arguments."""
+    """A source that cannot be made again from its arguments."""
 
     def __init__(self, one, two, three):
         super().__init__(one)
 
 
 class FailsAt:
-    """Raises `error` for samples of `where`, positions in the epoch."""
+    """Raises `error` for the samples in `where`, positions in the epoch."""
 
     def __init__(self, where, error):
         self.where, self.error = set(where), error
@@ -97,7 +97,7 @@ class FailsAt:
 
 
 class Returns:
-    """Gives the same thing for each position, made anew by a function."""
+    """Returns the same value for each position, made by a function at each call."""
 
     def __init__(self, make):
         self.make = make
@@ -107,7 +107,7 @@ class Returns:
 
 
 class KillsItself:
-    """Ends its process at some samples; with `once`, only if the file is not there yet."""
+    """Ends its process at some samples. With `once`, only if the file does not exist yet."""
 
     def __init__(self, where, how="kill", once=None):
         self.where, self.how, self.once = set(where), how, once

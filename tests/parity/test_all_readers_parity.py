@@ -48,7 +48,7 @@ def ordered(kind, files, order):
 
 
 def columns(outputs):
-    """Everything that can be seen of some outputs."""
+    """All visible properties of some outputs."""
     seen = []
     for column in outputs:
         info = [column[k].source_info() for k in range(len(column))]
@@ -57,7 +57,7 @@ def columns(outputs):
 
 
 def outcome(make, runs=3):
-    """What `make()` delivers in some runs, or the type of its exception."""
+    """The results of `make()` in some runs, or the type of its exception."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -76,7 +76,7 @@ def same(ours, theirs):
     for our_run, their_run in zip(ours, theirs, strict=True):
         for our_column, their_column in zip(our_run, their_run, strict=True):
             assert our_column[:3] == their_column[:3]
-            # Where DALI says nothing (labels of some readers) we still tell where the sample is from.
+            # Where DALI gives no origin (labels of some readers), asyncdali still does.
             told = [(mine, info) for mine, info in zip(our_column[3], their_column[3], strict=True) if info]
             assert all(mine == info for mine, info in told), told
 
@@ -106,7 +106,7 @@ def test_orders(data, order, batch):
 @settings(max_examples=12, **SETTINGS)
 @given(order=ORDERS, batch=st.integers(1, 7), steps=st.integers(0, 9))
 def test_resumed_orders(data, order, batch, steps):
-    """Both resume after the same batch and deliver the same from there."""
+    """Both resume after the same batch and continue equally."""
     kind, files = data
     arguments = ordered(kind, files, order)
     streams = []
@@ -123,7 +123,7 @@ def test_resumed_orders(data, order, batch, steps):
 
 
 def graph(lib, make, batch=4):
-    """A pipeline of what `make` returns for the library: a node, a list or a dictionary of nodes."""
+    """A pipeline of the outputs that `make` returns for the library: a node, a list or a dictionary of nodes."""
     pipe = lib.Pipeline(batch_size=batch, num_threads=2, device_id=None, seed=1)
     with pipe:
         made = make(lib)
@@ -199,7 +199,7 @@ def asyncdali_main(arguments):
 
 
 def test_containers_helper_writes_what_tensorflow_writes(tmp_path):
-    """Our own test writer agrees with TensorFlow's file, so that what is written with it counts."""
+    """Our own test writer agrees with TensorFlow's file, so other tests may use it."""
     data = (FOREIGN / "tensorflow.tfrecord").read_bytes()
     payload = data[12 : 148 - 4]
     assert containers.frame(payload) == data[:148]
@@ -278,7 +278,7 @@ def test_webdataset_grouping(tmp_path, ext, behavior):
 
 @pytest.mark.parametrize("index", [True, False])
 def test_an_archive_of_webdatasets_own_writer(tmp_path, index):
-    """With pax headers, which DALI reads only by its script's index."""
+    """Archives with pax headers, which DALI reads only with its script's index."""
     from asyncdali.readers.webdataset.webdataset_index import make_index
 
     path = str(FOREIGN / "webdataset.tar")
@@ -346,7 +346,7 @@ MXNET_INDICES = ["0\t0\n1\t40\n2\t72", "5 72\n5 0\n5 40\n5 40\n", "0 0\n1 41\n",
 
 @pytest.mark.parametrize("index, several", [*((text, False) for text in MXNET_INDICES), (MXNET_INDEX, True)])
 def test_mxnet_indices(tmp_path, index, several):
-    """Also with a file that ends within a record (where DALI manages: not with every cut)."""
+    """Also with a file that ends within a record, at cuts that DALI survives."""
     data = (FOREIGN / "mxnet.rec").read_bytes()
     cuts = [0, 60, len(data)] if several else [0, len(data)]
     paths = []
@@ -500,7 +500,7 @@ def test_coco(coco_data, arguments):
 
 @pytest.mark.parametrize("extra", [{}, {"polygon_masks": True}, {"pixelwise_masks": True}, {"image_ids": True}], ids=str)
 def test_coco_folders_of_the_other_library(coco_data, tmp_path, extra):
-    """Both save the same files, and each reads the other's."""
+    """Both save the same files, and each reads the files of the other."""
     folders = []
     for lib in LIBRARIES:
         folder = tmp_path / lib.__name__
@@ -618,7 +618,7 @@ def test_nemo_asr(speech, arguments):
 
 @pytest.mark.parametrize("rate, quality", [(5000, 50), (11025, 80), (16000, 0), (8000, 50), (12345.6, 100)])
 def test_resampled_speech(speech, rate, quality):
-    """The same filter, at places that drift in DALI."""
+    """The same filter, at positions that drift in DALI."""
     columns = []
     for lib in LIBRARIES:
         arguments = {"manifest_filepaths": [f"{speech}/b.json"], "sample_rate": rate, "quality": quality}

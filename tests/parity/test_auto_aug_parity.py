@@ -91,7 +91,7 @@ ALGORITHMS = {
 @pytest.mark.parametrize("shape_given", [False, True])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_pixels_of_the_standard_algorithms(name, shape_given, frames):
-    """A difference of 1 grows where the next operation has a threshold or spreads a histogram; there, few pixels may differ."""
+    """A difference of 1 grows when the next operation has a threshold or equalizes a histogram. There few pixels may differ."""
     theirs, ours = (of_algorithm(library, ALGORITHMS[name], shape_given, frames) for library in (DALI, OURS))
     for a, b in zip(chain(*theirs), chain(*ours), strict=True):
         assert a.shape == b.shape

@@ -19,10 +19,10 @@ import nvidia.dali.types  # noqa: E402, F401
 
 
 def result(library, text, tmp_path, files):
-    """What a library returns for a program, or that a crop did not fit."""
+    """The results of a library for a program, or that a crop did not fit."""
     try:
         return run(library, load(text, tmp_path / f"in_{library.__name__}.py", library_names(library, files)))
-    except RuntimeError as error:  # an image that was cut too often is smaller than its crop: refused by both, or a difference
+    except RuntimeError as error:  # a repeatedly cropped image is smaller than the crop: both refuse it, or they differ
         if "out of bounds" not in str(error):
             raise
         return "out of bounds"
@@ -30,17 +30,17 @@ def result(library, text, tmp_path, files):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """What readers read."""
+    """The files that readers read."""
     return picture_files(tmp_path_factory.mktemp("pictures"))
 
 
 def check(seed, tmp_path, depth, files=None):
-    """Whether DALI took the program; what it returned must be what we return. `files`: the program has images and readers of them."""
+    """Whether DALI accepted the program. Its results must equal ours. `files`: the program has images and readers of them."""
     text = Program(seed, depth=depth, images=files is not None).text
     ours = result(asyncdali, text, tmp_path, files)
     try:
         theirs = result(dali, text, tmp_path, files)
-    except NameError:  # its rewritten code loses a variable now and then
+    except NameError:  # DALI's rewritten code sometimes loses a variable
         return False
     assert ours == theirs, text
     return True
@@ -49,7 +49,7 @@ def check(seed, tmp_path, depth, files=None):
 @settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
 @given(seed=st.integers(0, 10**6))
 def test_random_programs(seed, files, tmp_path_factory):
-    """Every third one has images."""
+    """Every third program has images."""
     check(seed, tmp_path_factory.mktemp("program"), 1 if seed % 8 else 2, None if seed % 3 else files)
 
 
@@ -84,14 +84,14 @@ CASES = [
 
 @pytest.mark.parametrize(("test", "after", "order"), CASES)
 def test_seeds_in_loops(test, after, order, tmp_path):
-    """What is assigned behind a `continue` is merged there, be it to itself: that decides in which order seeds are given out."""
+    """Assignments behind a `continue` are merged there, even of a variable to itself: this decides the order of the seeds."""
     text = LOOP.format(test=TESTS[test], after=after, order=order)
     assert result(asyncdali, text, tmp_path, None) == result(dali, text, tmp_path, None), text
 
 
 @pytest.mark.slow
 def test_many_random_programs(files, tmp_path):
-    """ASYNCDALI_PROGRAMS: how many; two of three have images."""
+    """ASYNCDALI_PROGRAMS: number of programs. Two of three have images."""
     count = int(os.environ.get("ASYNCDALI_PROGRAMS", "3000"))
     taken = sum(check(10**6 + seed, tmp_path, 3, files if seed % 3 else None) for seed in range(count))
     assert taken >= count * 0.99 - 1

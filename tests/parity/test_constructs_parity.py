@@ -949,7 +949,7 @@ PROGRAMS: list[Callable[..., Any]] = [
 
 
 def outcome(lib, program):
-    """Two iterations: types and values; or the type of the error."""
+    """The types and values of two iterations, or the type of the error."""
     try:
         pipe = lib.pipeline_def(program, enable_conditionals=True)(lib, batch_size=4, num_threads=1, device_id=None, seed=5)
         pipe.build()
@@ -960,7 +960,7 @@ def outcome(lib, program):
             ]
             for _ in range(2)
         ]
-    except Exception as error:  # whatever it is: it is compared
+    except Exception as error:  # any exception: its type is compared
         return type(error)
 
 

@@ -1,4 +1,4 @@
-"""Names with an underscore of iterators, beside DALI's: what programs read, and copies of `__next__` that they wrote themselves."""
+"""Iterator attributes with an underscore, beside DALI's: attributes that programs read, and users' copies of `__next__`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def iterator(library, files, kind="DALIGenericIterator", pipelines=1, batch=4, p
 
 def described(it, names):
     found = {name: getattr(it, name) for name in names}
-    # DALI's order of the current shards' sizes and of what was delivered of them is another one; iterators use the minimum and maximum.
+    # DALI orders the sizes of the current shards, and their delivered samples, differently. Iterators use the minimum and maximum.
     found = {name: np.sort(value) if name in ("_shard_sizes_per_gpu", "_counter_per_gpu") else value for name, value in found.items()}
     found = {name: value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value for name, value in found.items()}
     return {**found, "pipes": len(it._pipes), "policy": it._last_batch_policy.name, "first": it._first_batch is None}
@@ -89,7 +89,7 @@ def test_what_programs_read(tmp_path, name):
 
 
 def copied(torch):
-    """An iterator of a program that copied `__next__`."""
+    """An iterator class of a program that copied `__next__`."""
 
     class Copied(torch.DALIGenericIterator):
         def __next__(self):

@@ -29,13 +29,13 @@ def several(lib):
 
 
 def given_to_some(lib):
-    """An operator with a seed of its own takes one from the generator nevertheless."""
+    """An operator with its own seed still takes a seed from the generator."""
     fn = lib.fn
     return fn.random.uniform(seed=11), fn.random.uniform(), fn.random.normal(seed=12), fn.random.coin_flip(), fn.random.coin_flip()
 
 
 def among_others(lib):
-    """So does one that has no use for it."""
+    """An operator that needs no seed takes one, too."""
     fn, types = lib.fn, lib.types
     a = fn.random.uniform(range=(0.0, 9.0), shape=[4])
     b = fn.cast(a, dtype=types.INT32)
@@ -55,7 +55,7 @@ def twice(lib):
 
 
 def as_arguments(lib):
-    """Operators between draws that are given their results."""
+    """Operators that get the results of draws, between draws."""
     fn = lib.fn
     x = fn.random.uniform(range=(0.0, 1.0), shape=[4, 6, 3])
     flipped = fn.flip(fn.reinterpret(x, layout="HWC"), horizontal=fn.random.coin_flip())
@@ -69,7 +69,7 @@ def input_sets(lib):
 
 
 def branches(lib, own=None):
-    """Draws before, within (with inputs: as many as the branch has samples) and after."""
+    """Draws before, within and after a branch. A draw with inputs within a branch makes as many samples as the branch has."""
     fn, types = lib.fn, lib.types
     seeds = own or {}
     condition = fn.random.coin_flip(dtype=types.BOOL, seed=4)
@@ -85,7 +85,7 @@ PROGRAMS = [several, given_to_some, among_others, in_loops, as_arguments, input_
 
 
 def streams(lib, program, arguments=None, conditionals=False, **options):
-    """What RUNS runs give: [run][output][sample] as lists."""
+    """The results of RUNS runs: [run][output][sample] as lists."""
     decorated = lib.pipeline.experimental.pipeline_def(enable_conditionals=conditionals)(program)
     pipe = decorated(lib, **(arguments or {}), batch_size=BATCH, num_threads=1, device_id=None, debug=True, **options)
     pipe.build()
@@ -99,13 +99,13 @@ def test_streams(program, seed):
 
 
 def test_streams_in_branches():
-    """Of operators with seeds: the same, a branch draws for its samples only."""
+    """Operators with seeds give the same draws. A draw in a branch makes only the branch's samples."""
     ours, theirs = (streams(lib, branches, {"own": {"seed": 8}}, conditionals=True, seed=3) for lib in (asyncdali, dali))
     assert ours == theirs
 
 
 def test_automatic_seeds_beside_branches():
-    """Before the first branch they are DALI's; there the splits and merges that it makes take seeds, too."""
+    """Before the first branch the draws are DALI's. From there on, the splits and merges of this library take seeds, too."""
     ours, theirs = (streams(lib, branches, conditionals=True, seed=3) for lib in (asyncdali, dali))
     for run, other in zip(ours, theirs, strict=True):
         assert run[:2] == other[:2]
@@ -116,7 +116,7 @@ def test_automatic_seeds_beside_branches():
 
 @pytest.mark.parametrize("seed", [None, -1])
 def test_drawn_seeds(seed):
-    """Without a seed each pipeline has streams of its own, and operators with seeds have theirs."""
+    """Without a seed each pipeline has different streams. Operators with seeds keep theirs."""
     options = {} if seed is None else {"seed": seed}
     ours, theirs = streams(asyncdali, given_to_some, **options), streams(dali, given_to_some, **options)
     for run, other in zip(ours, theirs, strict=True):

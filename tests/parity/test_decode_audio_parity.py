@@ -43,7 +43,7 @@ def test_stored_integers(kind, dtype):
 
 @pytest.mark.parametrize("dtype, tolerance", [("INT16", 1), ("INT32", 300), ("FLOAT", 1e-6)])
 def test_mixed_and_resampled(dtype, tolerance):
-    """Where a ratio of rates is no float32 DALI's places drift by some 1e-4 of a sample; ours do not."""
+    """If a ratio of rates is not a float32, DALI's positions drift by some 1e-4 of a sample; ours do not."""
     full = {"INT16": 32767, "INT32": 2.0**31, "FLOAT": 1.0}[dtype]
     stereo, mono = encoded("WAV", "PCM_16", 2), encoded("FLAC", "PCM_16", 1, 11025)
     dtype = getattr(types, dtype)
@@ -71,7 +71,7 @@ def test_sampling_rates():
 
 
 def test_what_was_recorded_as_floats():
-    """DALI gives integers of them without the factor that FLOAT has against INT16 elsewhere."""
+    """For such files DALI's integers lack the factor that FLOAT has against INT16 elsewhere."""
     memory = io.BytesIO()
     soundfile.write(memory, np.array([0.5, -0.25, 1.0, -1.0, np.nan], np.float32), 8000, format="WAV", subtype="FLOAT")
     sound = [np.frombuffer(memory.getvalue(), np.uint8)]

@@ -101,7 +101,7 @@ def test_formats(output_type, dtype):
 
 
 def test_palette_of_a_tiff_within_one():
-    """DALI takes the palette's 16 bits down by truncation, OpenCV by rounding."""
+    """DALI reduces the palette's 16 bits by truncation, OpenCV by rounding."""
     compare([encode(Image.fromarray(picture(20, 30)).quantize(16), "TIFF")], 1.0)
 
 
@@ -183,7 +183,7 @@ N = 400
 
 
 def coordinate_images(seed: int) -> tuple[list[bytes], np.ndarray]:
-    """(BMPs of random size whose pixels say where they are, int[N, 2] heights and widths)."""
+    """(BMPs of random size whose pixels encode their position, int[N, 2] heights and widths)."""
     sizes = np.random.default_rng(seed).integers(5, 41, (N, 2))
     files = []
     for height, width in sizes:
@@ -321,7 +321,7 @@ def test_damaged_but_complete_jpegs_decode_alike():
 
 
 def test_default_aspect_ratio_of_random_crops_is_exactly_four_thirds(tmp_path):
-    """DALI's documentation rounds the default to six digits: one window in a thousand is 4 : 3 exactly and hangs on the seventh."""
+    """DALI's documentation rounds the default to six digits. One window in a thousand is exactly 4 : 3 and depends on the seventh digit."""
     path = tmp_path / "square.png"
     path.write_bytes(encode(np.zeros((500, 500), np.uint8), "PNG"))
 

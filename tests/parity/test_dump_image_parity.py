@@ -1,4 +1,4 @@
-"""dump_image against DALI: the files, byte for byte, and what is handed on."""
+"""dump_image against DALI: the files, byte for byte, and the outputs."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def apply(name: str, used: Any, operands: list[Any]) -> Any:
 
 @dataclass
 class Expression:
-    """A tree: what it is called, its type, and how it is made of nodes."""
+    """A tree: its text, its type, and the function that makes it of nodes."""
 
     text: str
     kind: DALIDataType
@@ -96,7 +96,7 @@ def allowed(name: str, kinds: list[DALIDataType]) -> bool:
 
 
 def safe_division(name: str, a: Expression, b: Expression, divide_by_zero: bool) -> Expression:
-    """The smallest number divided by -1 stops DALI's process; a divisor of 0 is an error, and rarely wanted."""
+    """Dividing the smallest number by -1 stops DALI's process. A divisor of 0 is an error, so it is rare here."""
     kind = promote(a.kind, b.kind)
     if kind in (F32, F64):
         return combine(name, [a, b])
@@ -112,7 +112,7 @@ def safe_division(name: str, a: Expression, b: Expression, divide_by_zero: bool)
 
 @st.composite
 def trees(draw, leaves, depth):
-    """An expression of at most `depth` operations one over the other, with a node in it."""
+    """An expression of at most `depth` nested operations, with a node in it."""
     if depth == 0 or draw(st.integers(0, 5)) == 0:
         return draw(st.sampled_from(leaves))
     arity = draw(st.sampled_from([1, 2, 2, 2, 2, 3]))
@@ -151,7 +151,7 @@ def values(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.n
 def feeds_and_leaves(draw):
     """Inputs that broadcast to one shape per sample, most of the time.
 
-    Which extents are 1 is the same for all samples: where it is not, DALI reads other samples' memory (see docs/differences.md;
+    All samples have an extent of 1 at the same axes: otherwise DALI reads other samples' memory (see docs/differences.md;
     ``test_expressions.py`` compares with numpy).
     """
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
@@ -224,7 +224,7 @@ def test_many_random_expressions(case, planned):
 
 
 def pair(a: str, b: str) -> list[Feed]:
-    """All combinations of telling values of two types."""
+    """All combinations of significant values of two types."""
     ends = []
     for dtype in (a, b):
         if dtype == "bool":
@@ -258,7 +258,7 @@ def programs_of_pair(a: str, b: str, names: list[str]) -> dict[str, Program]:
 
 @pytest.mark.parametrize("a", TYPES)
 def test_pairs_of_types(a):
-    """Two of the operations for every pair; which ones differs from pair to pair."""
+    """Two of the operations for every pair. The choice differs from pair to pair."""
     for k, b in enumerate(TYPES):
         first = 2 * k + 3 * TYPES.index(a)
         programs = programs_of_pair(a, b, [BINARY[(first + j) % len(BINARY)] for j in range(2)])
@@ -275,7 +275,7 @@ def test_all_operations_of_all_pairs_of_types(a):
 
 @pytest.mark.parametrize("a", TYPES)
 def test_types_of_results(a):
-    """Every operation of every pair, by type only: DALI's results, and what it refuses."""
+    """Every operation of every pair, by type only: DALI's results and refusals."""
     for b in TYPES:
         kinds = [from_numpy_dtype(np.dtype(dtype)) for dtype in (a, b)]
         feeds = [Feed([np.ones(1, a)]), Feed([np.ones(1, b)])]
@@ -293,7 +293,7 @@ def test_types_of_results(a):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint64"])
 def test_functions(dtype):
-    """Over all sizes of numbers; bits, for floats."""
+    """Values of all magnitudes; floats are compared bit for bit."""
     rng = np.random.default_rng(3)
     feeds = [Feed([values(rng, dtype, (200,))])]
     if dtype.startswith("float"):
@@ -315,7 +315,7 @@ def test_functions_of_two_numbers(dtype):
 
 
 def test_reciprocal_root():
-    """DALI's is an approximation of the processor for FLOAT, not a number for 0 and infinity; ours is 1 / sqrt."""
+    """DALI uses the processor's approximation for FLOAT, which is NaN for 0 and infinity. Ours is 1 / sqrt."""
     numbers = np.random.default_rng(5).uniform(1e-3, 1e6, 5000).astype(np.float32)
     (theirs,), (ours,) = (run(library, [lambda used, x: used.math.rsqrt(x)], [Feed([numbers])]) for library in (DALI, OURS))
     np.testing.assert_allclose(theirs[0][0], ours[0][0], rtol=3e-7)

@@ -36,7 +36,7 @@ def content(batch):
 
 
 def epochs(pipe, count, most=12, reset=True):
-    """What a user sees in some epochs: batches, ends."""
+    """The visible results of some epochs: batches, ends."""
     seen = []
     for _ in range(count):
         for _ in range(most):
@@ -150,7 +150,7 @@ LENGTHS = [(8, 4, 6), (3, 5, 4), (1, 2, 7)]
 @pytest.mark.parametrize("policies", [("raise", "raise", "raise"), ("quiet", "raise", "quiet"), (None, "raise", "quiet"), ("raise", None,
 None)])
 def test_several_sources(lengths, policies):
-    """What each source gives after the stopping iteration does not depend on the order in which they are asked."""
+    """The result of each source after the stopping iteration does not depend on the order of the calls."""
 
     def graph(lib, log):
         lists = [[np.int32([[100 * s + k]] * SIZE) for k in range(length)] for s, length in enumerate(lengths)]
@@ -283,7 +283,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_data_that_is_refused(case):
-    """Ours is a RuntimeError (of a more special kind), wherever DALI's is some error; feeding good data goes on."""
+    """Ours is a RuntimeError (of a more special kind), where DALI's is any error. Feeding good data continues."""
     for library in LIBRARIES:
         pipe = make(library, lambda lib: lib.fn.external_source(name="in"))
         with pytest.raises(RuntimeError if library is asyncdali else Exception):
@@ -349,7 +349,7 @@ CALLS = {
 
 
 def same_outcome(call):
-    """`call(library)` gives as many nodes under both libraries, or raises (ours: DALI's type of error, or a more special one)."""
+    """`call(library)` returns the same number of nodes under both libraries, or raises (ours: DALI's type of error, or a subclass)."""
     found = []
     for library in LIBRARIES:
         pipe = library.Pipeline(batch_size=SIZE, num_threads=1, device_id=None)
@@ -515,7 +515,7 @@ def drawn(info):
 
 
 def test_generators_in_worker_processes():
-    """DALI's forked workers inherit numpy's state, so all of them draw the same numbers; ours are seeded, each differently."""
+    """DALI's forked workers inherit numpy's state, so all draw the same numbers. Each of our workers has a different seed."""
     np.random.seed(3)
     inherited = set(np.random.rand(64).tolist())
     found = []

@@ -50,7 +50,7 @@ def pipeline(library, batch, state=None, **arguments):
 
 
 def outcome(library, batch=5, runs=6, **arguments):
-    """Everything of some runs and the metadata; or the type of the exception."""
+    """All results of some runs and the metadata, or the type of the exception."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -133,7 +133,7 @@ def test_orders(tree, order, count, batch):
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(order=ORDERS, count=st.integers(6, 11), batch=st.integers(1, 7), steps=st.integers(0, 9))
 def test_resumed_orders(tree, order, count, batch, steps):
-    """Both resume after the same batch and deliver the same from there."""
+    """Both resume after the same batch and continue equally."""
     arguments = ordered(tree, order, count)
     streams = []
     for library in LIBRARIES:

@@ -124,6 +124,6 @@ def test_many_random_cases(check):
 
 
 def test_dali_repeats_data_that_do_not_fit():
-    """Where we refuse, DALI delivers something: should that change, so may we."""
+    """Calls that asyncdali refuses and DALI accepts. If DALI changes, asyncdali may change, too."""
     result = theirs("full", [[np.arange(2)]], shape=[3, 1])
     assert not isinstance(result, Failed) and result.samples[0].tolist() == [[0], [1], [0]]

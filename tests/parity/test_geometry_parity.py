@@ -1,7 +1,7 @@
 """resize, rotate, crop_mirror_normalize, crop, flip and cast against DALI over random arguments.
 
-Bounds: resize and rotate within 2 grey levels on 99.9 % of the pixels; the others exactly. Nearest-neighbour picks can differ where a
-position falls on a pixel's edge to the last bit of float32, which is counted instead.
+Bounds: resize and rotate within 2 grey levels on 99.9 % of the pixels; the others exactly. Nearest-neighbour choices can differ where a
+position is on a pixel's edge to the last bit of float32. Such pixels are counted instead.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def random_images(rng: np.random.Generator, count: int, low: int, high: int, cha
 
 
 def coordinates(shape: Any) -> np.ndarray:
-    """A picture of its own coordinates: resampled linearly, it tells where a pixel came from."""
+    """A picture of its own coordinates: a linearly resampled pixel tells its source position."""
     grids = np.meshgrid(*[np.arange(extent, dtype=F32) + F32(0.5) for extent in shape], indexing="ij")
     return np.ascontiguousarray(np.stack(grids, -1))
 
@@ -158,7 +158,7 @@ def test_resize_layouts(layout, shape, kind):
 
 @pytest.mark.parametrize("scale", [1, 3, 5, 7, 9, 11, 13, 1 / 3, 1 / 5])
 def test_gaussian_weights_at_the_edge(scale):
-    """Taps at the very edge of a gaussian (weight 1.8 %) are in or out as in DALI: the weights themselves, from impulses."""
+    """Taps at the very edge of a gaussian (weight 1.8 %) are included or excluded as in DALI: the weights themselves, from impulses."""
     from asyncdali.types import DALIInterpType
 
     extent = round(40 * max(scale, 1))

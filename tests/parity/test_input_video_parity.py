@@ -33,7 +33,7 @@ def videos(tmp_path_factory):
 
 
 def seen(lib, fed, runs, batch, depth, **arguments):
-    """The batches of some runs; "error" in place of one that fails."""
+    """The batches of some runs, with "error" for a failing batch."""
     pipe = lib.Pipeline(batch_size=batch, num_threads=2, device_id=None, seed=3, prefetch_queue_depth=depth)
     with pipe:
         pipe.set_outputs(lib.fn.experimental.inputs.video(name="video", **arguments))

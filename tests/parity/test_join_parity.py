@@ -14,7 +14,7 @@ LETTERS = "FDHWC"
 
 
 def layouts_of(rng, ndim, count):
-    """Layouts of `count` inputs: the same, some left out, now and then one that differs."""
+    """Layouts of `count` inputs: the same, with some missing, sometimes with one that differs."""
     layout = "".join(rng.permutation(list(LETTERS))[:ndim])
     chosen = [layout if rng.random() < 0.6 else "" for _ in range(count)]
     if ndim > 1 and rng.random() < 0.05:

@@ -1,4 +1,4 @@
-"""Every attribute of DALI's ``ops`` objects is here, or is refused with what to use instead."""
+"""Every attribute of DALI's ``ops`` objects exists here, or is refused with an alternative."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NEEDS = {
     "ElementExtract": {"element_map": [0]}, "TFRecordReader": _RECORDS, "readers.TFRecord": _RECORDS,
     "readers.Webdataset": {"paths": "x", "ext": ["jpg"]},
 }  # fmt: skip
-"""Constructors that need arguments, and those for ours; of DALI's there is the class."""
+"""Constructors that need arguments, with arguments for ours. For DALI the class suffices."""
 
 
 def test_classes_are_found():

@@ -32,7 +32,7 @@ def nodes_of(result):
 
 
 def run(lib, call):
-    """How the result of a call is nested, and what two iterations give."""
+    """The nesting of a call's result, and the values of two iterations."""
     pipe = lib.Pipeline(batch_size=3, num_threads=2, device_id=None, seed=5)
     with pipe:
         result = call(lib)
@@ -96,7 +96,7 @@ def test_numba_by_position():
 
 
 def names_of(module, root, prefix=""):
-    """Dotted names of all that can be called in a module and its submodules."""
+    """Dotted names of all callables in a module and its submodules."""
     found = set()
     for name, item in vars(module).items():
         if isinstance(item, python_types.ModuleType) and item.__name__.startswith(root) and not name.startswith("_"):

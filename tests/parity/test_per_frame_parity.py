@@ -155,7 +155,7 @@ def points(rng, sequences=True):
 
 
 def check(call, limit=0.0):
-    """Equal, but for one element in a hundred that is off by more than `limit`, where that is not 0."""
+    """The outputs are equal. If `limit` is not 0, one element in a hundred may differ by more than `limit`."""
     ours, theirs = call.run(asyncdali), call.run(dali)
     assert ours[0] == theirs[0], call
     for mine, yours in zip(ours[1], theirs[1], strict=True):

@@ -13,7 +13,7 @@ dali_fn = pytest.importorskip("nvidia.dali.fn")
 
 
 def permutations(package, fn, batch, seed, arguments, iterations):
-    """Permutations of several iterations, and data that follow one."""
+    """Permutations of several iterations, and data permuted by them."""
     pipeline = package.Pipeline(batch, 1, None, seed=seed)
     data = [np.full(1 + k % 3, k, np.int32) for k in range(batch)]
     with pipeline:
@@ -59,7 +59,7 @@ def test_many_random_cases(check):
 
 @pytest.mark.parametrize("batch", [65534, 65535, 65536, 70001])
 def test_large_batches(batch):
-    """Beyond 65,535 positions no longer come in pairs."""
+    """Beyond 65,535 positions the draws no longer come in pairs."""
     import asyncdali.operators.arrays.permutation_kernels as kernels
 
     pipeline = dali.Pipeline(batch, 1, None, seed=1)

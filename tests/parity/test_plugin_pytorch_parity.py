@@ -28,7 +28,7 @@ def quiet():
 
 
 def both(make):
-    """What `make(library, plugin)` gives for DALI and for us; an error counts as one."""
+    """The results of `make(library, plugin)` for DALI and for asyncdali. An error counts as a result."""
     found = []
     for lib, plugin in LIBRARIES:
         try:
@@ -50,7 +50,7 @@ def reader_case(files, batch, shards, ids, policy, pad, stick, count=4):
 
 
 def departs(samples, batch, shards, policy, pad):
-    """DROP with padded, unequal shards: DALI leaves padding to be read as the next epoch (docs/differences.md)."""
+    """DROP with padded, unequal shards: DALI returns the padding as the next epoch (docs/differences.md)."""
     return policy == "DROP" and pad and (samples // shards) % batch == 0 and samples % shards != 0
 
 
@@ -60,7 +60,7 @@ CASES = [(policy, pad, *place) for policy, pad, place in itertools.product(["FIL
 
 @pytest.mark.parametrize("policy, pad, stick, shards", CASES)
 def test_reader_epochs(tmp_path, policy, pad, stick, shards):
-    """All shards in one iterator, and one of them."""
+    """All shards in one iterator, and one of the shards."""
     for samples, batch, ids in ((10, 4, range(shards)), (7, 2, [shards - 1])):
         if not departs(samples, batch, shards, policy, pad):
             theirs, mine = reader_case(numbered_files(tmp_path, samples), batch, shards, list(ids), policy, pad, stick)
@@ -150,8 +150,8 @@ def test_reset_and_iter(tmp_path, auto_reset, prepare):
 @pytest.mark.parametrize("pad", [False, True])
 @pytest.mark.parametrize("prepare", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_restored_iterators_go_on_as_dalis(tmp_path, policy, pad, prepare):
-    """Each library restores its own checkpoint. Only where DALI swallows the end of an epoch (the batch prepared after a restore) is
-    it not compared."""
+    """Each library restores its own checkpoint. One case is not compared: DALI swallows the end of an epoch (the batch prepared after a
+    restore)."""
     files = numbered_files(tmp_path, 10)
     for stop in (0, 2, 3):
         def make(lib, plugin, stop=stop):

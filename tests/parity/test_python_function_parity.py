@@ -51,7 +51,7 @@ def test_errors(function):
 
 
 class Carrier:
-    """What numpy takes a capsule from."""
+    """An object from which numpy takes a capsule."""
 
     def __init__(self, capsule):
         self._capsule = capsule
@@ -82,7 +82,7 @@ def test_capsules(case):
 
 
 def current_inside(library):
-    """What a callback sees of the pipeline that calls it."""
+    """A callback's view of the pipeline that calls it."""
     found = []
 
     def look(a):

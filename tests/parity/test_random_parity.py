@@ -37,7 +37,7 @@ def fed(rows):
 
 
 def check(reference, position, batch, draw):
-    """`draw(position)` gives the flat batch that DALI gave, in each iteration."""
+    """`draw(position)` gives the flat batch of DALI in each iteration."""
     for (samples,) in reference:
         ours = draw(position)
         theirs = np.concatenate([sample.ravel() for sample in samples])

@@ -83,7 +83,7 @@ def snapshot(payload):
 
 @pytest.mark.parametrize("case", range(30))
 def test_snapshots_and_restoring(one_file, case):
-    """Our position is DALI's snapshot after every batch, and both continue alike from it."""
+    """Our position is DALI's snapshot after every batch, and both continue equally from it."""
     rng = random.Random(1000 + case)
     batch, count = rng.randint(1, 7), rng.randint(2, 100)
     options = random_options(rng, count)

@@ -1,4 +1,4 @@
-"""Refusals of calls: whatever ``except`` clause catches DALI's error catches ours, too."""
+"""Refusals of calls: every ``except`` clause that catches DALI's error catches ours, too."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""``resize`` with INTERP_NN of regions: the same source pixels as DALI, whose float arithmetic decides where positions fall on a border of
-pixels. Elements are their own coordinates."""
+"""``resize`` with INTERP_NN of regions gives the same source pixels as DALI, whose float arithmetic decides positions on borders of pixels.
+The elements are their own coordinates."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ LAYOUTS = {1: ["", "X"], 2: ["", "HW", "WH", "XY"], 3: ["", "HWC", "CHW", "XYZ"]
 POLICIES = ["error", "pad", "constant", "trim_to_shape", "edge", "clamp", "wrap", "reflect", "reflect_1001", "reflect_101"]
 
 LENIENT = ("Unexpected shape for argument",)
-"""What we accept: one value per sample where there are several axes."""
+"""Arguments that we accept: one value per sample where there are several axes."""
 
 
 def samples_of(rng, ndim, dtype, largest=7):

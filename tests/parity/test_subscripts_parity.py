@@ -47,7 +47,7 @@ class Literal:
 
 
 def resolved(item: Any, used: Any, nodes: Any) -> Any:
-    """What stands for nodes and new axes replaced by them."""
+    """A selection with nodes and new axes in place of their descriptions."""
     if isinstance(item, Node):
         return nodes[item.index]
     if isinstance(item, Axis):
@@ -68,7 +68,7 @@ def program(selection: tuple[Any, ...]) -> Program:
 
 
 def stops_dali(item: slice, axis: int, feeds: list[Feed]) -> bool:
-    """Slices that run away from their end, in steps of more than 1: empty for numpy and us, an error or a crash in DALI."""
+    """Slices that run away from their end, in steps of more than 1: empty in numpy and asyncdali, an error or a crash in DALI."""
     for number, sample in enumerate(feeds[0].samples):
         if axis >= sample.ndim:
             continue

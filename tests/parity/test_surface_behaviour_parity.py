@@ -1,4 +1,4 @@
-"""Behaviour at the edges of arguments, beside DALI: what it accepts works, and gives the same."""
+"""Behaviour for unusual arguments, beside DALI: calls that DALI accepts work and give the same results."""
 
 # ruff: noqa: B023, C408 - graph functions are called in the iteration that defines them; keyword arguments read as in calls
 
@@ -19,7 +19,7 @@ OURS, DALI = "asyncdali", "nvidia.dali"
 
 
 class Library:
-    """One of the two, with what its programs use."""
+    """One of the two libraries, with the modules that its programs use."""
 
     def __init__(self, name: str):
         self.name = name
@@ -54,7 +54,7 @@ def outcome(library: Library, graph: Any, batch_size: int, **options: Any) -> An
 
 
 def assert_equal(both: tuple[Library, Library], graph: Any, batch_size: int = 1, rtol: float = 0, told: str = "") -> None:
-    """Both give the same, or both refuse with a RuntimeError, ValueError or TypeError."""
+    """Both give the same result, or both refuse with a RuntimeError, ValueError or TypeError."""
     ours, theirs = (outcome(library, graph, batch_size) for library in both)
     if isinstance(theirs, Exception) or isinstance(ours, Exception):
         assert isinstance(theirs, Exception), f"{told}: ours refuses: {ours}"
@@ -68,7 +68,7 @@ def assert_equal(both: tuple[Library, Library], graph: Any, batch_size: int = 1,
 
 
 def assert_works(both: tuple[Library, Library], graph: Any, batch_size: int = 1, rtol: float = 0) -> None:
-    """DALI accepts it, and ours gives the same."""
+    """DALI accepts the call, and ours gives the same result."""
     assert not isinstance(outcome(both[1], graph, batch_size), Exception)
     assert_equal(both, graph, batch_size, rtol)
 
@@ -160,7 +160,7 @@ def test_layout_of_chosen_elements(both, shape, data, layout):
 
 @pytest.mark.parametrize("layout", ["HHC", "HWW", "AAB", "hhc"])
 def test_layouts_with_repeated_letters(both, layout):
-    """DALI takes them as names of axes, and refuses them where an operator has to know what the axes are. So do we."""
+    """DALI takes them as names of axes, and refuses them if an operator needs the meaning of the axes. Asyncdali does the same."""
     data = image(4, 4)
     for graph in (
         lambda lib: lib.source([data], layout), lambda lib: lib.fn.reshape(lib.source([data], "HWC"), layout=layout),
@@ -242,7 +242,7 @@ def test_tiffs_of_many_channels_with_a_predictor(both, dtype):
 
 @pytest.mark.parametrize("excess", [6e-8, 1e-6])
 def test_boxes_that_leave_the_image_by_rounding(both, excess):
-    """ssd_random_crop is equal; random_bbox_crop refuses them in DALI and cuts them here (docs/differences.md)."""
+    """ssd_random_crop is equal. random_bbox_crop refuses such boxes in DALI and cuts them here (docs/differences.md)."""
     ours = both[0]
     for box, layout in (([-excess, 0.1, 0.5, 0.6], "xyXY"), ([0.1, 0.1, 1 + excess, 0.6], "xyXY"), ([0.5, 0.1, 0.5 + excess, 0.6], "xyWH")):
         boxes = np.float32([box])

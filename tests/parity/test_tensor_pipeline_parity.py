@@ -1,4 +1,4 @@
-"""Tensor operators in one pipeline, behind and before each other, on both devices: equal to DALI over several iterations."""
+"""Tensor operators in one pipeline, in several orders, on both devices: equal to DALI over several iterations."""
 
 from __future__ import annotations
 

@@ -334,7 +334,7 @@ def test_scalars(both, expression):
 
 
 def dali_constant(types, *arguments):
-    """What DALI's node delivers for one sample: values (enumerations cannot be read), type, shape."""
+    """The result of DALI's node for one sample: values (enumerations cannot be read), type, shape."""
     from nvidia.dali import Pipeline
 
     pipe = Pipeline(1, 1, None, prefetch_queue_depth=1)

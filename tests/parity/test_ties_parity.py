@@ -1,7 +1,7 @@
 """Ties against DALI: operators that search a maximum, sort, or compare floats, with values that are equal.
 
-Random arguments seldom tie, so each case makes ties: boxes on a grid, objects of one size, powers that equal the cut-off, masks that
-equal the threshold. box_encoder has a file of its own.
+Random arguments rarely tie, so each case makes ties: boxes on a grid, objects of one size, powers that equal the cut-off, masks that equal
+the threshold. box_encoder has a separate file.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def test_rotations_by_right_angles(angle):
 
 
 def numbered(*shapes):
-    """Pictures and volumes whose elements are their own numbers: a wrong neighbour shows."""
+    """Pictures and volumes whose elements are their own numbers, so a wrong neighbour is visible."""
     return [np.arange(np.prod(shape), dtype=np.int32).reshape(*shape, 1) for shape in shapes]
 
 
@@ -217,7 +217,7 @@ PLANES = numbered(*[(h, w) for h in (1, 2, 6, 7, 8, 13) for w in (1, 5, 8, 9, 16
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("angle", [45, -45, 135, -135, 225, 315, 405, 30, 60, 150, 53.130102, 90, 270, 1, 179.5])
 def test_the_neighbours_of_rotations(angle, keep):
-    """The last bits of positions decide, in diagonals above all; and long rows add the rounding of their positions up."""
+    """The last bits of positions decide, especially in diagonals. Long rows add up the rounding of their positions."""
     constants = {"angle": float(angle), "interp_type": types.INTERP_NN, "keep_size": keep}
     check("rotate", [PLANES], ["HWC"] * 1, **constants, fill_value=-1.0)
     check("rotate", [PLANES[:8]], ["HWC"], **constants)
@@ -229,7 +229,7 @@ TURNS = [(45, (0, 0, 1)), (45, (1, 0, 0)), (60, (1, 1, 1)), (33.3, (1, 2, 3)), (
 
 @pytest.mark.parametrize("angle, axis", TURNS)
 def test_the_neighbours_of_rotations_in_space(angle, axis):
-    """About oblique axes the matrix may differ in the last bit: one voxel of five million was seen to differ."""
+    """About oblique axes the matrix may differ in the last bit: a run found one different voxel of five million."""
     volumes = numbered((7, 8, 9), (5, 6, 300), (1, 16, 16))
     constants = {"angle": float(angle), "axis": [float(a) for a in axis], "interp_type": types.INTERP_NN, "fill_value": -1.0}
     theirs, ours = (outputs("rotate", [volumes], ["DHWC"], None, **constants)[0] for outputs in (dali_outputs, our_outputs))
@@ -271,7 +271,7 @@ def test_nearest_pixels_at_edges(constants):
 
 
 def test_means_of_two_pixels_are_rounded_to_even():
-    """DALI rounds them up where the last pass is horizontal, and at the ends of rows: at most 1 apart, and only at halves."""
+    """DALI rounds halves up in a horizontal last pass, and at the ends of rows. Results differ by at most 1, and only at halves."""
     pairs = np.stack([np.arange(250), np.arange(1, 251)], axis=1).astype(np.uint8)[..., None]
     across = np.ascontiguousarray(pairs.transpose(1, 0, 2))
     for image, size in ((pairs, {"resize_x": 1, "resize_y": 250}), (across, {"resize_x": 250, "resize_y": 1})):

@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
 
 
 def seen(lib, batch=1, runs=3, **arguments):
-    """Everything that is delivered in some runs, or None if it is refused."""
+    """All outputs of some runs, or None if the call is refused."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pipe = lib.Pipeline(batch_size=batch, num_threads=2, device_id=None, seed=3)

@@ -1,4 +1,4 @@
-"""Programs as DALI's users write them. Each takes the library as its only difference, and gives what it computed, in order."""
+"""Programs as DALI's users write them. A program depends only on the library, and returns its results in order."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Program:
     """A program and how its results are compared.
 
     run      ``run(dali, data) -> list of arrays``: `dali` is the module ``asyncdali`` or ``nvidia.dali``, `data` a folder with files
-    atol, rtol  how far apart numbers may be, and `why`
+    atol, rtol  tolerances of numbers, and `why` they are needed
     needs    modules besides the library's
-    only_here   why it does not run on DALI without a GPU; empty: it does
+    only_here   why the program does not run on DALI without a GPU; empty: it does
     """
 
     name: str
@@ -48,7 +48,7 @@ def program(
 
 
 def batches(pipeline: Any, count: int = 3) -> list[np.ndarray]:
-    """The samples of all outputs of so many iterations, in order; the pipeline is closed where that is known."""
+    """The samples of all outputs of this number of iterations, in order. The pipeline is closed if the library can close it."""
     pipeline.build()
     made = []
     for _ in range(count):

@@ -85,7 +85,7 @@ def numpy_arrays_and_their_regions(dali, data):
 
 @program()
 def shards_and_epochs(dali, data):
-    """Two ranks, each with a pipeline of its own; epochs go on in the next shard."""
+    """Two ranks, each with its own pipeline. An epoch continues in the next shard."""
     fn = dali.fn
 
     @dali.pipeline_def(batch_size=2, num_threads=1, device_id=None)

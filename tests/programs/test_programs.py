@@ -1,4 +1,4 @@
-"""Every program runs here, and on DALI where that is installed and can run it: equal results, in order."""
+"""Every program runs here, and on DALI where DALI is installed and can run it. The results are equal, in order."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def needed(program):
 
 def run(program, library, data):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # deprecated names, and this machine's processor in place of a GPU
+        warnings.simplefilter("ignore")  # deprecated names, and the warning that this machine's processor replaces the GPU
         return program.run(importlib.import_module(library), data)
 
 

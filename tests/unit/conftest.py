@@ -1,4 +1,4 @@
-"""What unit tests share."""
+"""Fixtures of the unit tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def cuda(monkeypatch):
-    """The stand-in for CUDA, as the machine's own."""
+    """The CUDA simulator, as the machine's own CUDA."""
     from helpers.cuda import StandIn, use
 
     driver = StandIn()
@@ -17,7 +17,7 @@ def cuda(monkeypatch):
 
 @pytest.fixture
 def waits(monkeypatch):
-    """Nobody waits before a remote read is tried again: the seconds that would have been waited."""
+    """No waiting before a remote read is repeated. Gives the seconds that would have been waited."""
     from asyncdali.readers.remote import remote
 
     waited = []

@@ -1,4 +1,4 @@
-"""Every argument of every operator acts, or says that it does not: the registry beside the sources."""
+"""Every argument of every operator has an effect, or says that it has none: the registry beside the sources."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ READ_ALL_THE_SAME = ("image_type", "skip_cached_images", "fill_value", "addition
 
 
 def _pattern(item: ast.AST) -> str | None:
-    """``f"center_{axis}"`` and ``name + "_rel"`` as regular expressions; None for what is not a name in the making."""
+    """``f"center_{axis}"`` and ``name + "_rel"`` as regular expressions. None for an expression that does not build a name."""
     parts = item.values if isinstance(item, ast.JoinedStr) else [item.left, item.right] if isinstance(item, ast.BinOp) else []
     texts = [part.value if isinstance(part, ast.Constant) else None for part in parts]
     fixed = [text for text in texts if isinstance(text, str)]
@@ -39,7 +39,7 @@ def _pattern(item: ast.AST) -> str | None:
 
 
 def _declares(item: ast.AST) -> bool:
-    """Declarations of arguments, and lists of those that are taken over from another operator: they ask for nothing."""
+    """Declarations of arguments, and lists of arguments taken over from another operator: neither reads an argument."""
     if isinstance(item, ast.Call):
         return getattr(item.func, "id", "") == "Arg"
     if isinstance(item, ast.keyword):
@@ -51,7 +51,7 @@ def _declares(item: ast.AST) -> bool:
 
 @cache
 def asked_for(path: Path) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Names that a file's code has as texts, and patterns of those that it puts together."""
+    """Names that a file's code contains as texts, and patterns of names that the code builds."""
     tree = ast.parse(path.read_text())
     declared = {id(part) for item in ast.walk(tree) if _declares(item) for part in ast.walk(item)}
     found = [item for item in ast.walk(tree) if id(item) not in declared]
@@ -72,7 +72,7 @@ def imported(path: Path) -> frozenset[Path]:
 
 
 def files_of(cls: type) -> set[Path]:
-    """Where an operator's code is: its classes' modules, and what they import."""
+    """The files of an operator's code: its classes' modules, and the modules that these import."""
     modules = [kind.__module__ for kind in cls.__mro__ if kind.__module__.startswith("asyncdali.")]
     found = {Path(sys.modules[name].__file__) for name in modules if name != "asyncdali.operators.base"}
     found |= {ROOT / name for name in ELSEWHERE.get(cls.schema.name, ())}
@@ -82,7 +82,7 @@ def files_of(cls: type) -> set[Path]:
 
 
 def without_effect(cls: type) -> list[str]:
-    """Arguments that an operator's code never asks for and that do not say so."""
+    """Arguments that an operator's code never reads and that do not say so."""
     found = [asked_for(path) for path in files_of(cls)]
     names = frozenset().union(*(names for names, _ in found))
     patterns = [re.compile(text) for _, some in found for text in some]
@@ -100,7 +100,7 @@ def test_no_argument_is_swallowed():
 
 
 def test_the_search_finds_them(monkeypatch):
-    """The arguments that are marked would be found if they were not."""
+    """Without their mark, the marked arguments would be found."""
     marked = {(name, arg.name) for name, cls in REGISTRY.items() for arg in cls.schema.args if arg.inert}
     assert len(marked) > 25
     for arg in [arg for cls in REGISTRY.values() for arg in cls.schema.args]:

@@ -76,7 +76,7 @@ def test_channels_are_resampled_by_themselves():
 
 @pytest.mark.parametrize("dtype", ["int16", *[pytest.param(name, marks=SLOW) for name in ("int8", "uint8", "uint16", "int32", "uint32")]])
 def test_integers_of_one_type(dtype):
-    """Their numbers are resampled as they are; silence is 0, also of unsigned types."""
+    """The numbers are resampled directly; silence is 0, also for unsigned types."""
     info = np.iinfo(dtype)
     data = np.random.default_rng(1).integers(info.min // 2, info.max // 2, 200).astype(dtype)
     (found,) = run([data], scale=2.0)
@@ -169,5 +169,5 @@ def test_in_a_pipeline_and_by_its_old_name():
 def test_the_gpu_kernel(dtype, out):
     """Compiled for the host, beside the compiled step."""
     data = [(signal((n, 2), n) * (1 if dtype is np.float32 else 100)).astype(dtype) for n in (70, 1, 0, 200)]
-    steps = 1000 if out == types.INT32 else 1  # of float32, which it is computed in
+    steps = 1000 if out == types.INT32 else 1  # rounding of float32, the type of the computation
     assert_near(*both("audio_resample", data, "", {"scale": np.float32([1.3, 2, 1, 0.4])}, dtype=out, quality=20.0), 1e-6, steps)

@@ -148,7 +148,7 @@ def test_conditionals_and_the_host_device_change_nothing(name, frames):
 @pytest.mark.parametrize("frames", [0, 2])
 @pytest.mark.parametrize("name", NAMES)
 def test_kernels(name, frames):
-    """With the CUDA kernels, which may round another last bit (and an operation with a threshold makes more of that)."""
+    """The CUDA kernels may round the last bit differently, and an operation with a threshold enlarges the difference."""
     for x, y in zip(augmented(name, frames, gpu=False), augmented(name, frames, gpu=True, device_id=0), strict=True):
         assert x.shape == y.shape
         assert np.mean(np.abs(x.astype(int) - y.astype(int)) > 1) < 0.01
@@ -156,7 +156,7 @@ def test_kernels(name, frames):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_debug_mode(name):
-    """With seeds given the draws are those of a graph."""
+    """With given seeds the draws equal those of a graph."""
     data = pictures(8)
 
     def body():
@@ -406,7 +406,7 @@ def test_the_rest_of_the_arguments():
 
 
 def test_defaults_of_a_suite_that_does_not_warp():
-    """The function's own defaults are no arguments that nobody reads."""
+    """Arguments with defaults in the function do not count as unused."""
     warping = ["shear_x", "shear_y", "translate_x", "translate_y", "rotate"]
     assert len(run(lambda: rand_augment.rand_augment(zeros(), 2, 3, excluded=warping))) == 8
 

@@ -212,7 +212,7 @@ def test_wds2idx(tmp_path):
 
 @pytest.fixture
 def evaluator():
-    """The class, also without torch: the module needs none."""
+    """The class, also without torch, which the module does not need."""
     path = Path(asyncdali.__file__).parent / "plugin" / "pytorch" / "loader_evaluator" / "loader.py"
     spec = importlib.util.spec_from_file_location("own_loader_evaluator", path)
     module = importlib.util.module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""random_bbox_crop: what its windows and boxes must satisfy."""
+"""random_bbox_crop: the conditions that its windows and boxes satisfy."""
 
 from __future__ import annotations
 

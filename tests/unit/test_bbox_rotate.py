@@ -19,7 +19,7 @@ def rotated(boxes, **arguments):
 
 
 def test_by_a_right_angle():
-    # Counter-clockwise: what is at the right end goes to the top.
+    # Counter-clockwise: the right end goes to the top.
     boxes = [[0.75, 0.25, 1.0, 0.5]]
     np.testing.assert_allclose(rotated(boxes, angle=90.0, input_shape=[100, 200]), [[0.25, 0, 0.5, 0.25]], atol=1e-6)
     np.testing.assert_allclose(rotated(boxes, angle=180.0, input_shape=[100, 200]), [[0, 0.5, 0.25, 0.75]], atol=1e-6)

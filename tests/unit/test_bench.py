@@ -257,7 +257,7 @@ def test_a_training_step_beside(capsys, target):
 
 def test_stalls_are_waits_for_batches(target):
     pipeline = program.make(program.load(target("small")), {})
-    source = pipeline._core.output_nodes()[0]  # what the user's program made is left alone
+    source = pipeline._core.output_nodes()[0]  # the user's pipeline is not changed
     assert source is not None
     found = measure(pipeline, 10, {}, Step(1))
     assert found.consumer["stall_seconds"] <= found.seconds
@@ -367,7 +367,7 @@ def test_worker_processes_are_seen_however_short_the_measurement(target, monkeyp
 
 
 def test_spans_of_a_worker_do_not_overlap():
-    """Perfetto drops slices of a lane that overlap. A look sees tasks late, by its own interval."""
+    """Perfetto drops overlapping slices of a lane. The sampler sees tasks late, by its own interval."""
     looks = iter([(0, 0.0), (1, 0.008), (2, 0.016), (2, 0.016), (4, 10.0)])
 
     class Pipeline:
@@ -445,7 +445,7 @@ def test_a_page_without_spans(page):
 
 
 def browser():
-    """Where a Chromium is that playwright can drive; skips the test if there is none."""
+    """The path of a Chromium that playwright can drive. Skips the test if there is none."""
     pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     for name in ("chromium", "chromium-browser", "google-chrome"):
         if shutil.which(name):

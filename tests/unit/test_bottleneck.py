@@ -43,7 +43,7 @@ IDLE = replace(
     segments=(replace(SEGMENT, pixels_seconds=0.6, pixels_busy_seconds=1.0, pixels_processor_seconds=0.9, slowest_sample_seconds=0.04),),
     operators=(replace(READER, prepare_seconds=0.1), replace(DECODE, steps_seconds=0.7), replace(RESIZE, steps_seconds=0.2)),
 )
-"""As :data:`BUSY`, and the threads have nothing to do."""
+"""As :data:`BUSY`, but the threads are idle."""
 
 
 def test_busy_threads():

@@ -1,6 +1,6 @@
-"""The bottleneck is named rightly for ten real pipelines (examples/bottlenecks.py), each run as users would: ``asyncdali bench``.
+"""The bottleneck of ten real pipelines (examples/bottlenecks.py) is found, each run as users would: ``asyncdali bench``.
 
-Judged by counted time: the shares are those of work and waiting, not of how fast this machine happens to be.
+The judgement uses counted time: shares of work and waiting do not depend on the speed of this machine.
 """
 
 from __future__ import annotations

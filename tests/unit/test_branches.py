@@ -39,7 +39,7 @@ def bits(pattern, k):
 @pytest.mark.parametrize("pattern", [0, 0b111111, 0b010110])
 @pytest.mark.parametrize("made_here", [False, True])
 def test_parts_and_whole(pattern, made_here):
-    """Of data that came from elsewhere, and of data whose pixels are made in the same segment."""
+    """Of external data, and of data whose pixels are made in the same segment."""
 
     def graph():
         data = fn.flip(pictures()) if made_here else pictures()
@@ -57,9 +57,9 @@ def test_parts_and_whole(pattern, made_here):
 
 
 class Model:
-    """A random nest of branches, built as a graph and computed sample by sample beside it.
+    """A random nest of branches, built as a graph and also computed sample by sample.
 
-    Every leaf adds a number of its own, in an operator that makes pixels or one that plans.
+    Every leaf adds its own number, in an operator that makes pixels or one that plans.
     """
 
     def __init__(self, seed, depth):
@@ -120,7 +120,7 @@ def test_random_nests(seed):
 
 
 def test_large_data_is_not_copied_for_nothing():
-    """A branch that keeps its data hands on the same memory."""
+    """A branch that keeps its data passes on the same memory."""
     seen = []
 
     def graph():
@@ -224,7 +224,7 @@ def test_logical_operands():
 
 
 def test_image_derived_conditions():
-    """A condition that comes out of pixels: a segment of its own."""
+    """A condition computed from pixels needs a separate segment."""
 
     def graph():
         data = fn.flip(pictures())
@@ -251,7 +251,7 @@ OWNERSHIP = {
 @pytest.mark.parametrize("mask", [0b001101, 0, 0b111111])
 @pytest.mark.parametrize("kind", OWNERSHIP)
 def test_samples_that_stay_where_the_user_keeps_them_are_copied(kind, mask):
-    """Outputs do not change with the source's memory, and only samples in it are copied."""
+    """Outputs do not change with the source's memory, and only samples in this memory are copied."""
     memory = np.zeros((SIZE, 100, 40, 3), np.uint8)
 
     def source(k):
@@ -277,7 +277,7 @@ def test_samples_that_stay_where_the_user_keeps_them_are_copied(kind, mask):
 
 
 def test_samples_of_a_merged_batch_change_places_twice():
-    """Permutations hand out samples where they lie; those of a merged batch lie there once it was made, also for a branch."""
+    """Permutations pass on samples without a copy. A merged batch's samples have addresses only once it was made, also for a branch."""
     data = np.arange(6 * 300 * 300 * 3, dtype=np.uint8).reshape(6, 300, 300, 3)
 
     @pipeline_def(batch_size=6, num_threads=2, device_id=None, seed=7, enable_conditionals=True)

@@ -1,4 +1,4 @@
-"""Memory: pools, what users hold, what comes back and when."""
+"""Memory: pools, the user's references, and when memory is returned."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_forked_child_leaves_the_parents_memory_alone():
     assert not pool._returned
 
 
-# --- what a pipeline hands out
+# --- outputs of a pipeline
 
 
 def test_held_outputs_stay_intact():
@@ -169,7 +169,7 @@ def test_memory_is_reused_when_outputs_are_dropped():
     try:
         for _ in range(60):
             pipe.run()
-        # The batches of three iterations at most: returned last, in flight, and one class of sizes taken for another.
+        # The batches of at most three iterations: returned last, in flight, and one batch in another size class.
         assert pipe._core.session.executor.pool.allocated_bytes <= 6 * (size_class(800_000) + size_class(640_000))
     finally:
         gc.enable()
@@ -181,7 +181,7 @@ def test_failed_iterations_give_memory_back_too():
         with pytest.raises(RuntimeError):
             pipe.run()
         gc.collect()
-    # A few are in flight, and how many is a matter of time.
+    # A few batches are in flight; their number depends on timing.
     assert pipe._core.session.executor.pool.allocated_bytes <= 6 * size_class(800_000)
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints: any position of any graph continues exactly; what does not fit is refused; files are whole or absent."""
+"""Checkpoints: any position of any graph continues exactly; checkpoints of other graphs are refused; files are whole or absent."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ RUNS = st.fixed_dictionaries({"num_threads": st.integers(1, 4), "prefetch_queue_
 @given(reader=READERS, shard=st.integers(0, 4), executors=st.tuples(EXECUTORS, EXECUTORS), runs=st.tuples(RUNS, RUNS),
        batch=st.integers(1, 9), steps=st.lists(st.integers(0, 7), min_size=1, max_size=3), epoch=st.booleans())  # fmt: skip
 def test_any_position_continues_exactly(files, reader, shard, executors, runs, batch, steps, epoch):
-    """A chain of restores, each with other threads, depths and executor, delivers what one uninterrupted pipeline does."""
+    """A chain of restores, each with other threads, depths and executor, gives the batches of one uninterrupted pipeline."""
     reader = {**reader, "shard_id": shard % reader.get("num_shards", 1)}
     if epoch and not reader.get("random_shuffle") and not reader.get("stick_to_shard"):
         reader["shuffle_after_epoch"] = True
@@ -112,7 +112,7 @@ def test_any_position_continues_exactly_long(files, reader, executors, runs, bat
 
 @pytest.mark.parametrize("depth", [1, 2, 5])
 def test_prefetched_iterations_do_not_leak_in(files, depth):
-    """Rows 3, 8 and 10: a checkpoint describes what was returned, whatever runs ahead."""
+    """Rows 3, 8 and 10: a checkpoint describes the returned batches, independent of prefetching."""
     graph = everything(files, {"random_shuffle": True})
     reference = make(graph)
     batches = [values(reference.run()) for _ in range(8)]
@@ -270,7 +270,7 @@ def test_operators_from_outside_are_refused():
     make(lambda: fn.copy(outside), enable_checkpointing=False).run()
 
 
-# --- what does not fit
+# --- checkpoints of other graphs
 
 
 def refusal(graph, state, **options):
@@ -289,7 +289,7 @@ def test_another_graph_is_refused_readably(files):
 
     state = make(graph()).checkpoint()
     make(graph(), state=state).build()
-    make(graph(reader={"prefetch_queue_depth": 3, "read_ahead": True, "lazy_init": True}), state=state).build()  # these do not matter
+    make(graph(reader={"prefetch_queue_depth": 3, "read_ahead": True, "lazy_init": True}), state=state).build()  # these options may differ
     moved = [f"{os.path.dirname(name)}/./{os.path.basename(name)}" for name in files]
     make(graph(reader={"files": moved}), state=state, batch_size=2, num_threads=1, seed=None).build()
     assert "R: argument num_shards is 2 in the checkpoint, 3 in this pipeline" in refusal(graph(reader={"num_shards": 3}), state)
@@ -331,7 +331,7 @@ def test_not_strict_takes_what_fits(files, caplog):
     make(lambda: fn.readers.file(files=files[:5], name="R")[1], state=smaller.checkpoint(), strict=False).run()
 
 
-# --- what is no checkpoint
+# --- data that is not a checkpoint
 
 
 def test_damaged_checkpoints_are_refused():
@@ -391,7 +391,7 @@ def test_missing_parts():
 
 
 def test_format(files):
-    """It can be read by people, holds every operator, and does not grow with the data set or the position."""
+    """The checkpoint is readable text, contains every operator, and does not grow with the data set or the position."""
     pipe = make(everything(files, {"random_shuffle": True}))
     before = pipe.checkpoint()
     for _ in range(10):
@@ -513,7 +513,7 @@ HOSTILE = [None, True, -1, 0, 3, 2**63, 10**30, 1.5, "", "x", [], [1], [[]], {},
 
 
 def places(data, path=()):
-    """Paths of all that is in JSON data."""
+    """Paths of all values in JSON data."""
     yield path
     if isinstance(data, dict):
         for key in data:
@@ -524,7 +524,7 @@ def places(data, path=()):
 
 
 def put(body, path, value):
-    """Put `value` at a place of the body; None as a value removes what is there."""
+    """Put `value` at a path of the body. None as the value removes the item."""
     *way, last = path
     for key in way:
         body = body[key]
@@ -569,12 +569,12 @@ def check_hostile(files, parallel, strides):
             else:
                 if path[:1] in (("epoch",), ("iteration",)):
                     assert value is not True and 0 <= value < 2**62
-                for _ in range(2):  # what is accepted has a meaning
+                for _ in range(2):  # an accepted checkpoint has a meaning
                     try:
                         restored.run()
                     except StopIteration:
                         restored.reset()
-                    except ValueError as error:  # a worker is given its state when the first batch is asked for
+                    except ValueError as error:  # a worker gets its state when the first batch is requested
                         assert parallel and "'S'" in str(error)
             restored.close()
             tried += 1

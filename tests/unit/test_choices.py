@@ -1,4 +1,4 @@
-"""A choice by number among functions of the graph: each runs for the samples that chose it."""
+"""A choice by number among functions of the graph. Each function runs for the samples that chose it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ADD = [lambda x: x + np.uint8(1), lambda x: x * np.uint8(2), lambda x: x, lambda
 @pytest.mark.parametrize("pattern", [[0, 1, 2, 3, 0, 1], [0] * 6, [3] * 6, [-5, 9, 2, 2, -1, 3]])
 @pytest.mark.parametrize("made_here", [False, True])
 def test_each_sample_gets_its_function(pattern, made_here, device):
-    """Numbers out of range take the first and the last; data from elsewhere and data made in the same segment."""
+    """Numbers out of range take the first or the last function. Data is external or made in the same segment."""
 
     def body():
         data = pictures().gpu() if device == "gpu" else pictures()

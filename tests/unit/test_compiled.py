@@ -1,4 +1,4 @@
-"""Compiling: caches, helpers that are part of several functions, and what Numba lacks."""
+"""Compiling: caches, helpers shared by several functions, and functions that Numba lacks."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_helpers_belong_to_every_function_that_calls_them():
 
 
 def test_what_is_compiled_outside_is_not_touched():
-    """Types of operations are remembered for kernels only, and Numba's own pipeline still works beside it."""
+    """Only kernels remember types of operations, and Numba's own pipeline still works beside them."""
 
     @njit
     def outside(x):

@@ -1,4 +1,4 @@
-"""Kernels that another process compiles: work goes on without them, with the same results."""
+"""Kernels that another process compiles: work continues without them, with the same results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ with decode() as pipe:
 
 
 def run(tmp_path, how: str = "", **environment: str) -> list[str]:
-    """What the program prints with an empty cache."""
+    """The output of the program with an empty cache."""
     paths = []
     for name, options in {"a": {}, "b": {"progressive": True}}.items():
         paths.append(str(tmp_path / f"{name}.jpg"))

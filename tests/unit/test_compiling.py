@@ -76,7 +76,7 @@ def test_what_it_compiled_is_found(tmp_path):
 
 
 def test_it_uses_the_folder_of_this_process(monkeypatch, tmp_path):
-    """Also where that is a temporary one, because the user's cannot be written."""
+    """Also in a temporary folder, when the user's folder is not writable."""
     from asyncdali.compiled import kernel_store
 
     (tmp_path / "asyncdali").mkdir(mode=0o777)
@@ -146,7 +146,7 @@ BUSY = "pathlib = __import__('pathlib'); pathlib.Path({ready!r}).touch(); exec('
 
 
 def test_it_dies_with_its_parent(tmp_path):
-    """Killed while the other process is busy: until it reads its pipe again, seconds may pass."""
+    """The other process is killed while it is busy. Seconds may pass until it reads its pipe again."""
     ready = tmp_path / "ready"
     command = [sys.executable, "-c", KILLED, BUSY.format(ready=str(ready))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
@@ -158,7 +158,7 @@ def test_it_dies_with_its_parent(tmp_path):
             assert not poll.poll(10), "the other process ended by itself"
         parent.communicate("now\n", timeout=30)
         assert parent.returncode == -signal.SIGKILL
-    ended = poll.poll(30_000)  # it would run for ever
+    ended = poll.poll(30_000)  # it would run forever
     if not ended:
         signal.pidfd_send_signal(watch, signal.SIGKILL)
     os.close(watch)

@@ -1,4 +1,4 @@
-"""Conditional execution (rows 97-108): what is rewritten, what branches see, what is merged, what is refused."""
+"""Conditional execution (rows 97-108): rewriting, the content of branches, merging, refusals."""
 
 from __future__ import annotations
 
@@ -477,7 +477,7 @@ def returns_in_both_rounds(a, b):
 
 @pytest.mark.parametrize("function", [returns_and_continues, returns_in_both_rounds, items_beside_continue])
 def test_returns_beside_continue(function):
-    """Some samples leave the function, some the round, some go on; all come together again."""
+    """Some samples leave the function, some the round, some continue. In the end all are merged."""
     others = [7, 1, 9, 1, 4, 4]
     wanted = [function(a, b) for a, b in zip(range(6), others)]
     assert result(lambda: function(n(), fed(others, np.int32))) == wanted

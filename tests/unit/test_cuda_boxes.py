@@ -23,7 +23,7 @@ def test_encoded(constants):
     rng = np.random.default_rng(3)
     anchors = corners(rng, 300)
     boxes = [corners(rng, count) for count in (0, 1, 3, 40, 700)]
-    boxes[3][:9] = boxes[3][9]  # they want the same anchor: the last one has it
+    boxes[3][:9] = boxes[3][9]  # they match the same anchor: the last one gets it
     boxes[2][0] = 2.0  # touches none
     labels = [rng.integers(1, 90, len(rows)).astype(np.int32) for rows in boxes]
     named = {"anchors": [float(x) for x in anchors.ravel()], **constants}

@@ -1,5 +1,5 @@
-"""What streams are told: the compiled walk through a list of commands, over functions that stand for the driver's, and pipelines over the
-stand-in in which one of them fails."""
+"""Commands to streams: the compiled walk through a list of commands, over simulated driver functions; and pipelines over the CUDA
+simulator in which a command fails."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ CALLS = [
 
 
 def test_every_command_is_the_drivers_call(driver, library):
-    """In order, each argument in its place and whole; handles of the default streams (0, 1, 2) as they are."""
+    """Commands run in order, each argument complete and in its place. Handles of the default streams (0, 1, 2) are passed as they are."""
     library.second = (3, 4, 5)
     commands = all_kinds(driver)
     assert library.calls == []
@@ -121,7 +121,7 @@ def test_every_command_is_the_drivers_call(driver, library):
 
 
 def test_staging_is_done_before_what_comes_behind_it(driver, library):
-    """And not when it is asked for; whatever the strides."""
+    """The copy happens when the command runs, not when it is recorded, for any strides."""
     target = np.zeros(4, np.int32)
     commands = Commands(driver, 3)
     values = np.arange(8, dtype=np.int32)
@@ -136,7 +136,7 @@ def test_staging_is_done_before_what_comes_behind_it(driver, library):
 
 @pytest.mark.parametrize("failing", range(len(CALLS)))
 def test_an_error_ends_it(driver, library, failing):
-    """What comes behind is not done; the error says which call, what the status means, and whose it was. The driver goes on."""
+    """Later commands do not run. The error has the call, the meaning of the status, and the owner. The driver continues."""
     library.second, library.fails = (3, 4, 5), {failing: 719}
     commands = all_kinds(driver)
     with pytest.raises(cuda_driver.DriverError) as caught:
@@ -187,7 +187,7 @@ def cuda(monkeypatch):
 
 
 def test_memory_stays_behind_its_last_work_until_the_next_owners_stream_was_told(cuda):
-    """Commands that are dropped (their iteration has failed) must not be all that knew of it."""
+    """Dropped commands (of a failed iteration) must not be the only record of the memory's last work."""
     pool = DevicePool(cuda, 0, Events(cuda, 0))
     first, second, third = (cuda.stream_create() for _ in range(3))
     held = pool.allocate(1000, Commands(cuda, first))
@@ -219,7 +219,7 @@ def flipped():
 
 @pytest.mark.parametrize("name", ["stream_wait", "event_record", "copy", "stage", "launch"])
 def test_a_call_that_fails(cuda, name):
-    """Fails its iteration with the driver's error, that of a launch names the operator; the next ones are right."""
+    """The iteration fails with the driver's error, and that of a launch names the operator. The next iterations are right."""
     pipe = flipped(device_id=1)
     outputs = [pipe.run() for _ in range(3)]
     cuda.fails = {name: 1}
@@ -233,7 +233,7 @@ def test_a_call_that_fails(cuda, name):
             assert (name != "launch") or "GPU operator `asyncdali.fn.flip`" in str(error)
     assert failed or name == "stream_wait"  # the only stream need not wait for itself
     cuda.fails = {}
-    while True:  # what was in flight meanwhile
+    while True:  # iterations that were in flight
         try:
             outputs.append(pipe.run())
             break

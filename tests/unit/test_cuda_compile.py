@@ -1,4 +1,4 @@
-"""Every kernel compiles for every GPU that the CUDA versions know: NVRTC from its wheel, no GPU needed."""
+"""Every kernel compiles for every GPU that the CUDA versions support. NVRTC comes from its wheel; no GPU is needed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2] / "asyncdali"
 SOURCES = sorted(ROOT.rglob("*.cu"))
 ARCHITECTURES = {12: (70, 75, 80, 86, 89, 90), 13: (75, 80, 86, 89, 90, 100, 103, 110, 120)}
 REQUIRED = os.environ.get("ASYNCDALI_NVRTC", "") == "required"
-"""In CI: what cannot be compiled for want of a library is a failure there."""
+"""In CI a missing library is a failure and not a skip."""
 TYPES = [("uint8", "uint8"), ("int16", "float32"), ("float32", "int32")]
 WITH_HALVES = (
     "crop_mirror_normalize_kernels.cu", "crop_kernels.cu", "cast_kernels.cu", "strided_kernels.cu", "move_kernels.cu",

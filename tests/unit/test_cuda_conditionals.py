@@ -1,4 +1,4 @@
-"""Conditionals on the CUDA device over the stand-in: the same as on the CPU, and no sample is copied where a batch is split or merged."""
+"""Conditionals on the CUDA simulator: results equal the CPU's, and splits and merges copy no sample."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def assert_same(body, **options):
 
 
 def home(data):
-    """Where the operators of a body run that take no input."""
+    """The devices of the operators of a body that take no input."""
     return "gpu" if data.device == "gpu" else "cpu"
 
 
@@ -82,7 +82,7 @@ def nested(images, k):
 
 
 def stateful(images, k):
-    """Draws in a branch go on by what the branch took."""
+    """Draws in a branch advance by the samples of the branch."""
     noise = types.Constant(np.zeros((4, 5), np.float32), device=home(images))
     if k > 3:
         noise = fn.random.uniform(range=(-1.0, 1.0), shape=[4, 5], device=home(images))
@@ -90,7 +90,7 @@ def stateful(images, k):
 
 
 def read_by_a_branch_and_by_a_kernel(images, k):
-    """What a kernel could compute where it reads it is read by a branch, too."""
+    """A branch also reads a result that a kernel could compute while reading."""
     small = fn.resize(images, size=[16.0, 12.0])
     normal = fn.crop_mirror_normalize(small, mean=[120.0], std=[60.0], output_layout="HWC")
     if k > 3:
@@ -101,7 +101,7 @@ def read_by_a_branch_and_by_a_kernel(images, k):
 
 
 def within_a_branch(images, k):
-    """There the kernels may still be one."""
+    """Within a branch the kernels may still be fused."""
     if k > 3:
         made = fn.crop_mirror_normalize(fn.resize(images, size=[16.0, 12.0]), mean=[120.0], std=[60.0], output_layout="HWC")
     else:
@@ -121,7 +121,7 @@ def through_the_cpu(images, k):
 
 
 def views(images, k):
-    """Operators that have no kernels of their own over parts."""
+    """Operators without separate kernels for parts."""
     if k > 3:
         shape = fn.shapes(images)
         images = fn.reshape(images, shape=[-1])
@@ -154,7 +154,7 @@ def test_under_other_stream_policies(cuda, policy):
 
 
 def test_samples_are_not_copied(cuda):
-    """Splits and merges launch nothing: the merged batch is the memory that the branches made or left."""
+    """Splits and merges launch nothing: the merged batch is the memory of the branches."""
 
     @pipeline_def(batch_size=BATCH, num_threads=1, device_id=0, enable_conditionals=True, prefetch_queue_depth=1)
     def graph():
@@ -169,7 +169,7 @@ def test_samples_are_not_copied(cuda):
 
 
 def test_equal_samples_are_one_tensor(cuda):
-    """Brought together on the pipeline's stream: the host does not wait for it later."""
+    """The merge happens on the pipeline's stream, so the host does not wait for it later."""
 
     @pipeline_def(batch_size=BATCH, num_threads=1, device_id=0, enable_conditionals=True)
     def graph():

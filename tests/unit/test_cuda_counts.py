@@ -1,4 +1,4 @@
-"""What the CUDA device asks of its driver in steady state, counted over the stand-in: no memory, no waiting but for one's own batch."""
+"""Calls of the CUDA device to its driver in steady state, counted over the simulator: no allocation, and waits only for one's own batch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WARM, COUNTED = 12, 20
 
 @pytest.fixture
 def cuda(monkeypatch):
-    """Stand-ins for CUDA and nvJPEG; `waits` counts by thread who waits for the device."""
+    """Simulators of CUDA and nvJPEG. `waits` counts waits for the device by thread."""
     driver = StandIn()
     driver.waits = Counter()
 
@@ -68,8 +68,8 @@ ASKED = ("malloc", "free", "host_alloc", "host_free", "event_create", "stream_cr
 def counted(cuda, pipe, run):
     """Calls for memory, events and streams, and waits by thread, over COUNTED iterations.
 
-    How many batches are in flight at once is a matter of time, and may still grow at first: of several such stretches, the first one
-    without such calls.
+    The number of batches in flight depends on timing and may still grow at first. So several such stretches run, and the first one without
+    such calls counts.
     """
     for _ in range(WARM):
         run(pipe)
@@ -89,18 +89,18 @@ def counted(cuda, pipe, run):
 
 @pytest.mark.parametrize("arguments", [{}, {"decoder": "hardware"}, {"decoder": "cpu"}])
 def test_run(cuda, arguments):
-    """run() waits for its own batch, once; the engines' thread for the batch before on the same engines; nobody else."""
+    """run() waits for its own batch, once. The engines' thread waits for the previous batch on the same engines. No other thread waits."""
     asked, waits = counted(cuda, training(**arguments), lambda pipe: pipe.run())
     main = waits.pop(threading.current_thread().name)
     assert main == COUNTED
     assert all(name.startswith("asyncdali-nvjpeg") for name in waits)
-    assert sum(waits.values()) <= COUNTED + 4  # of batches begun before and ended after
+    assert sum(waits.values()) <= COUNTED + 4  # waits of batches begun before and ended after
     assert (sum(waits.values()) == 0) == (arguments == {"decoder": "cpu"})
     assert not any(asked.values()), asked
 
 
 def test_run_with_a_stream(cuda):
-    """The host waits for nothing at all; here it is the consumer that does."""
+    """The host does not wait at all; here the consumer does."""
     cuda.use(0)
     stream = cuda.stream_create()
 
@@ -115,7 +115,7 @@ def test_run_with_a_stream(cuda):
 
 
 def test_calls_do_not_grow_with_the_batch(cuda):
-    """One upload of tables, one launch per kernel: whatever the batch size."""
+    """One upload of tables and one launch per kernel, for any batch size."""
     made = []
     for size in (8, 2):
         cuda.calls.clear()
@@ -132,7 +132,7 @@ def test_calls_do_not_grow_with_the_batch(cuda):
 
 
 class Traffic:
-    """Batches in flight, as a pipeline has them: up to `depth` at a time, of sizes that scatter by `spread`, kept in order of their age."""
+    """Batches in flight, as in a pipeline: up to `depth` at a time, of sizes that vary by `spread`, returned in order of their age."""
 
     def __init__(self, depth, spread, allocate):
         self._chance, self._depth, self._spread, self._allocate = np.random.default_rng(3), depth, spread, allocate
@@ -143,7 +143,7 @@ class Traffic:
             for mean in (150 << 20, 20 << 20, 5 << 20, 40 << 10):
                 size = int(mean * self._chance.uniform(1 - self._spread, 1 + self._spread))
                 self._in_flight.append(self._allocate(size))
-            wanted = 4 * int(self._chance.integers(1, self._depth + 1))  # whoever is late: the consumer or the producer
+            wanted = 4 * int(self._chance.integers(1, self._depth + 1))  # the consumer or the producer is late
             del self._in_flight[: max(len(self._in_flight) - wanted, 0)]
 
 
@@ -163,7 +163,7 @@ class Unbacked:
 
 @pytest.mark.parametrize("depth", [2, 3, 4, 8])
 def test_pools_are_complete_after_a_few_iterations(depth):
-    """However many batches are in flight later, up to the depth, and whatever their sizes within a few percent."""
+    """For any later number of batches in flight, up to the depth, and for sizes that vary by a few percent."""
     driver = Unbacked()
     device = DevicePool(driver, 0, Events(driver, 0))
     pinned = BufferPool(lambda size: np.empty(size, np.uint8), small=0, spare=8.0, ahead=1)
@@ -178,7 +178,7 @@ def test_pools_are_complete_after_a_few_iterations(depth):
 
 
 def test_a_block_returned_while_others_are_taken_back_is_behind_its_own_work():
-    """One event stands for all that is taken back at a time, so it must not stand for what comes back meanwhile."""
+    """One event covers all blocks returned at a time, so it must not cover blocks that are returned meanwhile."""
     driver = Unbacked()
     events = Events(driver, 0)
     pool = DevicePool(driver, 0, events)

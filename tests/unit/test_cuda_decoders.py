@@ -1,4 +1,4 @@
-"""Mixed decoders on the CUDA device over stand-ins: the GPU's engines and the CPU's threads share a batch."""
+"""Mixed decoders on the CUDA simulator: the GPU's engines and the CPU's threads share a batch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compile
 
 @pytest.fixture
 def nvjpeg(monkeypatch):
-    """Stand-ins for CUDA and nvJPEG, as the machine's own."""
+    """Simulators of CUDA and nvJPEG, as the machine's own."""
     driver = StandIn()
     library = StandInNvjpeg(driver)
     use(driver, monkeypatch)
@@ -79,14 +79,14 @@ def test_lanes_share_a_batch(nvjpeg, crop, arguments):
             np.testing.assert_array_equal(x, y)
     batches = nvjpeg.driver.calls["nvjpegDecodeBatched"]
     assert (batches == 0) == (arguments.get("decoder") == "cpu")
-    assert not nvjpeg.open  # states and handles were given back
+    assert not nvjpeg.open  # states and handles were destroyed
 
 
 @pytest.mark.parametrize("decoder", ["", "cpu"])
 def test_the_cpus_lane_uses_our_decoder(nvjpeg, decoder):
-    """And its block positions of earlier epochs: libjpeg-turbo decodes none of these files."""
+    """Block positions of earlier epochs are used, too: libjpeg-turbo decodes none of these files."""
     for kernel in (window.decode_window, progressive.decode_scans):
-        kernel.compile()  # with an empty cache libjpeg-turbo would decode meanwhile
+        kernel.compile()  # with an empty cache libjpeg-turbo would decode until the kernel is compiled
     files = [jpeg(seed, (200, 150)) for seed in range(6)] + [jpeg(seed, progressive=True) for seed in range(2)]
     load = {} if decoder else {"hw_decoder_load": 0.5}
 
@@ -104,7 +104,7 @@ def test_the_cpus_lane_uses_our_decoder(nvjpeg, decoder):
 
 @pytest.mark.parametrize("crop", [False, True])
 def test_pictures_that_python_decodes_beside_the_engines(nvjpeg, monkeypatch, crop):
-    """The iteration goes on on a worker thread, which may have had no device so far: what it tells the stream needs one."""
+    """The iteration continues on a worker thread, which may not have a device yet. Stream calls need one."""
     work = PythonSamples.work
 
     def by_workers(job, thread):
@@ -196,7 +196,7 @@ def test_decoders_in_branches(nvjpeg):
 
 @pytest.fixture
 def sizes(nvjpeg, monkeypatch):
-    """Which lane took which file sizes: a list of (hybrid, sizes) in the order of calls."""
+    """The file sizes that each lane took: a list of (hybrid, sizes) in the order of calls."""
     from asyncdali.device.cuda.nvjpeg import BatchDecoder
 
     calls = []
@@ -211,7 +211,7 @@ def sizes(nvjpeg, monkeypatch):
 
 
 def large_batch(load=None, depth=5, **arguments):
-    """Runs two batches of 128 files of many sizes; returns them."""
+    """Runs two batches of 128 files of many sizes, and returns the batches."""
     names = {} if load is None else {"hw_decoder_load": load}
 
     @pipeline_def(batch_size=128, num_threads=2, device_id=0, prefetch_queue_depth=depth)
@@ -227,7 +227,7 @@ def large_batch(load=None, depth=5, **arguments):
 
 
 def test_the_smallest_files_go_to_the_multiprocessors(nvjpeg, sizes):
-    """Their batch takes as long as its largest file; the engines and the CPU share the rest."""
+    """The engines' batch takes as long as its largest file. The engines and the CPU share the rest."""
     first, second = large_batch()
     files = sorted(len(jpeg(k % 40)) for k in range(128))
     hybrid = [taken for is_hybrid, taken in sizes if is_hybrid]
@@ -242,7 +242,7 @@ def test_the_smallest_files_go_to_the_multiprocessors(nvjpeg, sizes):
 
 @pytest.mark.parametrize("fewer", ["files", "connections", "iterations"])
 def test_no_hybrid_lane_where_it_would_be_in_the_way(nvjpeg, sizes, monkeypatch, fewer):
-    """A process that began to use CUDA with few connections, or batches of few files, few batches in flight."""
+    """A process that began to use CUDA with few connections; or batches of few files; or few batches in flight."""
     if fewer == "connections":
         monkeypatch.setattr(nvjpeg.driver, "connections", 8, raising=False)
     large_batch(load=0.9 if fewer == "files" else None, depth=2 if fewer == "iterations" else 5)
@@ -250,7 +250,7 @@ def test_no_hybrid_lane_where_it_would_be_in_the_way(nvjpeg, sizes, monkeypatch,
 
 
 def test_the_multiprocessors_are_left_to_training(nvjpeg, sizes):
-    """Unless they are asked for: their lane takes from a training step."""
+    """The hybrid lane is used only on request, because it takes time from a training step."""
     large_batch(decoder="")
     assert sizes and not any(is_hybrid for is_hybrid, _ in sizes)
 
@@ -261,8 +261,8 @@ OF_FILES = (3, 4, 9, 10)
 @pytest.mark.parametrize("name", ["DecodeBatchedInitialize", "DecodeBatched"])
 @pytest.mark.parametrize("decoder", ["", "hardware"])
 def test_every_status_of_a_batch(nvjpeg, name, decoder):
-    """The CPU decodes what the GPU could not, and says so once; if only the GPU was to, what is not about files is the iteration's error.
-    The pipeline goes on."""
+    """The CPU decodes files that the GPU could not decode, with one warning. If only the GPU may decode, an error that is not about files
+    is the iteration's error. The pipeline continues."""
     expected = run(files, "cpu", iterations=12)
 
     @pipeline_def(batch_size=8, num_threads=2, device_id=0, prefetch_queue_depth=1)
@@ -303,7 +303,7 @@ OTHER_CALLS = ("JpegStateCreate", "GetHardwareDecoderInfo", "SetDeviceMemoryPadd
 
 @pytest.mark.parametrize(("name", "status"), [("CreateEx", k) for k in range(1, 11)] + [(name, 5) for name in OTHER_CALLS])
 def test_every_status_of_build(nvjpeg, monkeypatch, name, status):
-    """One warning (a GPU without engines is no reason for one), and the CPU decodes; an error if the engines were asked for."""
+    """One warning (none for a GPU without engines), and the CPU decodes. If the engines were requested: an error."""
     from asyncdali.device.cuda import nvjpeg as lane
 
     monkeypatch.setattr(lane, "_warned", set())
@@ -365,7 +365,7 @@ def lanes_of(pipe):
 
 
 def slots_of(pipe):
-    """Which of 100 alike files the engines would get."""
+    """Number of 100 equal files that the engines would get."""
     lanes = lanes_of(pipe)
     data = jpeg(1)
     addresses, sizes = np.full(100, data.ctypes.data), np.full(100, len(data))
@@ -377,7 +377,7 @@ def slots_of(pipe):
 
 
 def test_a_checkpoint_keeps_the_split(nvjpeg, monkeypatch):
-    """Also on a GPU that would be given another one, with other threads; a machine without a GPU hands it on."""
+    """The split is kept on a GPU that would get another one, and with other threads. A machine without a GPU passes it on."""
     pipe = decoded()
     pipe.run()
     saved = pipe.checkpoint()
@@ -457,7 +457,7 @@ class Clock:
 
 
 def test_both_are_through_at_the_same_time():
-    """Engines that decode 3 pictures while the CPU decodes 1 get three quarters, whatever was thought at first."""
+    """Engines that decode 3 pictures while the CPU decodes 1 get three quarters, for any first estimate."""
     clock = Clock()
     balance = Balance(1.0, 9.0, clock)
     for _ in range(20):
@@ -485,7 +485,7 @@ def test_a_side_that_is_behind_gets_less():
 
 
 def test_checkpoints_of_a_pipeline_with_everything(nvjpeg):
-    """Mixed decoders, draws, branches and operators of the GPU go on where they were, after any iteration."""
+    """Mixed decoders, draws, branches and operators of the GPU resume exactly, after any iteration."""
 
     def pipeline(checkpoint=None):
         @pipeline_def(

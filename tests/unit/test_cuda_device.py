@@ -1,5 +1,5 @@
-"""Pipelines on the CUDA device over a stand-in for CUDA: same results as on the CPU, memory never used too early, nothing allocated
-in steady state."""
+"""Pipelines on the CUDA simulator: results equal the CPU's, memory is never used too early, and nothing is allocated in steady
+state."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run(pipe, iterations, stream=None):
 
 
 def assert_equal(found, expected):
-    """Equal but for the last bit of an integer, and what comes of that."""
+    """The results are equal except for the last bit of an integer and its consequences."""
     for a, b in zip(found, expected, strict=True):
         for x, y in zip(a, b, strict=True):
             for s, t in zip(x, y, strict=True):
@@ -89,7 +89,7 @@ def wide(info):
     pytest.param(wide, [5.0, 700.0], [7, 690], {"output_layout": "CHW", "dtype": types.UINT8, "scale": 30.0}, marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_resize_and_normalise_are_one_kernel(cuda, source, size, crop, options):
-    """Unless somebody else sees what was resized; with the same results."""
+    """Except when another operator reads the resized images. The results are the same."""
 
     def graph(shown, layout="HWC"):
         @pipeline_def(batch_size=6, num_threads=2, device_id=0, seed=3, prefetch_queue_depth=2)
@@ -117,13 +117,13 @@ def test_nothing_is_allocated_in_steady_state(cuda):
     run(pipe, 30)
     before = {name: cuda.calls[name] for name in ("malloc", "host_alloc", "event_create", "stream_create")}
     run(pipe, 60)
-    # How many batches are in flight at once is a matter of time, and may still grow by one; nothing grows with the iterations.
+    # The number of batches in flight depends on timing and may still grow by one. Nothing grows with the iterations.
     assert all(cuda.calls[name] <= count + 3 for name, count in before.items())
     assert cuda.calls["free"] == 0
 
 
 def test_outputs_are_not_overwritten_under_a_slow_consumer(cuda):
-    """The consumer's stream reads batch k only when everything else has long gone on; what it reads is batch k."""
+    """The consumer's stream reads batch k long after all other work has continued, and reads batch k."""
     cuda.use(0)
     stream = cuda.stream_create()
     copies = []
@@ -216,7 +216,8 @@ def test_devices_that_do_not_exist(cuda):
 
 
 def test_memory_in_a_cycle_of_garbage_is_returned_and_not_freed(cuda):
-    """The collector finalises a whole cycle: the buffer, which gives its block back, and were nobody else to hold it, the block, too."""
+    """The collector finalizes a whole cycle: the buffer, which returns its block, and the block itself unless it is referenced
+    elsewhere."""
     cuda.use(0)
     pool = DevicePool(cuda, 0, Events(cuda, 0))
     stream = cuda.stream_create()
@@ -236,5 +237,5 @@ def test_streams_and_events_of_closed_pipelines_are_used_again(cuda):
         pipe.close()
         del pipe
         gc.collect()
-    assert cuda.calls["stream_create"] <= 4  # two each; other threads may let go of a pipeline when the next one is there already
+    assert cuda.calls["stream_create"] <= 4  # two each; other threads may release a pipeline after the next one was built
     assert len(cuda._events) < 100

@@ -1,4 +1,4 @@
-"""sphere and water: the kernel, compiled for the host, gives what the compiled step gives."""
+"""sphere and water: the kernel, compiled for the host, gives the results of the compiled step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compile
 @pytest.mark.parametrize("interpolation", [types.INTERP_NN, types.INTERP_LINEAR])
 @pytest.mark.parametrize("name", ["sphere", "water"])
 def test_as_the_compiled_step(name, interpolation, dtype):
-    """Sizes down to one pixel, one to four channels, samples that stay as they are, and what lies outside."""
+    """Sizes down to one pixel, one to four channels, unchanged samples, and positions outside of the image."""
     rng = np.random.default_rng(5)
     shapes = [(1, 1, 3), (2, 9, 1), (31, 40, 3), (40, 7, 4), (24, 24, 3), (30, 33, 2)]
     samples = [rng.integers(0, 256, shape).astype(dtype) for shape in shapes]

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compile
 
 @pytest.mark.parametrize("layout", ["HW", "HWC", "CHW", "FHW", "FHWC", "FCHW"])
 def test_as_the_compiled_step(layout):
-    """All layouts, sizes down to nothing, planes of one value, and more planes than the compiled step counts side by side."""
+    """All layouts, sizes down to zero, constant planes, and more planes than the compiled step counts side by side."""
     rng = np.random.default_rng(len(layout))
     samples = []
     for extent in (0, 1, 2, 17, 40):
@@ -44,7 +44,7 @@ def test_pipeline(cuda):
 
 @pytest.mark.parametrize("policy", ["rand_augment", "trivial_augment", "auto_augment"])
 def test_automatic_augmentations(cuda, policy):
-    """Every operation of the policies has a kernel: they build and run, and choose as on the CPU."""
+    """Every operation of the policies has a kernel: policies build and run, and choose as on the CPU."""
     from asyncdali.auto_aug import auto_augment, rand_augment, trivial_augment
 
     rng = np.random.default_rng(4)

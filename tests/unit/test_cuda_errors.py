@@ -1,4 +1,4 @@
-"""What goes wrong before and beside the kernels: no driver, no device, an old driver, no memory, a kernel that does not compile."""
+"""Failures outside of kernels: no driver, no device, an old driver, no memory, a kernel that does not compile."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CudaError(RuntimeError):
 
 
 def cupy_that(count):
-    """A CuPy whose getDeviceCount answers `count`, or fails with it."""
+    """A simulated CuPy whose getDeviceCount returns `count`, or raises it."""
 
     def answer():
         if isinstance(count, Exception):
@@ -58,7 +58,7 @@ REASONS = {
 
 @pytest.mark.parametrize("case", REASONS)
 def test_no_gpu(monkeypatch, case):
-    """One warning that says why, and the host device; with ASYNCDALI_DEVICE=cuda an error that says why."""
+    """The host device is used, with one warning that gives the reason. With ASYNCDALI_DEVICE=cuda an error gives the reason."""
     found, reason = REASONS[case]
     monkeypatch.setattr(select, "_driver", None)
     monkeypatch.setattr(select, "_warned", set())
@@ -89,7 +89,7 @@ def test_no_cupy(monkeypatch):
 
 @pytest.fixture
 def cuda(monkeypatch):
-    """The stand-in, as the machine's CUDA."""
+    """The CUDA simulator, as the machine's CUDA."""
     if kernels.COMPILER is None:
         pytest.skip("no C++ compiler to build kernels for the host")
     driver = StandIn(devices=2)
@@ -98,7 +98,7 @@ def cuda(monkeypatch):
 
 
 def test_a_kernel_that_does_not_compile(cuda):
-    """The error names the operator and the user's line, and has the compiler's log; the pipeline goes on."""
+    """The error names the operator and the user's line, and contains the compiler's log. The pipeline continues."""
     load = cuda.load
 
     def failing(kernel):
@@ -111,7 +111,7 @@ def test_a_kernel_that_does_not_compile(cuda):
     with pytest.raises(RuntimeError, match=said):
         pipe.run()
     cuda.load = load
-    while True:  # what was in flight meanwhile
+    while True:  # iterations that were in flight
         try:
             (images,) = pipe.run()
             break
@@ -122,7 +122,7 @@ def test_a_kernel_that_does_not_compile(cuda):
 
 
 def test_out_of_pinned_memory(cuda):
-    """Fails its iteration, names the request and the pool."""
+    """The iteration fails. The error names the request and the pool."""
     pipe = flipped(batch_size=1)
     pipe.run()
     alloc, size = cuda.host_alloc, 1 << 20
@@ -148,7 +148,7 @@ def test_out_of_pinned_memory(cuda):
 
 
 def test_the_users_device_stays(cuda):
-    """Whatever is called on the user's thread, and whichever GPU the pipeline has."""
+    """For every call on the user's thread, and every GPU of the pipeline."""
     for before in (None, 0):
         if before is not None:
             cuda.use(before)
@@ -169,7 +169,7 @@ def test_the_users_device_stays(cuda):
 
 
 def test_two_gpus_at_once(cuda):
-    """Every stream, event and block of memory is used on its own GPU: the stand-in watches over it."""
+    """Every stream, event and block of memory is used on its own GPU, which the simulator checks."""
     pipes = [flipped(device_id=device) for device in (0, 1)]
     for k in range(5):
         for device, pipe in enumerate(pipes):

@@ -27,7 +27,7 @@ def program(*items: tuple[str, list[Operand]]) -> Program:
 
 
 def elements(rng: np.random.Generator, kind: T, shape: tuple[int, ...]) -> np.ndarray:
-    """Random elements, and those that are hard to calculate with."""
+    """Random elements, and elements that are difficult to compute with."""
     dtype = storage_dtype(kind)
     if kind is T.BOOL:
         return rng.integers(0, 2, shape).astype(bool)
@@ -47,7 +47,7 @@ def literal(rng: np.random.Generator, kind: T) -> Literal:
 
 
 def random_program(rng: np.random.Generator, kinds: list[T], length: int) -> Program:
-    """Instructions over these inputs that take their operands; what is divided by is odd."""
+    """Instructions over these inputs. Divisors are odd."""
     items: list[tuple[str, list[Operand]]] = []
     types: list[T] = []
 
@@ -92,9 +92,9 @@ SHAPES = [
 
 
 def check(rng: np.random.Generator, what: Program, kinds: list[T]) -> None:
-    """Over batches of several shapes, samples of which broadcast differently."""
+    """Over batches of several shapes, whose samples broadcast differently."""
     for shapes in SHAPES:
-        # Of three samples the last one has its shapes the other way round.
+        # The last of three samples has its shapes in reverse order.
         inputs = [[elements(rng, kind, shapes[place]) for place in (k, k, 1 - k)] for k, kind in enumerate(kinds)]
         if len(shapes[0]) == len(shapes[1]):
             assert_same(*both(NAME, inputs[0], more=(inputs[1],), program=what))
@@ -161,7 +161,7 @@ def test_functions(name, kind):
 
 @pytest.mark.parametrize("kind", [T.INT32, pytest.param(T.UINT16, marks=SLOW), pytest.param(T.INT64, marks=SLOW)])
 def test_divided_by_zero_there_is_zero(kind):
-    """On the CPU it is an error of its sample; a kernel has no way to raise one (docs/differences.md)."""
+    """On the CPU it is an error of its sample. A kernel cannot raise an error (docs/differences.md)."""
     what = program(("fdiv", [Input(0), Input(1)]), ("mod", [Input(0), Input(1)]), ("add", [Result(0), Result(1)]))
     a, b = np.array([7, 9, 8], storage_dtype(kind)), np.array([0, 2, 0], storage_dtype(kind))
     output, step = planned(what, [[a], [b]])

@@ -24,14 +24,14 @@ def block(array):
 
 
 def compressible(rng, count):
-    """Long runs, parts that are repeated, and noise."""
+    """Long runs, repeated parts, and noise."""
     runs = np.repeat(rng.integers(0, 9, count), rng.integers(1, 300, count))[:count]
     noise = rng.integers(0, 256, count)
     return np.where(rng.random(count) < 0.02, noise, runs).astype(np.uint8)
 
 
 def by_kernel(data, per_sample=None, **arguments):
-    """The kernel's output for one sample, between guard bytes; SampleError for what is wrong with the data."""
+    """The kernel's output for one sample, between guard bytes. SampleError for invalid data."""
     named = {key: Batch.from_values(np.asarray(value)) for key, value in (per_sample or {}).items()}
     source, operator = batch_of([data]), make("decoders.inflate", 1, arguments, named)
     planned = operator.plan([source], Arguments(operator.spec, named, 1), first_iteration(operator, 1))
@@ -93,7 +93,7 @@ def guarded(data):
 
 
 def test_damaged_data_never_leave_their_memory():
-    """Input ends at a page that cannot be read, output stands between guard bytes; the CPU's step says the same of each block."""
+    """Input ends at a guard page, output is between guard bytes. The CPU's step gives the same result for each block."""
     from helpers.operators import run
 
     good = block(compressible(np.random.default_rng(1), 3000))
@@ -118,7 +118,7 @@ def test_damaged_data_never_leave_their_memory():
 
 @pytest.mark.parametrize("depth", [1, 3])
 def test_pipeline(cuda, depth):
-    """A damaged sample fails its iteration and no other; the error names the sample and the chunk."""
+    """A damaged sample fails only its iteration. The error names the sample and the chunk."""
     arrays = [np.arange(k, k + 24, dtype=np.int16).reshape(4, 6) for k in range(3)]
     good = [block(array) for array in arrays]
 
@@ -169,7 +169,7 @@ def test_in_a_branch(cuda):
 
 @pytest.mark.parametrize("depth", [1, 3])
 def test_dumped_images(cuda, tmp_path, monkeypatch, depth):
-    """The files are those of the CPU, and the images are handed on where they are."""
+    """The files equal the CPU's, and the images are passed on without a copy."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     images = [rng.integers(0, 256, (5 + k, 7, 1 + 2 * (k % 2))).astype(np.uint8) for k in range(3)]
@@ -210,7 +210,7 @@ def test_images_that_cannot_be_dumped(cuda, tmp_path, monkeypatch):
 
 
 def test_what_kernels_tell_the_host_is_pinned():
-    """Small results of a pipeline's pool are ordinary memory, which a GPU cannot write to."""
+    """Small results of a pipeline's pool are in ordinary memory, which a GPU cannot write to."""
     from types import SimpleNamespace
 
     from asyncdali.device.buffers import BufferPool

@@ -1,4 +1,4 @@
-"""Every kernel, compiled for the host, gives what the compiled step of the same plan gives."""
+"""Every kernel, compiled for the host, gives the results of the compiled step of the same plan."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def both(
 
 
 def assert_close(expected: list[np.ndarray], found: list[np.ndarray], steps: float = 0, relative: float = 0.0, part: float = 0.0) -> None:
-    """Equal but for `steps` in integers in at most a `part` of the elements, or `relative` in floats."""
+    """Equal except for `steps` in integers in at most a `part` of the elements, or `relative` in floats."""
     for a, b in zip(expected, found, strict=True):
         assert a.shape == b.shape and a.dtype == b.dtype
         if a.dtype.kind in "iub":
@@ -105,7 +105,7 @@ def test_resize(interp, dtype):
     (3, np.uint8), *[pytest.param(*pair, marks=SLOW) for pair in [(1, np.uint8), (4, np.uint8), (2, np.int16)]],
 ])  # fmt: skip
 def test_resize_by_tiles(interp, channels, dtype):
-    """Several tiles beside each other; so many taps that shared memory has no room for source rows; enlarged, turned round."""
+    """Several tiles side by side; more taps than shared memory holds source rows for; enlarged; reversed."""
     rng = np.random.default_rng(9)
     sizes = {(30, 701): (12, 520), (420, 301): (7, -9), (9, 5): (-40, 601), (33, 37): (33, 37), (50, 63): (31, 29)}
     samples = [rng.integers(0, 250, (*shape, channels)).astype(dtype) for shape in sizes]
@@ -125,7 +125,7 @@ def test_resize_of_a_region_in_sequences_of_one_channel():
 
 @pytest.mark.parametrize("axes", [2, 3])
 def test_nearest_pixels_of_regions(axes):
-    """Positions on borders of pixels: the axis that counts from its first pixel is the same for the kernel."""
+    """Positions on borders of pixels: the kernel and the compiled step count the same axis from its first pixel."""
     rng = np.random.default_rng(9)
     extents = rng.integers(2, 40, (40, axes))
     samples = [np.arange(row.prod(), dtype=np.uint16).reshape(*row, 1) for row in extents]
@@ -167,7 +167,7 @@ NUMBERS = {
 
 
 def values_of(name: str) -> np.ndarray:
-    """Elements of a type that are hard to convert."""
+    """Elements of a type that are difficult to convert."""
     dtype = np.dtype(NUMBERS[name])
     if dtype.kind == "b":
         return np.array([True, False])
@@ -221,7 +221,7 @@ def test_rotate(constants, dtype, channels):
 
 
 def test_the_neighbours_of_long_rows():
-    """Positions are the same to the last bit, also where sums begin anew (256 columns) and cross exponents."""
+    """Positions are equal to the last bit, also where sums restart (256 columns) and cross exponents."""
     images = [np.arange(h * w, dtype=np.int32).reshape(h, w, 1) for h, w in ((3, 700), (40, 300), (8, 8), (7, 9))]
     for angle in (45.0, 10.0, -135.0, 179.5):
         expected, found = both("rotate", images, "HWC", angle=angle, interp_type=types.INTERP_NN, fill_value=-1.0)
@@ -273,7 +273,7 @@ def test_kernels_stay_within_their_memory():
 
 
 def test_filters_with_arguments_per_frame():
-    """Launches of a batch of frames: addresses of frames, filters and fill values are known when the launch is made."""
+    """Launches of a batch of frames: addresses of frames, filters and fill values are known when the launch is recorded."""
     rng = np.random.default_rng(5)
     clips = [rng.integers(0, 255, (3, *size, 3), np.uint8) for size in ((9, 7), (5, 12))]
     sigmas = np.float32([[0.5, 1, 2], [2, 1, 0.7]])

@@ -1,4 +1,4 @@
-"""numba_function's kernels on a GPU: what is compiled for it, and over the stand-in what is launched, where and when."""
+"""numba_function's kernels on a GPU: compilation, and the launches over the CUDA simulator."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DTYPES, NDIMS = [np.dtype(name) for name in ("float32", "uint8", "float64")], [2
 
 
 def arrays_of(arguments):
-    """What a kernel makes of its arguments."""
+    """The arguments as a kernel receives them."""
     left, arrays = arguments.tolist(), []
     for dtype, ndim in zip(DTYPES, NDIMS, strict=True):
         (owner, parent, elements, size, address), left = left[:5], left[5:]
@@ -56,7 +56,7 @@ def arrays_of(arguments):
 
 @pytest.fixture
 def launched(cuda, monkeypatch):
-    """The launches that were made of CODE: (blocks, threads, shapes); each does what the kernel does."""
+    """The launches of CODE: (blocks, threads, shapes). Each does the work of the kernel."""
     found, asked = [], []
 
     def kernel(blocks, threads, arguments):
@@ -93,7 +93,7 @@ def expected(iteration):
 
 @host_kernels
 def test_launches(cuda, launched):
-    """Behind what makes the inputs, before what reads the outputs, one for each sample; nobody waits."""
+    """The kernel runs after the producers of the inputs and before the readers of the outputs, once per sample. No thread waits."""
     pipe = graph(lambda x: x + 1)
     pipe.build()
     outputs = [pipe.run() for _ in range(4)]
@@ -122,7 +122,7 @@ def test_no_wait(cuda, launched):
 
 @host_kernels
 def test_pixels_that_it_reads_are_made(cuda, monkeypatch):
-    """A resize that crop_mirror_normalize could do itself is done, for the kernel reads what comes of it."""
+    """A resize that crop_mirror_normalize could do itself is run separately, because the kernel reads its result."""
     seen = []
 
     def kernel(blocks, threads, arguments):
@@ -149,7 +149,7 @@ def test_pixels_that_it_reads_are_made(cuda, monkeypatch):
 
 
 def test_arguments():
-    """By value: pointers, numbers, address, extents, strides; of empty samples and scalars, too."""
+    """Passed by value: pointers, numbers, address, extents, strides; also for empty samples and scalars."""
     batch = Batch(np.int64([[2, 0, 3], [1, 2, 4]]), types.INT16)
     batch.place(np.zeros(64, np.uint8))
     scalars = Batch(np.empty((2, 0), np.int64), types.BOOL)
@@ -171,7 +171,7 @@ def has_compiler():
 
 
 def test_compiled_for_a_gpu():
-    """Numba's kernel takes as many words as are given."""
+    """Numba's kernel takes exactly the given number of words."""
     if not has_compiler():
         pytest.skip("Numba's compiler for CUDA (libNVVM) is not here")
     for function in (doubled, numba_cuda.jit(doubled)):
@@ -187,7 +187,7 @@ def test_compiled_for_a_gpu():
 
 
 def test_without_a_compiler(monkeypatch):
-    """Said in build(), with what to install."""
+    """build() raises an error that says what to install."""
 
     class NvvmSupportError(ImportError):
         pass

@@ -1,4 +1,4 @@
-"""optical_flow: the kernels, compiled for the host, give what the compiled step gives."""
+"""optical_flow: the kernels, compiled for the host, give the results of the compiled step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compile
 
 
 def moving(seed, frames, height, width, channels=3):
-    """Blurred noise that moves by two pixels a frame, with a part that moves the other way."""
+    """Blurred noise that moves by two pixels per frame, with a part that moves in the opposite direction."""
     rng = np.random.default_rng(seed)
     noise = rng.integers(0, 256, (height + 20, width + 20, channels)).astype(np.float32)
     for axis in (0, 1):
@@ -37,7 +37,7 @@ def test_as_the_compiled_step(preset, grid):
 
 @pytest.mark.parametrize("cell", [1, 4, 8])
 def test_hints(cell):
-    """Hints that are no numbers, or absurd, do no harm."""
+    """NaN or absurd hints do no harm."""
     samples = [moving(5, 3, 33, 41, 1), moving(6, 2, 20, 18, 1)]
     rng = np.random.default_rng(7)
     hints = [rng.normal(0, 8, (len(s) - 1, -(-s.shape[1] // cell), -(-s.shape[2] // cell), 2)).astype(np.float32) for s in samples]
@@ -56,7 +56,7 @@ def test_temporal_hints_and_colours():
 
 
 def test_pairs_in_several_turns(monkeypatch):
-    """Work memory for fewer pairs than there are."""
+    """Work memory for fewer pairs than the input has."""
     from asyncdali.operators import optical_flow_kernels
 
     monkeypatch.setattr(optical_flow_kernels, "_MEMORY_AT_ONCE", 100_000)

@@ -1,5 +1,5 @@
-"""User functions of arrays in GPU memory, over the stand-in: ordered on the pipeline's stream, results copied before their memory is used
-again, one call at a time."""
+"""User functions of arrays in GPU memory, over the CUDA simulator: ordered on the pipeline's stream, results copied before their memory is
+reused, one call at a time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def assert_plus(made, amount):
 
 
 def test_per_sample(cuda):
-    """What comes before and behind the function is ordered without the host's waiting."""
+    """Work before and after the function is ordered without a wait of the host."""
     made = run(lambda x: fn.flip(fn.python_function(x, function=plus(3), device="gpu", output_layouts="HWC")))
     assert_plus(made, 3)
 
@@ -89,7 +89,7 @@ def test_inputs_may_be_returned(cuda):
 
 
 def test_results_of_another_stream_are_waited_for(cuda):
-    """Its array interface names it."""
+    """The array interface names the stream."""
     streams = {}
 
     def function(array):
@@ -197,7 +197,7 @@ def test_errors(cuda, function, text):
 
 
 def test_the_stand_in_notices_what_is_not_copied(cuda):
-    """The memory of a function's result is used again in the order of its stream."""
+    """The memory of a function's result is reused in the order of its stream."""
     cuda.use(0)
     stream, late = cuda.stream_create(), cuda.stream_create()
     with cuda.on_stream(0, stream):

@@ -1,4 +1,4 @@
-"""external_source on a GPU, over the stand-in: host data uploaded, arrays of the device taken where they are, in the order of streams."""
+"""external_source on a GPU, over the simulator: host data is uploaded, device arrays are used in place, in the order of streams."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BATCH = 4
 
 @pytest.fixture
 def cuda(monkeypatch):
-    """The stand-in, as the machine's CUDA; this thread has chosen the device."""
+    """The CUDA simulator, as the machine's CUDA. This thread has selected the device."""
     driver = StandIn()
     use(driver, monkeypatch)
     driver.use(0)
@@ -64,7 +64,7 @@ def assert_pictures(output, iteration, of=pictures):
 
 
 class Lender:
-    """Arrays that a stream of the user's fills only when it is waited for; freed in its order, the memory poisoned, as CuPy's pool does."""
+    """Arrays that a user's stream fills only when it is waited for. They are freed in its order, and freed memory is poisoned."""
 
     def __init__(self, cuda, named=True):
         self.cuda = cuda
@@ -80,7 +80,7 @@ class Lender:
 
 
 class Dlpack:
-    """An object that has DLPack's protocol only."""
+    """An object with only DLPack's protocol."""
 
     def __init__(self, array, device=0, kind=2):
         self._array, self._device = array, (kind, device)
@@ -114,7 +114,7 @@ def test_data_of_a_callable_are_uploaded(cuda, source, options, no_copy):
 
 
 def test_nobody_waits(cuda):
-    """Uploads come from pinned memory that is kept until they are over."""
+    """Uploads come from pinned memory that is kept until the uploads are done."""
     pipe = built(lambda: fn.external_source(pictures, device="gpu"), depth=1)
     stream = cuda.stream_create()
     made = [pipe.run(stream)[0] for _ in range(4)]
@@ -171,7 +171,7 @@ def test_parallel(cuda):
 
 
 def run_lent(cuda, lend, source, iterations=4, of=pictures, **options):
-    """A source that lends arrays and drops them at once; the outputs as they come, and at the end."""
+    """A source that lends arrays and drops them at once. Gives the outputs when they arrive, and at the end."""
     pipe = built(lambda: fn.external_source(lambda i: lend(source(i)), device="gpu", layout="HWC", **options))
     downloads = cuda.calls["pageable downloads"]
     outputs = [pipe.run()[0] for _ in range(iterations)]
@@ -186,7 +186,7 @@ def run_lent(cuda, lend, source, iterations=4, of=pictures, **options):
 def test_lists_of_arrays(cuda, named, no_copy):
     lend = Lender(cuda, named)
     if no_copy and not named:
-        stream, lend.stream = lend.stream, 0  # whose stream is not known, they are complete or on the default stream
+        stream, lend.stream = lend.stream, 0  # without a stream, arrays are complete or on the default stream
         cuda.stream_destroy(stream)
     stream = None if named else lend.stream
     run_lent(cuda, lambda arrays: [lend(array) for array in arrays], pictures, no_copy=no_copy, cuda_stream=stream)
@@ -229,7 +229,7 @@ def test_the_host_waits_only_where_no_stream_is_named(cuda):
 
 
 def test_the_users_stream_goes_on_behind_the_copy(cuda):
-    """What the user's stream writes into its array after `feed_input` is not seen, and what it was still to write is."""
+    """Writes of the user's stream after `feed_input` are not visible; writes queued before are."""
     pipe = built(lambda: fn.external_source(name="x", device="gpu"), depth=1)
     lend = Lender(cuda, named=False)
     array = lend(dense(0))
@@ -245,7 +245,7 @@ def test_the_users_stream_goes_on_behind_the_copy(cuda):
 
 
 def test_without_a_copy_the_memory_is_used_where_it_is(cuda):
-    """It shows what is written there before the iteration runs; outputs are copies all the same, and arrays are let go afterwards."""
+    """Writes before the iteration runs are visible. Outputs are copies anyway, and arrays are released afterwards."""
     lend = Lender(cuda)
     gone = []
     kept = []
@@ -268,7 +268,7 @@ def test_without_a_copy_the_memory_is_used_where_it_is(cuda):
 
 
 def test_dropped_arrays_are_kept_until_they_are_read(cuda):
-    """The user's stream frees what nobody refers to, before the pipeline's stream has come to read it."""
+    """The user's stream frees unreferenced memory before the pipeline's stream has read it."""
     lend = Lender(cuda)
     stream = cuda.stream_create()
     pipe = built(lambda: fn.flip(fn.external_source(lambda i: lend(dense(i)), device="gpu", no_copy=True, layout="HWC")), depth=1)
@@ -411,7 +411,7 @@ def noise(iteration):
 @pytest.mark.slow
 @pytest.mark.parametrize("lent", [False, True])
 def test_what_reads_contents_on_the_cpu_waits_for_nothing_on_the_gpu(cuda, lent):
-    """normalize over a batch looks at data while planning, on the CPU; on a GPU all is one segment, and nothing is read by the host."""
+    """On the CPU normalize over a batch reads data while planning. On a GPU everything is one segment, and the host reads nothing."""
     lend = Lender(cuda)
 
     def body():

@@ -13,7 +13,7 @@ from asyncdali import types
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 SLOW = pytest.mark.slow
 BOUND = 4e-6
-"""Of the sum of magnitudes: some 32 additions in float32, one after the other."""
+"""Relative to the sum of magnitudes: some 32 additions in float32, one after the other."""
 AXES = [[None, [0, 1]], pytest.param([[0], [1], [2], [0, 2], [-1, 1], []], marks=SLOW)]
 
 

@@ -1,4 +1,4 @@
-"""Names with an underscore that programs written for DALI use: of pipelines, and of iterators (see test_dali_names_parity.py)."""
+"""Names with an underscore that programs written for DALI use, of pipelines and of iterators (see test_dali_names_parity.py)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from asyncdali.plugin.base_iterator import BaseIterator
 
 
 def numbers(count=6):
-    """A pipeline whose batches count from 0, and the iterations that its source was asked for."""
+    """A pipeline whose batches count from 0, and the iterations requested from its source."""
     asked = []
 
     def source(iteration):
@@ -153,7 +153,7 @@ def test_a_scope_of_calls_of_one_kind():
 
 
 class Counting(BaseIterator):
-    """A subclass with an attribute of its own in its checkpoints."""
+    """A subclass that adds an attribute to its checkpoints."""
 
     steps = 0
     rate = np.float64(0)

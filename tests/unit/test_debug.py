@@ -1,4 +1,4 @@
-"""Debug mode: operators run when they are called, and everything comes out as in a graph."""
+"""Debug mode: operators run when they are called, and results equal those of a graph."""
 
 from __future__ import annotations
 
@@ -492,7 +492,7 @@ def test_names_are_unique():
 
 
 class Numbered:
-    """Batches that tell run and epoch; `length` per epoch."""
+    """Batches that contain run and epoch; `length` per epoch."""
 
     def __init__(self, length):
         self.length = length
@@ -754,7 +754,7 @@ def test_arguments_are_checked_as_ever():
 
 @pytest.mark.parametrize("first", [0, 2])
 def test_a_failed_iteration_is_lost_for_everything(first):
-    """All that is called in it moves on, whether or not it was reached; as in a graph."""
+    """All calls in the function advance, whether or not they were reached, as in a graph."""
 
     def check(sample):
         if sample == first:

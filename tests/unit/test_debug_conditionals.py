@@ -1,4 +1,4 @@
-"""Conditional execution in debug mode: branches are executed with their samples, and everything comes out as in a graph."""
+"""Conditional execution in debug mode: branches run with their samples, and results equal those of a graph."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def files(tmp_path_factory):
 
 @pytest.mark.parametrize("seed", range(24))
 def test_random_programs_are_what_graphs_do(seed, files, tmp_path):
-    """Automatic seeds are other ones in debug mode."""
+    """Automatic seeds differ in debug mode."""
     text = seeded(Program(seed, depth=2, images=seed % 2 == 0).text)
     graph = load(text, tmp_path / "program.py", library_names(asyncdali, files, seed=3))
     assert run(asyncdali, graph, debug=True) == run(asyncdali, graph), text
@@ -157,7 +157,7 @@ def test_arrays_and_input_sets_in_branches():
 
 
 def test_python_conditions_on_data_may_leave_out_operators():
-    """A split is made by the operator that uses a node first; which one that is may change."""
+    """The operator that uses a node first makes the split. This operator may change from run to run."""
 
     def graph():
         x, y = counted(), counted(100)

@@ -82,7 +82,7 @@ def test_layouts_that_repeat_letters_are_refused(name, layout):
 
 @pytest.mark.parametrize("name", ["copy", "cast", "transpose", "pad", "noise.gaussian"])
 def test_operators_that_hand_layouts_on_take_any(name):
-    """As in DALI; these operators look for no letter."""
+    """As in DALI: these operators do not look for a letter."""
     check(name, [np.zeros((2,) * 5, np.uint8)], "FCCHW", **({"dtype": types.FLOAT} if name == "cast" else {}))
 
 
@@ -166,7 +166,7 @@ def run(name, dtype, rank, empty="", call=0, layout=""):
 
 
 def test_short_integer_signals_are_not_read_beyond_their_end():
-    """nonsilent_region: chunks behind the end of a signal shorter than a stretch were summed: 256 elements and a window too far."""
+    """nonsilent_region summed chunks behind the end of a signal shorter than a stretch: 256 elements and a window too far."""
     report = examine("some", ["nonsilent_region"])
     assert not report.bugs and report.results["nonsilent_region"]
 

@@ -50,7 +50,7 @@ def test_downmix_is_the_mean_and_one_dimension():
 
 
 def test_rates_and_origin_in_a_pipeline(tmp_path):
-    """Samples of different rates and lengths, with a rate for each; outputs know their files."""
+    """Samples of different rates and lengths, each with a rate. Outputs know their files."""
     names = []
     for k, rate in enumerate((8000, 16000, 11025)):
         (tmp_path / f"{k}.wav").write_bytes(wav(noise((rate // 10, 1), k), rate))
@@ -72,7 +72,7 @@ def test_rates_and_origin_in_a_pipeline(tmp_path):
 
 
 def test_the_window_against_the_formula():
-    """Resampling to a multiple of the rate: the input's samples stay, those between are a windowed sinc's."""
+    """Resampling to a multiple of the rate: the input's samples stay, and the samples in between come from a windowed sinc."""
     lobes, times = 16, 3
     data = noise((200, 1)).astype(np.float32)
     found = resample(data, 1, times, 50.0)
@@ -142,7 +142,7 @@ def test_broken_data(data, message):
 
 
 def test_a_damaged_file_that_leads_before_its_begin():
-    """libsndfile seeks to a negative place: that is no exception in its callback, which would be printed and lost."""
+    """libsndfile seeks to a negative position. This must not be an exception in the callback, which would be printed and lost."""
     soundfile = pytest.importorskip("soundfile")
     memory = io.BytesIO()
     soundfile.write(memory, np.zeros((300, 2)), 8000, format="AIFF", subtype="PCM_16")

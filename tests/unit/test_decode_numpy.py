@@ -1,4 +1,4 @@
-"""decoders.numpy: what numpy wrote into memory; types, orders, damage."""
+"""decoders.numpy: files that numpy wrote into memory; types, orders, damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""decoders.video: which frames, what stands for those that are not there, damage; formats are the readers' (test_readers_video.py)."""
+"""decoders.video: selection of frames, padding, damage. Formats are tested with the readers (test_readers_video.py)."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_a_frame_that_cannot_be_decoded(videos):
 
 
 def test_in_a_pipeline(videos, tmp_path, monkeypatch):
-    """Origins and layout go with the frames; the older name, and the device for GPUs, give the same."""
+    """Origins and layout stay with the frames. The older name, and the device for GPUs, give the same results."""
     monkeypatch.setenv("ASYNCDALI_DEVICE", "host")
     names = [str(tmp_path / f"{count}.webm") for count in (10, 7)]
     for name, data in zip(names, videos, strict=False):
@@ -211,7 +211,7 @@ def test_in_a_pipeline(videos, tmp_path, monkeypatch):
 
 
 def test_on_a_gpu(videos, cuda):
-    """Decoded by the CPU and uploaded; operators of the GPU go on with the frames."""
+    """The CPU decodes and uploads the frames; operators of the GPU use them."""
 
     def graph():
         files = fn.external_source(lambda: videos, batch=True)

@@ -31,7 +31,7 @@ def decode(data: bytes, **arguments) -> np.ndarray:
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
 @pytest.mark.parametrize("shape", [(1, -1), (-1, 1), (1, 1, -1)])
 def test_bytes_of_any_shape(kind, shape):
-    """A row [1, N], as a slice of a larger array is, holds the bytes as [N] does."""
+    """A row [1, N], for example a slice of a larger array, holds the same bytes as [N]."""
     data = encode(RGB, kind)
     reshaped = np.frombuffer(data, np.uint8).reshape(shape)
     assert np.array_equal(run_operator("decoders.image", [reshaped])[0], decode(data))
@@ -197,7 +197,7 @@ PLACES = encode(np.dstack([*np.mgrid[0:47, 0:61], np.zeros((47, 61), int)]).asty
 
 
 def window(operator: str, *inputs, **arguments) -> tuple[int, ...]:
-    """(y, x, h, w) of what came out."""
+    """(y, x, h, w) of the output."""
     out = run_operator(f"decoders.{operator}", [PLACES], *inputs, **arguments)[0]
     return (int(out[0, 0, 0]), int(out[0, 0, 1]), *out.shape[:2])
 
@@ -315,7 +315,7 @@ def test_an_error_names_operator_iteration_sample_and_file(files, tmp_path):
 
 @pytest.mark.parametrize("length", [2**64 - 1, 2**63, 2**63 - 1, 2**62, 1 << 40])
 def test_a_jp2_box_of_an_absurd_length_is_a_broken_picture(length):
-    """The length of a box may have 64 bits; offsets that Python's struct cannot look at were an OverflowError without a word."""
+    """The length of a box may have 64 bits. Offsets beyond the range of Python's struct raised an OverflowError without a message."""
     signature = bytes.fromhex("0000000c6a5020200d0a870a")
     data = signature + struct.pack(">I4sQ", 1, b"ftyp", length) + bytes(64)
     pictures = [np.frombuffer(picture, np.uint8) for picture in (encode(RGB, "JPEG2000"), data)]

@@ -16,7 +16,7 @@ LINEAR = types.INTERP_LINEAR
 
 
 def sphere(height, width):
-    """Where the pixels of an image come from, pixel centres at halves."""
+    """The source positions of the pixels of an image, with pixel centres at halves."""
     y, x = np.mgrid[0:height, 0:width] + 0.5
     dx, dy = x - width / 2, y - height / 2
     part = np.hypot(dx, dy) / max(height // 2, width // 2)

@@ -1,4 +1,4 @@
-"""``asyncdali doctor``: thirteen broken set-ups, each found, explained in one message with its fix, within 5 seconds."""
+"""``asyncdali doctor``: thirteen broken set-ups. Each is found and explained in one message with its fix, within 5 seconds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ print(json.dumps({{"seconds": time.monotonic() - start, "check": found and found
 
 
 def elsewhere(check, setup="", before="", **environment):
-    """The finding of a check in a process of its own: what it says and how long it took."""
+    """The finding of a check in a separate process: its message and its time."""
     done = run_script(before + EXAMINE.format(check=check, setup=setup), **environment)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
@@ -47,7 +47,7 @@ def elsewhere(check, setup="", before="", **environment):
 
 
 def expect(finding, check, *words):
-    """One message: what is wrong and, in a second sentence, what mends it."""
+    """One message: the problem and, in a second sentence, the fix."""
     message = finding["message"] if isinstance(finding, dict) else finding.message
     name = finding["check"] if isinstance(finding, dict) else finding.check
     assert name == check
@@ -60,7 +60,7 @@ def expect(finding, check, *words):
 
 
 def cgroup(tmp_path, **files):
-    """A system in which this process is in the group /jobs/one; `files` are those of the groups."""
+    """A simulated system in which this process is in the group /jobs/one. `files` are those of the groups."""
     (tmp_path / "proc/self").mkdir(parents=True)
     version_two = "cpu.max" in "".join(files)
     (tmp_path / "proc/self/cgroup").write_text("0::/jobs/one\n" if version_two else "4:cpu,cpuacct:/jobs/one\n0::/\n")
@@ -134,7 +134,7 @@ needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C compiler to
 
 
 def driver(tmp_path, status=0, version=12040):
-    """A stand-in for the CUDA driver; its path."""
+    """A simulated CUDA driver; returns its path."""
     source, library = tmp_path / "driver.c", tmp_path / "libcuda.so.1"
     source.write_text(DRIVER.replace("STATUS", str(status)).replace("VERSION", str(version)))
     subprocess.run([str(compiler()), "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
@@ -208,7 +208,7 @@ def test_the_limit_of_time(tmp_path):
 
 
 def test_storage_that_does_not_answer(tmp_path):
-    os.mkfifo(tmp_path / "file.bin")  # opening it waits for ever
+    os.mkfifo(tmp_path / "file.bin")  # opening it waits forever
     expect(checks.slow_storage(Setup(places=[tmp_path])), "slow_storage", "hardly answers", str(tmp_path))
     with open(tmp_path / "file.bin", "wb", buffering=0):
         pass  # the thread that waits there goes on

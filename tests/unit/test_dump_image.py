@@ -1,4 +1,4 @@
-"""dump_image: what a stored graph may write, and wrong inputs; files and outputs are compared in ``test_dump_image_parity.py``."""
+"""dump_image: where a stored graph may write, and wrong inputs. ``test_dump_image_parity.py`` compares files and outputs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_stored_graph_writes_where_it_may(suffix, tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match=r"Refused to write .*dump_image.*allow_write"):
         Pipeline.deserialize(data, allow_write=[tmp_path / "elsewhere"]).build()
     assert not list(tmp_path.rglob("*.ppm"))
-    if suffix != "a":  # a name that leaves the folder is refused wherever it leads
+    if suffix != "a":  # a name that leaves the folder is always refused
         with pytest.raises(RuntimeError, match="Refused to write"):
             Pipeline.deserialize(data, allow_write=[tmp_path]).build()
         return

@@ -1,4 +1,4 @@
-"""An engine that would not give the bits of the training process is refused, and the difference is named."""
+"""An engine that would not give the bits of the training process is refused, and the error names the difference."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_difference_names_both_values():
 
 
 def test_another_processor_is_refused(monkeypatch):
-    """An engine with an environment of its own compiles its kernels for another processor."""
+    """An engine with another environment compiles its kernels for another processor."""
     monkeypatch.setitem(os.environ, "NUMBA_CPU_NAME", "generic")  # Numba has been imported here
     pipe = pipeline(graph, 1, engine_start_method="spawn")
     with pytest.raises(RuntimeError, match=r"engine 0 differs from this process.*processor, name: \S+ here, generic there"):

@@ -1,4 +1,4 @@
-"""Random programs of sources, readers, draws and iterators: engines give what this process gives, and resume what it saved."""
+"""Random programs of sources, readers, draws and iterators: with engines they give the same results, and resume saved states."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from helpers import histories
 
 @pytest.fixture(autouse=True)
 def silence():
-    """Sources without a state warn, and iterators that are reset in the midst of an epoch log."""
+    """Sources without a state warn, and iterators that are reset in the middle of an epoch log."""
     log = logging.getLogger("asyncdali")
     level = log.level
     with warnings.catch_warnings():

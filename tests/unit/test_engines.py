@@ -59,7 +59,7 @@ def test_a_checkpoint_resumes_under_another_number(files, before, after):
 
 
 def test_memory_goes_back_with_the_last_view(files):
-    """A pool that got nothing back would grow with every iteration."""
+    """A pool that got no blocks back would grow with every iteration."""
     pipe = pipeline(training(files), 1)
     stream(pipe, 10)
     after_ten = pipe.statistics().engines[0].allocated_bytes
@@ -84,7 +84,7 @@ def test_outputs_can_be_written_to(files):
 
 
 def test_large_frames_travel_through_blocks():
-    """Shapes and inline contents of many samples are more than a message may have."""
+    """Shapes and inline contents of many samples may exceed the size of a message."""
 
     def define():
         return fn.random.uniform(range=[0, 1]), fn.cast(fn.random.uniform(range=[0, 9], shape=[3]), dtype=types.INT32)
@@ -164,7 +164,7 @@ def test_positions_in_branches_depend_on_data():
 
 
 def test_a_wrong_prediction_is_corrected(monkeypatch):
-    """What is not known to depend on data is found out, and asked for again."""
+    """An unexpected dependence on data is detected, and the following iterations are requested again."""
     from asyncdali.engines.cut import Cut
 
     monkeypatch.setattr(Cut, "depends_on_branches", False)

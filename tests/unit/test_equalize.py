@@ -14,14 +14,14 @@ from asyncdali import fn
 
 
 def flat(plane):
-    """A value becomes the part of the others that are not larger, of 255; the smallest one 0."""
+    """A value becomes the share of the other values that are not larger, times 255. The smallest value becomes 0."""
     ranks = np.array([(plane <= value).sum() for value in range(256)], float) - (plane == plane.min()).sum()
     others = plane.size - (plane == plane.min()).sum()
     return np.rint(ranks[plane] * 255 / others).astype(np.uint8) if others else plane
 
 
 def pictures(layout):
-    """Images of several sizes, of which the channels and frames differ."""
+    """Images of several sizes, with different channels and frames."""
     rng = np.random.default_rng(4)
     shapes = [[{"H": height, "W": width, "C": 3, "F": 2}[axis] for axis in layout] for height, width in ((9, 14), (1, 1), (20, 3))]
     return [np.clip(rng.normal(90, 12, shape), 0, 255).astype(np.uint8) for shape in shapes]

@@ -1,4 +1,4 @@
-"""One family of errors: whatever an operator, a source or a reader raises is a RuntimeError, and of its own kind as well."""
+"""One family of errors: every error of an operator, a source or a reader is a RuntimeError, and also of its own kind."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_family_is_documented():
     ],
 )
 def test_what_callers_of_dali_catch(call, kinds):
-    """Refusals of DALI that are RuntimeErrors (or what stands beside each), when called, built or run."""
+    """Refusals that are RuntimeErrors in DALI, at the call, at build or at run."""
 
     @pipeline_def(batch_size=2, num_threads=1, device_id=None)
     def pipeline():

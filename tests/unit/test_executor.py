@@ -52,7 +52,7 @@ def test_cpu_mixed_and_gpu_of_three_iterations_run_at_once(num_threads, concurre
 
 
 def test_pixels_overlap_with_the_next_plan():
-    """An operator's next iteration is planned while samples of this one are still worked on downstream."""
+    """An operator's next iteration is planned while samples of the current one are still processed downstream."""
     planned = [threading.Event() for _ in range(3)]
 
     def consume(index, sample):
@@ -132,7 +132,7 @@ def test_all_policies_and_flags_give_the_same():
 
 
 def test_stream_assignment():
-    """PER_OPERATOR opens as few streams as keep independent branches apart."""
+    """PER_OPERATOR opens just enough streams to keep independent branches apart."""
     def graph():
         a = call(BarrierProbe, device="gpu")
         b, c = call(BarrierProbe, a), call(BarrierProbe, a, name="c")
@@ -152,7 +152,7 @@ def test_stream_assignment():
 
 
 def phases():
-    """Graphs that fail in iterations 1 and 3, each in another phase or place."""
+    """Graphs that fail in iterations 1 and 3, each in a different phase or place."""
     fail = fail_at(1, 3)
 
     def work(index, sample):
@@ -187,7 +187,7 @@ def test_a_failure_fails_its_iteration_alone(phase, options):
             with pytest.raises((RuntimeError, KeyError), match=f"planned failure {k}"):
                 pipeline.run()
         else:
-            assert values(pipeline.run()[:2]) == wanted[k]  # state has moved on as if nothing had happened
+            assert values(pipeline.run()[:2]) == wanted[k]  # the state has moved on as without the failure
 
 
 def test_compiled_failures_name_operator_line_iteration_and_sample():
@@ -241,7 +241,7 @@ def test_odd_exceptions_do_not_hang_or_kill_threads(error):
 
 @pytest.mark.parametrize("depth", [1, 2, 5])
 def test_a_bug_in_a_decision_ends_all_waiting(depth, monkeypatch, caplog):
-    """With a depth of 1 it is met where an iteration is queued, else also where one ends."""
+    """With a depth of 1 the error occurs where an iteration is queued, otherwise also where one ends."""
     pipeline = pipeline_of(lambda: call(Probe), prefetch_queue_depth=depth)
     pipeline.run()
 
@@ -566,7 +566,7 @@ make(lambda: call(BarrierProbe, hook=kill)).run()
 
 
 def test_fork_while_a_pipeline_runs():
-    """The child cannot use the parent's pipeline, and builds and runs its own; the parent goes on."""
+    """The child cannot use the parent's pipeline, but can build and run its own. The parent continues."""
     done = run_script(
         SCRIPT + """
 parent = make(prefetch_queue_depth=3)
@@ -719,9 +719,9 @@ def test_turns_are_those_of_the_calls_under_any_timing():
 
 
 def test_a_stopped_job_needs_no_memory_of_its_threads():
-    """A job that is stopped before anybody takes part is left again at once: the worker has no memory for its times yet."""
+    """A job that is stopped before any worker takes part ends at once: the worker has no memory for its times yet."""
     context = np.zeros(1, np.int64)
-    step = Step(1, context, lambda code, text, sample: text)  # no function: nobody may call it
+    step = Step(1, context, lambda code, text, sample: text)  # no function: it must not be called
     job = CompiledSamples(4, [(None, step)], timed=Timed.YES)
     done = threading.Event()
     job.finished = done.set

@@ -1,4 +1,4 @@
-"""Arithmetic on nodes: values DALI has otherwise or not at all, fusing, when things are computed, errors."""
+"""Arithmetic on nodes: values that DALI lacks or has otherwise, fusing, the time of computation, errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def one(graph: Any, count: int = 1) -> list[np.ndarray]:
 
 
 def operators_of(graph: Any) -> list[Any]:
-    """What a plan is made of, sources left out."""
+    """The operators of a plan, without sources."""
     pipeline = Pipeline(batch_size=2, num_threads=1)
     with pipeline:
         made = graph()
@@ -49,7 +49,7 @@ def operators_of(graph: Any) -> list[Any]:
 
 
 def test_samples_that_broadcast_differently():
-    """Each sample by itself (DALI mixes them up), also where rows are short or few."""
+    """Each sample separately (DALI mixes them up), also where rows are short or few."""
     rng = np.random.default_rng(1)
     for _ in range(12):
         ndim = int(rng.integers(1, 5))
@@ -108,7 +108,7 @@ def test_dividing_the_smallest_number_by_minus_one_wraps():
 
 
 def test_integers_and_floats_are_compared_by_value():
-    """DALI takes a negative integer for less than every float."""
+    """DALI treats a negative integer as less than every float."""
     x, y = np.array([-100, -2, 3], np.int32), np.array([-200, -2, 3.5], np.float32)
     assert [row[0].tolist() for row in compute(lambda: (feed(x) < feed(y), feed(x) == feed(y), feed(y) >= feed(x)), batch_size=1)] == [
         [False, False, True], [False, True, False], [False, True, True],
@@ -145,7 +145,7 @@ def test_steps_stay_within_their_memory():
 
 
 def test_large_batches_are_not_multiplied_out_while_planning():
-    """Small inputs whose result is large are left to the workers."""
+    """Small inputs with a large result are computed by the workers."""
     a, b = np.arange(300, dtype=np.int32), np.arange(200, dtype=np.int32).reshape(-1, 1)
     (found,) = one(lambda: feed(a) + feed(b))
     np.testing.assert_array_equal(found, a + b)
@@ -270,7 +270,7 @@ def pipeline_segments(graph: Any) -> list[Any]:
 
 
 def test_in_argument_inputs():
-    """A draw that is calculated with needs no segment of its own."""
+    """A draw used in arithmetic needs no separate segment."""
 
     def graph():
         image = fn.constant(idata=list(range(12)), shape=[2, 2, 3], dtype=T.UINT8, layout="HWC")
@@ -283,7 +283,7 @@ def test_in_argument_inputs():
 
 
 def test_values_of_the_pixels_as_arguments():
-    """They are known after a segment's pixels: what needs them is a segment of its own."""
+    """These values are known after a segment's pixels, so operators that need them are in a separate segment."""
 
     def graph():
         data = fn.copy(feed(*[np.full(12, 3, np.int32)] * 3))
@@ -294,7 +294,7 @@ def test_values_of_the_pixels_as_arguments():
 
 
 def test_early_and_ragged():
-    """What is wanted while planning and is not one array is computed by the workers before it."""
+    """A value that planning needs and that is not one array is computed by the workers before planning."""
 
     def graph():
         ragged = feed([3, 9], [5, 1, 1], [4]) + 0

@@ -1,4 +1,4 @@
-"""Operators of other packages: found through entry points, imported when asked for, refused by name where they clash."""
+"""Operators of other packages: found through entry points, imported at first use, refused by name on a clash."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Shift(Operator):
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """``package(distribution, {entry point: value}, {module: text})`` installs a package for the time of a test."""
+    """``package(distribution, {entry point: value}, {module: text})`` installs a package for the duration of a test."""
 
     def install(name: str, points: dict[str, str], modules: dict[str, str]) -> None:
         folder = tmp_path / name

@@ -1,4 +1,4 @@
-"""External sources where ours goes beyond DALI: errors, all-or-nothing feeding, awaiting, positions, more kinds of data."""
+"""External sources beyond DALI's features: errors, all-or-nothing feeding, awaiting, positions, more kinds of data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIZE = 3
 
 
 def drain(pipe, most=30):
-    """What a user sees: batches (of the first output), error types, the end."""
+    """The visible results: batches (of the first output), error types, the end."""
     seen = []
     for _ in range(most):
         try:
@@ -40,7 +40,7 @@ def first_numbers(seen):
 
 
 class Failing:
-    """Gives [iteration]*SIZE; raises `error` the first time it is asked for each iteration in `at`; ends at `length`."""
+    """Gives [iteration]*SIZE. Raises `error` at the first request of each iteration in `at`. Ends at `length`."""
 
     def __init__(self, at, length=6, error=KeyError):
         self.at, self.length, self.error, self.asked = set(at), length, error, []
@@ -104,7 +104,7 @@ def test_scheduled_calls_raise_after_the_good_batches():
 
 
 def test_what_others_gave_is_kept_for_the_retry():
-    """Sources stay in step, whichever of them fails."""
+    """Sources stay in step, for any failing source."""
     numbers = iter(range(100))
     before = lambda: np.int32([next(numbers)] * SIZE)  # noqa: E731
     letters = iter(range(100))
@@ -139,7 +139,7 @@ def test_errors_of_declared_type_name_operator_and_line():
 
 
 def test_an_error_before_a_stop_counts():
-    """Two sources, one ends while the other fails: the error first, then the end."""
+    """Two sources: one ends while the other fails. The error comes first, then the end."""
     pipe = pipeline_of(lambda: (fn.external_source(iter([])), fn.external_source(Failing([0]))))
     assert first_numbers(drain(pipe)) == ["KeyError", "end"]
 
@@ -182,7 +182,7 @@ def test_a_failing_hook_keeps_the_data():
 
 
 def test_a_pipeline_can_be_dropped_whatever_refers_to_it():
-    """An error that waits to be raised, and a source that knows its pipeline, hold on to it; nothing else does."""
+    """Only an error that waits to be raised, and a source that knows its pipeline, keep the pipeline alive."""
     pipe = pipeline_of(lambda: fn.external_source(Failing([1])))
     pipe.run()
 
@@ -255,7 +255,7 @@ def test_description():
 
 
 def test_order_of_definition():
-    """Sources are asked in the order in which they were defined."""
+    """Sources are called in the order of their definition."""
     for _ in range(5):
         log = []
         def graph(log=log):
@@ -451,7 +451,7 @@ def test_empty_batches():
 @pytest.mark.parametrize("ragged", [False, True])
 @pytest.mark.parametrize("no_copy", [False, True])
 def test_outputs_are_the_users_to_keep(no_copy, ragged):
-    """Nothing the source does later changes an output, with no_copy either."""
+    """No later action of the source changes an output, with no_copy either."""
     buffer = [np.zeros((60000,)), np.zeros((60001 if ragged else 60000,))]
 
     def source(k):
@@ -730,7 +730,7 @@ POSITIONED = {
 
 
 def follow(pipe, count):
-    """`count` calls: batches and ends; each end is followed by a reset."""
+    """`count` calls: batches and ends. Each end is followed by a reset."""
     seen = []
     for _ in range(count):
         try:
@@ -821,7 +821,7 @@ def test_sources_with_a_state(depth, every):
 
 
 class Counted:
-    """A data set with a state, to be gone through again and again."""
+    """A data set with a state that can be iterated repeatedly."""
 
     def __init__(self):
         self.index = 0
@@ -914,7 +914,7 @@ def test_in_a_pipeline_function():
 
 
 def test_what_a_source_gave_is_let_go_of():
-    """Once it is copied: the next batch may have its memory."""
+    """The array is released after the copy: the next batch may reuse its memory."""
 
     class Given(np.ndarray):
         """An array that can be referred to weakly."""

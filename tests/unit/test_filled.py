@@ -1,4 +1,4 @@
-"""lookup_table, one_hot, full, zeros, ones (and like), element_extract, per_frame, shapes, cast_like: in pipelines, empty, wrong."""
+"""lookup_table, one_hot, full, zeros, ones (and like), element_extract, per_frame, shapes, cast_like: pipelines, empty input, errors."""
 
 from __future__ import annotations
 

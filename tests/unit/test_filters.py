@@ -100,7 +100,7 @@ def test_in_a_pipeline_on_both_devices():
 
 
 def test_windows_of_a_batch_are_those_of_single_samples():
-    """Weights are rounded to float32 after each operation, in this order, so that they are DALI's bits."""
+    """Weights are rounded to float32 after each operation, in this order, to equal DALI's bits."""
     rng = np.random.default_rng(5)
     count = 300
     sigmas = rng.uniform(0.05, 8, (count, 2)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Ranks share one global order: side by side their batches are those of one process, and every checkpoint fits every number of ranks."""
+"""Ranks share one global order: their concatenated batches are those of one process, and a checkpoint fits any number of ranks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def halved(value):
 
 
 def graph(files, choose):
-    """A global batch of everything that a rank makes alone: the reader ends its epoch in the midst of batches."""
+    """A global batch of all operators that a rank can run alone. The reader ends its epoch in the middle of batches."""
     data, labels = fn.readers.file(
         files=files, name="reader", random_shuffle=choose.random() < 0.5, pad_last_batch=choose.random() < 0.5,
         num_shards=choose.randint(1, 2), stick_to_shard=choose.random() < 0.5, initial_fill=choose.randint(1, 9),
@@ -61,7 +61,7 @@ def batches_of(pipe, count):
 
 
 def side_by_side(ranks):
-    """What all ranks give, as one stream."""
+    """The batches of all ranks, as one stream."""
     return [[list(itertools.chain(*parts)) for parts in zip(*iteration)] for iteration in zip(*ranks)]
 
 
@@ -112,7 +112,7 @@ def test_a_pipeline_is_a_fleet_of_one(files):
 
 @pytest.mark.slow
 def test_two_hundred_combinations(files):
-    """As in the issue: checkpoint under one, resume under another, at any place; ordered lists are compared."""
+    """A checkpoint under one number of ranks resumes under another, at any place. Ordered lists are compared."""
     for number in range(200):
         choose = random.Random(number)
         train = train_of(files, number)
@@ -141,7 +141,7 @@ def test_an_epoch_is_the_same_for_all_ranks(files):
 
 
 class Ranked:
-    """A random program of :mod:`helpers.histories`, as one rank sees it."""
+    """A random program of :mod:`helpers.histories`, from the view of one rank."""
 
     def __init__(self, history, part, checkpoint=None, asked=0):
         def train(engines, checkpoint, enable_checkpointing):
@@ -164,7 +164,7 @@ class Ranked:
 
 
 def outcomes(history, count, engines, length, checkpoint=None, asked=0):
-    """What a fleet gives, side by side: an iteration that failed on one rank has failed. And its checkpoint."""
+    """The concatenated batches of a fleet, and its checkpoint. An iteration that failed on one rank counts as failed."""
     ranks = [Ranked(history, (r, count, engines), checkpoint, asked) for r in range(count)]
     found = []
     for _ in range(length):
@@ -214,7 +214,7 @@ def test_many_programs(silence):
 
 
 def test_sources_may_give_smaller_batches():
-    """The last batch of a source has two samples: the third rank has none of them, and its batch knows its type all the same."""
+    """The last batch of a source has two samples. The third rank gets none of them, but its batch still knows its type."""
 
     def give(iteration):
         if iteration == 2:
@@ -239,7 +239,7 @@ def test_sources_may_give_smaller_batches():
             rank.close()
 
 
-# --- what cannot be made in parts
+# --- graphs that cannot be made in parts
 
 
 @pipeline_def(batch_size=6, num_threads=1, seed=3)
@@ -370,7 +370,7 @@ OWN_SHAPES = {
 
 
 def input_of(schema, call, position, varied, rng):
-    """(samples, layout) that the operator accepts; `varied`: of different shapes."""
+    """(samples, layout) that the operator accepts. `varied`: samples of different shapes."""
     accepted = declared(schema.accepts, position)
     dtype = accepted.types[0]
     for wished in (DALIDataType.FLOAT, DALIDataType.UINT8):
@@ -423,7 +423,7 @@ def stream_of(name, call, inputs, part):
 
 @pytest.mark.parametrize("name", [name for name in OPERATORS if name not in NOT_HERE])
 def test_parts_of_an_operator_are_parts_of_its_batch(name):
-    """An operator that looks across a batch must say so (`why_whole`)."""
+    """An operator that depends on the whole batch must say so (`why_whole`)."""
     schema = load_registry()[name].schema
     ran = 0
     for call in calls(name, schema):

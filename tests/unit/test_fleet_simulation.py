@@ -1,4 +1,4 @@
-"""benchmarks/fleet_simulation.py: a model that can be checked by hand where it is small."""
+"""benchmarks/fleet_simulation.py: small cases of the model are checked by hand."""
 
 from __future__ import annotations
 

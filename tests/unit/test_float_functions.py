@@ -34,7 +34,7 @@ def test_a_difference_is_noticed(monkeypatch):
 
 
 def test_numbers_beyond_those_covered_are_the_librarys_beside_others():
-    """One number in a block that is not covered makes the whole block be computed again."""
+    """One number that is not covered makes its whole block be computed again."""
     library = ctypes.CDLL("libm.so.6")
     library.sinf.restype, library.sinf.argtypes = ctypes.c_float, [ctypes.c_float]
     numbers = np.linspace(-3, 3, 2000, dtype=np.float32)

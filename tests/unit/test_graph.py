@@ -134,7 +134,7 @@ def test_wrong_arguments():
 
 @pytest.mark.slow
 def test_no_type_means_the_inputs_type_or_is_refused():
-    """As in DALI: where a type is needed NO_TYPE is none."""
+    """As in DALI: NO_TYPE is refused where a type is needed."""
     with Pipeline(**BASE):
         for make in (fn.random.uniform, fn.random.coin_flip, fn.random.normal, functools.partial(fn.constant, idata=[1])):
             with pytest.raises(ValueError, match=r"argument 'dtype' is NO_TYPE; an element type is needed"):
@@ -454,7 +454,7 @@ def test_what_a_pipeline_lacks_comes_from_the_stored_one():
     unseeded = pipeline_of(fn.random.uniform, seed=None).serialize()
     first, second = Pipeline(), Pipeline()
     first.deserialize_and_build(unseeded), second.deserialize_and_build(unseeded)
-    assert values(first.run()) != values(second.run())  # as in DALI: no seed is no seed
+    assert values(first.run()) != values(second.run())  # as in DALI: without a seed the draws differ
 
 
 @pytest.mark.parametrize("name", ["num_threads", "batch_size", "prefetch_queue_depth", "bytes_per_sample", "seed"])

@@ -1,4 +1,4 @@
-"""Random histories of sources, readers and iterators: restored anywhere, they go on as if nothing had happened."""
+"""Random histories of sources, readers and iterators: restored anywhere, they continue as if without interruption."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TESTS = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(autouse=True)
 def silence():
-    """Sources without a state warn, and iterators that are reset in the midst of an epoch log."""
+    """Sources without a state warn, and iterators that are reset in the middle of an epoch log."""
     log = logging.getLogger("asyncdali")
     level = log.level
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Rules of the project that no tool checks: operators are told apart by their roles, and prose has a form."""
+"""Rules of the project that no tool checks: operators are distinguished by their roles, and prose has a form."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ PRIVATE = {
 """Attributes of pipelines that are for the room `pipeline`, and the names that programs written for DALI use."""
 
 CALLED_PIPELINE = {"pipe", "pipes", "pipeline", "pipelines"}
-"""What a pipeline is called in the other rooms."""
+"""Variable names of pipelines in the other rooms."""
 
 
 def _calls_a_pipeline(node: ast.expr) -> bool:
@@ -91,7 +91,7 @@ def test_other_rooms_use_the_core_of_a_pipeline():
 
 
 def test_private_attributes_of_pipelines_are_found_whatever_the_variable_is_called():
-    """Names that nothing but a pipeline has: the search by name alone would miss ``made._core``."""
+    """Attributes that only a pipeline has: the search by variable name alone would miss ``made._core``."""
     found = {
         str(path.relative_to(ROOT)): [node.lineno for node in ast.walk(ast.parse(path.read_text()))
                                       if isinstance(node, ast.Attribute) and node.attr == "_core" and ast.unparse(node) != "self._core"]

@@ -1,4 +1,4 @@
-"""experimental.inputs.video: videos that are fed, a batch of sequences at a time; readers.video_resize."""
+"""experimental.inputs.video: fed videos, in batches of sequences; readers.video_resize."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def numbers(outputs, first=0):
 def test_sequences_of_two_videos(videos):
     pipe = make()
     pipe.feed_input("video", [videos[0]])
-    pipe.feed_input("video", [videos[1], videos[0]])  # what follows the first sample is left out
+    pipe.feed_input("video", [videos[1], videos[0]])  # the second sample is ignored
     assert [numbers(pipe.run()) for _ in range(2)] == [[[0, 1, 2], [3, 4, 5]], [[6, 7, 8], [9, 10]]]
     last = pipe.run()
     assert numbers(last, 50) == [[0, 1, 2], [3]] and len(last[1]) == 2
@@ -146,7 +146,7 @@ def test_a_broken_frame_names_its_sequence(videos):
 @pytest.mark.parametrize("done", range(7))
 @pytest.mark.parametrize("depth", [1, 2])
 def test_checkpoints(videos, done, depth):
-    """A restored program feeds the video that was being decoded again, and those behind it."""
+    """A restored program feeds the partly decoded video again, and the following ones."""
     options = {"enable_checkpointing": True, "prefetch_queue_depth": depth}
 
     def feed(pipe, which):

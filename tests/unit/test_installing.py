@@ -1,4 +1,4 @@
-"""What wheels and editable installs hold, and the version."""
+"""The content of wheels and editable installs, and the version."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ print("built", getattr(backend, kind)(target))
 
 @pytest.fixture
 def sources(tmp_path):
-    """A copy of the project as it is downloaded."""
+    """A copy of the project as users download it."""
     pytest.importorskip("setuptools", minversion="77")
     folder = tmp_path / "project"
     for name in ("asyncdali", "workers", "build_tools"):
@@ -42,7 +42,7 @@ def sources(tmp_path):
 
 
 def build(sources, kind):
-    """Build a wheel or an archive of the sources; what was said, and the file."""
+    """Build a wheel or a source archive. Returns the output and the file."""
     target = sources.parent / "made"
     target.mkdir(exist_ok=True)
     command = [sys.executable, "-c", BUILD, kind, str(target)]
@@ -93,7 +93,7 @@ print(asyncdali.__version__, os.path.dirname(asyncdali.__file__), os.path.dirnam
 
 
 def test_leftovers_do_not_hide_an_editable_install(sources, tmp_path):
-    """0.1.0 kept kernels in its installed folder, which outlived the package; Python takes such a folder for a namespace package."""
+    """Version 0.1.0 kept kernels in its installed folder. The folder outlived the package, and Python takes it for a namespace package."""
     installed = tmp_path / "site-packages"
     with zipfile.ZipFile(build(sources, "build_editable")[1]) as archive:
         archive.extractall(installed)

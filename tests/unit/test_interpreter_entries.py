@@ -1,7 +1,7 @@
-"""How often an iteration enters the interpreter: beside a busy thread each time may take a switch interval of 5 ms.
+"""The number of interpreter entries per iteration: beside a busy thread each entry may take a switch interval of 5 ms.
 
-Over the stubs of CUDA and nvJPEG, in a process whose Python calls are counted (``benchmarks/interpreter_entries.py``). The numbers are
-those of this code with some room for chance: who sleeps when depends on time. They may shrink; what raises one needs a reason.
+The test uses the stubs of CUDA and nvJPEG, in a process that counts calls of Python (``benchmarks/interpreter_entries.py``). The bounds are
+the numbers of this code with some room for chance, because sleeping depends on timing. They may shrink; a larger bound needs a reason.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 PLANNING = {"training": 6, "two_views": 8}
-"""Entries of the thread that plans the GPU's segment: as many for four operators as for eight."""
+"""Entries of the thread that plans the GPU's segment: the number is the same for four operators and for eight."""
 ALL = {"training": 32, "two_views": 34}
 
 

@@ -1,4 +1,4 @@
-"""cat, stack, expand_dims, squeeze, reinterpret: in pipelines, without copies, empty, wrong."""
+"""cat, stack, expand_dims, squeeze, reinterpret: in pipelines, without copies, with empty input, with errors."""
 
 from __future__ import annotations
 

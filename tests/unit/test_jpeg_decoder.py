@@ -1,4 +1,4 @@
-"""Our own JPEG decoder: every pixel is libjpeg-turbo's, and what it does not know it hands over."""
+"""Our own JPEG decoder: every pixel equals libjpeg-turbo's, and unknown files are handed over."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_noise_and_flat_pictures(decoders):
             for subsampling in (0, 1, 2):
                 data = encode(image, "JPEG", quality=quality, subsampling=subsampling)
                 equal(decoders, data)
-                for place in windows(rng, 80, 64, 3):  # what is beside them is gone through by code of its own
+                for place in windows(rng, 80, 64, 3):  # separate code skips the blocks beside the windows
                     equal(decoders, data, place=place)
 
 
@@ -105,7 +105,7 @@ def test_restart_intervals_that_change_between_scans(decoders):
 
 
 def test_progressive_files_that_lack_scans(decoders):
-    """libjpeg-turbo smooths them: they are handed over, and so is what ends within a scan."""
+    """libjpeg-turbo smooths them, so they are handed over. Files that end within a scan are handed over, too."""
     data = encode(picture(40, 51), "JPEG", progressive=True, quality=80)
     scans = [at for at in range(len(data) - 1) if data[at : at + 2] == b"\xff\xda"]
     assert len(scans) > 5
@@ -126,7 +126,7 @@ def test_huge_progressive_files_are_handed_over(decoders):
 
 @pytest.mark.parametrize("factors", ["small", "large", "65535"])
 def test_quantisation_tables_of_16_bits(decoders, factors):
-    """Products of more than 16 bits lose their upper ones, as in libjpeg-turbo's x86 code; where that matters, the file is handed over."""
+    """Products of more than 16 bits lose their upper bits, as in libjpeg-turbo's x86 code. Where this matters, the file is handed over."""
     rng = np.random.default_rng(3)
     for data in (baseline(), encode(picture(40, 51), "JPEG", progressive=True)):
         body = {"small": rng.integers(1, 30, 64), "large": rng.integers(200, 900, 64), "65535": np.full(64, 65535)}[factors]
@@ -191,7 +191,7 @@ def test_too_little_room_is_handed_over(decoders):
 
 
 def counts(**arguments) -> list[int]:
-    """How many of one batch each decoder decoded, by the statistics of a pipeline."""
+    """The number of files of one batch that each decoder decoded, from the statistics of a pipeline."""
 
     for kernel in (window.decode_window, progressive.decode_scans):
         kernel.compile()  # with an empty cache libjpeg-turbo would decode meanwhile
@@ -231,7 +231,7 @@ def test_the_switch_knows_two_values(monkeypatch):
 
 
 def test_a_machine_on_which_they_differ(monkeypatch):
-    """Where a test picture comes out otherwise, or is handed over, libjpeg-turbo decodes all, with one warning."""
+    """If a test picture differs or is handed over, libjpeg-turbo decodes all files, with one warning."""
     real = jpeg_kernels.decode_whole
 
     def wrong(*arguments, **named):
@@ -254,7 +254,7 @@ def test_a_machine_on_which_they_differ(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("processor", ["no x86", "sse2", "avx2"])
 def test_other_processors(processor, tmp_path):
-    """The vector code for narrower vectors, and the code without x86 instructions, in processes of their own."""
+    """The vector code for narrower vectors, and the code without x86 instructions, in separate processes."""
     here = os.path.dirname(__file__)
     code = f"""
 import sys

@@ -14,7 +14,7 @@ _USUAL = ([0x11], [0x11] * 3, [0x21, 0x11, 0x11], [0x22, 0x11, 0x11], [0x12, 0x1
 
 
 def reason_to_hand_over(data: bytes) -> str:
-    """Why a file is libjpeg-turbo's to decode, by its segments; "" if it is ours."""
+    """The reason why libjpeg-turbo decodes a file, from its segments; "" if our decoder does."""
     at, jfif, adobe = 2, False, None
     frame, marker, names = b"", 0, b""
     while True:
@@ -47,7 +47,7 @@ def reason_to_hand_over(data: bytes) -> str:
 
 
 def compare(count: int, seed: int = 0) -> Counter[tuple[str, str]]:
-    """How many of `count` files went which way: (encoder, "decoded", "refused by the encoder" or a reason to hand over)."""
+    """Counts of `count` files by (encoder, "decoded", "refused by the encoder" or a reason to hand over)."""
     found: Counter[tuple[str, str]] = Counter()
     rng, decoders, known = np.random.default_rng(seed), Decoders(), encoders()
     slow = {"guetzli": 100}
@@ -82,7 +82,7 @@ def test_a_few_files_of_each_encoder():
 
 @pytest.mark.slow
 def test_files_of_each_encoder():
-    """ASYNCDALI_JPEG_FILES: how many (24,000). The table that it prints stands in benchmarks/README.md."""
+    """ASYNCDALI_JPEG_FILES: number of files (24,000). The printed table is in benchmarks/README.md."""
     found = compare(int(os.environ.get("ASYNCDALI_JPEG_FILES", "24000")), seed=1)
     for name in encoders():
         print(f"{name:34}", ", ".join(f"{what}: {number:,}" for (of, what), number in found.items() if of == name))

@@ -1,4 +1,4 @@
-"""The JPEG kernels: the header scan, windows that equal the whole, memory that is left alone, the way without libjpeg-turbo."""
+"""The JPEG kernels: the header scan, windows that equal the whole image, memory bounds, the fallback without libjpeg-turbo."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_arithmetic_coding():
 
 
 def test_steps_write_nothing_but_their_window():
-    """Rows of the output lie between guard bytes; scratch has guard bytes behind it."""
+    """Rows of the output are between guard bytes; guard bytes follow the scratch."""
     table = jpeg_library.function_table()
     assert table is not None
     data = np.frombuffer(jpeg_blocks(131, 67, SAMPLINGS[2]), np.uint8)

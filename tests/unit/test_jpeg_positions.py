@@ -1,4 +1,4 @@
-"""Block positions kept for later epochs: the same pixels, within bounds, for the very same file only."""
+"""Block positions kept for later epochs: the same pixels, within bounds, and only for the identical file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HEAD = [offset // 8 for offset in (positions.CAPACITY, positions.USED)]
 
 @pytest.fixture
 def fresh():
-    """Makes an index of its own: (int64[], its records)."""
+    """Makes a separate index: (int64[], its records)."""
     before = len(positions._keep)
 
     def make(capacity: int = 1 << 20) -> tuple[np.ndarray, np.ndarray]:
@@ -36,7 +36,7 @@ def photograph(seed: int = 0, **options) -> bytes:
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_every_window_is_equal(fresh, sampling):
-    """Windows in any order: each may extend what is known, or begin at it."""
+    """Windows in any order: each may extend the known positions, or start at one."""
     rng, decoders = np.random.default_rng(0), Decoders()
     for seed, (width, height) in enumerate([(430, 80), (257, 130), (900, 40), (256, 64)]):
         data = jpeg_blocks(width, height, SAMPLINGS[sampling], seed) + bytes(positions.SMALLEST_FILE)
@@ -69,7 +69,7 @@ def test_positions_are_noted_as_far_as_a_file_was_read(fresh):
 
 
 def test_other_files_are_other_entries(fresh):
-    """One bit makes another file, wherever it is: in a comment, or behind the end."""
+    """One changed bit makes another file, also in a comment or behind the end."""
     decoders, data = Decoders(), photograph(comment=b"a" * 9000) + b"behind"
     index, _ = fresh()
     at = index.ctypes.data
@@ -100,7 +100,7 @@ def test_a_full_index_keeps_what_it_has(fresh):
 
 
 def test_records_of_another_file_touch_nothing(fresh):
-    """What a digest that two files share would do: the image may be wrong, the memory is not."""
+    """If two files shared a digest, the image might be wrong, but memory stays intact."""
     decoders, data = Decoders(), photograph()
     index, records = fresh()
     place = (200, 120, 100, 30)
@@ -116,7 +116,7 @@ def test_records_of_another_file_touch_nothing(fresh):
 
 
 def test_damage_behind_a_window_is_met_as_before(fresh):
-    """A record holds what was read without a fault, so a damaged file is handed over in every epoch, or in none."""
+    """Only faultless reads are recorded, so a damaged file is handed over in every epoch, or in none."""
     decoders, data = Decoders(), photograph()
     index, _ = fresh()
     rng = np.random.default_rng(0)
@@ -156,7 +156,7 @@ def test_threads_that_read_the_same_files(fresh):
 
 
 def counted(epochs: int) -> list[int]:
-    """The counts of both decoders and of known positions, of as many epochs of one file."""
+    """The counts of both decoders and of known positions, over this number of epochs of one file."""
     window.decode_window.compile()  # with an empty cache libjpeg-turbo would decode meanwhile
     files = [np.frombuffer(photograph(seed=7), np.uint8)] * 3
 

@@ -1,4 +1,4 @@
-"""JPEGs whose tables are wrong do not reach the GPU's decoders, which believe them."""
+"""JPEGs with wrong tables do not reach the GPU's decoders, which trust tables."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def compiled():
 
 
 def segments(data: np.ndarray) -> list[tuple[int, int, int]]:
-    """(marker, begin, size) of what stands before the entropy-coded data, the scan's header last."""
+    """(marker, begin, size) of the segments before the entropy-coded data, the scan's header last."""
     found, at = [], 2
     while not found or found[-1][0] != 0xDA:
         size = 2 + int(data[at + 2]) * 256 + int(data[at + 3])

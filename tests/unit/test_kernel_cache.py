@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept, when they are trusted, and when they are compiled anew."""
+"""The cache of compiled kernels: its folder, its trust rules, and when kernels are compiled again."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def kernels(root):
 
 
 def hit(variant):
-    """Compile or load the kernel of a variant; whether it was loaded."""
+    """Compile or load the kernel of a variant. Returns whether it was loaded."""
     compiled = step.Compiled(made(2), 1, variant)
     assert compiled(1) == 3
     return compiled._keep.cache_hits == 1
@@ -99,7 +99,7 @@ def test_damaged_files_are_not_unpickled_and_replaced(root, monkeypatch, kind):
 
 
 def test_a_file_of_another_kernel_is_not_taken(root):
-    """A backup that was put back under a wrong name, say."""
+    """For example a backup that was restored under a wrong name."""
     hit(("first",))
     (first,) = kernels(root)
     hit(("second",))
@@ -206,7 +206,7 @@ print(compiled._keep.cache_hits, cache.folder()[0])
 
 
 def compiles(home, **environment):
-    """A program that compiles a kernel: whether it was in the cache, the cache folder, and what was said."""
+    """A program that compiles a kernel. Returns whether it was in the cache, the cache folder, and the output."""
     environment = {"HOME": str(home), "NUMBA_CACHE_DIR": "", "XDG_CACHE_HOME": "", **environment}
     done = run_script(COMPILES, **environment)
     assert done.returncode == 0, done.stderr
@@ -346,7 +346,7 @@ def package(tmp_path):
 
 
 def test_an_edited_helper_in_another_file(package):
-    """Numba's own cache looks at the kernel's file only, and would run the old code."""
+    """Numba's own cache checks only the kernel's file, and would run the old code."""
     package.edit("helpers.py", "value * 2", "value * 3")
     assert package.run() == [(100, 0), (41, 1)]
     package.edit("limits.py", "100", "110")
@@ -362,7 +362,7 @@ def test_an_edited_kernel_leaves_the_others(package):
 
 @pytest.mark.parametrize("compiled_files", ["1", ""])
 def test_an_edit_that_keeps_size_and_time(package, compiled_files):
-    """Python runs its old ``.pyc`` then. Kernels are those of the code that runs, before and after Python notices the edit."""
+    """Python runs its old ``.pyc`` then. Kernels match the running code, before and after Python notices the edit."""
     package.edit("helpers.py", "value * 2", "value * 3", keep_time=True)
     first = package.run(PYTHONDONTWRITEBYTECODE=compiled_files)
     assert [value for value, _ in first] in ([80, 41], [100, 41])
@@ -435,7 +435,7 @@ def test_the_second_process_compiles_nothing(tmp_path):
 
 
 class Opaque:
-    """Nothing tells what an object holds."""
+    """The content of an object cannot be determined."""
 
 
 def test_unknown_values_make_a_kernel_depend_on_all_sources(monkeypatch):
@@ -490,7 +490,7 @@ def test_old_keys_and_unfinished_files_are_removed(tmp_path):
 
 
 def test_files_that_0_1_0_left_in_the_package_are_removed(tmp_path, monkeypatch):
-    """The uninstaller does not know them, and what is left of the package's folder would hide an editable install."""
+    """The uninstaller does not know such files, and the remaining folder of the package would hide an editable install."""
     (tmp_path / "package/operators/__pycache__").mkdir(parents=True)
     for name in ("a.nbi", "a.1.nbc", "a.pyc"):
         (tmp_path / "package/operators/__pycache__" / name).touch()

@@ -1,4 +1,4 @@
-"""Who may import whom, and what importing the package costs."""
+"""Allowed imports between rooms, and the cost of importing the package."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_arrows():
 
 
 def inner_rule(folder: str) -> set[str] | None:
-    """What a folder inside a room may take from the same room: its own rule and that of all folders there (``operators.*``)."""
+    """Modules that a folder inside a room may import from the same room: its own rule and that of all folders there (``operators.*``)."""
     everywhere, own = RULES.get(f"{folder.partition('.')[0]}.*"), RULES.get(folder)
     return None if everywhere is None and own is None else (everywhere or set()) | (own or set())
 
@@ -146,11 +146,11 @@ def test_every_room_has_a_rule():
 
 
 DIVIDED = {"codecs", "operators", "readers", "workers"}
-"""Rooms whose folders have rules of their own."""
+"""Rooms whose folders have separate rules."""
 
 
 def circles(graph):
-    """Strongly connected parts of more than one module: each module of a part imports, in the end, every other one (Tarjan)."""
+    """Strongly connected components of more than one module: each module imports every other one, directly or indirectly (Tarjan)."""
     number, low, stack, found = {}, {}, [], []
 
     def visit(name):
@@ -178,7 +178,7 @@ def test_the_search_finds_circles():
 
 
 def test_no_circle_of_more_than_three_modules():
-    """Lazy imports count: they hide a circle, they do not open it."""
+    """Lazy imports count: they hide a circle, but do not remove it."""
     names = {".".join(name_of(path)): path for path in modules()}
     graph = {name: {".".join(target) for target in imported(path)} & names.keys() - {name} for name, path in names.items()}
     assert not [circle for circle in circles(graph) if len(circle) > 3]

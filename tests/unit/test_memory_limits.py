@@ -55,7 +55,7 @@ def test_the_limit_of_a_control_group_of_version_1(machine):
 
 
 def test_a_container_sees_its_own_group_at_the_root(machine):
-    """The path is the host's; what is mounted is the container's."""
+    """The path is the host's, but the mounted folder is the container's."""
     machine.free(100 * GIB)
     machine.belongs_to("0::/kubepods/pod7\n")
     machine.group("", memory__max=2 * GIB, memory__current=GIB, memory__stat="")
@@ -223,7 +223,7 @@ def spectrum():
     return fn.external_source(lambda k: np.ones((3, 33, 4), np.float32), layout="ft")
 
 
-# What operators make for themselves, besides their outputs: GiB of it, by argument or by data.
+# Memory that operators allocate besides their outputs: GiB of it, depending on arguments or on data.
 TEMPORARIES = {
     "zeros": lambda: fn.zeros(shape=[1 << 15, 1 << 15]),
     "full": lambda: fn.full(1.5, shape=fn.external_source(lambda k: [np.int32([1 << 14 + k, 1 << 15]) for k in range(3)])),

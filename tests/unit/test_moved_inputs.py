@@ -1,4 +1,4 @@
-"""Inputs that may be in device memory, on the host device and on the stand-in for CUDA; readers.numpy that uploads."""
+"""Inputs that may be in device memory, on the host device and on the CUDA simulator; readers.numpy that uploads."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_on_the_host_device(name, debug):
 @pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 @pytest.mark.parametrize("name", CASES)
 def test_on_cuda(cuda, name):
-    """What is in device memory is copied to where the operator plans, or the other way."""
+    """Data in device memory is copied to the device where the operator plans, or the other way."""
     there, here = outputs(name, True, True), outputs(name, True, False)
     assert_equal(there, here)
     assert [sample.shape for sample in there[0]] == [sample.shape for sample in outputs(name, False, False)[0]]

@@ -1,4 +1,4 @@
-"""Every public name of DALI 2.4 is found at the same place, or says what to use instead.
+"""Every public name of DALI 2.4 exists at the same place, or its error names an alternative.
 
 ``dali_names.json`` is recorded by ``helpers/dali_names.py``. Modules of frameworks that are not installed are read as text.
 """
@@ -41,7 +41,7 @@ ABSENT = {
     "tensors": {"PipelineBatchAdapter", "PipelineTensorAdapter", "format_batch", "format_tensor"},
     "types": {"dali_type_converters"},
 }  # fmt: skip
-"""Names of DALI's inside (C++ objects, helpers of its own modules): they raise the documented AttributeError."""
+"""Internal names of DALI (C++ objects, helpers of its own modules). They raise the documented AttributeError."""
 
 ELSEWHERE = ("experimental",)
 """``experimental.dynamic`` and ``experimental.torchvision`` are refused as a whole."""
@@ -98,7 +98,7 @@ def test_public_names(module):
 
 
 def test_modules_after_a_plain_import():
-    """As in DALI these are attributes; plugin, experimental and auto_aug need an import of their own."""
+    """As in DALI these are attributes. Plugin, experimental and auto_aug need a separate import."""
     from helpers.pipelines import run_script
 
     done = run_script("""

@@ -1,4 +1,4 @@
-"""Noise operators: their statistics, their positions, and where they leave data alone."""
+"""Noise operators: statistics, positions, and data that must not change."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_whole_batches():
 
 
 def test_whole_batches_of_what_was_just_made():
-    """The producer's pixels are there when the function looks at them."""
+    """The producer's pixels exist when the function reads them."""
 
     def run(out, a):
         for k in range(len(a)):
@@ -97,7 +97,7 @@ def test_an_exception_names_the_sample():
 
 
 def test_a_setup_that_writes_elsewhere():
-    """DALI's writes into memory of others."""
+    """DALI's writes into foreign memory."""
 
     def setup(outs, ins):
         for k in range(len(outs[0])):

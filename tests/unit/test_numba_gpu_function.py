@@ -1,4 +1,4 @@
-"""Kernels for numba.cuda as operators, on the host device: what they compute, in which arithmetic, and what they may be."""
+"""Kernels for numba.cuda as operators, on the host device: results, arithmetic, and allowed kernels."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def equal(found, expected):
 
 
 def flipped(out, a):
-    """Each thread has several elements: the grid is smaller than the picture."""
+    """Each thread processes several elements: the grid is smaller than the picture."""
     x, y, z = cuda.grid(3)
     by_x, by_y, by_z = cuda.gridsize(3)
     for i in range(x, a.shape[0], by_x):
@@ -180,7 +180,7 @@ def test_threads_that_wait_for_each_other(monkeypatch):
 
 
 def test_behind_and_before_other_operators():
-    """The samples are there when the kernel runs, in branches, too."""
+    """The samples exist when the kernel runs, in branches, too."""
 
     @pipeline_def(batch_size=3, num_threads=2, device_id=None, enable_conditionals=True)
     def graph():
@@ -199,7 +199,7 @@ def test_behind_and_before_other_operators():
 
 
 def test_functions_defined_in_a_rewritten_pipeline_function():
-    """They are compiled as they are written; DALI asks that they stand elsewhere."""
+    """Such kernels are compiled as written; DALI requires a definition outside of the graph function."""
 
     @pipeline_def(batch_size=3, num_threads=2, device_id=None, enable_conditionals=True)
     def graph():

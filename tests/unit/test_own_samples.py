@@ -1,4 +1,4 @@
-"""Which samples of a batch belong to the epoch: what jax's ``is_nonpadding`` tells."""
+"""Which samples of a batch belong to the epoch, as jax's ``is_nonpadding`` reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_shards_of_a_reader():
 
 
 def test_samples_that_the_epoch_before_has_taken():
-    """A shard of 10 in batches of 4: the third batch brings two samples of the next epoch."""
+    """A shard of 10 in batches of 4: the third batch contains two samples of the next epoch."""
     epochs = ReaderEpochs([10], [0], 4, LastBatchPolicy.FILL, False, True)
     assert own(epochs, 3) == [[4], [4], [2]]
     epochs.next_epoch()

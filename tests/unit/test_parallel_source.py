@@ -1,4 +1,4 @@
-"""Parallel external sources: the same stream as in this process, whatever the workers, queues and start method."""
+"""Parallel external sources: the same stream as in this process, for any workers, queues and start method."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def big(info):
 
 
 def test_outputs_are_the_users_to_keep():
-    """Batches stay what they are while others are made, and when the workers are gone."""
+    """Batches stay unchanged while others are made, and after the workers have ended."""
     pipe = make(lambda: fn.external_source(big, batch=False, parallel=True), py_num_workers=2)
     held = [pipe.run()[0] for _ in range(12)]
     pipe.close()
@@ -233,7 +233,7 @@ def test_resume_a_source_with_a_state(every):
 
 
 class Counted:
-    """A data set with a state, to be gone through again and again; it knows how often it was."""
+    """A data set with a state that can be iterated repeatedly and counts its iterations."""
 
     def __init__(self):
         self.index, self.rounds = 0, 0
@@ -318,7 +318,7 @@ def test_start_methods_with_functions_of_main(method, tmp_path):
 
 
 def test_a_forked_child_leaves_the_workers_alone():
-    """It may free the pipeline, or close it, while batches are in flight: the parent's go on."""
+    """The child may free the pipeline, or close it, while batches are in flight. The parent's batches continue."""
     expected, pipe = (make(lambda: fn.external_source(Positions(), batch=False, parallel=True)) for _ in range(2))
     first = values(pipe.run())
     child = os.fork()
@@ -404,7 +404,7 @@ def test_workers_end_with_the_pipeline():
 
 
 def test_large_samples_take_two_batches_of_memory():
-    """One batch is with the user, one is being made. What the first batch lay in, before its size was known, goes back."""
+    """The user holds one batch, and one is being made. The first batch's memory, from before its size was known, is returned."""
     size = 12_000_000
 
     def give(info):

@@ -1,4 +1,4 @@
-"""Per-frame arguments: every frame of a sequence as a sample of its own; coord_transform."""
+"""Per-frame arguments: every frame of a sequence as a separate sample; coord_transform."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def arrays(output):
 
 
 def one_by_one(function, samples=VIDEO, arguments=FACTORS):
-    """`function(data, argument)` of every frame alone, put together again."""
+    """`function(data, argument)` of every frame alone, joined again."""
     flat = [frame for sample in samples for frame in sample], [value for argument in arguments for value in argument]
     count = len(flat[0])
     pipe = pipeline_of(lambda: function(fed(flat[0], "HWC"), fed(flat[1])), batch_size=count)
@@ -48,7 +48,7 @@ def test_frames_are_samples():
 
 
 def test_intermediate_results_and_the_device():
-    """What is between two operators lies in scratch memory, whose addresses are known sample by sample."""
+    """Data between two operators is in scratch memory, whose addresses are known per sample."""
 
     def function(data, factor):
         warm = fn.hsv(fn.brightness(data, brightness=factor), hue=factor)

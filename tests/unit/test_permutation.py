@@ -1,4 +1,4 @@
-"""batch_permutation and permute_batch: in pipelines, across checkpoints, wrong."""
+"""batch_permutation and permute_batch: in pipelines, across checkpoints, with errors."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def built(folder, reading=None, decoding=None, **options):
 
 
 def taken(pipe, batches):
-    """Pictures and labels of so many batches, in order."""
+    """Pictures and labels of this number of batches, in order."""
     samples = []
     for _ in range(batches):
         images, labels = pipe.run()
@@ -104,12 +104,12 @@ LEFT_OUT = "files left out for the cache"
 
 @pytest.fixture
 def old_files(monkeypatch):
-    """Files need no second to be taken as unchanged: these were written just now."""
+    """Files count as unchanged without the usual second: these were written just now."""
     monkeypatch.setattr(contents, "_SETTLED", -(1 << 62))
 
 
 def test_files_whose_bytes_nobody_else_reads_are_left_out(folder, old_files):
-    """Without being asked: all who read the bytes are decoders that have the pictures."""
+    """Files are left out without a request if all readers of the bytes are decoders that have the pictures."""
     expected = taken(built(folder, {}, {"name": "decode"}), 12)
     pipe = built(folder, prefetch_queue_depth=1)
     same(taken(pipe, 12), expected)
@@ -312,7 +312,7 @@ def test_an_empty_sample_without_a_picture():
 
 @pytest.fixture
 def nvjpeg(monkeypatch):
-    """Stand-ins for CUDA and nvJPEG, as the machine's own."""
+    """Simulators of CUDA and nvJPEG, as the machine's own."""
     if kernels.COMPILER is None:
         pytest.skip("no C++ compiler to build kernels for the host")
     driver = StandIn()

@@ -20,7 +20,7 @@ BASE = {"batch_size": 3, "num_threads": 2}
 
 
 def uniform_pipeline(graph=fn.random.uniform, **options):
-    """A pipeline of whatever `graph` makes."""
+    """A pipeline of the outputs that `graph` makes."""
     pipeline = Pipeline(**{**BASE, **options})
     with pipeline:
         made = graph()

@@ -1,4 +1,4 @@
-"""What the iterators of all frameworks share, without one: golden tables of epochs, checkpoints; native epochs and names."""
+"""The common base of all frameworks' iterators, tested without a framework: golden tables of epochs, checkpoints, native epochs, names."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_checkpoint_of_an_iterator_with_other_arguments(tmp_path):
 
 
 def test_checkpoints_are_what_they_were(tmp_path):
-    """A pipeline that was restored and has not run gives the checkpoint back, the iterator's state included; one that ran does not."""
+    """A restored pipeline that has not run returns the same checkpoint, including the iterator's state. After a run it does not."""
     files = numbered_files(tmp_path, 10)
     iterator = Plain(reader_pipelines(files, 4, 1, [0]), ["x"], reader_name="reader")
     next(iterator)

@@ -1,4 +1,4 @@
-"""The programs in examples/ do what they say. (They start frameworks: most are behind the slow marker.)"""
+"""The programs in examples/ work as described. (They start frameworks: most are marked slow.)"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ needs = {name: pytest.mark.skipif(importlib.util.find_spec(name) is None, reason
 
 
 def run(name, *arguments, code=0, **environment):
-    """What an example prints; it must end with `code` within a minute."""
+    """The output of an example. It must end with `code` within a minute."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(EXAMPLES.parent), os.environ.get("PYTHONPATH", "")]), **environment}
     command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)

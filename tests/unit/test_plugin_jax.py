@@ -57,7 +57,7 @@ def test_arrays_stay_valid():
 @pytest.mark.parametrize("spec", [PartitionSpec("batch"), PartitionSpec(("batch", "model")), PartitionSpec()])
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_global_arrays(spec, count):
-    """The same array whatever the sharding; each device has its slice."""
+    """The array is the same for any sharding; each device has its slice."""
     sharding = NamedSharding(mesh(2, 2), spec)
     iterator = DALIGenericIterator([numbered(k, 4) for k in range(count)], ["x", "picture"], size=4 * count, sharding=sharding)
     batch = next(iterator)
@@ -146,13 +146,13 @@ def test_peek():
     for _ in range(2):
         with pytest.raises(StopIteration):
             iterator.peek()
-    assert list(iterator) == []  # the end is told to `next`, too
+    assert list(iterator) == []  # `next` raises the end, too
     assert len(list(iterator)) == 2
 
 
 @pytest.mark.parametrize("auto_reset", [False, True])
 def test_epochs_of_those_who_peek(tmp_path, auto_reset):
-    """Whatever was peeked at, each epoch is delivered once and whole."""
+    """With any peeks, each epoch is delivered once and whole."""
     files = numbered_files(tmp_path, 6)
 
     def make():
@@ -248,7 +248,7 @@ def test_data_iterator_over_devices(tmp_path, kind):
 
 @pytest.mark.slow
 def test_a_global_array_of_two_processes(tmp_path):
-    """Each has the pipelines of its own devices; all compute with the whole array, and resume in the middle of the epoch."""
+    """Each process has the pipelines of its own devices. All compute with the whole array, and resume in the middle of the epoch."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         coordinator = f"127.0.0.1:{found.getsockname()[1]}"
     program, outputs = Path(jax_devices.__file__).with_name("jax_process.py"), [tmp_path / str(k) for k in range(2)]

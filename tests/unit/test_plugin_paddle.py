@@ -1,4 +1,4 @@
-"""The Paddle plugin over a stand-in for Paddle: what it is given, and how samples of different lengths are described."""
+"""The Paddle plugin over a simulated Paddle: the data passed to Paddle, and the description of samples of different lengths."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from asyncdali.tensors import TensorCPU
 
 
 class LodTensor:
-    """What of Paddle's LoD tensors the plugin calls."""
+    """The part of Paddle's LoD tensors that the plugin calls."""
 
     def set(self, values, place):
         self.values = values

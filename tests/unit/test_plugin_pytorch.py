@@ -1,4 +1,4 @@
-"""PyTorch iterators: what they return, checkpoints and states, errors, sources, and the data sets."""
+"""PyTorch iterators: results, checkpoints and states, errors, sources, and the data sets."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_enumerations_are_no_tensors():
 
 
 def test_memory_that_nobody_may_write_to_is_copied():
-    """Pages of a file, say: torch does not know that."""
+    """For example pages of a file: torch does not know that they are read-only."""
     from asyncdali.batch import Batch, ReadOnlyMemory
     from asyncdali.tensors import TensorListCPU
 
@@ -128,7 +128,7 @@ def test_ragged_refuses():
 
 
 def test_torch_utils():
-    """DALI's module for what converts; `copy` decides whose memory the tensor is."""
+    """DALI's module for conversions. `copy` decides whether the tensor owns its memory."""
     from asyncdali.plugin.pytorch import torch_utils
 
     assert torch_utils.to_torch_type is plugin.to_torch_type and torch_utils.feed_ndarray is plugin.feed_ndarray
@@ -254,7 +254,7 @@ def test_an_iterator_does_not_mix_with_run(tmp_path):
 
 
 def test_calls_of_the_source():
-    """As in DALI: one batch is fetched and the queue is full behind it; without prepare_first_batch nothing is asked."""
+    """As in DALI: one batch is fetched and the queue behind it is full. Without prepare_first_batch nothing is requested."""
     for prepare, at_once in ((True, 4), (False, 0)):
         asked = []
         pipe = pipeline_of(lambda asked=asked: fn.external_source(lambda i: asked.append(i) or np.zeros((2, 1))),
@@ -268,7 +268,7 @@ def test_calls_of_the_source():
 
 
 def test_a_dropped_padded_batch_is_not_the_next_epoch(tmp_path):
-    """DALI leaves it to be read as the next epoch."""
+    """DALI returns it as part of the next epoch."""
     files = numbered_files(tmp_path, 9)
     pipes = reader_pipelines(files, 2, 4, range(4), pad_last_batch=True, stick_to_shard=True)
     iterator = DALIGenericIterator(pipes, ["x"], reader_name="reader", auto_reset=True, last_batch_policy=LastBatchPolicy.DROP)
@@ -348,7 +348,7 @@ def test_a_sources_error_leaves_all_in_step():
 @pytest.mark.parametrize("policy", list(LastBatchPolicy))
 @pytest.mark.parametrize("shards, ids, auto_reset", [(1, [0], True), (1, [0], False), (2, [0, 1], True), (3, [2], False)])
 def test_restored_anywhere(tmp_path, policy, shards, ids, auto_reset):
-    """Every step of two epochs; the end of an epoch is told again, whether or not a batch was prepared."""
+    """Every step of two epochs. The end of an epoch is raised again, whether or not a batch was prepared."""
     files = numbered_files(tmp_path, 11)
     arguments = {"shards": shards, "ids": ids, "policy": policy, "auto_reset": auto_reset}
     first = read(files, 3, **arguments)
@@ -430,7 +430,7 @@ class Counter:
 
 
 def test_sources_with_a_state_go_back_too():
-    """load_state_dict brings a source that was asked already to any place, also to its beginning."""
+    """load_state_dict moves a source that was already read to any position, also to its beginning."""
     def make():
         pipe = pipeline_of(lambda: fn.external_source(Counter(), cycle="raise"), batch_size=2, enable_checkpointing=True)
         return DALIGenericIterator(pipe, ["x"], auto_reset=True)
@@ -477,7 +477,7 @@ def test_checkpoints_need_checkpointing():
 
 
 def test_checkpoints_of_pipelines_are_told(tmp_path, caplog):
-    """Taken without an iterator: data goes on, but nothing is known of epochs."""
+    """A checkpoint taken without an iterator: data continues, but nothing is known of epochs."""
     files = numbered_files(tmp_path, 10)
     pipe = reader_pipelines(files, 4, 1, [0])[0]
     pipe.run()
@@ -518,7 +518,7 @@ def test_set_epoch(tmp_path, policy, options):
 
 @pytest.mark.slow
 def test_set_epoch_with_conditionals(tmp_path):
-    """How many samples an operator gets in a branch is known only when it runs."""
+    """The number of samples that an operator gets in a branch is known only when the operator runs."""
     files = numbered_files(tmp_path, 10)
 
     @pipeline_def(batch_size=4, num_threads=1, seed=3, enable_conditionals=True, enable_checkpointing=True)
@@ -763,7 +763,7 @@ def test_torchdatas_loader_saves_and_restores(tmp_path, workers):
 
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_what_is_left_of_an_epoch_ends_with_it(tmp_path, workers):
-    """Saved behind any batch, also where some workers have given their last one: what is left comes, then the next epoch."""
+    """Saved after any batch, also when some workers have delivered their last one: the rest comes, then the next epoch."""
     loader, saved = stateful_loader(tmp_path, workers), []
     every = [listed(loader)]
     loader = stateful_loader(tmp_path, workers)
@@ -779,7 +779,7 @@ def test_what_is_left_of_an_epoch_ends_with_it(tmp_path, workers):
 
 @pytest.mark.slow
 def test_set_epoch_reaches_the_workers_of_a_data_loader(tmp_path):
-    """They are started for every epoch; without it each epoch would be the first."""
+    """Workers start for every epoch. Without `set_epoch` each epoch would be the first."""
     numbered_files(tmp_path, 14)
     dataset = plugin.PipelineDataset(functools.partial(reading_pipeline, tmp_path), ["k", "draw"], reader_name="reader")
     lasting = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=True)
@@ -794,14 +794,14 @@ def test_set_epoch_reaches_the_workers_of_a_data_loader(tmp_path):
 
 @runtime_checkable
 class Stateful(Protocol):
-    """What trainers (Lightning's, for one) look for in a loader."""
+    """The attributes that trainers (for example Lightning's) look for in a loader."""
 
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 def trained(loader, epochs, first=(0, 0), save_at=None):
-    """A trainer's loop: the state is taken inside of it, after a batch (or between epochs), and goes through torch.save."""
+    """A trainer's loop: the state is taken inside the loop, after a batch (or between epochs), and goes through torch.save."""
     assert isinstance(loader, Stateful)
     seen, file, place = [], io.BytesIO(), None
     for epoch in range(first[0], epochs):

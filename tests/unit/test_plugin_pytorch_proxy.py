@@ -33,7 +33,7 @@ def doubling(batch=4, outputs=1, fails_at=None, **options):
 
 
 class Samples(torch.utils.data.Dataset):
-    """(what the proxy gives for [k, k] and k, k)"""
+    """(the proxy's result for [k, k] and k, k)"""
 
     def __init__(self, proxy, count=10):
         self.proxy, self.count = proxy, count
@@ -66,7 +66,7 @@ def test_tensors_are_the_pipelines_memory():
 
 
 def test_deterministic_draws():
-    """Batches are worked on in the loader's order, whatever worker is first."""
+    """Batches are processed in the loader's order, whichever worker finishes first."""
     def draws():
         with dali_proxy.DALIServer(doubling(outputs=2), deterministic=True) as server:
             loader = dali_proxy.DataLoader(server, Samples(server.proxy, 24), batch_size=4, num_workers=2)
@@ -104,7 +104,7 @@ def test_the_users_collate_function():
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_leaving_the_loop(workers):
-    """Nothing of the batches that were not asked for is kept, or delivered later."""
+    """Batches that were not requested are neither kept nor delivered later."""
     with dali_proxy.DALIServer(doubling()) as server:
         loader = dali_proxy.DataLoader(server, Samples(server.proxy, 40), batch_size=4, num_workers=workers)
         for _ in range(3):
@@ -128,7 +128,7 @@ def test_an_error_fails_its_batch():
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_pin_memory_is_accepted(workers):
-    """Programs pass it as to torch's loader; without a GPU nothing is pinned, and torch does not warn."""
+    """Programs pass pin_memory as to torch's loader. Without a GPU nothing is pinned, and torch does not warn."""
     with dali_proxy.DALIServer(doubling()) as server, warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*pin_memory.*")  # others are not ours: jax warns of forks
         loader = dali_proxy.DataLoader(server, Samples(server.proxy), batch_size=4, num_workers=workers, pin_memory=True)
@@ -137,7 +137,7 @@ def test_pin_memory_is_accepted(workers):
 
 
 def test_pin_memory_with_a_gpu_is_torchs(monkeypatch):
-    """torch's thread pins what the data set returns, and leaves references to outputs alone."""
+    """torch's thread pins the items of the data set, and leaves references to outputs alone."""
     from torch.utils.data._utils.pin_memory import pin_memory
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -184,7 +184,7 @@ def test_refused():
 
 
 def test_the_proxy_can_be_pickled():
-    """What a start method other than fork needs."""
+    """Requirements of start methods other than fork."""
     proxy = pickle.loads(pickle.dumps(dali_proxy.DALIServer(doubling()).proxy))
     assert proxy.inputs == ("a", "b") and isinstance(proxy(1.0, 2), dali_proxy.OutputSampleReference)
 
@@ -198,7 +198,7 @@ def test_however_workers_are_started(context):
 
 
 def test_persistent_workers():
-    """What was made for an epoch that was left is not delivered in the next one, and nothing of it is kept."""
+    """Batches of an abandoned epoch are not delivered in the next one, and nothing of them is kept."""
     with dali_proxy.DALIServer(doubling()) as server:
         loader = dali_proxy.DataLoader(server, Samples(server.proxy, 40), batch_size=4, num_workers=2, persistent_workers=True)
         for _ in range(3):
@@ -216,7 +216,7 @@ class Dying(Samples):
 
 
 def test_a_worker_that_dies():
-    """The loader tells it; the server goes on with another loader, and ends."""
+    """The loader raises the error. The server continues with another loader, and ends."""
     with dali_proxy.DALIServer(doubling()) as server:
         with pytest.raises(RuntimeError, match="exited unexpectedly"):
             list(dali_proxy.DataLoader(server, Dying(server.proxy, 40), batch_size=4, num_workers=2))
@@ -226,7 +226,7 @@ def test_a_worker_that_dies():
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_loader_of_torchs_own(workers):
-    """default_collate knows references; produce_data puts the outputs in their places, and again if it is asked again."""
+    """default_collate merges references. produce_data replaces references by outputs, and does so again on a second call."""
     with dali_proxy.DALIServer(doubling(outputs=2)) as server:
         for k, batch in enumerate(torch.utils.data.DataLoader(Samples(server.proxy, 8), batch_size=4, num_workers=workers)):
             (x, draw), numbers = server.produce_data(batch)
@@ -236,7 +236,7 @@ def test_a_loader_of_torchs_own(workers):
 
 
 def test_several_calls_for_a_sample():
-    """Each makes a run of its own; references that are kept may be collated again."""
+    """Each collation makes a separate run. Kept references may be collated again."""
     with dali_proxy.DALIServer(doubling()) as server:
         samples = [(server.proxy(float(k), k), server.proxy(10.0 * k, k)) for k in range(4)]
         for order in ([0, 1, 2], [0, 1, 2], [3, 2]):
@@ -272,7 +272,7 @@ def test_an_input_that_is_refused_leaves_the_others_in_step():
 
 
 def test_an_outcome_that_an_interrupt_took_is_made_again(monkeypatch):
-    """Ctrl-C between the pipeline's answer and the server's note of it: the batch is not taken for the next one."""
+    """Ctrl-C between the pipeline's answer and the server's note of it: the next request does not get this batch."""
     with dali_proxy.DALIServer(doubling()) as server:
         batches = [torch.utils.data.default_collate([server.proxy(float(k), k)]) for k in range(3)]
         server.request(batches)
@@ -290,7 +290,7 @@ def test_an_outcome_that_an_interrupt_took_is_made_again(monkeypatch):
 
 
 def test_an_iteration_that_an_interrupt_hid_is_not_taken_for_another(monkeypatch):
-    """Ctrl-C when an iteration was queued, before the server knew of it."""
+    """Ctrl-C after an iteration was queued, before the server noted it."""
     from asyncdali.plugin.pytorch.experimental.proxy import server as module
 
     with dali_proxy.DALIServer(doubling()) as server:

@@ -1,4 +1,4 @@
-"""Iterators over pipelines with outputs on a GPU, over the stand-in for CUDA: `next` does not wait, the framework's stream does."""
+"""Iterators over pipelines with outputs on a GPU, over the CUDA simulator: the framework's stream waits for outputs, `next` does not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAITS = ("event_synchronize", "stream_synchronize")
 
 @pytest.fixture
 def cuda(monkeypatch):
-    """The stand-in, as the machine's CUDA; what it exports are views of its "device" memory."""
+    """The CUDA simulator, as the machine's CUDA. Its exports are views of its "device" memory."""
     driver = StandIn()
     use(driver, monkeypatch)
     monkeypatch.setattr(driver, "export", lambda array, options: on_host(array).__dlpack__(max_version=options.get("max_version")))
@@ -69,7 +69,7 @@ def test_outputs_are_ordered_on_the_frameworks_stream(cuda):
     before = waits(cuda)
     batches = [next(iterator)[0][0] for _ in range(5)]
     assert waits(cuda) == before
-    cuda.stream_synchronize(iterator.stream)  # does what this stream waits for, and nothing else
+    cuda.stream_synchronize(iterator.stream)  # completes the work that this stream depends on, and nothing else
     for k, batch in enumerate(batches):
         np.testing.assert_array_equal(on_host(batch.as_tensor()._array), expected(k))
 
@@ -88,7 +88,7 @@ def test_an_executor_that_is_not_dynamic_waits(cuda):
 
 
 def test_memory_is_not_used_again_before_the_stream_is_through(cuda):
-    """Batches are let go at once; what the stream was given to do with them still finds their contents."""
+    """Batches are released at once. Work that the stream already has for them still finds their contents."""
     iterator = Plain(flipped(), ["x"], size=400, prepare_first_batch=False)
     iterator.stream = cuda.stream_create()
     size = 4 * 9 * 7 * 3

@@ -207,7 +207,7 @@ class Pausing:
 
 
 def test_pipelines_end_with_their_owner_but_not_within_a_call(monkeypatch):
-    """Also when a thread of TensorFlow reads ahead while the data set goes, and once more afterwards."""
+    """Also when a thread of TensorFlow reads ahead while the data set is freed, and once more afterwards."""
     monkeypatch.setattr("asyncdali.plugin.tf.cursors.arrays_of", list)
     monkeypatch.setattr("asyncdali.plugin.tf.cursors.seek", lambda pipe, position: setattr(pipe, "runs", position))
     made = []
@@ -352,7 +352,7 @@ def test_refused_inputs(tmp_path):
 
 
 def test_keras_fits():
-    """A line is learned from what the pipeline draws."""
+    """A model learns a line from the pipeline's draws."""
     @pipeline_def(batch_size=32, num_threads=1, seed=3)
     def graph():
         x = fn.random.uniform(range=(-1.0, 1.0), shape=[1])

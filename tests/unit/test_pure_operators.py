@@ -1,4 +1,4 @@
-"""Running an operator does not change it: an iteration can be planned twice, early, late, and for another position."""
+"""Running an operator does not change the operator: an iteration can be planned twice, early, late, and for another position."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CASES = {
     "random_bbox_crop": ([BOXES], {"bbox_layout": "xyXY", "thresholds": [0.0, 0.3], "allow_no_crop": False, "scaling": [0.3, 0.9]}),
 }
 ELSEWHERE = {"ssd_random_crop", "decoders.image_random_crop"}
-"""Stateful operators that draw with the kernels of the operators above, from inputs that take more than an array."""
+"""Stateful operators that draw with the kernels of the operators above, and whose inputs need more than an array."""
 
 
 def planned(operator, inputs, position):
@@ -74,7 +74,7 @@ def test_every_stateful_operator_is_asked():
 
 
 def test_positions_can_be_kept_anywhere():
-    """They are values: equal after a round trip through a pickle and through JSON data."""
+    """Positions are values: equal after a round trip through pickle and through JSON."""
     for name, (inputs, constants) in CASES.items():
         operator = make(name, 2, constants, {}, len(inputs))
         position = operator.after(operator.start, 7)

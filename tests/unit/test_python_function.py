@@ -1,4 +1,4 @@
-"""The user's Python in the graph."""
+"""User functions in the graph."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_arguments():
 
 
 def test_other_operators_follow_and_overlap():
-    """A slow function of one iteration does not keep compiled work of another from running."""
+    """A slow function of one iteration does not block compiled work of another."""
     gate = threading.Event()
 
     def function(sample):
@@ -133,7 +133,7 @@ def test_gpu_side():
 
 
 def seen_by_callback(look, **options):
-    """What `look(Pipeline.current())` gives in a callback, and the pipeline."""
+    """The result of `look(Pipeline.current())` in a callback, and the pipeline."""
     found = []
     pipe = pipeline_of(lambda: fn.python_function(numbers(), function=lambda a: found.append(look(Pipeline.current())) or a), **options)
     pipe.run()

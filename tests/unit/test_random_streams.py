@@ -42,7 +42,7 @@ def naive_words(position, sample, element, count):
 
 
 def random_position(rng):
-    """Places of all kinds, those about to carry out of the low counter half among them."""
+    """Places of all kinds, including those before a carry out of the low counter half."""
     key, hi, lo = (int(v) for v in rng.integers(0, 2**64, 3, np.uint64))
     lo = [0, lo, 2**64 - 1 - lo % 200][rng.integers(3)]
     return StreamPosition(key, hi, lo, int(rng.integers(4)))

@@ -291,7 +291,7 @@ def test_agrees_with_the_naive_reader():
 
 
 def test_every_position_restores():
-    """From every batch of a run, through JSON, into a new order and into a used one, the rest is the same."""
+    """From every batch of a run, through JSON, into a new order and into a used one: the remaining batches are the same."""
     rng = random.Random(2)
     for _ in range(120):
         arguments = random_arguments(rng)
@@ -387,7 +387,7 @@ SETTINGS = [
 
 @pytest.mark.parametrize("options", SETTINGS)
 def test_any_batch_can_be_asked_for_at_any_time(options):
-    """In any order, several times, by several threads: the same indices, and the same position behind."""
+    """In any order, several times, from several threads: the same indices, and the same next position."""
     order = SampleOrder(29, seed=5, **options)
     sizes = [random.Random(1).choice([1, 4, 5, 11]) for _ in range(40)]
     expected, position = [], order.start
@@ -505,7 +505,7 @@ def test_plain_orders_do_not_bring_numba():
 
 
 def best_of(runs, action):
-    """Seconds of processor time: others may be busy on the machine."""
+    """Seconds of processor time, because other programs may be busy on the machine."""
     times = []
     for _ in range(runs):
         start = time.thread_time()

@@ -1,4 +1,4 @@
-"""readers.file: which files, which labels, in which order (rows 41-72 of the readers' list, through the pipeline)."""
+"""readers.file: selection, labels and order of files (rows 41-72 of the readers' list, through the pipeline)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def ten(tmp_path_factory):
 
 
 def indices(batches, batch_size=4, count=10, **arguments):
-    """What the reader delivers, as labels; made of the shared ten files, or of one file many times."""
+    """The reader's samples as labels, from the shared ten files, or from one file repeated."""
     pipe = reader(batch_size, **arguments)
     return [[row[0] for row in values(pipe.run())[1]] for _ in range(batches)]
 
@@ -356,7 +356,7 @@ def test_two_readers_in_one_graph(ten):
 
 @pytest.fixture
 def jobs(monkeypatch):
-    """How many jobs the reader has asked for since the list was last emptied, an entry each."""
+    """The number of jobs that the reader has requested since the list was last emptied, an entry each."""
     from asyncdali.readers.files import contents
 
     asked: list[int] = []
@@ -376,7 +376,7 @@ def _files(folder, sizes):
 
 
 def _run_and_check(pipe, files):
-    """Each sample is what its file holds."""
+    """Each sample equals the content of its file."""
     contents, labels, _ = pipe.run()
     for sample, label in zip(contents, labels, strict=True):
         with open(files[int(np.asarray(label)[0])], "rb") as file:

@@ -35,7 +35,7 @@ def test_a_file_of_astropy():
 
 @pytest.mark.parametrize("kind", ["u1", "i1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"])
 def test_files_of_astropy(tmp_path, kind):
-    """astropy 8.0 writes all integer types, by zero points where FITS has none."""
+    """astropy 8.0 writes all integer types; where FITS lacks a type, astropy uses zero points."""
     astropy = pytest.importorskip("astropy.io.fits")
     rng = np.random.default_rng(2)
     images = [(rng.random(shape) * 300).astype(kind) for shape in ((3, 4), (5, 2, 7), (1,))]
@@ -63,7 +63,7 @@ def test_scaled_images_and_types(tmp_path):
 
 
 def test_for_a_gpu(tmp_path, monkeypatch):
-    """Read as on the CPU, and uploaded; the reader keeps its name and its position."""
+    """The CPU reads and uploads the data. The reader keeps its name and its position."""
     monkeypatch.setenv("ASYNCDALI_DEVICE", "host")
     for k in range(5):
         (tmp_path / f"{k}.fits").write_bytes(fits(None, np.arange(6 + k, dtype=np.int16), np.full((2, k + 1), k, np.float32)))

@@ -1,4 +1,4 @@
-"""Records that are read where the page cache has them: nobody writes to them, they outlive the pipeline, damage is no signal."""
+"""Records read in place from the page cache: they are read-only, they outlive the pipeline, and damage raises no signal."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_outputs_outlive_pipeline_and_file(tmp_path):
 
 
 def test_what_users_get_of_it(tmp_path):
-    """Arrays and buffers that cannot be written to; DLPack and whole tensors of several pieces are copies."""
+    """Arrays and buffers are read-only. DLPack and whole tensors of several pieces are copies."""
     data = [bytes([k]) * 600 for k in range(4)]
     _, outputs = tar(tmp_path, data)
     samples = built(outputs).run()[0]
@@ -112,7 +112,7 @@ def test_torch_gets_a_copy(tmp_path):
 
 
 def test_functions_of_the_user(tmp_path):
-    """Python functions see what they cannot change; capsules are copies."""
+    """Python functions get read-only data; capsules are copies."""
     _, reader = tar(tmp_path, [b"a" * 600] * 4)
 
     def shout(array):
@@ -160,7 +160,7 @@ def test_compiled_functions_of_the_user_get_a_copy(whole, tmp_path):
 
 
 def test_a_file_that_was_cut_short(tmp_path):
-    """Also within the last page, where a map shows zeros; the next iteration goes on."""
+    """Also within the last page, where a map has zeros. The next iteration continues."""
     data = [os.urandom(3 * 4096) for _ in range(4)]
     path, outputs = tar(tmp_path, data)
     whole = open(path, "rb").read()
@@ -215,7 +215,7 @@ def test_more_containers_than_stay_open(tmp_path, monkeypatch):
 
 
 def test_recordio_in_parts(tmp_path):
-    """Records written in parts are put together beside the map; labels have memory of their own."""
+    """Records written in parts are joined outside of the map. Labels have separate memory."""
     magic = (0xCED7230A).to_bytes(4, "little")
     images = [b"x" * 40, b"ab" * 6 + magic + b"cd" * 8, b"y" * 44, magic + b"z" * 12]
     payloads = [b"\0" * 4 + np.float32(k).tobytes() + b"\0" * 16 + image for k, image in enumerate(images)]
@@ -241,7 +241,7 @@ def test_recordio_in_parts(tmp_path):
 
 @pytest.mark.parametrize("kind", ["jpeg", "png"])
 def test_decoding_a_record_that_ends_with_the_map(kind, tmp_path):
-    """Nobody reads beyond the end: what follows is not memory."""
+    """Nothing reads beyond the end, where no memory is mapped."""
     image = picture(40, 60)
     data = encode(image, kind)
     if kind == "jpeg":
@@ -268,7 +268,7 @@ def test_decoding_a_record_that_ends_with_the_map(kind, tmp_path):
 
 
 def test_who_touches_records_takes_no_faults(tmp_path):
-    """Their pages are in the map when the batch is handed out, where the system can do that (Linux 5.14)."""
+    """The pages of a batch are in the map when the batch is returned, if the system supports this (Linux 5.14)."""
     probe = mmap.mmap(-1, 4096)
     try:
         probe.madvise(22)

@@ -72,7 +72,7 @@ def test_every_position(data, case):
 
 
 def test_skipping_reads_nothing(data, monkeypatch):
-    """A restored reader is where it was without having read what lies before."""
+    """A restored reader continues at its position without reading earlier samples."""
     from asyncdali.readers.base import ReaderOperator
 
     kind, files = data
@@ -107,7 +107,7 @@ def test_hints_change_nothing(data):
 
 
 def test_hints_reach_the_system(data, monkeypatch):
-    """With `prefetch_queue_depth` the files of coming batches are asked for: what is advised is what is read later."""
+    """With `prefetch_queue_depth` the files of coming batches are announced, and these files are read later."""
     from asyncdali.readers.base import ReaderOperator
 
     kind, files = data

@@ -1,4 +1,4 @@
-"""readers.numpy: what numpy.save wrote, whole and in part; listings, damage (row 81)."""
+"""readers.numpy: files of numpy.save, whole and in part; listings, damage (row 81)."""
 
 from __future__ import annotations
 

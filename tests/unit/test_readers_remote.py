@@ -108,7 +108,7 @@ def numbered_files(folder, count):
 
 @pytest.mark.parametrize("kind", ["file", "numpy"])
 def test_several_batches_are_asked_for_at_a_time(kind, tmp_path, web):
-    """The server answers when the requests of three batches have come: those of the second and third came before the first was there."""
+    """The server answers when the requests of three batches have arrived: the second and third come before the first is answered."""
     numbered_files(tmp_path, 6)
     with Server(tmp_path, 0, False, together=6) as server:
         names = [f"{server.url}/{k}.{'bin' if kind == 'file' else 'npy'}" for k in range(6)]
@@ -171,7 +171,7 @@ def test_resuming_with_batches_ahead(tmp_path, memory):
 
 
 def test_a_guess_that_was_wrong(tmp_path):
-    """Batches ahead are a guess: what is asked for is what comes."""
+    """Batches ahead are a guess. The delivered samples are always the right ones."""
     reader = Cursor(100, 4)
     fetched = []
     batches = BatchesAhead(reader.order, 3, lambda indices: fetched.append(indices.tolist()) or indices.tolist(), Fetches())
@@ -218,7 +218,7 @@ def test_final_errors(tmp_path, web, waits):
 
 
 def test_sizes_of_a_server_that_fails(tmp_path, web, waits):
-    """A web server that does not tell the size of a file may do so later; that there is no such file is final."""
+    """A web server that does not report the size of a file may report it later. A missing file is final."""
     (tmp_path / "a.tar").write_bytes(b"content")
     with Server(tmp_path, 3) as server:
         assert remote.file_size(f"{server.url}/a.tar") == 7

@@ -1,4 +1,4 @@
-"""Readers that open files from Python, over URLs: a batch's files are asked for together, each once, and several batches at a time."""
+"""Readers that open files from Python, over URLs: a batch's files are requested together, each once, and several batches at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from asyncdali.readers.files import batch_files
 from asyncdali.readers.files.batch_files import SharedFiles
 from asyncdali.readers.remote.remote import RemoteError
 
-# Of the first two and of the first six samples: files. Sequences of frames overlap, those of videos are of one file.
+# Number of files of the first two and of the first six samples. Sequences of frames overlap; those of videos belong to one file.
 FILES = {"fits": (2, 6), "nemo_asr": (2, 6), "sequence": (4, 10), "video": (1, 2), "readers.video": (1, 2)}
 FILES = {name: files for name, files in FILES.items() if name in EVERY_KIND}
 
@@ -60,7 +60,7 @@ def everything(outputs):
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_asked_for_together(name, depth, tmp_path, web):
-    """The server answers when all files of the batches in flight have been asked for, each of them once."""
+    """The server answers when all files of the batches in flight have been requested, each once."""
     kind, arguments = local(name, tmp_path)
     expected = [everything(outputs) for outputs in (lambda pipe: [pipe.run() for _ in range(3)])(pipeline(kind, arguments, batch=2))]
     with Server(tmp_path, ranges=False) as server:
@@ -144,7 +144,7 @@ def test_local_and_remote_files_together(tmp_path, memory):
 
 
 class Reads:
-    """Stands in for `read_files`: the calls, which wait until they may go on; files that are missing."""
+    """Replaces `read_files`: calls wait until they may continue, and some files are missing."""
 
     def __init__(self, monkeypatch, missing=()):
         self.calls, self.missing = [], missing
@@ -186,7 +186,7 @@ def test_files_in_flight_are_not_asked_for_again(monkeypatch):
 
 
 def test_an_error_is_that_of_its_own_file(monkeypatch):
-    """A batch that waited for a file together with which another failed gets the file."""
+    """A batch that waited for a file still gets it when another file of the same request failed."""
     reads, files, found = Reads(monkeypatch, {"x"}), SharedFiles(0), []
 
     def with_error():

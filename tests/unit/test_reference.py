@@ -1,4 +1,4 @@
-"""Stubs and reference tables are what the declarations say."""
+"""Stubs and reference tables match the declarations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remote files are compared with memory while they come: a server says what it likes about sizes, and sends what it likes."""
+"""Remote files are compared with memory while they arrive: a server may report and send any size."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def machine(tmp_path_factory, monkeypatch):
 
 
 class Liar:
-    """A web server whose answers are what `answer(handler)` writes; `sent` counts the bytes that it got rid of."""
+    """A web server that answers with `answer(handler)`. `sent` counts the bytes that it could send."""
 
     def __init__(self, answer):
         self.sent, self.asked, liar = 0, [], self
@@ -124,7 +124,7 @@ def test_a_server_that_sends_too_much(answer, part, machine):
 
 @pytest.mark.parametrize("answer", [endless, packed])
 def test_a_small_range_of_a_server_that_sends_all(answer, machine):
-    """Whoever answers with the whole file is read as far as the range goes."""
+    """If a server answers with the whole file, only the range is read."""
     with Liar(answer) as server:
         assert read_ranges([Range(server.url, 10, 20)]) == [bytes(10)]
         assert server.sent < 20 * MIB
@@ -162,7 +162,7 @@ def test_one_request_for_each_file(size, ranges, tmp_path, machine):
 
 
 def test_options_of_the_users_own(tmp_path, monkeypatch, machine):
-    """What the user configured for fsspec is sent with every request."""
+    """The user's fsspec configuration is sent with every request."""
     heard = []
 
     def answer(handler, write):

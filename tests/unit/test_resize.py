@@ -123,7 +123,7 @@ def test_wrong_inputs():
 
 
 def test_nearest_pixels_of_a_region_that_leaves_the_image():
-    """Outside is the nearest pixel of the image, on all sides."""
+    """Pixels outside equal the nearest pixel of the image, on all sides."""
     image = np.arange(12, dtype=np.uint8).reshape(3, 4, 1)
     region = {"roi_start": [-1.0, -2.0], "roi_end": [4.0, 6.0]}
     (found,) = harness.run("resize", [image], "HWC", size=[5.0, 8.0], **region, interp_type=DALIInterpType.INTERP_NN)

@@ -1,4 +1,4 @@
-"""What a restored pipeline's sources deliver, at the ends of epochs, after errors, and from sources that are awkward."""
+"""The sources of a restored pipeline, at the ends of epochs, after errors, and with unusual sources."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def make(*sources, depth=2, **options):
 
 
 def step(pipe):
-    """The numbers of the next batch, or the word for what came instead."""
+    """The numbers of the next batch, or a word for another outcome."""
     try:
         return tuple(int(np.asarray(output[0])[0]) for output in pipe.run())
     except StopIteration:
@@ -109,7 +109,7 @@ def test_a_stream_that_has_ended_for_good(parallel, every, ends):
 
 @pytest.mark.parametrize("depth", [3, 5])
 def test_a_reset_ahead_of_the_last_batches(depth):
-    """The producer has met the end, two batches are not delivered yet: reset() has its effect behind them."""
+    """The producer has reached the end, and two batches are not delivered yet: reset() takes effect after them."""
     sources = [{"source": short, "batch_info": True}, {"source": Endless(100)}]
 
     def sources_anew():
@@ -159,7 +159,7 @@ def test_an_iterator_that_begins_again_in_iter(parallel, kind, every):
 
 
 class Forgetful(Numbers):
-    """What it is given as its state is lost."""
+    """An iterator that loses the state that it is given."""
 
     def load_state_dict(self, state):
         pass
@@ -192,7 +192,7 @@ def test_a_source_that_became_shorter(parallel):
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("every", [slowly(1), 3])
 def test_an_error_of_a_source_with_a_state(parallel, generator, depth, every):
-    """It fails once, at its fourth batch; where its iterator is a generator, that is its end."""
+    """The iterator fails once, at its fourth batch. A generator ends with that."""
 
     def sources():
         return [{"source": Broken(7, 3, generator), "parallel": parallel, "snapshot_every": every, "cycle": "raise"}]
@@ -216,7 +216,7 @@ def test_an_error_of_a_source_with_a_state(parallel, generator, depth, every):
 
 
 def test_a_glitch_is_not_repeated():
-    """The source failed once for a reason outside of it: nothing is lost when it works again."""
+    """The source failed once for an external reason. Nothing is lost when it works again."""
     glitch = [2]
 
     class Glitches(Numbers):

@@ -1,4 +1,4 @@
-"""Rows of a picture go to resize while they are decoded: same pixels, same errors, and the picture is never stored whole."""
+"""Rows of a picture go to resize while the picture is decoded: same pixels, same errors, and the whole picture is never stored."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def files() -> list[bytes]:
 
 
 FED = 7
-"""Of `files`, those whose rows are handed on: upright JPEGs that are high enough."""
+"""The `files` whose rows are passed on: upright JPEGs that are high enough."""
 
 
 def results(monkeypatch, graph, smallest: int, encoded: list[bytes] | None = None, **options) -> tuple[list[list[np.ndarray]], int]:
@@ -173,7 +173,7 @@ def test_both_decoders_hand_on_rows(monkeypatch):
 
 
 def test_a_file_is_handed_over_when_rows_were_taken(monkeypatch):
-    """Its coefficients are beyond what pictures have: our decoder learns that last of all."""
+    """Its coefficients exceed the range of pictures, which our decoder detects at the very end."""
     wild = bytearray(jpeg_blocks(220, 150, [(2, 2), (1, 1), (1, 1)]))
     table = wild.index(b"\xff\xdb") + 5
     wild[table : table + 64] = bytes([255] * 64)
@@ -263,7 +263,7 @@ def run(step: Step) -> None:
 
 
 def test_a_ring_is_enough_for_bands_of_any_rows(monkeypatch):
-    """Rows come in bands of 1 to BAND; the ring ends at a page that nobody may touch, and old rows are overwritten."""
+    """Rows come in bands of 1 to BAND. The ring ends at a guard page, and old rows are overwritten."""
     monkeypatch.setattr(resize_rows, "SMALLEST", 1)
     compile_kernels((np.dtype(np.uint8), np.dtype(np.uint8)), on_gpu=False)
     rng, guarded, taken = np.random.default_rng(22), Guarded(1 << 20), 0

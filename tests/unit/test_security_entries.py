@@ -1,4 +1,4 @@
-"""Names that stand in data: they stay below the root, and never choose a scheme, unless the program allows it."""
+"""File names inside data: they stay below the root, and never choose a scheme, unless the program allows it."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_links_inside_the_root_belong_to_its_owner(places):
 
 
 def test_a_list_without_a_root(places, monkeypatch):
-    """DALI's programs list absolute paths, and names beside the list: both are read, nothing else is."""
+    """DALI's programs list absolute paths, and names beside the list. Both are read, nothing else."""
     assert contents(built(listed(places, f"{places}/root2/b.jpg"))) == [SECRET]
     assert contents(built(listed(places, "root/inner/a.jpg"))) == [b"a"]
     monkeypatch.chdir(places)
@@ -265,7 +265,7 @@ def test_names_from_the_pipelines_own_data(places):
 
 
 def test_members_of_archives_are_never_files(tmp_path):
-    """Names that lead out, links and devices: what is delivered is what the archive holds, and nothing is written."""
+    """Names that lead out, links and devices: only the archive's content is delivered, and nothing is written."""
     path = tmp_path / "in" / "a.tar"
     path.parent.mkdir()
     with tarfile.open(path, "w") as archive:
@@ -378,7 +378,7 @@ def test_absolute_lists_are_checked_quickly(monkeypatch, names):
 
 
 def test_saved_annotations_follow_no_links(places):
-    """Somebody else's link in the folder is replaced, not written through."""
+    """A link of another user in the folder is replaced, not written through."""
     folder, victim = places / "saved", places / "victim"
     folder.mkdir()
     victim.write_bytes(b"victim")
@@ -392,7 +392,7 @@ PARTS = [
     "..", ".", "a", "", "/", "\\", "%2e%2e", "%252E.", "%2f", "memory:", "http:", "file:", "x:", ":", "::", "//", "b.jpg", " ",
     "root", "data",
 ]  # fmt: skip
-"""What attacks on names are made of; any order of them is tried."""
+"""Parts of attacks on names. They are tried in any order."""
 
 
 @settings(max_examples=500, deadline=None, derandomize=True)

@@ -1,4 +1,4 @@
-"""What runs code: helper processes, machine code on disk. Neither takes anything from the working directory or from other users."""
+"""Code execution: helper processes, machine code on disk. Nothing is taken from the working directory or from other users."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_arguments_and_module_path_arrive(hostile_folder):
 
 
 def test_python_alone_would_import_from_there(hostile_folder):
-    """What the helper is for; without this the other tests would prove nothing."""
+    """Plain Python imports from the folder; otherwise the other tests would prove nothing."""
     done = subprocess.run([sys.executable, "-c", "import json"], capture_output=True, text=True, check=False)
     assert HOSTILE.split("'")[1] in done.stderr
 
@@ -170,7 +170,7 @@ HOSTILE_OBJECTS = {"call": _Runs(), "run": subprocess.run, "system": os.system, 
 
 @pytest.mark.parametrize("made", HOSTILE_OBJECTS.values(), ids=HOSTILE_OBJECTS)
 def test_exceptions_of_workers_are_unpickled_with_care(made, monkeypatch):
-    """Exception classes of modules that are here, numbers and builtin containers; nothing that runs."""
+    """Only exception classes of imported modules, numbers and builtin containers are loaded; nothing is executed."""
     from asyncdali_workers import errors
 
     data = pickle.dumps(made)

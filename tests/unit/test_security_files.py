@@ -1,4 +1,4 @@
-"""Files that are replaced: permissions are kept, the umask is nobody's business, a failure leaves the old file."""
+"""Replaced files: permissions are kept, the umask is not changed, and a failure leaves the old file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def mode(path):
 
 
 def opened(path):
-    """What ``open()`` gives a new file here."""
+    """The permissions that ``open()`` gives a new file here."""
     with open(path, "wb"):
         pass
     return mode(path)
@@ -56,7 +56,7 @@ def test_a_private_checkpoint_stays_private(tmp_path):
 
 
 def test_a_private_file_is_private_at_every_moment(tmp_path, monkeypatch):
-    """Also while it is written: nobody else could have opened the temporary file."""
+    """Also while the file is written: no other user could have opened the temporary file."""
     path = tmp_path / "file"
     path.write_bytes(b"old")
     path.chmod(0o600)

@@ -1,4 +1,4 @@
-"""Web servers: a redirect to another host, port or scheme is refused before anything is asked for there."""
+"""Web servers: a redirect to another host, port or scheme is refused before any request goes there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("waits")
 
 
 class Web:
-    """A server that answers with files of `contents`, or with redirects; `asked` are the paths it was asked for."""
+    """A server that answers with files of `contents`, or with redirects. `asked` lists the requested paths."""
 
     def __init__(self, contents, redirects=None):
         self.contents, self.redirects, self.asked = contents, redirects or {}, []
@@ -64,7 +64,7 @@ class Web:
 
 @pytest.fixture
 def webs():
-    """Two servers: the one that programs name, and one inside of the network that they do not."""
+    """Two servers: one that programs name, and one inside the network that programs do not name."""
     fsspec.filesystem("http").clear_instance_cache()
     with Web({"/data/secret.bin": b"secret", "/": b"secret"}) as inside, Web({"/data/a.bin": b"a", "/data/b.bin": b"b"}) as named:
         yield named, inside
@@ -123,7 +123,7 @@ def test_the_program_may_allow_it(webs):
 
 
 def test_containers_are_sized_and_read_in_ranges(webs, tmp_path):
-    """Sizes are asked for first: fsspec tells of any failure there that the file does not exist."""
+    """Sizes are requested first, and fsspec reports any failure there as a missing file."""
     named, inside = webs
     inside.contents["/a.tar"] = open(write_tar(tmp_path / "a.tar", [("a.jpg", b"1")]), "rb").read()
     named.redirects = {"/a.tar": f"{inside.url}/a.tar"}

@@ -248,7 +248,7 @@ def test_stored_operators_are_checked_as_calls_are(name, tree):
 
 
 def test_bytes_hold_no_code():
-    """Functions cannot be stored, and nothing in the bytes becomes one."""
+    """Functions cannot be stored, and no bytes become a function."""
     with pytest.raises(RuntimeError, match="Could not serialize"):
         pipeline_of(lambda: fn.python_function(fn.random.uniform(), function=os.getpid)).serialize()
     document = json.loads(stored(fn.random.uniform))

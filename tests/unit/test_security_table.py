@@ -16,7 +16,7 @@ _FILES = ("replace", "rename", "unlink", "remove", "mkdir", "makedirs", "chmod",
 
 
 def kind_of(call: ast.Call) -> str | None:
-    """Which row of the table a call belongs to."""
+    """The row of the table that a call belongs to."""
     function = call.func
     if isinstance(function, ast.Name):
         if function.id in ("exec", "eval", "compile"):

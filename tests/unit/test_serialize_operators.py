@@ -204,7 +204,7 @@ def as_declared(name):
 
 
 OF_PYTHON = {"dl_tensor_python_function", "experimental.numba_function", "jax_function", "python_function"}
-"""What holds Python objects; an `external_source` without `source` does not."""
+"""Operators that hold Python objects; an `external_source` without `source` does not."""
 
 
 _NAMED = Path(__file__).read_text()
@@ -216,7 +216,7 @@ CALLS |= {
 
 
 def stored(pipe):
-    """What comes back from a pipeline's text."""
+    """The pipeline deserialized from a pipeline's text."""
     text = pipe.serialize()
     again = Pipeline.deserialize(text)
     assert again.serialize() == text
@@ -232,7 +232,7 @@ def operators_in(pipe):
 
 
 def both(graph, **options):
-    """Per output: two iterations of a pipeline, and of what came back from its text."""
+    """Per output: two iterations of a pipeline, and of the deserialized pipeline."""
     made = defined(graph, **options)
     return zip(*[[*map(list, zip(*(values(pipe.run()) for _ in range(2))))] for pipe in (made, stored(made))])
 

@@ -1,4 +1,4 @@
-"""slice and pad: in pipelines, at their edges, wrong."""
+"""slice and pad: in pipelines, at their limits, with errors."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from asyncdali import fn
 HEIGHT, WIDTH, COUNT = 60, 80, 40
 BOXES = np.float32([[0.1, 0.2, 0.5, 0.6], [0.6, 0.6, 0.9, 0.95]])
 LABELS = np.int32([[3], [4]])
-# Every pixel tells where it was.
+# Every pixel contains its position.
 IMAGE = np.stack(np.broadcast_arrays(np.arange(HEIGHT)[:, None], np.arange(WIDTH)[None]), axis=-1).astype(np.uint8)
 
 

@@ -1,4 +1,4 @@
-"""``Pipeline.statistics()``: what is counted, in every mode, and that nothing is where it is switched off."""
+"""``Pipeline.statistics()``: counted values in every mode, and no counting when it is switched off."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_errors_count_as_iterations():
 
 
 def test_instant_operators_share_the_planning_of_their_segment():
-    """Their times are taken in one iteration of sixteen only; the segment's in all."""
+    """Their times are measured in one iteration of sixteen; the segment's in all."""
     pipe = pipeline_of(lambda: (fn.random.uniform(name="one"), fn.random.normal(name="two")), batch_size=4)
     for count in (40, 100):
         before = pipe.statistics()
@@ -274,7 +274,7 @@ def test_buffers_that_the_user_holds():
 
 
 def test_memory_of_others_is_not_counted():
-    """What the outputs lie in need not be an array."""
+    """The owner of an output's memory need not be an array."""
     data = np.frombuffer(bytes(range(64)) * 4096, np.uint8).reshape(4, 65536)
     pipe = pipeline_of(lambda: fn.external_source(lambda i: data, no_copy=True), batch_size=4)
     kept = [pipe.run() for _ in range(3)]
@@ -284,7 +284,7 @@ def test_memory_of_others_is_not_counted():
 
 
 class OnAGpu(BlockOwner):
-    """Stands in for the owner of a GPU's memory (tests/gpu need one)."""
+    """Simulates the owner of a GPU's memory (tests/gpu need one)."""
 
     nbytes = 1000
 
@@ -347,7 +347,7 @@ def test_worker_processes_count():
 
 @pytest.mark.parametrize("short", [True, False])
 def test_short_iterations_are_timed_now_and_then(short, monkeypatch):
-    """What is counted stays exact; a timed iteration stands for those up to the next."""
+    """Counts stay exact; a timed iteration stands for those up to the next timed one."""
     monkeypatch.setattr(counting, "SHORT", 1 << 40 if short else 0)
     calls, planned = [], SegmentCounters.planned
     monkeypatch.setattr(SegmentCounters, "planned", lambda self, *args: calls.append(1) or planned(self, *args))
@@ -371,7 +371,7 @@ def test_short_iterations_are_timed_now_and_then(short, monkeypatch):
 
 @pytest.mark.parametrize("stride", [1, 16])
 def test_an_iteration_stands_for_others(stride, monkeypatch):
-    """With iterations that are all alike, the same comes out."""
+    """With equal iterations the result is the same."""
     clock = [0]
     monkeypatch.setattr(counting, "now", lambda: clock[0])
     counters = PipelineCounters()

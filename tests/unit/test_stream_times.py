@@ -1,4 +1,4 @@
-"""What a device's streams were at work, over the stand-in for CUDA, where a piece of work takes a millisecond."""
+"""Busy times of a device's streams, over the CUDA simulator, where a piece of work takes a millisecond."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compile
 
 @pytest.fixture
 def cuda(monkeypatch):
-    """The stand-in, as the machine's CUDA."""
+    """The CUDA simulator, as the machine's CUDA."""
     driver = StandIn()
     use(driver, monkeypatch)
     driver.use(0)

@@ -1,4 +1,4 @@
-"""Indexing of nodes: beside numpy, where DALI fails or is not asked; when it is computed, without copies, errors."""
+"""Indexing of nodes: beside numpy, cases that DALI lacks, the time of computation, no copies, errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ragged(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def test_slices_that_run_away_from_their_end_are_empty():
-    """With steps of more than 1 DALI gives an error, or stops the process."""
+    """With steps of more than 1 DALI raises an error, or stops the process."""
     (x,) = ragged((8, 5))
     for start, stop, step in ((3, 20, -2), (-9, -2, -2), (20, 3, 2), (6, 1, 7), (2, 5, -3), (2, 3, -2)):
         (found,) = one(lambda a=start, b=stop, c=step: feed(x)[a:b:c])

@@ -87,9 +87,9 @@ def test_cuda_gets_the_words_as_macros():
 
 _ACCESSES = {"load_i64", "store_i64", "fetch_add"}
 _RECORDS = {"records", "found", "headers", "opening"}
-"""What arrays of records are called in plans."""
+"""Names of arrays of records in plans."""
 _TELLS = re.compile(rf"\b(?:{'|'.join(sorted(_ACCESSES))}|view_i64|Step)\(|context \+|\b(?:{'|'.join(sorted(_RECORDS))})\[")
-"""A file without any of these has no table: it need not be parsed."""
+"""A file without any of these words has no table and need not be parsed."""
 
 
 def _is_number(node: ast.AST) -> bool:

@@ -20,11 +20,11 @@ RAGGED = [np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((1, 3), np.float
 
 
 class Pooled(np.ndarray):
-    """Memory whose end can be seen."""
+    """Memory whose release can be observed."""
 
 
 class Owner:
-    """What a view of memory keeps alive."""
+    """The object that a view of memory keeps alive."""
 
 
 def batch_of(arrays, layout="", *, gaps=False):

@@ -1,4 +1,4 @@
-"""transforms.*: products, known while planning, wrong arguments."""
+"""transforms.*: products, values known while planning, wrong arguments."""
 
 from __future__ import annotations
 

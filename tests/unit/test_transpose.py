@@ -1,4 +1,4 @@
-"""transpose, coord_flip, bb_flip: in pipelines, as views, empty, wrong."""
+"""transpose, coord_flip, bb_flip: in pipelines, as views, with empty input, with errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors of kernels: operations lane by lane, shuffles of bytes, tables, glibc's functions, and what is built of them."""
+"""Vectors of kernels: lane-wise operations, shuffles of bytes, tables, glibc's functions, and code that uses them."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_functions_of_the_c_library_to_the_last_bit():
 
 @pytest.mark.parametrize("lo", [0, 2**64 - 3])
 def test_words_and_normal_numbers_of_many_elements(lo):
-    """As one by one, also where the counter carries."""
+    """The same as one by one, also where the counter carries."""
 
     def words(key, hi, lo, offset, out, single):
         words_32(key, hi, lo, offset, out)

@@ -1,4 +1,4 @@
-"""warp_affine: exact maps, beside rotate, empty, wrong."""
+"""warp_affine: exact maps, beside rotate, empty input, errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_whole_pixels_and_their_inverse():
 
 
 def test_large_steps_leave_the_input_at_once():
-    """The pixel after the last one inside is fill, all of it."""
+    """The pixel after the last inside pixel is completely fill value."""
     picture = np.full((9, 9, 3), 200, np.uint8)
     for step in np.arange(1, 6, 0.125):
         (result,) = ours("warp_affine", [[picture]], ["HWC"], matrix=[step, 0, 0, 0, 1, 0], fill_value=7.0, size=[9.0, 20.0]).samples

@@ -23,7 +23,7 @@ def warped(samples, matrix=MATRIX, layout="HWC", **arguments):
 
 
 def nearest(image, matrix, size, fill, corner):
-    """The same with nearest pixels; and how far positions are from the border between two."""
+    """The same with nearest pixels, and the distances of positions from the border between two pixels."""
     shift = 0.5 if corner else 0.0
     y, x = np.mgrid[0 : size[0], 0 : size[1]] + shift
     u, v, w = np.tensordot(np.float64(matrix), np.stack([x, y, np.ones_like(x)]), 1)

@@ -1,4 +1,4 @@
-"""docs/which_knob.md: its code runs, what it names exists, and each symptom and cure is what it says."""
+"""docs/which_knob.md: its code runs, the names in it exist, and each symptom and cure is as described."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def waits(found):
     return found["statistics"]["consumer"]["wait_seconds"]
 
 
-# What the cure does to the statistic: it falls to less than this part of what it was.
+# Effect of the cure on the statistic: it falls below this share of its value.
 CURES = {
     "slow_source": (lambda found: per_sample(found, source(found)["wait_seconds"]), 0.5, []),
     "interpreter_bound": (lambda found: per_sample(found, source(found)["processor_seconds"]), 0.5, []),
@@ -141,7 +141,7 @@ def test_more_threads_hide_slow_storage(tmp_path):
 
 
 def reported(pipe, iterations):
-    """What happened in so many iterations, after the first."""
+    """The difference of statistics over this number of iterations, after the first."""
     with contextlib.closing(pipe):
         pipe.run()
         before = pipe.statistics()

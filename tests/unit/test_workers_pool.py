@@ -1,4 +1,4 @@
-"""The worker pool: batches come back as asked for, whatever the kind of source and the shape of its results."""
+"""The worker pool: batches arrive as requested, for any kind of source and any shape of results."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_batch_components(make_pool):
 
 
 def test_samples_change_their_shape_and_type(make_pool):
-    """What was predicted is only a guess."""
+    """A prediction is only a guess."""
 
     def source(info):
         kind = [np.int32, np.float64, np.uint8][info.iteration // 3 % 3]

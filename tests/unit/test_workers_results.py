@@ -1,4 +1,4 @@
-"""What a callable may return, what is refused and in which words, and how its errors arrive."""
+"""Results that a callable may return, refusals and their messages, and the errors of callables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from helpers import worker_sources as ws
 
 @pytest.fixture
 def run():
-    """Runs a callback as the only source of a pool and gives batches of it."""
+    """Runs a callback as the only source of a pool and returns its batches."""
     pools = []
 
     def make(callback, kind="samples", batch_size=3, workers=2, **options):

@@ -1,4 +1,4 @@
-"""Start methods, how sources get to workers, and what is said when they cannot."""
+"""Start methods, the way of sources to workers, and error messages."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_workers_that_die_at_the_start(make_pool):
 
 
 class Pickler:
-    """As a module would be; notes what it was given."""
+    """A pickler like a module. It notes its arguments."""
 
     @staticmethod
     def dumps(value, note="plain"):
@@ -164,7 +164,7 @@ def by_reference(iteration):
 
 
 def test_functions_by_value(make_pool, monkeypatch):
-    """One goes with the globals it has here; the other is imported afresh."""
+    """One travels with its current globals; the other is imported again."""
     monkeypatch.setitem(globals(), "FACTOR", 10)
     assert value(make_pool(by_value, start_method="spawn"), 3) == [30]
     assert value(make_pool(by_reference, start_method="spawn"), 3) == [3]

@@ -1,4 +1,4 @@
-"""How long things may take, with room for a busy test machine; and that nothing grows."""
+"""Time limits, with room for a busy test machine; and checks that nothing grows."""
 
 from __future__ import annotations
 

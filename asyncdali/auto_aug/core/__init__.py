@@ -1,6 +1,6 @@
-"""What automatic augmentations are made of: the decorator ``augmentation``, ``Policy``, ``select`` and ``signed_bin``.
+"""The parts of automatic augmentations: the decorator ``augmentation``, ``Policy``, ``select`` and ``signed_bin``.
 
-May import what `auto_aug` may.
+May import the same rooms as `auto_aug`.
 """
 
 from ._augmentation import Augmentation as _Augmentation  # noqa: F401, the class is known by this name

@@ -1,4 +1,4 @@
-"""Which keyword arguments an augmentation's function takes, and what is wrong with those it was given."""
+"""Checks of keyword arguments: which ones an augmentation's function takes, and which ones are missing or unused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 
 
 class MissingArgException(TypeError):
-    """An augmentation was called without a named argument that its function requires.
+    """An augmentation was called without a required named argument.
 
     Attributes: ``message``, ``augmentation`` (the augmentation), ``missing_args`` (list of names).
     """
@@ -24,7 +24,7 @@ class MissingArgException(TypeError):
 
 
 class UnusedArgException(TypeError):
-    """A named argument was given that no augmentation reads. Attribute: ``unused_args`` (list of names)."""
+    """A named argument was given, but no augmentation reads it. Attribute: ``unused_args`` (list of names)."""
 
     def __init__(self, message: str, unused_args: list[str]):
         super().__init__(message)
@@ -49,7 +49,7 @@ def missing_of(function: Callable[..., Any], given: Iterable[str]) -> list[str]:
 
 
 def check_arguments(augmentations: Iterable[Any], arguments: Mapping[str, Any], caller: str) -> None:
-    """MissingArgException for what an augmentation requires and is not given, UnusedArgException for what none of them reads."""
+    """MissingArgException for missing required arguments, UnusedArgException for arguments that no augmentation reads."""
     read: set[str] = set()
     for augmentation in augmentations:
         read.update(parameter.name for parameter in named_parameters(augmentation.op))

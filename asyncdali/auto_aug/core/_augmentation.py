@@ -1,4 +1,4 @@
-"""An augmentation: a function of the graph with a range of magnitudes; and bins of magnitudes with signs."""
+"""An augmentation is a function of the graph with a range of magnitudes. This module also has magnitude bins with signs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ...types import DALIDataType, constant_array
 from ._args import MissingArgException, missing_of, named_parameters, positional_count
 
 UNCHANGED: Any = type("Unchanged", (), {"__repr__": lambda self: "UNCHANGED"})()
-"""An argument of :meth:`Augmentation.augmentation` that keeps its value."""
+"""Keeps an argument of :meth:`Augmentation.augmentation` at its value."""
 
 
 def as_array(magnitude: Any) -> np.ndarray:
-    """The default of `mag_to_param`: the magnitude as a 0-d array."""
+    """The default of `mag_to_param`: the parameter is the magnitude as a 0-d array."""
     return np.array(magnitude)
 
 
 class SignedBin:
-    """A magnitude bin with a random sign, see :func:`signed_bin`. ``signed[k]`` is that of stage k.
+    """A magnitude bin with a random sign, see :func:`signed_bin`. ``signed[k]`` is the signed bin of stage k.
 
     Attributes: ``bin`` (int or node), ``random_sign`` (0 or 1: node or int), ``signed_magnitude_idx`` (2 * bin + random_sign).
     """
@@ -34,7 +34,7 @@ class SignedBin:
         self._bin = bin
         self._stage = stage
         self.random_sign = random_sign
-        # Made here and not when it is first read: that may be in a branch, and a node made in a branch cannot be used outside.
+        # Made here and not at first use: the first use may be in a branch, and a node made in a branch cannot be used outside.
         self.signed_magnitude_idx = bin * 2 + random_sign if signed_magnitude_idx is None else signed_magnitude_idx
 
     @property
@@ -52,12 +52,12 @@ def _of_stage(value: Any, stage: int | None) -> Any:
 def signed_bin(
     magnitude_bin: DataNode | int, random_sign: DataNode | int | None = None, seed: int | None = None, shape: Any = None
 ) -> SignedBin:
-    """A magnitude bin for augmentations that negate their magnitudes at random: with sign 1 the magnitude is negated.
+    """A magnitude bin for augmentations that negate their magnitudes at random. With sign 1 the magnitude is negated.
 
     - magnitude_bin: the bin, int or INT32 node (scalar, or of `shape`).
     - random_sign: 0 or 1, int or node. By default drawn: ``random.uniform(values=[0, 1], dtype=INT32, seed=seed, shape=shape)``.
 
-    Raises ValueError when `random_sign` is given together with `seed` or `shape`, TypeError for a bin that is no integer.
+    Raises ValueError if `random_sign` is given together with `seed` or `shape`, TypeError for a bin that is not an integer.
     """
     if not _is_bin(magnitude_bin):
         raise TypeError(f"magnitude_bin must be an int or a DataNode of integers, got {magnitude_bin!r}")
@@ -73,14 +73,14 @@ def _is_bin(value: Any) -> bool:
 
 
 class Augmentation:
-    """A function of the graph that is applied with a magnitude; made by the decorator ``augmentation``.
+    """A function of the graph that is applied with a magnitude. The decorator ``augmentation`` makes such objects.
 
-    Calling it applies it: ``augmentation(data, magnitude_bin=..., num_magnitude_bins=..., **named)``. The magnitude is element
-    `magnitude_bin` (int, INT32 node, or what :func:`signed_bin` gives) of `num_magnitude_bins` equally spaced numbers of `mag_range`. The
-    function gets the data, the magnitude as a parameter (a node; None without `mag_range`), and those of the named arguments that it
-    has parameters for.
+    A call applies the function: ``augmentation(data, magnitude_bin=..., num_magnitude_bins=..., **named)``. The magnitude is element
+    `magnitude_bin` of `num_magnitude_bins` equally spaced numbers of `mag_range`. `magnitude_bin` is an int, an INT32 node, or a result of
+    :func:`signed_bin`. The function gets the data, the magnitude as a parameter (a node; None without `mag_range`), and the named arguments
+    for which it has parameters.
 
-    Raises MissingArgException when a required named argument is missing, ValueError and TypeError for bins that do not fit.
+    Raises MissingArgException for a missing required argument, ValueError and TypeError for invalid bins.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Augmentation:
 
     @property
     def mag_to_param(self) -> Callable[..., Any]:
-        """Makes the parameter of a magnitude: number, list of numbers or array."""
+        """The function that makes the parameter of a magnitude: number, list of numbers or array."""
         given = self._given["mag_to_param"]
         return as_array if given is None else given  # type: ignore[return-value]
 
@@ -122,7 +122,7 @@ class Augmentation:
 
     @property
     def param_device(self) -> str:
-        """Where the parameter is: "cpu", "gpu", or "auto": where the data is."""
+        """The device of the parameter: "cpu", "gpu", or "auto" for the device of the data."""
         given = self._given["param_device"]
         return "cpu" if given is None else given  # type: ignore[return-value]
 
@@ -139,7 +139,7 @@ class Augmentation:
         self, mag_range: Any = UNCHANGED, randomly_negate: Any = UNCHANGED, mag_to_param: Any = UNCHANGED, param_device: Any = UNCHANGED,
         name: Any = UNCHANGED, augmentation_cls: type[Augmentation] | None = None,
     ) -> Augmentation:  # fmt: skip
-        """A copy with other settings. What is left out stays as it is; None resets a setting to its default."""
+        """A copy with other settings. A setting that is not given stays as it is; None resets a setting to its default."""
         changes = {
             "mag_range": mag_range, "randomly_negate": randomly_negate, "mag_to_param": mag_to_param, "param_device": param_device,
             "name": name,

@@ -1,4 +1,4 @@
-"""One operation per sample, chosen by number."""
+"""Select one operation per sample by number."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ...graph.rewrite.convert import call
 
 
 def select(ops: Sequence[Callable[..., Any]], selected_op_idx: DataNode | int, *op_args: Any, **op_kwargs: Any) -> Any:
-    """Calls ``ops[k](*op_args, **op_kwargs)`` for the samples for which `selected_op_idx` is k.
+    """Call ``ops[k](*op_args, **op_kwargs)`` for the samples whose `selected_op_idx` is k.
 
-    - ops: functions of the graph; each is called once while the graph is defined, and runs for the samples that chose it only.
+    - ops: functions of the graph. Each is called once while the graph is defined, and runs only for the samples that chose it.
     - selected_op_idx: int, or CPU node of integer scalars. Smaller numbers take the first operation, larger ones the last.
 
-    Returns what the operations return: nodes, or tuples, lists and dicts of nodes, of one structure. AssertionError without operations.
+    Returns the results of the operations: nodes, or tuples, lists and dicts of nodes, of one structure. AssertionError without operations.
     """
     assert len(ops) > 0, "select needs at least one operation to choose from"
     if len(ops) == 1:

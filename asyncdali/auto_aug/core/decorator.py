@@ -1,4 +1,4 @@
-"""The decorator that makes functions of the graph augmentations."""
+"""The decorator that turns functions of the graph into augmentations."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ def augmentation(
     mag_to_param: Callable[..., Any] | None = None, param_device: str | None = None, name: str | None = None,
     augmentation_cls: type[Augmentation] | None = None,
 ) -> Any:  # fmt: skip
-    """Makes an augmentation of ``function(data, parameter, **named)``, a function of the graph.
+    """Turn ``function(data, parameter, **named)``, a function of the graph, into an augmentation.
 
-    - mag_range: (lowest, highest) magnitude, from which bins are taken at equal distances; or an array with the magnitude of each bin.
+    - mag_range: (lowest, highest) magnitude, divided into equally spaced bins; or an array with the magnitude of each bin.
       Without it the function gets None as its parameter.
     - randomly_negate: whether the magnitude is negated for random samples (where the bin has a sign, see ``signed_bin``).
-    - mag_to_param: makes the parameter of a magnitude (numpy scalar); called while the graph is defined. By default the magnitude itself.
-    - param_device: where the parameter is: "cpu" (default), "gpu", or "auto" for the device of the data.
-    - name: by default that of the function.
+    - mag_to_param: function from a magnitude (numpy scalar) to the parameter, called while the graph is defined. Default: the magnitude.
+    - param_device: device of the parameter: "cpu" (default), "gpu", or "auto" for the device of the data.
+    - name: by default the name of the function.
     - augmentation_cls: the class of the result, by default ``Augmentation``.
 
     Example::
@@ -29,7 +29,7 @@ def augmentation(
         def rotate(data, angle, fill_value=128):
             return fn.rotate(data, angle=angle, fill_value=fill_value, keep_size=True)
 
-    Raises TypeError for what is no function or takes fewer than two positional arguments, and for an augmentation.
+    Raises TypeError for an augmentation, for an object that is not a function, and for a function with fewer than two positional arguments.
     """
 
     def decorate(target: Callable[..., Any]) -> Augmentation:

@@ -1,4 +1,4 @@
-"""Policies: lists of sub-policies, of which one is chosen per sample."""
+"""Policies: lists of sub-policies. One sub-policy is chosen per sample."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ Operation = tuple[Augmentation, Any, Any]
 class Policy:
     """A named list of sub-policies for :func:`asyncdali.auto_aug.auto_augment.apply_auto_augment`.
 
-    - name: for messages.
+    - name: used in messages.
     - num_magnitude_bins: number of magnitudes of every augmentation.
     - sub_policies: each a list of triples (augmentation, probability, magnitude bin or None) that are applied in a row.
 
-    Attributes are those three, and ``augmentations``: dict by name, sorted. Where different augmentations have the same name, all are
-    renamed: "0__rotate", "1__shear_x" ... Raises TypeError and ValueError for what does not fit.
+    Attributes are these three arguments, and ``augmentations``: dict by name, sorted. If different augmentations have the same name, all
+    are
+    renamed: "0__rotate", "1__shear_x" ... Raises TypeError and ValueError for invalid arguments.
     """
 
     def __init__(self, name: str, num_magnitude_bins: int, sub_policies: Sequence[Sequence[Sequence[Any]]]):
@@ -82,7 +83,7 @@ class Policy:
 
 
 def _with_unique_names(sub_policies: Sequence[tuple[Operation, ...]]) -> tuple[tuple[Operation, ...], ...]:
-    """The sub-policies with augmentations of different names."""
+    """The sub-policies after renaming: different augmentations have different names."""
     different: list[Augmentation] = []
     for sub_policy in sub_policies:
         for augmentation, _, _ in sub_policy:

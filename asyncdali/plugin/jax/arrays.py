@@ -16,7 +16,7 @@ from ...types import DALIDataType
 
 
 def array_of(output: Any, name: str) -> np.ndarray | jax.Array:
-    """An array [samples, ...] over the memory of a tensor list: jax's for data on a GPU, whose work waits for them there, else numpy's.
+    """An array [samples, ...] over the memory of a tensor list. Data on a GPU gives a jax array, on which jax's work waits; else numpy's.
 
     RuntimeError (with the output's name) if samples differ in shape.
     """
@@ -34,17 +34,17 @@ def array_of(output: Any, name: str) -> np.ndarray | jax.Array:
 
 
 def gpu_of(number: int) -> Any:
-    """Jax's device for a GPU of this machine, None where jax has no such device."""
+    """Jax's device for a GPU of this machine. None if jax has no such device."""
     return next((device for device in jax.local_devices() if device.platform == "gpu" and device.local_hardware_id == number), None)
 
 
 def on_device(array: np.ndarray | jax.Array, device: Any) -> jax.Array:
-    """The array on a device (None: jax's default). On the CPU it is a view where the memory is aligned as XLA wants it."""
+    """The array on a device (None: jax's default). On the CPU it is a view if the memory is aligned as XLA requires."""
     return jax.device_put(array, device)
 
 
 def stacked(parts: Sequence[np.ndarray | jax.Array], devices: Sequence[Any] | None) -> jax.Array:
-    """[parts, samples, ...]: as `jax.pmap` wants it, each part on its device; without devices all on the default one."""
+    """An array [parts, samples, ...] for `jax.pmap`, each part on its device. Without devices all parts are on the default one."""
     if devices is None:
         return jnp.stack([on_device(part, None) for part in parts])
     sharding = NamedSharding(Mesh(np.array(devices), ("device",)), PartitionSpec("device"))
@@ -53,16 +53,16 @@ def stacked(parts: Sequence[np.ndarray | jax.Array], devices: Sequence[Any] | No
 
 
 def concatenated(parts: Sequence[np.ndarray | jax.Array], devices: Sequence[Any]) -> jax.Array:
-    """[parts x samples, ...], each part on its device."""
+    """An array [parts x samples, ...], each part on its device."""
     sharding = NamedSharding(Mesh(np.array(devices), ("device",)), PartitionSpec("device"))
     shards = [on_device(part, device) for part, device in zip(parts, devices, strict=True)]
     return jax.make_array_from_single_device_arrays((sum(map(len, parts)), *parts[0].shape[1:]), sharding, shards)
 
 
 def sharded(parts: Sequence[np.ndarray | jax.Array], sharding: Sharding) -> jax.Array:
-    """A global array of what all processes have, one part after another along the first dimension.
+    """A global array of the parts of all processes, concatenated along the first dimension.
 
-    Each device gets its slice; a slice within one part is not copied on the way.
+    Each device gets its slice. A slice within one part is not copied.
     """
     if jax.process_count() > 1:
         return jax.make_array_from_process_local_data(sharding, parts[0] if len(parts) == 1 else np.concatenate(parts))

@@ -1,4 +1,4 @@
-"""Where DALI's users look for the iterators with `peek`."""
+"""The iterators with `peek`, at the same place as in DALI."""
 
 from __future__ import annotations
 

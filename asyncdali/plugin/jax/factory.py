@@ -1,4 +1,4 @@
-"""Graph functions become functions that return iterators."""
+"""Decorators that turn graph functions into functions that return iterators."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def data_iterator(
 ) -> Any:
     """Turn a graph function into a function that returns a :class:`DALIGenericIterator` over its pipelines.
 
-    The function that is made takes the graph function's arguments, those of Pipeline (`num_threads` is 4 and `device_id` the number of
-    jax's device unless given), and `checkpoints`, what ``iterator.checkpoints()`` returned.
+    The returned function takes the graph function's arguments, those of Pipeline, and `checkpoints`, which ``iterator.checkpoints()``
+    returned. The default of `num_threads` is 4; the default of `device_id` is the number of jax's device.
 
-    With `sharding` or `devices` there is a pipeline per (local) device, each with its part of `batch_size`; the graph function must take
-    `shard_id` and `num_shards`. Other arguments are the iterator's.
+    With `sharding` or `devices` there is one pipeline per (local) device, each with its part of `batch_size`. The graph function must then
+    take `shard_id` and `num_shards`. Other arguments are the iterator's.
 
     Raises ValueError if both are given or the batch does not divide, TypeError if the graph function has no shards, RuntimeError for a
     wrong number of checkpoints.
@@ -106,7 +106,7 @@ def _pipeline(graph: Callable[..., Any], args: Sequence[Any], options: dict[str,
 
 
 def _pipelines(graph: Callable[..., Any], args: Sequence[Any], options: dict[str, Any], sharding: Any, devices: Any) -> list[Any]:
-    """A pipeline per local device; shards are numbered over all devices of all processes."""
+    """One pipeline per local device. Shards are numbered over all devices of all processes."""
     every = list(devices) if devices is not None else sorted(sharding.device_set, key=lambda device: device.id)
     local = [(k, device) for k, device in enumerate(every) if device.process_index == jax.process_index()]
     missing = {"shard_id", "num_shards"} - inspect.signature(graph).parameters.keys()

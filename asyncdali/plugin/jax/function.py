@@ -20,18 +20,19 @@ def jax_function(
     device: str | None = None,
     preserve: bool = True,
 ) -> Any:
-    """Turn a function of jax arrays into one of nodes, to be called in a graph.
+    """Turn a function of jax arrays into a function of nodes, which can be called in a graph.
 
-    The function is called once per batch, in order, with an array [samples, ...] for each input (samples must have one shape), and
-    returns `num_outputs` such arrays, a tuple if several. It may be jitted, vmapped and so on.
+    The function is called once per batch, in order, with an array [samples, ...] for each input; samples must have one shape. It returns
+    `num_outputs` such arrays, as a tuple if there are several. It may be jitted, vmapped and so on.
 
     Args:
-        output_layouts: of the samples; by default that of the input of the same number, if the ranks agree. A str is that of all outputs.
-        sharding: the arrays that the function gets are split over it; what it returns must be within reach of this process.
-        device: "cpu" or "gpu": where inputs and outputs are for the pipeline; by default as the inputs.
-        preserve: call it although nothing uses its outputs.
+        output_layouts: layouts of the output samples. Default: the layout of the input of the same number, if the ranks agree. A str holds
+            for all outputs.
+        sharding: the arrays for the function are split over it. This process must be able to address the returned arrays.
+        device: "cpu" or "gpu": where the pipeline has inputs and outputs. Default: the device of the inputs.
+        preserve: call the function although no operator uses its outputs.
 
-    An exception fails the iteration: RuntimeError, with the original chained.
+    An exception of the function fails the iteration with a RuntimeError that chains the original exception.
     """
     if function is None:
         return functools.partial(

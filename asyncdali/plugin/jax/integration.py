@@ -1,1 +1,1 @@
-"""Where DALI has its conversions to jax; the iterators do them (``asyncdali.plugin.jax``)."""
+"""DALI's module for conversions to jax. Here the iterators convert (``asyncdali.plugin.jax``)."""

@@ -18,18 +18,18 @@ from .arrays import array_of, concatenated, gpu_of, on_device, sharded, stacked
 class DALIGenericIterator(BaseIterator):
     """Every `next` returns a dict {name: jax.Array}.
 
-    One pipeline gives arrays [samples, ...]. Several, whose batches must have equal shapes, give with `sharding` one global array, the
-    batches one after another along the first dimension; otherwise arrays [pipelines, samples, ...], as `jax.pmap` wants them.
+    One pipeline gives arrays [samples, ...]. Several pipelines must have batches of equal shapes. With `sharding` they give one global
+    array, concatenated along the first dimension. Without it they give arrays [pipelines, samples, ...], which `jax.pmap` takes.
 
     Args:
-        sharding: where the parts of the arrays are. A single pipeline's batch is split over it, too.
-        pmap_compatible: True: a leading axis also for a single pipeline. False with `devices`: no such axis.
+        sharding: distribution of the arrays over devices. A single pipeline's batch is split over it, too.
+        pmap_compatible: True: a leading axis also for a single pipeline. False with `devices`: no leading axis.
         devices: the device of each pipeline's part; None: jax's default device.
 
-    Arrays of a pipeline's GPU outputs are views of its memory; jax's work waits for them, `next` does not.
+    Arrays of a pipeline's GPU outputs are views of its memory. Jax's work waits for these outputs; `next` does not.
 
-    Types are jax's: 64-bit elements become 32-bit ones unless ``jax_enable_x64`` is set. PARTIAL is refused (ValueError): jax compiles for
-    fixed shapes. Other arguments and errors are those of :class:`~asyncdali.plugin.base_iterator.BaseIterator`.
+    Element types are jax's: 64-bit elements become 32-bit ones unless ``jax_enable_x64`` is set. PARTIAL raises ValueError, because jax
+    compiles for fixed shapes. Other arguments and errors are those of :class:`~asyncdali.plugin.base_iterator.BaseIterator`.
     """
 
     def __init__(
@@ -85,15 +85,15 @@ class DALIGenericIterator(BaseIterator):
 
 
 class DALIGenericPeekableIterator(DALIGenericIterator):
-    """:class:`DALIGenericIterator` with :meth:`peek`; every batch must have the shapes and types of the first.
+    """A :class:`DALIGenericIterator` with :meth:`peek`. Every batch must have the shapes and types of the first one.
 
-    A checkpoint taken while a peeked batch is waiting describes the place before it.
+    A checkpoint taken while a peeked batch is waiting has the position before this batch.
     """
 
     def __init__(self, *args: Any, **kwargs: Any):
         self._lock = threading.RLock()
-        self._peeked: Any = None  # a batch, or the StopIteration in its place
-        self._before: Any = None  # the place before it
+        self._peeked: Any = None  # the peeked batch, or StopIteration
+        self._before: Any = None  # the position before the peeked batch
         self._spec: dict[str, jax.ShapeDtypeStruct] | None = None
         self._thread: ThreadPoolExecutor | None = None
         super().__init__(*args, **kwargs)
@@ -108,21 +108,21 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
             return peeked
 
     def peek(self) -> dict[str, jax.Array]:
-        """The batch that the next `next` returns. StopIteration at the end of the epoch, which `next` tells again."""
+        """The batch that the next call of `next` returns. StopIteration at the end of the epoch; then `next` raises it, too."""
         with self._lock:
             if self._peeked is None:
                 place = self._place() if self._checkpointing else None
                 try:
                     self._peeked = self._checked(super().__next__())
                 except StopIteration:
-                    self._peeked = StopIteration()  # one without a traceback, which would hold this iterator
+                    self._peeked = StopIteration()  # a new one: the traceback of the caught one would keep this iterator alive
                 self._before = place
             if isinstance(self._peeked, StopIteration):
                 raise StopIteration
             return self._peeked
 
     def peek_async(self) -> Future[dict[str, jax.Array] | None]:
-        """:meth:`peek` on another thread; the future's result is None at the end of the epoch."""
+        """Run :meth:`peek` on another thread. The future's result is None at the end of the epoch."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="asyncdali-peek")
         return self._thread.submit(self._peek_or_none)
@@ -130,12 +130,12 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
     def _peek_or_none(self) -> dict[str, jax.Array] | None:
         try:
             return self.peek()
-        except StopIteration:  # must not cross a future
+        except StopIteration:  # a future cannot raise StopIteration
             return None
 
     @property
     def element_spec(self) -> dict[str, jax.ShapeDtypeStruct]:
-        """Shape and type of each array; peeks if no batch was seen yet."""
+        """Shape and type of each array. Peeks if no batch was seen yet."""
         if self._spec is None:
             self.peek()
         assert self._spec is not None
@@ -143,9 +143,9 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
 
     @property
     def is_nonpadding(self) -> jax.Array:
-        """Which samples of the batch taken last belong to the epoch: bool[pipelines * samples], on the iterator's sharding if it has one.
+        """Which samples of the last batch belong to the epoch: bool[pipelines * samples], on the iterator's sharding if it has one.
 
-        The others fill the last batch of an epoch up.
+        The other samples fill the last batch of an epoch.
         """
         own = self._epochs.own_samples() or [self.batch_size] * len(self._pipes)
         mask = np.concatenate([np.arange(self.batch_size) < count for count in own])
@@ -159,20 +159,20 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
         return batch
 
     def reset(self) -> None:
-        """As :meth:`DALIGenericIterator.reset`; an end that only `peek` has told counts. A batch that was peeked at is of its epoch: before
-        it is taken nothing is reset."""
+        """As :meth:`DALIGenericIterator.reset`. An end of the epoch that only `peek` has raised counts, too. A peeked batch belongs to its
+        epoch: nothing is reset before this batch is taken."""
         with self._lock:
             if not self._past_peeked_end() or not self._resets_itself:
                 super().reset()
 
     def set_epoch(self, epoch: int) -> None:
-        """As :meth:`DALIGenericIterator.set_epoch`. A batch that was peeked at stays, if it is of that epoch."""
+        """As :meth:`DALIGenericIterator.set_epoch`. A peeked batch stays if it belongs to that epoch."""
         with self._lock:
             self._past_peeked_end()
             super().set_epoch(epoch)
 
     def _past_peeked_end(self) -> bool:
-        """Whether `peek` has told an end that `next` has not; it will not any more."""
+        """Whether `peek` has raised an end of the epoch that `next` has not raised. Then `next` does not raise it any more."""
         if not isinstance(self._peeked, StopIteration):
             return False
         self._peeked = self._before = None
@@ -182,7 +182,7 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
         return self._peeked is None and super()._at_end()
 
     def _place(self) -> Any:
-        with self._lock:  # a peek may be under way on the other thread
+        with self._lock:  # a peek may be running on the other thread
             return super()._place() if self._before is None else self._before
 
     def _forget(self) -> None:
@@ -191,7 +191,7 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
 
 
 def __getattr__(name: str) -> Any:
-    if name == "data_iterator":  # made of these iterators, and found here by programs written for DALI
+    if name == "data_iterator":  # derived from these iterators; programs written for DALI import it from here
         from .factory import data_iterator
 
         return data_iterator

@@ -47,7 +47,7 @@ class JaxFunction(_PythonOperator):
         whole = batch.values if batch.values is not None else np.stack([batch.sample(k) for k in range(len(batch))])
         sharding = self.spec.constant("sharding")
         if sharding is None:
-            # A copy, because what the function keeps would otherwise change: inputs are scratch memory or other operators' data.
+            # A copy: inputs are scratch memory or data of other operators, and arrays that the function keeps would change.
             return on_device(np.array(whole), None)
         return sharded([np.array(whole)], sharding)
 

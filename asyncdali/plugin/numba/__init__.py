@@ -1,4 +1,4 @@
-"""DALI's Numba plugin: the operator itself stands in ``asyncdali.fn.experimental`` and ``asyncdali.ops.experimental``.
+"""DALI's Numba plugin. The operator itself is in ``asyncdali.fn.experimental`` and ``asyncdali.ops.experimental``.
 
 May import what `plugin` may.
 """

@@ -1,4 +1,4 @@
-"""NumbaFunction: the operator object stands in ``asyncdali.ops.experimental``."""
+"""NumbaFunction. The operator class is in ``asyncdali.ops.experimental``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Between tensor lists and torch tensors."""
+"""Conversion between tensor lists and torch tensors."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _LISTS = (TensorListCPU, TensorListGPU)
 
 
 def tensor_of(output: Any, name: str = "") -> torch.Tensor:
-    """A tensor [samples, ...] over the memory of a tensor list, or one over a tensor's.
+    """A torch tensor over the memory of a tensor, or a tensor [samples, ...] over the memory of a tensor list.
 
     RuntimeError (with the output's name) if samples differ in shape.
     """
     if isinstance(output, _LISTS):
         try:
-            # On the CPU, arrays are the shorter way: with cold caches the other one takes twice as long.
+            # On the CPU the way over numpy arrays is faster: with cold caches DLPack takes twice as long.
             return torch.from_numpy(output._to_share()) if isinstance(output, TensorListCPU) else torch.from_dlpack(output)
         except RuntimeError as error:
             if output.dtype is DALIDataType.NO_TYPE:
@@ -55,9 +55,9 @@ def tensor_of(output: Any, name: str = "") -> torch.Tensor:
 
 
 def to_torch_tensor(dali_tensor: Any, copy: bool) -> torch.Tensor:
-    """A torch tensor of a tensor, or [samples, ...] of a tensor list: over the same memory, or with `copy` one of its own.
+    """A torch tensor of a tensor, or [samples, ...] of a tensor list. It shares the memory, or with `copy` owns a copy.
 
-    Raises TypeError for what is neither, RuntimeError for a list of samples that differ in shape.
+    Raises TypeError for other objects, RuntimeError for a list of samples that differ in shape.
     """
     if not isinstance(dali_tensor, (TensorCPU, TensorGPU, *_LISTS)):
         raise TypeError(f"to_torch_tensor takes tensors and tensor lists of a pipeline, got {type(dali_tensor).__name__}")
@@ -71,17 +71,17 @@ def sample_tensors(output: Any) -> list[torch.Tensor]:
 
 
 class FeedTypeError(TypeError, AssertionError):
-    """:func:`feed_ndarray` of other element types."""
+    """The error of :func:`feed_ndarray` for other element types."""
 
 
 class FeedShapeError(ValueError, AssertionError):
-    """:func:`feed_ndarray` of another shape."""
+    """The error of :func:`feed_ndarray` for another shape."""
 
 
 def feed_ndarray(dali_tensor: Any, arr: torch.Tensor, cuda_stream: Any = None) -> torch.Tensor:
-    """Copy a tensor or a (uniform) tensor list into `arr`, which is returned; `cuda_stream` orders copies to a GPU.
+    """Copy a tensor or a (uniform) tensor list into `arr` and return `arr`. `cuda_stream` orders copies to a GPU.
 
-    Raises TypeError if the element types differ, ValueError if the shapes do; both are AssertionErrors as well, as in DALI.
+    Raises TypeError if the element types differ, ValueError if the shapes differ. Both are AssertionErrors as well, as in DALI.
     """
     if not isinstance(dali_tensor, (TensorCPU, TensorGPU, *_LISTS)):
         raise TypeError(f"feed_ndarray copies tensors and tensor lists of a pipeline, got {type(dali_tensor).__name__}")

@@ -19,17 +19,17 @@ from .iterator import DALIGenericIterator
 
 
 class TorchDatasetSource:
-    """A map-style data set as a source of batches: asked for (iteration, epoch), by any worker.
+    """A map-style data set as a source of batches. Any worker can make any batch, from (iteration, epoch).
 
     Args:
         dataset: has ``__len__`` and ``__getitem__`` (or ``__getitems__``); items are tensors, arrays, numbers, bytes, PIL images, or
             tuples, lists or dicts of them.
         batch_size: samples per batch.
-        shuffle: another order in every epoch, a function of (`seed`, epoch).
+        shuffle: use another order in every epoch, a function of (`seed`, epoch).
         shard_id, num_shards: every `num_shards`-th sample of the order, beginning with `shard_id`; all shards have ceil(n / num_shards)
             samples, as with torch's DistributedSampler.
         last_batch_policy: the last batch is smaller (PARTIAL), filled from the beginning of the order (FILL), or left out (DROP).
-        keys: of dicts; the order of the components.
+        keys: the keys of items that are dicts, in the order of the components.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class TorchDatasetSource:
         return self._order[1]
 
     def __call__(self, info: Any) -> Any:
-        """The batch of a BatchInfo: a list of samples, or a tuple of such lists. StopIteration behind the last one."""
+        """The batch of a BatchInfo: a list of samples, or a tuple of such lists. StopIteration after the last batch."""
         order = self.order(info.epoch_idx)
         start, stop = info.iteration * self.batch_size, (info.iteration + 1) * self.batch_size
         if start >= len(order) or (self.policy is LastBatchPolicy.DROP and stop > len(order)):
@@ -75,7 +75,7 @@ class TorchDatasetSource:
         return self._columns(self._items(wanted.tolist()))
 
     def _items(self, indices: list[int]) -> list[Any]:
-        if os.getpid() != self._made_in:  # in a worker: its cores are taken by the other workers
+        if os.getpid() != self._made_in:  # in a worker: the other workers use its cores
             self._made_in = os.getpid()
             torch.set_num_threads(1)
         if not hasattr(self.dataset, "__getitems__"):
@@ -108,14 +108,14 @@ def _kind(item: Any) -> str:
 
 
 def _array(value: Any) -> np.ndarray:
-    """A component of an item as an array; numbers as torch's default_collate types them."""
+    """A component of an item as an array. Numbers get the types that torch's default_collate gives them."""
     if isinstance(value, torch.Tensor):
         return value.detach().contiguous().numpy()
     if isinstance(value, (bytes, bytearray)):
         return np.frombuffer(value, np.uint8)
     if isinstance(value, (str, type(None))):
         raise TypeError(f"an item of the data set has a {type(value).__name__}; tensors, arrays, numbers, bytes and images can be batched")
-    return np.asarray(value, order="C")  # a scalar stays one
+    return np.asarray(value, order="C")  # a scalar stays a scalar
 
 
 def from_torch_dataset(
@@ -131,14 +131,16 @@ def from_torch_dataset(
     num_outputs: int | None = None,
     **arguments: Any,
 ) -> Any:
-    """A map-style torch data set as outputs of an external source, in the pipeline being defined.
+    """Read a map-style torch data set as outputs of an external source, in the pipeline being defined.
 
-    Worker processes (`parallel`, ``Pipeline(py_num_workers=...)``) make whole batches, `prefetch_queue_depth` ahead (None: one per worker
-    and one more). Returns a node, or for items that are tuples (dicts) a list (dict) of nodes; item 0 is looked at to see which, unless
-    `num_outputs` says how many components the tuples have. Every place of every epoch is a position, so checkpoints resume exactly.
+    Worker processes (`parallel`, ``Pipeline(py_num_workers=...)``) make whole batches, `prefetch_queue_depth` ahead. None means one batch
+    per worker and one more. Every place of every epoch is a position, so checkpoints resume exactly.
 
-    `seed` None: the pipeline's, or 0. Other arguments: :class:`TorchDatasetSource` and ``fn.external_source`` (layout, dtype, name ...).
-    Raises RuntimeError outside of a pipeline's definition, TypeError for data sets that are not map-style.
+    Returns a node. For items that are tuples (dicts) it returns a list (dict) of nodes. Item 0 is read to find this out, unless
+    `num_outputs` gives the number of components of the tuples.
+
+    `seed` None means the pipeline's seed, or 0. Other arguments: :class:`TorchDatasetSource` and ``fn.external_source`` (layout, dtype,
+    ...). Raises RuntimeError outside of a pipeline's definition, TypeError for data sets that are not map-style.
     """
     pipe = Pipeline.current()
     if pipe is None or pipe.max_batch_size is None:
@@ -165,13 +167,13 @@ class PipelineDataset(IterableDataset):
     """A pipeline as a torch data set of batches: ``DataLoader(PipelineDataset(...), batch_size=None)``.
 
     Args:
-        pipeline: a pipeline, or a function that makes one. In a DataLoader with workers it must be a function: it is called in each worker,
-            with `shard_id` and `num_shards` where it has parameters of these names.
+        pipeline: a pipeline, or a function that makes one. A DataLoader with workers needs a function. It is called in each worker, with
+            `shard_id` and `num_shards` if it has parameters of these names.
         arguments: of :class:`DALIGenericIterator`: output_map, size, reader_name, last_batch_policy.
 
-    Iterating gives a dict {name: tensor} per batch, one epoch at a time. `state_dict`, `load_state_dict`, `set_epoch`: see the iterator.
-    A DataLoader with workers makes the pipelines anew for every epoch, at their first one, unless it has `persistent_workers=True` or
-    :meth:`set_epoch` is called before.
+    Iterating gives a dict {name: tensor} per batch, one epoch at a time. For `state_dict`, `load_state_dict` and `set_epoch` see the
+    iterator. A DataLoader with workers makes new pipelines for every epoch, at their first epoch. To avoid this, use
+    `persistent_workers=True` or call :meth:`set_epoch` before each epoch.
     """
 
     def __init__(self, pipeline: Pipeline | Callable[..., Pipeline], output_map: Sequence[str] | None = None, **arguments: Any):
@@ -182,16 +184,16 @@ class PipelineDataset(IterableDataset):
         self._pipeline, self._output_map, self._arguments = pipeline, output_map, arguments
         self._iterator: DALIGenericIterator | None = None
         self._made_in = 0
-        self._epoch = 0  # where the iterator begins that is made next
-        self._resumes = False  # a state was loaded: what is left of its epoch comes next, even if that is nothing
+        self._epoch = 0  # the first epoch of the next iterator that is made
+        self._resumes = False  # a state was loaded: the rest of its epoch comes next, even if the rest is empty
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_iterator": None}
 
     @property
     def iterator(self) -> DALIGenericIterator:
-        """The iterator of this process, made when it is first asked for."""
-        if self._iterator is None or self._made_in != os.getpid():  # a forked worker has one of its own
+        """The iterator of this process. It is made at the first use."""
+        if self._iterator is None or self._made_in != os.getpid():  # a forked worker makes its own iterator
             self._made_in = os.getpid()
             self._iterator = DALIGenericIterator(self._made(), self._output_map, prepare_first_batch=False, **self._arguments)
             self._iterator.set_epoch(self._epoch)
@@ -211,20 +213,20 @@ class PipelineDataset(IterableDataset):
 
     def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
         iterator, resumes, self._resumes = self.iterator, self._resumes, False
-        if resumes and not iterator._ended:  # each worker of a loader ends the epoch for itself, those that have ended it first wait
+        if resumes and not iterator._ended:  # each worker of a loader ends the epoch for itself; workers that finish first wait
             return map(operator.itemgetter(0), iter(iterator.next, None))
         return map(operator.itemgetter(0), iter(iterator))
 
     def __len__(self) -> int:
-        """Batches of an epoch, without DataLoader workers; TypeError where sources end it."""
+        """Batches of an epoch, without DataLoader workers. TypeError where sources end the epoch."""
         count = len(self.iterator)
         if count == 0:
             raise TypeError("the length of an epoch is not known")
         return count
 
     def set_epoch(self, epoch: int) -> None:
-        """As :meth:`DALIGenericIterator.set_epoch`; also for the workers that a DataLoader starts after it (those of an epoch before, with
-        persistent_workers, go on by themselves)."""
+        """As :meth:`DALIGenericIterator.set_epoch`, also for workers that a DataLoader starts later. Workers of an earlier epoch
+        (`persistent_workers`) continue by themselves."""
         if not isinstance(epoch, int) or epoch < 0:
             raise ValueError(f"epoch must be an integer of at least 0, got {epoch!r}")
         self._epoch = epoch
@@ -236,7 +238,7 @@ class PipelineDataset(IterableDataset):
         return self.iterator.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """As :meth:`DALIGenericIterator.load_state_dict`; the next `iter` gives what is left of that epoch, if anything."""
+        """As :meth:`DALIGenericIterator.load_state_dict`. The next `iter` gives the rest of that epoch, if there is any."""
         self.iterator.load_state_dict(state)
         self._resumes = True
 

@@ -12,7 +12,7 @@ from ... import ops as _ops
 
 
 class _TorchFunction:
-    """Gives a function torch tensors for DLPack capsules; what it returns goes back without a copy by the operator."""
+    """Wraps a function of torch tensors as a function of DLPack capsules. The operator takes the returned tensors without a copy."""
 
     def __init__(self, function: Callable[..., Any]):
         if not callable(function):
@@ -21,7 +21,7 @@ class _TorchFunction:
 
     @staticmethod
     def on_stream(stream: int, device: int) -> Any:
-        """Within it torch works on a stream of the GPU (the pipeline's): there the arguments are ordered, and what the function returns."""
+        """Within this context torch works on the pipeline's stream of the GPU. The arguments and results are ordered on this stream."""
         return torch.cuda.stream(torch.cuda.ExternalStream(stream, device=device))
 
     def __call__(self, *arguments: Any) -> Any:
@@ -33,7 +33,7 @@ def _imported(argument: Any) -> Any:
 
 
 def _exported(result: Any) -> Any:
-    """Dense, detached tensors in place of the function's."""
+    """Convert the function's tensors to dense, detached tensors."""
     if isinstance(result, torch.Tensor):
         return result.detach().contiguous()
     if isinstance(result, (list, tuple)):
@@ -48,10 +48,10 @@ def torch_python_function(
 ) -> Any:
     """Call a function of torch tensors, in order, one call at a time.
 
-    With `batch_processing` (as in DALI the default here) it gets a list of tensors per input and returns a list (or a tensor
-    [samples, ...]) per output; otherwise it is called for each sample. Tensors are the pipeline's memory: to be read, not changed. On a GPU
-    torch's current stream is the pipeline's while the function runs. Other arguments are those of ``fn.dl_tensor_python_function``. An
-    exception fails the iteration: RuntimeError, with the original chained.
+    With `batch_processing` (the default here, as in DALI) the function gets a list of tensors per input. It returns a list, or a tensor
+    [samples, ...], per output. Otherwise the function is called for each sample. Tensors are the pipeline's memory: the function may read
+    them, but must not change them. On a GPU torch's current stream is the pipeline's while the function runs. Other arguments are those of
+    ``fn.dl_tensor_python_function``. An exception fails the iteration with a RuntimeError that chains the original exception.
     """
     return _fn.dl_tensor_python_function(
         *inputs, function=_TorchFunction(function), num_outputs=num_outputs, batch_processing=batch_processing, **arguments
@@ -59,8 +59,8 @@ def torch_python_function(
 
 
 class TorchPythonFunction:
-    """The same as an operator object: ``TorchPythonFunction(function, num_outputs=1)(inputs)``; here `batch_processing` is off unless asked
-    for."""
+    """The same as an operator object: ``TorchPythonFunction(function, num_outputs=1)(inputs)``. The default of `batch_processing` is False
+    here."""
 
     def __init__(
         self, function: Callable[..., Any], num_outputs: int = 1, device: str = "cpu", batch_processing: bool = False, **arguments: Any
@@ -74,5 +74,5 @@ class TorchPythonFunction:
 
     @property
     def device(self) -> str:
-        """The device given, or "cpu"."""
+        """The given device, or "cpu"."""
         return self._operator.device

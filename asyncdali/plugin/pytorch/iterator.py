@@ -12,7 +12,7 @@ from .convert import sample_tensors, tensor_of, to_torch_type
 
 
 class _TorchIterator(BaseIterator):
-    """What the iterators of this module share."""
+    """The common base of the iterators of this module."""
 
     @staticmethod
     def _stream(device: int) -> int | None:
@@ -22,11 +22,11 @@ class _TorchIterator(BaseIterator):
 class DALIGenericIterator(_TorchIterator):
     """Every `next` returns a list with a dict {name: tensor [samples, ...]} for each pipeline.
 
-    Tensors are views of the pipeline's memory, without a copy; they stay valid as long as they are referenced. PARTIAL batches are slices.
-    Those on a GPU are ordered on torch's current stream, `next` does not wait for them.
+    Tensors are views of the pipeline's memory, without a copy. They stay valid while they are referenced. PARTIAL batches are slices.
+    Tensors on a GPU are ordered on torch's current stream; `next` does not wait for them.
 
     Arguments and errors are those of :class:`~asyncdali.plugin.base_iterator.BaseIterator`. `dynamic_shape` is accepted for programs
-    written for older versions: shapes may always change. RuntimeError for samples that differ in shape.
+    written for older versions and has no effect: shapes may always change. RuntimeError for samples that differ in shape.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class DALIClassificationIterator(DALIGenericIterator):
 
 
 class DALIRaggedIterator(_TorchIterator):
-    """As :class:`DALIGenericIterator`, for outputs whose samples differ in shape.
+    """A :class:`DALIGenericIterator` for outputs whose samples differ in shape.
 
-    `output_types` says for each output what it becomes: DENSE_TAG, a tensor [samples, ...]; SPARSE_LIST_TAG, a list of tensors, one per
-    sample; SPARSE_COO_TAG, a sparse tensor [samples, longest] of one-dimensional samples. None: all dense.
+    `output_types` gives the form of each output. DENSE_TAG: a tensor [samples, ...]. SPARSE_LIST_TAG: a list of tensors, one per sample.
+    SPARSE_COO_TAG: a sparse tensor [samples, longest] of one-dimensional samples. None: all outputs are dense.
 
     Raises ValueError for other tags or a wrong number of them.
     """
@@ -132,7 +132,7 @@ class DALIRaggedIterator(_TorchIterator):
 
 
 def _sparse(output: Any, name: str) -> torch.Tensor:
-    """A COO tensor [samples, longest] of one-dimensional samples. RuntimeError for others."""
+    """A COO tensor [samples, longest] of one-dimensional samples. RuntimeError for samples of another rank."""
     if len(output) and output.ndim() != 1:
         raise RuntimeError(f"output {name!r}: a sparse tensor is made of one-dimensional samples, these have {output.ndim()} dimensions")
     samples = sample_tensors(output)

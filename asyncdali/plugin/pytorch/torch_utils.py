@@ -1,4 +1,4 @@
-"""Between the tensors of pipelines and torch's, where DALI has it: ``plugin.pytorch.torch_utils``."""
+"""Conversions between the tensors of pipelines and torch, at the same place as in DALI: ``plugin.pytorch.torch_utils``."""
 
 from __future__ import annotations
 

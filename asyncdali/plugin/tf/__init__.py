@@ -1,6 +1,6 @@
 """Pipelines as `tf.data` data sets. Needs TensorFlow (``pip install asyncdali[tf]``).
 
-May import what `plugin` may.
+May import the same rooms as `plugin`.
 """
 
 from __future__ import annotations

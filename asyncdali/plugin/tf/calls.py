@@ -1,8 +1,8 @@
-"""Calls of TensorFlow's threads into Python end before the interpreter does.
+"""Ends calls of TensorFlow's threads into Python before the interpreter ends.
 
-A data set that prefetches goes on in TensorFlow's own threads while the program ends. A thread that wants the interpreter then never gets
-it, and the destructor of the iterator waits for that thread for ever. So at exit calls fail at once, which fills queues with errors,
-and the interpreter waits until they have stopped coming.
+A data set that prefetches continues in TensorFlow's own threads while the program ends. A thread that needs the interpreter lock then never
+gets it, and the destructor of the iterator waits for this thread forever. So at exit all calls fail at once. The failed calls fill the
+queues with errors, and the interpreter waits until no more calls come.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ending = False
 
 @contextmanager
 def call() -> Iterator[None]:
-    """Around what TensorFlow calls. RuntimeError while the interpreter ends."""
+    """Wraps functions that TensorFlow calls. RuntimeError while the interpreter ends."""
     global _active, _count
     with _changed:
         _count += 1

@@ -1,4 +1,4 @@
-"""Batches of a pipeline by position: batch n is what the n-th run of a fresh pipeline gives."""
+"""Batches of a pipeline by position. Batch n is the result of the n-th run of a fresh pipeline."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ...pipeline.rewinding import seek
 from .signature import arrays_of
 
 _WINDOW = 32
-"""How far tf.data may be ahead of itself: maps that it makes parallel ask out of order."""
+"""The distance by which tf.data may request batches out of order: parallel maps do not keep the order."""
 
 _CURSORS = 4
-"""Iterators of one data set that go on side by side without seeking."""
+"""Iterators of one data set that can run side by side without seeking."""
 
 
 class _Cursor:
-    """One pipeline, its position, and batches that were passed over."""
+    """One pipeline, its position, and the batches that were skipped."""
 
     def __init__(self, pipeline: Any):
         self.pipeline = pipeline
@@ -28,7 +28,7 @@ class _Cursor:
         self.passed: OrderedDict[int, list[np.ndarray]] = OrderedDict()
 
     def reaches(self, position: int) -> bool:
-        """Whether a batch is here, or a few runs away."""
+        """Whether a batch is kept here, or needs only a few runs."""
         return position in self.passed or 0 <= position - self.position < _WINDOW
 
     def seek(self, position: int) -> None:
@@ -38,7 +38,7 @@ class _Cursor:
 
     def batch(self, position: int) -> list[np.ndarray]:
         while position not in self.passed:
-            at, self.position = self.position, self.position + 1  # an error is that batch's: the pipeline moves on
+            at, self.position = self.position, self.position + 1  # an error belongs to this batch: the pipeline moves on
             self.passed[at] = arrays_of(self.pipeline.run())
         if len(self.passed) > _WINDOW:
             self.passed.popitem(last=False)
@@ -46,20 +46,20 @@ class _Cursor:
 
 
 class Cursors:
-    """`make` makes pipelines of equal streams; each place that is read from has one.
+    """Pipelines with equal streams, made by `make`. Each position that is read from has its own pipeline.
 
-    They end with their owner (:meth:`release`). Whoever asks later, because TensorFlow goes on reading ahead for a moment or has kept what
-    was made of the data set, still gets its batch: of a pipeline that ends with the call.
+    The pipelines end with their owner (:meth:`release`). A later request still gets its batch, from a pipeline that ends with the call.
+    TensorFlow may request batches later: it reads ahead for a moment, or keeps data sets derived from this one.
     """
 
     def __init__(self, make: Callable[[], Any]):
         self.make = make
         self._lock = threading.Lock()
         self._owned = True
-        self._cursors: list[_Cursor] = []  # the one used last is the last
+        self._cursors: list[_Cursor] = []  # the cursor used last is at the end
 
     def batch(self, position: int) -> list[np.ndarray]:
-        """Batch `position`: the next one of a cursor, or after seeking. Raises the errors of the pipeline, each for its own batch."""
+        """Batch `position`: the next batch of a cursor, or after seeking. Each error of the pipeline is raised for its own batch."""
         try:
             with self._lock:
                 return self._cursor(position).batch(position)
@@ -82,7 +82,7 @@ class Cursors:
         return cursor
 
     def peek_first(self) -> list[np.ndarray]:
-        """Batch 0, which stays to be read."""
+        """Batch 0. It can still be read afterwards."""
         with self._lock:
             cursor = self._cursor(0)
             first = cursor.batch(0)
@@ -90,8 +90,10 @@ class Cursors:
             return first
 
     def release(self) -> None:
-        """The owner is gone: close the pipelines, now or when the call that uses them returns. The collector of garbage may call this
-        anywhere, also within :meth:`batch` on the same thread, so it waits for nothing."""
+        """Close the pipelines when their owner is gone: now, or when the call that uses them returns.
+
+        Garbage collection may call this method anywhere, also within :meth:`batch` on the same thread. So this method never waits.
+        """
         self._owned = False
         self._sweep()
 

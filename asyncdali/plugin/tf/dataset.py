@@ -19,7 +19,7 @@ _ENDLESS = 2**62
 
 
 class PipelineDataset(tf.data.Dataset):
-    """A data set that is another one under a name of its own; an iterator over it says why it cannot be saved, if it cannot."""
+    """A data set under another name. If an iterator over it cannot be saved, the iterator says why."""
 
     def __init__(self, inner: tf.data.Dataset, why_not_saved: str | None):
         self._inner = inner
@@ -36,7 +36,7 @@ class PipelineDataset(tf.data.Dataset):
 
     def __iter__(self) -> Any:
         iterator = super().__iter__()
-        iterator._asyncdali_dataset = self  # the pipelines live as long as somebody reads
+        iterator._asyncdali_dataset = self  # the pipelines live while an iterator reads
         why = self._why_not_saved
         if why is not None and hasattr(iterator, "_serialize_to_tensors"):
 
@@ -48,24 +48,24 @@ class PipelineDataset(tf.data.Dataset):
 
 
 class DALIDataset(PipelineDataset):
-    """Batches of a pipeline, endlessly: readers begin again after their last sample. Use ``take`` or ``steps_per_epoch``.
+    """An endless data set of a pipeline's batches: readers start again after their last sample. Use ``take`` or ``steps_per_epoch``.
 
     Args:
-        pipeline: its graph and options are copied; each iterator runs a pipeline of its own. External sources are refused (ValueError: see
-            ``experimental.DALIDatasetWithInputs``), Python functions cannot be copied (RuntimeError).
-        output_dtypes: a tf.DType per output; None: as the pipeline declares them, or as its first batch shows.
-        output_shapes: a shape [samples, ...] per output; None: the ranks are found out. What is declared is checked for every batch.
-        fail_on_device_mismatch: a pipeline with outputs on a GPU is refused (ValueError), unless the data set is made under
-            ``tf.device("/gpu:0")``; False: it is never refused. Elements are in the memory of the CPU in any case; TensorFlow copies them
-            to where they are used. On a machine without a GPU they come from the host device.
+        pipeline: the graph and options are copied, and each iterator runs its own pipeline. External sources raise ValueError (see
+            ``experimental.DALIDatasetWithInputs``). Python functions cannot be copied and raise RuntimeError.
+        output_dtypes: a tf.DType per output. None: the types that the pipeline declares, or those of its first batch.
+        output_shapes: a shape [samples, ...] per output. None: the ranks are found out. Every batch is checked against declared shapes.
+        fail_on_device_mismatch: True: a pipeline with outputs on a GPU raises ValueError, unless the data set is made under
+            ``tf.device("/gpu:0")``. False: no such check. Elements are always in the memory of the CPU; TensorFlow copies them to where
+            they are used. On a machine without a GPU they come from the host device.
         batch_size, num_threads, device_id, exec_separated, exec_dynamic, prefetch_queue_depth, cpu_prefetch_queue_depth,
-            gpu_prefetch_queue_depth: instead of the pipeline's own options.
-        dtypes, shapes: deprecated names of output_dtypes, output_shapes; lists become tuples.
+            gpu_prefetch_queue_depth: replace the pipeline's own options.
+        dtypes, shapes: deprecated names of output_dtypes, output_shapes. Lists become tuples.
 
-    With ``enable_checkpointing`` (and a seed, without which it is refused: ValueError) iterators can be saved with ``tf.train.Checkpoint``,
-    also those over data sets made of this one with ``map``, ``prefetch`` and so on, and go on exactly in another process: element n is a
-    function of (seed, n). Otherwise saving them is an error of TensorFlow's (UnimplementedError, or FailedPreconditionError
-    "PyFunc is stateful" for what was made of it).
+    With ``enable_checkpointing``, ``tf.train.Checkpoint`` can save iterators, and they continue exactly in another process: element n is a
+    function of (seed, n). This also holds for iterators over data sets derived with ``map``, ``prefetch`` and so on. A seed is required
+    (ValueError without it). Without ``enable_checkpointing`` TensorFlow raises an error on saving: UnimplementedError, or
+    FailedPreconditionError "PyFunc is stateful" for derived data sets.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class DALIDataset(PipelineDataset):
         serialized, names = pipeline.serialize(), pipeline.output_names
 
         def make() -> Pipeline:
-            made = Pipeline.deserialize(serialized, allow_write=None, **overrides)  # it is the user's own
+            made = Pipeline.deserialize(serialized, allow_write=None, **overrides)  # the user made this pipeline
             made.output_names = names
             made.build()
             return made
@@ -112,14 +112,14 @@ class DALIDataset(PipelineDataset):
         cursors = Cursors(make)
         signature = Signature(first, output_dtypes, output_shapes, cursors.peek_first)
         first.close()
-        with tf.device("/cpu:0"):  # the functions in it are Python's, whatever device the caller wants
+        with tf.device("/cpu:0"):  # the functions in it are Python's, whatever device the caller uses
             super().__init__(_positions(cursors, signature, saved=why is None), why)
-        # TensorFlow never lets go of what it calls, so that cannot own the pipelines: the data set does.
-        weakref.finalize(self, cursors.release).atexit = False  # pipelines end by themselves there
+        # TensorFlow never releases the functions that it calls. So the data set owns the pipelines, and not such a function.
+        weakref.finalize(self, cursors.release).atexit = False  # at exit the pipelines end by themselves
 
 
 def _renamed(old: str, value: Any, new: str, given: Any) -> Any:
-    """The value of an argument that may be given by its deprecated name; ValueError for both."""
+    """The value of an argument that also has a deprecated name. ValueError if both are given."""
     if value is None:
         return given
     if given is not None:
@@ -129,7 +129,7 @@ def _renamed(old: str, value: Any, new: str, given: Any) -> Any:
 
 
 def _positions(cursors: Cursors, signature: Signature, saved: bool) -> tf.data.Dataset:
-    """Position -> batch: a stateless map, so that the position is all that an iterator has to save."""
+    """A stateless map from position to batch, so that an iterator saves only its position."""
 
     def batch(position: Any) -> list[np.ndarray]:
         with call():
@@ -141,14 +141,15 @@ def _positions(cursors: Cursors, signature: Signature, saved: bool) -> tf.data.D
             tensor.set_shape(shape)
         return signature.element(tensors)
 
-    endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)  # what Keras and others ask, before they count to 2^62
+    # Keras and others ask for this cardinality before they count to 2^62.
+    endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
     return tf.data.Dataset.range(_ENDLESS).map(element).apply(endless)
 
 
 def pipeline_overrides(
     pipeline: Pipeline, exec_separated: bool | None, depth: int | None, cpu_depth: int | None, gpu_depth: int | None, **options: Any
 ) -> dict[str, Any]:
-    """Pipeline options in place of those that are not None."""
+    """The given pipeline options that are not None, to override the pipeline's own."""
     overrides = {name: value for name, value in options.items() if value is not None}
     if exec_separated:
         default = depth or 2
@@ -161,7 +162,7 @@ def pipeline_overrides(
 
 
 def check_device(pipeline: Pipeline, fails: bool) -> None:
-    """ValueError (if `fails`) for a pipeline with outputs on a GPU, unless the caller's ``tf.device`` is one."""
+    """ValueError (if `fails`) for a pipeline with outputs on a GPU, unless the caller's ``tf.device`` is a GPU."""
     on_gpu = outputs_on_gpu(pipeline)
     if on_gpu and fails and "GPU" not in _device_of_scope().upper():
         raise ValueError(
@@ -171,10 +172,10 @@ def check_device(pipeline: Pipeline, fails: bool) -> None:
 
 
 def _device_of_scope() -> str:
-    """The device that ``tf.device`` names; "" without one. A tensor made here would not tell: without a GPU it is placed on the CPU."""
+    """The device that ``tf.device`` names; "" without one. A tensor's device is no answer: without a GPU the tensor is on the CPU."""
     if not tf.executing_eagerly():
         return str(tf.no_op().device)
-    from tensorflow.python.eager import context  # there is no public name for it
+    from tensorflow.python.eager import context  # TensorFlow has no public name for it
 
     return context.context().device_name or ""
 

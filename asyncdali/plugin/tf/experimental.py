@@ -31,7 +31,8 @@ class Input:
     Attributes:
         dataset: its elements are samples, or batches.
         layout: of the samples.
-        batch: elements are batches [samples, ...]; False: single samples, of which the pipeline's batch size make a batch.
+        batch: True: elements are batches [samples, ...]. False: elements are single samples, and the pipeline's batch size of them make a
+            batch.
     """
 
     dataset: tf.data.Dataset
@@ -47,14 +48,15 @@ class Input:
 
 
 class DALIDatasetWithInputs(PipelineDataset):
-    """Batches of a pipeline whose inputs (external sources without a `source`) are fed by data sets, until one of these ends.
+    """Batches of a pipeline whose inputs (external sources without a `source`) are fed by data sets, until one of the data sets ends.
 
     Args:
-        pipeline: is run itself, not copied: one iterator at a time, and each starts it over. Sources that it has are asked, too.
+        pipeline: is run itself, not copied: only one iterator at a time, and each iterator starts the pipeline again. Its sources are read,
+            too.
         input_datasets: {name of the input: tf.data.Dataset or :class:`Input`}.
-        output_dtypes, output_shapes, fail_on_device_mismatch: as for DALIDataset; types that the pipeline does not declare must be given.
+        output_dtypes, output_shapes, fail_on_device_mismatch: as for DALIDataset. Types that the pipeline does not declare are required.
 
-    Iterators cannot be saved. Raises TypeError and ValueError for inputs that are missing, unknown or no data sets.
+    Iterators cannot be saved. Raises TypeError and ValueError for inputs that are missing, unknown or not data sets.
     """
 
     def __init__(
@@ -76,7 +78,7 @@ class DALIDatasetWithInputs(PipelineDataset):
         check_device(pipeline, fail_on_device_mismatch)
         signature = Signature(pipeline, output_dtypes, output_shapes, _not_declared)
         self._runs = _Runs(pipeline, inputs, signature)
-        with tf.device("/cpu:0"):  # the functions in it are Python's, whatever device the caller wants
+        with tf.device("/cpu:0"):  # the functions in it are Python's, whatever device the caller uses
             generated = tf.data.Dataset.from_generator(_called(weakref.ref(self._runs)), output_signature=tuple(signature.specs))
             super().__init__(generated.map(lambda *tensors: signature.element(tensors)), _WHY)
 
@@ -88,7 +90,7 @@ def _not_declared() -> list[np.ndarray]:
 
 
 def _called(runs: weakref.ref[_Runs]) -> Callable[[], Iterator[tuple[np.ndarray, ...]]]:
-    """What TensorFlow gets, and never lets go of: the pipeline must be able to end with the data set."""
+    """The function that TensorFlow gets and never releases. It must not keep the pipeline alive after the data set."""
 
     def started() -> Iterator[tuple[np.ndarray, ...]]:
         found = runs()
@@ -135,13 +137,13 @@ class _Runs:
                 fed.popleft()
                 try:
                     outputs = core_of(self._pipeline).built().fetch()
-                except StopIteration:  # a source of the pipeline's own
+                except StopIteration:  # one of the pipeline's own sources ended
                     return
             yield tuple(self._signature.checked(arrays_of(outputs)))
 
 
 def _batches(item: Input, size: int) -> Iterator[Any]:
-    """Batches as the pipeline takes them."""
+    """Convert batches to the form that the pipeline takes."""
     elements = item.dataset.as_numpy_iterator()
     if item.batch:
         yield from elements

@@ -1,4 +1,4 @@
-"""What the elements of a data set are: declared, or found out from the pipeline."""
+"""Types and shapes of the elements of a data set: declared, or found out from the pipeline."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _NUMPY = {
 
 
 class Signature:
-    """Types and shapes of the outputs, and how an element holds them.
+    """Types and shapes of the outputs, and the structure of an element.
 
     Args:
         pipeline: the pipeline (built).
         dtypes: a tf.DType, or a tuple of them; None: found out.
         shapes: a shape, or a tuple of them; None: only the ranks are known.
-        first: gives a batch (a list of arrays), asked only where the pipeline does not declare what is missing.
+        first: returns a batch (a list of arrays). It is called only if the pipeline does not declare the missing types.
 
     An element is a tensor if `dtypes` is a single one, a dict if the pipeline names its outputs and `dtypes` is None, a tuple otherwise.
-    Raises TypeError for what is no type or shape, ValueError for a wrong number of them.
+    Raises TypeError for invalid types or shapes, ValueError for a wrong number of them.
     """
 
     def __init__(self, pipeline: Any, dtypes: Any, shapes: Any, first: Callable[[], list[np.ndarray]]):
@@ -53,7 +53,7 @@ class Signature:
         return tensors[0] if self.single else tuple(tensors)
 
     def checked(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """A batch; TypeError or ValueError, with the number of the output, if it is not what was declared."""
+        """A batch. TypeError or ValueError, with the number of the output, if the batch differs from the declaration."""
         for k, (array, dtype, shape) in enumerate(zip(arrays, self.dtypes, self.shapes, strict=True)):
             if array.dtype != dtype.as_numpy_dtype:
                 raise TypeError(f"output {k} of the pipeline has elements of type {array.dtype}, output_dtypes says {dtype.name}")
@@ -95,7 +95,7 @@ def _shapes(shapes: Any, count: int, pipeline: Any, first: Callable[[], list[np.
 
 
 def arrays_of(outputs: Sequence[Any]) -> list[np.ndarray]:
-    """What a pipeline returned, as arrays. RuntimeError, with the number of the output, if samples differ in shape."""
+    """Outputs of a pipeline as arrays. RuntimeError, with the number of the output, if samples differ in shape."""
     found = []
     for k, output in enumerate(outputs):
         output = output.as_cpu()

@@ -1,4 +1,4 @@
-"""DALIIterator: batches of a pipeline as tensors, one call at a time; for programs written before data sets."""
+"""DALIIterator: batches of a pipeline as tensors, one call at a time. For programs written before data sets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def serialize_pipeline(pipeline: Pipeline) -> bytes:
 
 
 class _Iterator:
-    """:func:`DALIIteratorWrapper` with pipelines of its own, which end with it."""
+    """A :func:`DALIIteratorWrapper` with its own pipelines, which end with this object."""
 
     def __init__(self) -> None:
         self._sources: dict[Any, _Source] = {}
@@ -60,20 +60,20 @@ _shared = _Iterator()
 
 
 def DALIIteratorWrapper(*args: Any, **kwargs: Any) -> list[Any]:
-    """The next batch of a pipeline: a list of tensors, SparseTensors where `sparse` says so.
+    """The next batch of a pipeline: a list of tensors, SparseTensors for outputs with `sparse`.
 
-    - pipeline or serialized_pipeline: the pipeline is copied; equal bytes and options share one copy, which runs until the program ends.
-    - sparse, shapes, dtypes: per output. Without `shapes`, `batch_size` is needed. Missing dtypes are found out.
+    - pipeline or serialized_pipeline: the pipeline is copied. Equal bytes and options share one copy, which runs until the program ends.
+    - sparse, shapes, dtypes: one value per output. Without `shapes`, `batch_size` is needed. Missing dtypes are found out.
     - prefetch_queue_depth, exec_dynamic, further keyword arguments: options of the copy.
 
-    In graph mode the result gives another batch each time it is evaluated. Raises ValueError for arguments that contradict each other,
+    In graph mode each evaluation of the result gives another batch. Raises ValueError for arguments that contradict each other,
     tf.errors.OutOfRangeError at the end of the data.
     """
     return _shared(*args, **kwargs)
 
 
 class _Source:
-    """A pipeline that runs for the iterators over it."""
+    """A pipeline that runs for all iterators over it."""
 
     def __init__(self, pipeline: Pipeline):
         self._pipeline = pipeline
@@ -106,32 +106,35 @@ class _Source:
 
 
 def DALIIterator() -> Callable[..., list[Any]]:
-    """A callable as :func:`DALIIteratorWrapper`, whose pipelines end with it."""
+    """A callable with the arguments of :func:`DALIIteratorWrapper`. Its pipelines end with it."""
     return _Iterator()
 
 
 def DALIRawIterator() -> Callable[..., list[Any]]:
-    """The same as :func:`DALIIterator`: there is no operator of TensorFlow's behind it."""
+    """The same as :func:`DALIIterator`. No TensorFlow operator is used."""
     return _Iterator()
 
 
 def dataset_compatible_tensorflow() -> bool:
-    """Whether this TensorFlow runs ``DALIDataset``: always, where the plugin can be imported."""
+    """Whether this TensorFlow can run ``DALIDataset``: always True where the plugin can be imported."""
     return True
 
 
 def dataset_inputs_compatible_tensorflow() -> bool:
-    """Whether this TensorFlow runs ``experimental.DALIDatasetWithInputs``: always."""
+    """Whether this TensorFlow can run ``experimental.DALIDatasetWithInputs``: always True."""
     return True
 
 
 def dataset_distributed_compatible_tensorflow() -> bool:
-    """Whether ``DALIDataset`` works in ``tf.distribute`` strategies: always."""
+    """Whether ``DALIDataset`` works in ``tf.distribute`` strategies: always True."""
     return True
 
 
 def dataset_options() -> tf.data.Options:
-    """Options for data sets of pipelines: TensorFlow's default optimizations and autotuning are off, for the pipeline does that work."""
+    """Options for data sets of pipelines.
+
+    They turn off TensorFlow's default optimizations and autotuning, as the pipeline does this work.
+    """
     options = tf.data.Options()
     options.experimental_optimization.apply_default_optimizations = False
     options.autotune.enabled = False

@@ -1,4 +1,4 @@
-"""The example's operators in pipelines: values, devices, storing, checkpoints, and where they are imported."""
+"""Tests of the example's operators in pipelines: values, devices, serialization, checkpoints, and imports."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_levels_per_sample_and_floats():
         np.testing.assert_array_equal(result, (image >= level).astype(np.float32))
 
 
-@pytest.mark.filterwarnings("ignore")  # without CUDA the pipeline warns that this machine's processor stands in for a GPU
+@pytest.mark.filterwarnings("ignore")  # without CUDA the pipeline warns that this machine's processor replaces the GPU
 def test_threshold_on_a_gpu_or_its_stand_in():
     made = run(lambda: fn.acme.threshold(fn.external_source(lambda: IMAGES, layout="HWC").gpu()), device_id=0)
     for image, result in zip(IMAGES, made, strict=True):

@@ -1,6 +1,6 @@
 """Functions of the PyTorch plugin.
 
-May import what `plugin` may.
+May import the same rooms as `plugin`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Measures a data loader, or replays its batches as if loading cost nothing.
+"""Tools that measure a data loader, or replay its batches from memory.
 
-May import what `plugin` may.
+May import the same rooms as `plugin`.
 """
 
 from __future__ import annotations

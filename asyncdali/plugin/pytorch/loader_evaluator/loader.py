@@ -1,4 +1,4 @@
-"""LoaderEvaluator: how long a loop waits for its loader, and how fast it would be if it did not have to."""
+"""LoaderEvaluator measures how long a loop waits for its loader, and how fast the loop would be without waiting."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class LoaderEvaluator:
     """An iterable over a loader that times it (`mode` "log"), or replays its last batches from memory ("replay").
 
     - dataloader: any iterable with ``len``.
-    - num_cached_batches: batches that "replay" keeps. The loader is gone through once, when the object is made.
+    - num_cached_batches: batches that "replay" keeps. The loader is iterated once, when the object is made.
     - metrics_file: where :meth:`save_metrics` writes without a file name.
 
-    The difference between a training loop's speed in the two modes is what its loader costs. Raises RuntimeError when an empty loader is
-    to be replayed.
+    The difference between a training loop's speed in the two modes is the cost of its loader. Raises RuntimeError if an empty loader is to
+    be replayed.
     """
 
     def __init__(self, dataloader: Any, mode: str = "log", num_cached_batches: int = 20, metrics_file: str | None = None):
@@ -59,8 +59,8 @@ class LoaderEvaluator:
         return itertools.islice(itertools.cycle(self.cached_batches), len(self))
 
     def get_metrics(self) -> dict[str, Any]:
-        """Of the last epoch, in seconds: mode, total_batches, total_time, avg_, min_ and max_batch_time, batch_times, cached_batches,
-        cache_ready. Empty before the first batch."""
+        """Metrics of the last epoch, in seconds: mode, total_batches, total_time, avg_, min_ and max_batch_time, batch_times,
+        cached_batches, cache_ready. Empty before the first batch."""
         if not self.batch_times or self.start_time is None:
             return {}
         end = perf_counter() if self.end_time is None else self.end_time
@@ -77,7 +77,7 @@ class LoaderEvaluator:
         }
 
     def save_metrics(self, filename: str | None = None) -> None:
-        """Writes the metrics as JSON; prints them where there is neither `filename` nor `metrics_file`."""
+        """Write the metrics as JSON. Print them if there is neither `filename` nor `metrics_file`."""
         text = json.dumps(self.get_metrics(), indent=2)
         target = filename or self.metrics_file
         if target is None:
@@ -86,7 +86,7 @@ class LoaderEvaluator:
             Path(target).write_text(text)
 
     def print_summary(self) -> None:
-        """Prints the metrics in a few lines."""
+        """Print the metrics in a few lines."""
         metrics = self.get_metrics()
         if not metrics:
             print("LoaderEvaluator: no batch was taken yet")

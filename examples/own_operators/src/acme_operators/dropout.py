@@ -1,4 +1,4 @@
-"""dropout: samples that are replaced by zeros at random; the smallest operator with a state."""
+"""dropout: replaces random samples by zeros. The smallest operator with a state."""
 
 from __future__ import annotations
 

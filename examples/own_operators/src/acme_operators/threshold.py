@@ -1,4 +1,4 @@
-"""threshold: two values, by whether elements reach a level."""
+"""threshold: gives one of two values, depending on whether an element reaches a level."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Threshold(Operator):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        from . import threshold_kernels  # compiled code is imported in build() only
+        from . import threshold_kernels  # compiled code is imported only in build()
 
         self._kernels: Any = threshold_kernels
 

@@ -1,4 +1,4 @@
-"""Compiled step of ``threshold``, and its launch."""
+"""The compiled step of ``threshold``, and its launch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def threshold_step(dtype: str) -> Any:
 
 
 def make_threshold_step(source: Batch, output: Batch, records: np.ndarray) -> Step:
-    """The step for a batch, with its launch for a GPU; `records` are float32[samples, 3]."""
+    """The step for a batch, with its launch for a GPU. `records` are float32[samples, 3]."""
     sizes = np.ascontiguousarray(source.shapes.prod(axis=1))
     entries = THRESHOLD.entries(inputs=source.addresses, outputs=output.addresses, sizes=sizes, records=records, samples=len(source))
     table, keep = laid_out(entries)

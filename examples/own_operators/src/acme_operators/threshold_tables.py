@@ -1,4 +1,4 @@
-"""The table of ``threshold``: what the compiled step and the CUDA kernel read."""
+"""The table of ``threshold``, which the compiled step and the CUDA kernel read."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
-"""A pipeline inside a torch DataLoader: worker processes make samples, the pipeline of the main process works on whole batches.
+"""A pipeline inside a torch DataLoader. Worker processes make samples; the pipeline of the main process processes whole batches.
 
-The data set of a :class:`DataLoader` calls `DALIServer.proxy` with its data, sample by sample, as it would call a transform; what it gets
-stands for the pipeline's outputs of that sample. When a worker has made a batch, its data travels to the main process with it, where the
-server feeds the pipeline; the loader puts the pipeline's outputs, as torch tensors, where the batch has what stood for them. Workers may
-be started in any way (fork, spawn, forkserver) and be persistent::
+The data set of a :class:`DataLoader` calls `DALIServer.proxy` with its data, sample by sample, like a transform. Each call returns
+references to the pipeline's outputs of this sample. A batch of a worker travels to the main process together with its data. There the
+server feeds the pipeline, and the loader replaces the references in the batch by the pipeline's outputs as torch tensors. Workers may be
+started in any way (fork, spawn, forkserver) and be persistent::
 
     with DALIServer(pipeline()) as server:
         dataset = ImageFolder(root, transform=server.proxy, loader=read_bytes)
         for images, labels in DataLoader(server, dataset, batch_size=64, num_workers=4, drop_last=True):
             ...
 
-With a loader of torch's own `DALIServer.produce_data` does the last step, without working ahead.
+With one of torch's own loaders, call `DALIServer.produce_data` to replace the references; then no batch is processed in advance.
 
 May import what `plugin` may.
 """
@@ -23,7 +23,7 @@ from .references import OutputBatchReference, OutputSampleReference, Proxy, Run
 from .server import DALIServer
 
 DALIOutputBatchRef, DALIOutputSampleRef, DALIPipelineRunRef = OutputBatchReference, OutputSampleReference, Run
-"""DALI's names of what stands for outputs, and for an iteration."""
+"""DALI's names for the references to outputs, and for one run of the pipeline."""
 
 __all__ = [
     "DALIOutputBatchRef", "DALIOutputSampleRef", "DALIPipelineRunRef", "DALIServer", "DataLoader", "OutputBatchReference",

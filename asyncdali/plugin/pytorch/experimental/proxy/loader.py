@@ -15,15 +15,15 @@ from .server import DALIServer
 
 
 class DataLoader(torch.utils.data.DataLoader):
-    """As torch's, with the outputs of the server's pipeline where the data set called its proxy; see the package.
+    """Torch's DataLoader. Where the data set called the server's proxy, batches hold outputs of the server's pipeline; see the package.
 
-    While a batch is used the pipeline works on those behind it, as many as its queue is deep. Arguments after `dali_server` are torch's;
-    a `collate_fn` sees a reference per output and sample, and must leave those of an output together in a list (or call torch's
-    `default_collate`).
+    While a batch is used, the pipeline processes the following batches, up to the depth of its queue. Arguments after `dali_server` are
+    torch's. A `collate_fn` gets one reference per output and sample. It must leave the references of an output together in a list, or call
+    torch's `default_collate`.
 
-    `pin_memory` pins what the data set returns beside the pipeline's outputs; without a GPU there is nothing to pin, and nothing happens.
+    `pin_memory` pins the parts of the data set's items that are not the pipeline's outputs. Without a GPU it does nothing.
 
-    Raises TypeError for what is no DALIServer, ValueError for loaders that make no batches (`batch_size=None`).
+    Raises TypeError if `dali_server` is not a DALIServer, ValueError for loaders that make no batches (`batch_size=None`).
     """
 
     def __init__(self, dali_server: DALIServer, *args: Any, **kwargs: Any):
@@ -46,7 +46,7 @@ class DataLoader(torch.utils.data.DataLoader):
         ended = False
         try:
             while True:
-                for _ in range(2):  # not more: the first batch of an epoch does not wait until the queue is full
+                for _ in range(2):  # only two: the first batch of an epoch must not wait until the queue is full
                     if ended or len(waiting) > ahead:
                         break
                     try:
@@ -58,5 +58,5 @@ class DataLoader(torch.utils.data.DataLoader):
                 if not waiting:
                     return
                 yield self._server.produce_data(waiting.popleft())
-        finally:  # the loop may have been left
+        finally:  # the consumer may have left the loop early
             self._server.forget(list(waiting))

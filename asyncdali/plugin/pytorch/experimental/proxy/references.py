@@ -1,4 +1,4 @@
-"""What travels from the workers of a DataLoader: references to outputs, and with them the samples that the pipeline is to work on."""
+"""The messages of DataLoader workers: references to outputs, together with the samples that the pipeline processes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _ALIGNED = 64
 
 
 class Run:
-    """One run of the pipeline: a column of samples for each input, and in the end what came of it.
+    """One run of the pipeline: a column of samples for each input, and later the outcome.
 
-    It travels with the batch that refers to it, through the loader's own queue: what the loader drops, or a worker that dies, leaves
-    nothing behind. Columns go through shared memory, as torch's tensors do.
+    A run travels with the batch that refers to it, through the loader's own queue. So a batch that the loader drops, or a worker that dies,
+    leaves nothing behind. Columns go through shared memory, as torch's tensors do.
     """
 
     def __init__(self, columns: Sequence[Sequence[np.ndarray]]):
         self.columns = columns
-        self.collated: tuple[list[_Call], set[int]] = ([], set())  # in the worker: its calls, and the outputs that have a reference
-        self.record: Any = None  # of the iteration that works on it
+        self.collated: tuple[list[_Call], set[int]] = ([], set())  # in the worker: the calls, and the outputs that have a reference
+        self.record: Any = None  # the record of its iteration
         self.wanted = True
         self.outcome: tuple[torch.Tensor, ...] | Exception | None = None
 
@@ -54,7 +54,7 @@ def _unpacked(block: torch.Tensor, places: list[tuple[str, tuple[int, ...], int]
 
 @dataclass(frozen=True)
 class OutputSampleReference:
-    """Stands for one output (`index`) of one sample, while a batch is made in a worker. `call` is the call of the proxy that made it."""
+    """A reference to one output (`index`) of one sample, while a batch is made in a worker. `call` is the proxy's call that made it."""
 
     call: _Call
     index: int
@@ -62,7 +62,7 @@ class OutputSampleReference:
 
 @dataclass(frozen=True)
 class OutputBatchReference:
-    """Stands for one output (`index`) of a run of the pipeline."""
+    """A reference to one output (`index`) of a run of the pipeline."""
 
     run: Run
     index: int
@@ -73,14 +73,15 @@ class _Call:
 
     def __init__(self, inputs: tuple[np.ndarray, ...]):
         self.inputs = inputs
-        self.run: Run | None = None  # the last one that it was made a part of
+        self.run: Run | None = None  # the last run that contains this call
 
 
 class Proxy:
-    """Called with a sample for each input of the pipeline, in their order or by name; returns a reference per output (one, or a tuple).
+    """A function that takes a sample for each input of the pipeline, in order or by name. Returns one reference per output (one, or a
+    tuple).
 
-    Samples are arrays, tensors, numbers or bytes. It can be sent to worker processes, however they are started; ValueError there and here
-    if inputs are missing or unknown, TypeError for samples that are Python objects.
+    Samples are arrays, tensors, numbers or bytes. The proxy can be sent to worker processes of any start method. Raises ValueError if
+    inputs are missing or unknown, TypeError for samples that are Python objects; both here and in workers.
     """
 
     def __init__(self, inputs: Sequence[str], outputs: int):
@@ -118,14 +119,17 @@ def _array(name: str, sample: Any) -> np.ndarray:
 
 
 def _collate_references(references: Sequence[Any], *, collate_fn_map: Any = None) -> OutputBatchReference:
-    """References to one output of each sample become one to a run of their calls, the same run for all outputs of these calls."""
+    """Merge references to one output of each sample into one reference to a run of their calls.
+
+    All outputs of these calls share one run.
+    """
     if not all(isinstance(item, OutputSampleReference) for item in references):
         raise ValueError("only some samples of the batch have an output of the pipeline at this place: all of them must call the proxy")
     calls, index = [item.call for item in references], references[0].index
     if any(item.index != index for item in references):
         raise ValueError("different outputs of the pipeline stand at the same place of the samples of a batch")
     run = calls[0].run
-    if run is None or index in run.collated[1] or run.collated[0] != calls:  # a new batch, maybe of samples that were used before
+    if run is None or index in run.collated[1] or run.collated[0] != calls:  # a new batch, possibly of samples that were used before
         run = Run(list(zip(*(call.inputs for call in calls), strict=True)))
         run.collated = calls, set()
         for call in calls:
@@ -134,12 +138,12 @@ def _collate_references(references: Sequence[Any], *, collate_fn_map: Any = None
     return OutputBatchReference(run, index)
 
 
-# With this torch's default_collate knows references, in any DataLoader.
+# This registration lets torch's default_collate handle references, in any DataLoader.
 torch_collate.default_collate_fn_map[OutputSampleReference] = _collate_references
 
 
 def _replaced(data: Any) -> Any:
-    """What a collate function of the user's made, with batch references for lists of sample references."""
+    """The result of a user's collate function, with each list of sample references replaced by a batch reference."""
     if isinstance(data, (list, tuple)) and data and all(isinstance(item, OutputSampleReference) for item in data):
         return _collate_references(list(data))
     if isinstance(data, Mapping):
@@ -152,8 +156,7 @@ def _replaced(data: Any) -> Any:
 
 
 class Collate:
-    """A collate function of the user's (None: torch's), after which lists of references to one output are references to a run; can be
-    pickled."""
+    """Wraps a user's collate function (None: torch's). Lists of references to one output become references to a run. Can be pickled."""
 
     def __init__(self, collated: Callable[[Sequence[Any]], Any] | None):
         self.collated = collated

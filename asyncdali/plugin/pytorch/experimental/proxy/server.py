@@ -1,4 +1,4 @@
-"""The server: feeds the pipeline with the batches that the workers have made, and puts its outputs into them."""
+"""The server. It feeds the pipeline with the workers' batches and puts the outputs into these batches."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .references import OutputBatchReference, Proxy, Run
 
 
 class DALIServer:
-    """Runs a pipeline on what its :attr:`proxy` is called with, in the workers of a :class:`DataLoader` or here.
+    """Runs a pipeline on the arguments of its :attr:`proxy`, which is called in the workers of a :class:`DataLoader` or in this process.
 
-    The pipeline's inputs are its external sources without a `source`; `prefetch_queue_depth` batches are worked on at once. They are worked
-    on in the order in which they are asked for, so that random operators give the same results in every run; this is what `deterministic`
-    asks for, and it costs nothing here.
+    The pipeline's inputs are its external sources without a `source`. Up to `prefetch_queue_depth` batches are in flight. Batches are
+    processed in the order of the requests, so random operators give the same results in every run. `deterministic` asks for this order,
+    which is always kept and costs nothing here.
 
-    Use it in a `with` statement. TypeError for what is no pipeline, ValueError for a pipeline without such inputs.
+    Use the server in a `with` statement. TypeError for an object that is not a pipeline, ValueError for a pipeline without such inputs.
     """
 
     def __init__(self, pipeline: Any, deterministic: bool = False):
@@ -37,12 +37,12 @@ class DALIServer:
             raise ValueError("the pipeline has no inputs to be fed: define external sources without a `source`, with names")
         self._serves = False
         self._lock = threading.RLock()
-        self._waiting: deque[Run] = deque()  # asked for, not yet in the pipeline
+        self._waiting: deque[Run] = deque()  # requested, but not yet in the pipeline
         self._running: deque[Run] = deque()  # in flight in the pipeline
 
     @property
     def proxy(self) -> Proxy:
-        """What a data set calls with a sample's data."""
+        """The function that a data set calls with a sample's data."""
         return Proxy(self._inputs, self.pipeline.num_outputs)
 
     def __enter__(self) -> DALIServer:
@@ -53,13 +53,13 @@ class DALIServer:
         self.stop_thread()
 
     def start_thread(self) -> None:
-        """Begin to serve; `with` does it. (The pipeline works on threads of its own, the server needs none; the name is DALI's.)"""
+        """Begin to serve; `with` does it. The server has no thread: the pipeline uses its own threads, and the name is DALI's."""
         if self._serves:
             raise RuntimeError("the server is running already")
         self._serves = True
 
     def stop_thread(self) -> None:
-        """End; batches that were not asked for are dropped."""
+        """Stop serving. Batches that were not requested are dropped."""
         self._serves = False
         with self._lock:
             self._forget([*self._waiting, *self._running])
@@ -67,7 +67,7 @@ class DALIServer:
     # --- the consumer's side
 
     def produce_data(self, obj: Any) -> Any:
-        """`obj` (nested dicts, lists and tuples) with tensors in place of references, waiting for the pipeline.
+        """`obj` (nested dicts, lists and tuples) with references replaced by tensors. Waits for the pipeline.
 
         Raises the pipeline's error if the run failed, RuntimeError if the server is not running.
         """
@@ -76,7 +76,7 @@ class DALIServer:
         return _resolved(obj)
 
     def request(self, obj: Any) -> None:
-        """The consumer will want `obj` next: the pipeline may work on it. RuntimeError if the server is not running."""
+        """Announce that the consumer needs `obj` next, so the pipeline may process it. RuntimeError if the server is not running."""
         with self._lock:
             self._check_serving()
             for run in _runs(obj):
@@ -86,7 +86,7 @@ class DALIServer:
             self._feed()
 
     def forget(self, obj: Any) -> None:
-        """Nobody will ask for `obj`."""
+        """Announce that `obj` is not needed."""
         with self._lock:
             self._forget(list(_runs(obj)))
 
@@ -101,7 +101,7 @@ class DALIServer:
             raise RuntimeError("the DALIServer is not running: iterate inside of its `with` block")
 
     def _finish(self, run: Run) -> None:
-        """Wait until the run has an outcome; raises it if it is an error."""
+        """Wait until the run has an outcome. Raises the outcome if it is an error."""
         if run.outcome is None:
             self.request(OutputBatchReference(run, 0))
         with self._lock:
@@ -115,7 +115,7 @@ class DALIServer:
     # --- the pipeline
 
     def _feed(self) -> None:
-        """Give the pipeline what is waiting, in order, as far as its queue is deep."""
+        """Feed the pipeline waiting runs, in order, up to the depth of its queue."""
         while self._waiting and len(self._running) < max(1, core_of(self.pipeline).options.depth):
             run = self._waiting[0]
             try:
@@ -128,7 +128,7 @@ class DALIServer:
             self._waiting.popleft()
 
     def _fetch(self) -> None:
-        """Wait for the oldest run. Runs are told by their iterations, not by counting: an interrupt (Ctrl-C) may have cost an outcome."""
+        """Wait for the oldest run. Runs are matched by iteration, not counted, because an interrupt (Ctrl-C) may have lost an outcome."""
         if not self._running:
             return
         session, run = core_of(self.pipeline).built(), self._running[0]
@@ -149,10 +149,10 @@ class DALIServer:
 
 
 def _again(error: Exception) -> Exception:
-    """What a run failed with, for one caller: the run keeps its own, which must not hold the frames that it goes through."""
+    """A copy of a run's error for one caller. The run keeps the original, which must not refer to the caller's frames."""
     try:
         made = copy.copy(error)
-    except Exception:  # its constructor takes something else than its `args`
+    except Exception:  # the constructor does not take the error's `args`
         return error
     made.__cause__ = error.__cause__
     return made
