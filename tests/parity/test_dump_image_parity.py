@@ -46,7 +46,7 @@ def test_the_host_device(tmp_path, monkeypatch):
 
     def graph():
         data = fn.external_source(lambda: [np.uint8([[[1]], [[20]]])], layout="HWC")
-        return fn.dump_image(data.gpu(), suffix="g"), fn.dump_image(data, suffix="h", device="gpu")
+        return fn.dump_image(data.gpu(), suffix="g"), fn.dump_image(data.gpu(), suffix="h", device="gpu")
 
     with pipeline_of(graph, batch_size=1, device_id=0) as pipeline:
         for dumped in pipeline.run():
