@@ -45,7 +45,8 @@ def test_the_host_device(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def graph():
-        data = fn.external_source(lambda: [np.uint8([[[1]], [[20]]])], layout="HWC")
+        # One batch and then the end: iterations run ahead would write the same files again while they are read below.
+        data = fn.external_source([[np.uint8([[[1]], [[20]]])]], layout="HWC")
         return fn.dump_image(data.gpu(), suffix="g"), fn.dump_image(data.gpu(), suffix="h", device="gpu")
 
     with pipeline_of(graph, batch_size=1, device_id=0) as pipeline:
