@@ -310,7 +310,8 @@ class ImageDecoder(Operator):
         field = DECODE_JPEGS.word.scratch
         step = Step(self._kernels.decode_step.address, context, self._explain, scratch, field, keep, hardware=hardware)
         steps = [step]
-        if self.feeds and hardware is None and scanned.lookup is None and self.environment.gpu is None:
+        on_gpu = self.environment.gpu is not None and self.spec.device == "mixed"
+        if self.feeds and hardware is None and scanned.lookup is None and not on_gpu:
             narrow = partial(self._narrow, step, headers, images, channels) if self.offers_windows else None
             output.feed = RowFeed(step, DECODE_JPEGS.word.feed, self._rows_in_order(windows), narrow)
         if scanned.lookup is not None and scanned.lookup.cache.device is None:
