@@ -37,7 +37,7 @@ def descriptors() -> dict[int, str]:
     return found
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 300) -> None:
     """Poll a condition. TimeoutError if it never becomes true."""
     limit = time.monotonic() + seconds
     while not condition():

@@ -508,8 +508,8 @@ def test_blocking_waits_for_one_feed_per_batch():
     running = threading.Thread(target=lambda: got.extend(values(pipe.run())[0] for _ in range(4)))
     running.start()
     feeder.start()
-    running.join(30)
-    feeder.join(30)
+    running.join(300)
+    feeder.join(300)
     assert got == [[1], [2], [3], [4]]
 
 
@@ -529,7 +529,7 @@ def test_closing_ends_a_blocked_run():
     while not pipe._core.session.in_flight:
         pass
     pipe.close()
-    waiting.join(10)
+    waiting.join(300)
     assert result == ["PipelineClosed"]
 
 
@@ -667,7 +667,7 @@ def test_a_cancelled_await_loses_no_batch():
 
         def source(k):
             if k == 1:
-                gate.wait(30)
+                gate.wait(300)
             return np.int32([[k]])
 
         pipe = pipeline_of(lambda: fn.external_source(source))

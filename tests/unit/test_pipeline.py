@@ -330,7 +330,7 @@ def test_schedule_counts():
 
 def test_schedule_run_does_not_wait_unless_told():
     gate = threading.Event()
-    pipeline = uniform_pipeline(lambda: call(BarrierProbe, hook=lambda k, n: gate.wait(10)))
+    pipeline = uniform_pipeline(lambda: call(BarrierProbe, hook=lambda k, n: gate.wait(300)))
     pipeline.schedule_run()  # would hang if it waited
     assert not gate.is_set()
     gate.set()
@@ -531,7 +531,7 @@ def test_close_with_full_queues_is_quick():
     waiting = threading.Thread(target=wait)
     waiting.start()
     pipeline.close()  # grants 0.9 s to the callback that does not return
-    waiting.join(60)
+    waiting.join(300)
     assert not waiting.is_alive()
     gate.set()
 

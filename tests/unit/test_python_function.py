@@ -119,7 +119,7 @@ def test_other_operators_follow_and_overlap():
     gate = threading.Event()
 
     def function(sample):
-        gate.wait(30)
+        gate.wait(300)
         return np.full((4, 4, 3), sample[0], np.uint8)
 
     pipe = pipeline_of(lambda: fn.flip(fn.python_function(numbers(), function=function, output_layouts="HWC")), device_id=None)
