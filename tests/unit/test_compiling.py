@@ -158,7 +158,7 @@ def test_it_dies_with_its_parent(tmp_path):
             assert not poll.poll(10), "the other process ended by itself"
         parent.communicate("now\n", timeout=300)
         assert parent.returncode == -signal.SIGKILL
-    ended = poll.poll(30_000)  # it would run forever
+    ended = poll.poll(300_000)  # it would run forever
     if not ended:
         signal.pidfd_send_signal(watch, signal.SIGKILL)
     os.close(watch)

@@ -405,14 +405,21 @@ def test_async_context_manager_closes():
 def test_closing_wakes_an_awaiting_task():
     gate = threading.Event()
 
+    def open_while_closing(executor):
+        while not executor.closed:
+            os.sched_yield()
+        gate.set()
+
     async def main():
         pipeline = pipeline_of(lambda: call(BarrierProbe, hook=lambda k, n: gate.wait(300)))
         task = asyncio.ensure_future(pipeline.run_async())
         await asyncio.sleep(0)
-        threading.Timer(0.05, gate.set).start()
+        opener = threading.Thread(target=open_while_closing, args=(pipeline._core.session.executor,))
+        opener.start()
         pipeline.close()
         with pytest.raises(RuntimeError, match=r"closed"):
             await task
+        opener.join(300)
 
     asyncio.run(main())
 
@@ -537,14 +544,18 @@ def test_leaving_with_stuck_user_code_does_not_hang():
 
 
 def test_interrupt_ends_quickly():
-    """Ctrl-C while run() waits: KeyboardInterrupt there, one traceback, and the batch is not lost."""
+    """Ctrl-C while run() waits: KeyboardInterrupt there, one traceback, and the batch is not lost. (Other places: test_interrupts.)"""
     done = run_script(
         SCRIPT + """
 gate = threading.Event()
+def interrupt():
+    while sys._current_frames()[threading.main_thread().ident].f_code.co_name != "wait":
+        os.sched_yield()
+    os.kill(os.getpid(), signal.SIGINT)
+    gate.wait(300)
 def hook(k, n):
     if k == 1:
-        os.kill(os.getpid(), signal.SIGINT)
-        gate.wait(300)
+        interrupt()
 pipeline = make(lambda: call(BarrierProbe, hook=hook), prefetch_queue_depth=1)
 got = [values(pipeline.run())[0][0]]
 try:
@@ -555,11 +566,8 @@ except KeyboardInterrupt:
 got += [values(pipeline.run())[0][0] for _ in range(3)]
 assert got == [0, 1, 2, 3], got
 assert len(pipeline._core.session.in_flight) == 0
-def kill(k, n):
-    os.kill(os.getpid(), signal.SIGINT)
-    gate.clear()
-    gate.wait(300)
-make(lambda: call(BarrierProbe, hook=kill)).run()
+gate.clear()
+make(lambda: call(BarrierProbe, hook=lambda k, n: interrupt())).run()
 """, timeout=300)  # fmt: skip
     assert done.returncode in (-signal.SIGINT, 130, 1), done.stderr
     assert done.stderr.count("Traceback") == 1 and done.stderr.rstrip().endswith("KeyboardInterrupt"), done.stderr

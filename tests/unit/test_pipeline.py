@@ -508,13 +508,15 @@ def test_outputs_outlive_the_pipeline():
 def test_dropping_the_pipeline_ends_it():
     pipeline = uniform_pipeline()
     pipeline.run()
-    name = pipeline._core.session.executor._name
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith(pipeline._core.session.executor._name)]
     gone = weakref.ref(pipeline)
     gc.disable()
     try:
         del pipeline
         assert gone() is None  # no cycle keeps it
-        assert not [thread for thread in threading.enumerate() if thread.name.startswith(name)]
+        for thread in threads:
+            thread.join(300)
+        assert threads and not any(thread.is_alive() for thread in threads)
     finally:
         gc.enable()
 
