@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from helpers.pipelines import pipeline_of
+from helpers.processes import wait_until_gone
 
 from asyncdali import Pipeline, _deadlocks, fn, pipeline_def
 
@@ -441,6 +442,6 @@ def test_a_call_that_looked_for_deadlocks_does_not_keep_its_pipeline(graph, monk
         assert looked.is_set()
         gone = weakref.ref(pipe)
         del pipe
-        assert gone() is None
+        wait_until_gone(gone)
     finally:
         gc.enable()

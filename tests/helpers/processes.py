@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable
+from typing import Any
 
 
 def children() -> list[int]:
@@ -35,6 +37,14 @@ def descriptors() -> dict[int, str]:
         except OSError:  # the descriptor of this listing
             pass
     return found
+
+
+def wait_until_gone(reference: weakref.ref[Any]) -> None:
+    """Wait for the end of an object. TimeoutError if it stays.
+
+    A thread that has delivered its result may refer to its work until it runs again. What is in a cycle stays: switch the collector off.
+    """
+    wait_until(lambda: reference() is None)
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 300) -> None:

@@ -8,7 +8,7 @@ import os
 import numpy as np
 import pytest
 from helpers.engines import data_files, pipeline, stream
-from helpers.processes import children, descriptors
+from helpers.processes import children, descriptors, wait_until
 
 from asyncdali import Pipeline, fn, pipeline_def, types
 from asyncdali.engines import loader as engine_loader
@@ -224,7 +224,7 @@ def test_the_last_reference_ends_engines(files, method):
         pipe = pipeline(training(files), 1, engine_start_method=method)
         outputs = pipe.run()
         del pipe
-        assert not children()
+        wait_until(lambda: not children())
         assert np.asarray(outputs[3][0]).shape == (60, 90, 3)
     finally:
         gc.enable()

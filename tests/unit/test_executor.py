@@ -442,6 +442,7 @@ def test_a_closed_user_loop_does_not_stop_the_pipeline():
 
 SCRIPT = """
 import asyncio, os, signal, sys, threading
+os.environ["ASYNCDALI_DOCTOR"] = "0"  # no advice about this machine on stderr
 from asyncdali import Pipeline, fn
 from helpers.pipelines import pipeline_of, values
 from helpers.probes import BarrierProbe, Probe, call

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers.pipelines import values
 from helpers.probes import BarrierProbe, CounterProbe, Probe, SinkProbe, call, fail_at
+from helpers.processes import wait_until_gone
 
 from asyncdali import OperatorConcurrency, Pipeline, StreamPolicy, fn, pipeline_def, types
 from asyncdali.errors import PipelineClosed
@@ -513,7 +514,7 @@ def test_dropping_the_pipeline_ends_it():
     gc.disable()
     try:
         del pipeline
-        assert gone() is None  # no cycle keeps it
+        wait_until_gone(gone)  # no cycle keeps it
         for thread in threads:
             thread.join(300)
         assert threads and not any(thread.is_alive() for thread in threads)
