@@ -7,8 +7,10 @@ import pytest
 from helpers.images import encode, jpeg_blocks, picture, with_orientation
 
 from asyncdali import fn, pipeline_def, types
+from asyncdali.batch import Batch
 from asyncdali.codecs.jpeg import progressive, window
 from asyncdali.operators.resize import resize_rows
+from asyncdali.runtime import segments
 
 JPEGS, UPRIGHT = 12, 9
 
@@ -106,6 +108,8 @@ CUT = {
     "trimmed": lambda x: cropped(x, crop=(150, 150), out_of_bounds_policy="trim_to_shape"),
     "slice": lambda x: sliced(x, rel_start=[0.25, 0.4], rel_shape=[0.5, 0.3]),
     "slice of rows": lambda x: sliced(x, start=[20], end=[90], axes=[0]),
+    "slice by two inputs": lambda x: sliced(x, np.array([0.2, 0.1], np.float32), np.array([0.5, 0.6], np.float32)),
+    "the host device": lambda x: cropped(x, {"device": "mixed"}, crop=(90, 91)),
     "returned": returned,
 }
 
@@ -191,6 +195,25 @@ def test_rows_of_windows_go_to_resize(monkeypatch, decoder):
     same(made, expected)
     assert counted["JPEGs handed on in rows"] == 2 * UPRIGHT
     assert counted[f"JPEGs decoded by {'asyncdali' if decoder == 'own' else 'libjpeg-turbo'}"] == 2 * JPEGS
+
+
+def test_pictures_are_not_stored(monkeypatch):
+    """Without room in the threads' scratch, whole pictures would take memory for the whole batch."""
+    monkeypatch.setattr(segments, "MAX_SCRATCH", 0)
+    held = []
+
+    def place(batch, memory, address=None, sizes=None):
+        held.append(int((batch.sizes() if sizes is None else sizes).sum()))
+        real(batch, memory, address, sizes)
+
+    real = Batch.place
+    monkeypatch.setattr(Batch, "place", place)
+    encoded = [encode(picture(300, 200, seed=k), "JPEG") for k in range(3)]
+    made, _, _ = run(returned, encoded, whole=False)
+    assert 3 * 100 * 60 * 3 in held and 3 * 300 * 200 * 3 not in held
+    expected, _, _ = run(returned, encoded, whole=True)
+    assert 3 * 300 * 200 * 3 in held
+    same(made, expected)
 
 
 def error_of(graph, encoded: list[bytes], whole: bool) -> str:
