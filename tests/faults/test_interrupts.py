@@ -293,7 +293,7 @@ CHOSEN_BUILDS = """
     print("nothing left")
 """
 
-SOME = [(8, "random called awaited decoded"), (16, "fork iterator"), (16, "engines"), (64, "forkserver spawn spawned_engines")]
+SOME = [(8, "random called awaited decoded"), (16, "fork iterator"), (16, "engines"), (128, "forkserver spawn spawned_engines")]
 ALL = [pytest.param(1, name, marks=pytest.mark.slow) for name in BUILT]
 
 
