@@ -50,7 +50,7 @@ def test_shapes_that_differ_between_samples():
     "make, message", [
         (lambda: fn.random.choice(3, p=[0.5, 0.5]), "`p` has 2 weights for 3 elements"),
         (lambda: fn.random.choice(2, p=[0.5, 0.6]), "whose sum is 1"),
-        (lambda: fn.random.choice(0), "nothing to choose from"),
+        (lambda: fn.random.choice(0), "the input is empty: its value is 0"),
         (lambda: fn.random.beta(alpha=-1.0), "`alpha` must be a positive number"),
     ],
 )  # fmt: skip
