@@ -6,7 +6,6 @@ the pixels the worker that finished last. No thread waits.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
@@ -257,7 +256,7 @@ class SegmentRun:
 
     def _prepare(self, built: BuiltOperator, preparation: Generator[Any, None, Any], lap: Lap | None) -> Generator[Job, None, Any]:
         """Yield the jobs of a preparation and return the operator's result."""
-        with contextlib.closing(preparation):
+        try:
             while True:
                 try:
                     wanted = next(preparation)
@@ -269,6 +268,8 @@ class SegmentRun:
                 yield job
                 if lap is not None:
                     lap.resumes(job, built.counters)  # type: ignore[arg-type]
+        finally:
+            preparation.close()
 
     def _plan(self, built: BuiltOperator, inputs: list[Any], arguments: Arguments, iteration: Iteration) -> Planned:
         return built.operator.plan(inputs, arguments, iteration)
