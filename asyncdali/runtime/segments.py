@@ -6,7 +6,6 @@ the pixels the worker that finished last. No thread waits.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
@@ -236,7 +235,7 @@ class SegmentRun:
             position = operator.part_at(position, first)
         iteration = Iteration(record.number, record.batch_size, record.fed, self._issue_on, position, None, first, whole)
         preparation = operator.prepare(inputs, arguments, iteration)
-        if isinstance(preparation, Generator):
+        if preparation and isinstance(preparation, Generator):  # most operators prepare nothing, and the second question takes 0.4 us
             iteration.prepared = yield from self._prepare(built, preparation, lap)
         planned = self._plan(built, inputs, arguments, iteration)
         for edge, batch in zip(built.outputs, planned.outputs, strict=True):
@@ -251,13 +250,13 @@ class SegmentRun:
                 fresh.append((edge, batch))
             if batch.links or (rows is not None and batch.owner is None and batch.alias_of is None):
                 steps.append((built, batch))  # its addresses are passed on while the pixels are computed
-        produced[id(operator)] = len(planned.outputs[0]) if planned.outputs else count
+        produced[id(operator)] = len(planned.outputs[0].shapes) if planned.outputs else count
         for step in planned.steps:
             steps.append((built, step if rows is None else branches.in_branch(step, rows)))
 
     def _prepare(self, built: BuiltOperator, preparation: Generator[Any, None, Any], lap: Lap | None) -> Generator[Job, None, Any]:
         """Yield the jobs of a preparation and return the operator's result."""
-        with contextlib.closing(preparation):
+        try:
             while True:
                 try:
                     wanted = next(preparation)
@@ -269,6 +268,8 @@ class SegmentRun:
                 yield job
                 if lap is not None:
                     lap.resumes(job, built.counters)  # type: ignore[arg-type]
+        finally:
+            preparation.close()
 
     def _plan(self, built: BuiltOperator, inputs: list[Any], arguments: Arguments, iteration: Iteration) -> Planned:
         return built.operator.plan(inputs, arguments, iteration)
