@@ -111,8 +111,8 @@ DEVICE void fine(const Image &image, const float64 *m, int64 y, int64 x, IN *out
     float32 f[9];
     for (int k = 0; k < 9; ++k) f[k] = (float32)m[k];
     const float32 right = (float32)x, down = (float32)y;
-    const float32 w = fmaf(f[6], right, fmaf(f[7], down, f[8]));
-    const float32 u = fmaf(f[0], right, fmaf(f[1], down, f[2])) / w, v = fmaf(f[3], right, fmaf(f[4], down, f[5])) / w;
+    const float32 w = fmaf(f[6], right, f[7] * down + f[8]);
+    const float32 u = fmaf(f[0], right, f[1] * down + f[2]) / w, v = fmaf(f[3], right, f[4] * down + f[5]) / w;
     if (INTERPOLATION == 0) {
         const int64 row = whole(rintf(v)), column = whole(rintf(u));
         for (int64 c = 0; c < image.channels; ++c) out[c] = tap(image, row, column, c);
