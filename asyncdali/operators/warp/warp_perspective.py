@@ -137,7 +137,8 @@ class WarpPerspective(OpenCVOperator):
         wrong = (source.shapes[:, at : at + 2] == 0).any(axis=1) & (shapes != 0).all(axis=1)
         if wrong.any():
             i = int(np.argmax(wrong))
-            raise SampleError(i, f"an image without pixels, of shape {source.shapes[i].tolist()}, cannot become one of {shapes[i].tolist()}")
+            given, wanted = source.shapes[i].tolist(), shapes[i].tolist()
+            raise SampleError(i, f"an image without pixels, of shape {given}, cannot become one of shape {wanted}")
         expanded = frames is not None and not is_sequence(source)
         if expanded:
             assert frames is not None

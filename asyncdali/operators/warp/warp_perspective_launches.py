@@ -30,10 +30,11 @@ def perspective_launches(
     macros = (("IN", element_type(storage_dtype(source.dtype))), ("INTERPOLATION", interpolation))
     frames = records[:, word.frames]
     late = isinstance(maps, Batch)
+    transforms = maps.addresses if isinstance(maps, Batch) else np.zeros(count, np.int64)
     ready: Entry = Scratch(8 * 9 * int(frames.sum())) if isinstance(maps, Batch) else np.ascontiguousarray(maps, np.float64)
     entries = PERSPECTIVE.entries(
-        inputs=source.addresses, outputs=output.addresses, transforms=maps.addresses if isinstance(maps, Batch) else np.zeros(count, np.int64),
-        maps=ready, records=records, fills=fills, border=BORDERS.index(border), corner=corner, inverted=inverted, samples=count,
+        inputs=source.addresses, outputs=output.addresses, transforms=transforms, maps=ready, records=records, fills=fills,
+        border=BORDERS.index(border), corner=corner, inverted=inverted, samples=count,
     )  # fmt: skip
     pixels = frames * records[:, word.planes] * records[:, word.rows] * records[:, word.columns]
     launches = [Launch(Kernel(_SOURCE, "warp_perspective", macros), entries, grid_of(int(pixels.max()), count))]
