@@ -11,7 +11,7 @@ from ...device.launch import Launch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
 from ..base import REQUIRED, Arg, Arguments, Environment, Schema, Spec, register
-from ..opencv_images import OpenCVColors
+from ..images.opencv_images import OpenCVColors
 from .clahe_launches import clahe_launches
 
 _BINS = 256

@@ -33,7 +33,8 @@ def lab_tables() -> dict[str, np.ndarray]:
     level = np.arange(4096) / 4096
     srgb = np.where(level <= 0.0031308, level * 12.92, 1.055 * level ** (1 / 2.4) - 0.055).astype(_F)
     return {
-        "linear": _words(_F(_LIGHT) * linear), "roots": _words(_F(_ROOT) * roots), "luminances": _luminances(), "srgb": _words(_F(255) * srgb),
+        "linear": _words(_F(_LIGHT) * linear), "roots": _words(_F(_ROOT) * roots), "luminances": _luminances(),
+        "srgb": _words(_F(255) * srgb),
     }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from ...device.launch import Launch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
 from ..base import Arg, Arguments, SampleError, Schema, register
-from ..opencv_images import OpenCVColors
+from ..images.opencv_images import OpenCVColors
 from .jpeg_distortion_launches import distortion_launches
 
 _LARGEST = 65500

@@ -13,8 +13,8 @@ from ...device.launch import Launch
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import CHOSEN, LIKE, Input, Output, listed
 from ..base import Arg, Arguments, Environment, SampleError, Schema, Spec, register
-from ..opencv_images import OpenCVOperator, Work
-from ..unfolding import Frames, agreed, is_sequence, named_arguments, unfolded
+from ..images.opencv_images import OpenCVOperator, Work
+from ..sequences.per_frame_arguments import Frames, agreed, is_sequence, named_arguments, unfolded
 from .warp_perspective_launches import inverses, perspective_launches
 from .warp_perspective_tables import PERSPECTIVE_RECORD
 

@@ -10,11 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..batch import Batch
-from ..device.launch import Launch
-from ..types import DALIDataType
-from .arrays.strided import like
-from .base import Arguments, Environment, Iteration, Operator, Planned, Preparation, PythonJob, SampleError, Spec, Step, no_explanation
+from ...batch import Batch
+from ...device.launch import Launch
+from ...types import DALIDataType
+from ..base import Arguments, Environment, Iteration, Operator, Planned, Preparation, PythonJob, SampleError, Spec, Step, no_explanation
+from ..moves.strided import like
 
 Work = Callable[[np.ndarray, int], None]
 """``f(target, index)`` writes the result of one sample into `target`; called on several threads."""
