@@ -35,18 +35,18 @@ DEVICE int32 light_of(int32 root) {
     return root <= 3390 ? root * 108 / 841 - 290 : root * root / 16384 * root / 16384;
 }
 
-DEVICE uint8 shown(const int64 *context, int32 light) {
-    return (uint8)array<uint16>(context, CLAHE_SRGB)[smaller(larger(descaled(light, 14), 0), 4095)];
+DEVICE uint8 shown(const uint16 *srgb, int32 light) {
+    return (uint8)srgb[smaller(larger(descaled(light, 14), 0), 4095)];
 }
 
 DEVICE void store_lab(const int64 *context, const Lab &lab, uint8 *out) {
-    const uint16 *found = array<uint16>(context, CLAHE_LUMINANCES) + 2 * lab.l;
+    const uint16 *found = array<uint16>(context, CLAHE_LUMINANCES) + 2 * lab.l, *srgb = array<uint16>(context, CLAHE_SRGB);
     const int32 y = found[0], root = found[1];
     const int32 x = light_of(root + ((5 * lab.a * 53687 + 128) >> 13) - 4194);
     const int32 z = light_of(root - (((lab.b * 41943 + 16) >> 9) - 10484));
-    out[0] = shown(context, 12615 * x - 6296 * y - 2223 * z);
-    out[1] = shown(context, -3773 * x + 7684 * y + 185 * z);
-    out[2] = shown(context, 217 * x - 836 * y + 4715 * z);
+    out[0] = shown(srgb, 12615 * x - 6296 * y - 2223 * z);
+    out[1] = shown(srgb, -3773 * x + 7684 * y + 185 * z);
+    out[2] = shown(srgb, 217 * x - 836 * y + 4715 * z);
 }
 
 // ------------------------------------------------------------------------------------------------------------------------------- tables

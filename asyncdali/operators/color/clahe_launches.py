@@ -65,8 +65,8 @@ def clahe_launches(source: Batch, output: Batch, limit: float, tiles: tuple[int,
     whole = (extents % grid == 0).all(axis=1)
     extended = np.where(whole[:, None], extents, extents + grid - extents % grid)
     records = CLAHE_RECORD.zeros(count)
-    records[:, word.height : word.channels + 1] = source.shapes
-    records[:, word.tile_rows : word.tile_columns + 1] = extended // grid
+    records[:, CLAHE_RECORD.span("height", "channels")] = source.shapes
+    records[:, CLAHE_RECORD.span("tile_rows", "tile_columns")] = extended // grid
     area = records[:, word.tile_rows] * records[:, word.tile_columns]
     if limit > 0:
         records[:, word.limit] = np.maximum((limit * area / _VALUES).astype(np.int64), 1)

@@ -39,8 +39,8 @@ def distortion_launches(source: Batch, output: Batch, qualities: np.ndarray) -> 
     extents = source.shapes[:, -3:-1]
     if source.ndim == 4:
         records[:, word.frames] = source.shapes[:, 0]
-    records[:, word.height : word.width + 1] = extents
-    records[:, word.down : word.across + 1] = -(-extents // _UNIT)
+    records[:, DISTORTION_RECORD.span("height", "width")] = extents
+    records[:, DISTORTION_RECORD.span("down", "across")] = -(-extents // _UNIT)
     units = records[:, word.frames] * records[:, word.down] * records[:, word.across]
     records[:, word.begin] = _UNIT_BYTES * (units.cumsum() - units)
     entries = DISTORTION.entries(

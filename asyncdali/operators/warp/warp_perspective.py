@@ -214,8 +214,8 @@ def _records(request: _Request) -> np.ndarray:
     if request.frames is not None:
         records[:, word.frames] = request.frames.counts
     records[:, word.step] = not request.expanded
-    records[:, word.height : word.width + 1] = source.shapes[:, at : at + 2]
-    records[:, word.rows : word.columns + 1] = output.shapes[:, to : to + 2]
+    records[:, PERSPECTIVE_RECORD.span("height", "width")] = source.shapes[:, at : at + 2]
+    records[:, PERSPECTIVE_RECORD.span("rows", "columns")] = output.shapes[:, to : to + 2]
     records[:, word.first] = request.first
     records[:, word.transform_step] = 0
     if "C" in source.layout:
