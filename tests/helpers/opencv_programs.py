@@ -36,6 +36,11 @@ PROGRAMS = {
         lambda x: fn.experimental.warp_perspective(fn.cast(x, dtype=types.INT16), matrix=_TURNED, border_mode="reflect_101"), 1,
     ),
     "perspectives of frames": (_by_input, 1),
+    "one behind another": (
+        lambda x: fn.clahe(
+            fn.cast(fn.jpeg_compression_distortion(x, quality=20) * 0.5, dtype=types.UINT8), tiles_x=2, tiles_y=2, clip_limit=3.0
+        ), 0,
+    ),
 }  # fmt: skip
 """Name: the program and the largest difference. None: a pixel whose position is a tie may be another one."""
 
