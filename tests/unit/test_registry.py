@@ -35,7 +35,6 @@ NO_PARITY = {
 }  # fmt: skip
 
 _DALI_CPU = "DALI has it for CPUs only"
-_HOST_LIBRARY = "a library of the host makes the pixels"
 NO_GPU = {
     **dict.fromkeys(
         ("batch_permutation", "bbox_paste", "bbox_rotate", "decoders.audio", "decoders.numpy", "full", "full_like", "io.file.read", "ones",
@@ -46,10 +45,6 @@ NO_GPU = {
         _DALI_CPU,
     ),
     **dict.fromkeys(("_conditional.not_", "_conditional.validate_logical"), "conditions are on the CPU"),
-    **dict.fromkeys(
-        ("clahe", "experimental.warp_perspective", "jpeg_compression_distortion"),
-        _HOST_LIBRARY + ", or a compiled step without a kernel yet: refused on a GPU",
-    ),
 }  # fmt: skip
 
 SAME_KERNEL = {
