@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import threading
 import warnings
 
@@ -13,6 +14,7 @@ from helpers.cuda import StandIn, StandInNvjpeg, use
 from PIL import Image
 
 from asyncdali import fn, pipeline_def, types
+from asyncdali.__main__ import main
 from asyncdali.codecs.jpeg import jpeg_kernels, progressive, window
 from asyncdali.codecs.jpeg.jpeg_tables import JPEG_HEADER
 from asyncdali.device.cuda import nvjpeg_library
@@ -98,8 +100,30 @@ def test_the_cpus_lane_uses_our_decoder(nvjpeg, decoder):
     with graph() as pipe:
         for _ in range(4):
             pipe.run()
-        ours, turbos, known, fed = (number for _, number in pipe.statistics().operator("decode").counted)
+        ours, turbos, known, fed, *_ = (number for _, number in pipe.statistics().operator("decode").counted)
     assert turbos == 0 and ours >= 4 * (8 if decoder else 4) and known > 0 and fed == 0
+
+
+def test_crops_on_the_cpu_of_a_gpu_pipeline(nvjpeg):
+    """The CPU decodes only the windows that it crops; the GPU gets the result."""
+    window.decode_window.compile()
+    files = [jpeg(seed, (200, 150)) for seed in range(4)]
+
+    def made(whole: bool) -> list[np.ndarray]:
+        @pipeline_def(batch_size=4, num_threads=2, device_id=0, seed=5, prefetch_queue_depth=1)
+        def graph():
+            images = fn.decoders.image(fn.external_source(source=lambda: files, batch=True), name="decode")
+            resized = fn.resize(fn.crop(images, crop=(60, 70), crop_pos_x=0.2), size=[40, 50]).gpu()
+            return (resized, images) if whole else resized
+
+        with graph() as pipe:
+            samples = [np.array(sample) for sample in pipe.run()[0].as_cpu()]
+            counted = dict(pipe.statistics().operator("decode").counted)
+        assert (counted["JPEGs decoded in part for a crop"] >= 4) != whole
+        return samples
+
+    for ours, expected in zip(made(False), made(True), strict=True):
+        np.testing.assert_array_equal(ours, expected)
 
 
 @pytest.mark.parametrize("crop", [False, True])
@@ -518,3 +542,34 @@ def test_checkpoints_of_a_pipeline_with_everything(nvjpeg):
             for x, y in zip(expected, found, strict=True):
                 np.testing.assert_array_equal(x, y)
         again.close()
+
+
+TRAINING = """
+import numpy as np
+from asyncdali import fn, pipeline_def
+
+PICTURES = [np.fromfile(f"{__file__}.{k}.jpg", np.uint8) for k in range(4)]
+
+@pipeline_def(batch_size=4, num_threads=2, device_id=0)
+def training():
+    return fn.decoders.image(fn.external_source(lambda: PICTURES), device="mixed", name="images")
+
+def step(images):
+    assert len(images) == 4
+"""
+
+
+def test_bench_finds_the_lanes_for_a_training_step(nvjpeg, tmp_path, capsys):
+    program = tmp_path / "train.py"
+    program.write_text(TRAINING)
+    for k in range(4):
+        jpeg(k).tofile(f"{program}.{k}.jpg")
+    arguments = ["bench", f"{program}:training", "--consumer", f"{program}:step", "--iterations", "5"]
+    assert main([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["sweep"] == "decoder" and [row["value"] for row in found["rows"]] == ["default", "hardware", "all", "hybrid", "cpu"]
+    assert [row["settings"]["decoder"] for row in found["rows"]] == [row["value"] for row in found["rows"]]
+    rates = {row["value"]: row["samples_per_second"]["median"] for row in found["rows"]}
+    assert rates[found["best"]] == max(rates.values())
+    assert main([*arguments, "--sweep", "decoder=cpu,none"]) == 1
+    assert "'none'" in capsys.readouterr().err
