@@ -18,7 +18,7 @@ from ..runtime.loop import shared_loop
 from ..runtime.parts import why_whole
 from ..runtime.segments import BuiltSegment, SegmentRun
 from .cut import Cut
-from .encoding import Frame, Packer
+from .encoding import Entries, Frame
 
 
 class Asked:
@@ -107,7 +107,7 @@ class Ordered(Generic[Kind]):
                 return because(operator_error(self._operators[name], fed, record.number), fed)
         return None
 
-    def _packed(self, asked: Kind, packer: Packer, frame: Frame) -> None:
+    def _packed(self, asked: Kind, packer: Entries, frame: Frame) -> None:
         """The header of a request. Fed batches are packed into `frame`."""
         record = asked.run.record
         first, size, whole = record.first, record.batch_size, record.whole
@@ -158,6 +158,7 @@ class Ordered(Generic[Kind]):
                 for edge, batch in zip(self._cut.crossing, answer["out"]):
                     record.edges[edge] = batch
                 self._count(run)
+            asked.answer = {}  # another engine may still work on the iteration; the batches are not kept for its sake
             error, asked.error = asked.error, None
             self._executor.finish_remote(run, error)
             del error
