@@ -176,16 +176,17 @@ class RemoteLoader(Ordered[Request]):
     def __init__(self, pool: RemotePool, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment):
         super().__init__(cut, plan, executor, segment)
         self._pool, self._actors = pool, pool.actors
-        self._places: dict[str, Place] = {}
+        self._places = {address: Place(address) for address in pool.actors.addresses}
         self._times: deque[float] = deque(maxlen=REMEMBERED)
         self._largest = 0  # bytes of the largest answer so far
         self._timer: Any = None
+        self._due = 0.0  # when the timer fires
         self._overdue = False  # whether an old request has found no second actor
         self._news = threading.Condition()
         self._started = False
         self._alone_since = monotonic()
-        for address in pool.actors.addresses:
-            self.call(self.add, address)
+        for place in self._places.values():
+            self.call(self._connect, place)
 
     def call(self, function: Any, *args: Any) -> None:
         """Call a method on the loop's thread. Any thread may."""
@@ -227,12 +228,12 @@ class RemoteLoader(Ordered[Request]):
                 if differing is not None:
                     raise RuntimeError(f"engine {differing.address} cannot be used: {differing.reason}")
                 ready = [place for place in places if place.ready]
-                if ready and all(place.ready or place.attempts for place in places):
+                tried = all(place.ready or place.attempts for place in places)
+                if ready and tried:
                     break
-                if not self._news.wait(max(0.0, min(ends - monotonic(), 0.2))) and monotonic() >= ends:
-                    if ready:
-                        break
+                if tried and monotonic() >= ends:
                     raise RuntimeError(self._none_left())
+                self._news.wait(0.2)  # a signal interrupts the wait
         self._started = True
 
     def _tell(self) -> None:
@@ -405,7 +406,7 @@ class RemoteLoader(Ordered[Request]):
 
     def _arm(self) -> None:
         """Wake up when the oldest request is old."""
-        if self._timer is not None or self._closed:
+        if self._closed:
             return
         waits = []
         if self._actors.hedge_after is not None:
@@ -416,8 +417,13 @@ class RemoteLoader(Ordered[Request]):
             waits += [max(place.outstanding_since(), place.heard) + timeout for place in self._places.values() if place.outstanding]
         if waits:
             time = monotonic()
-            wait = min((due for due in waits if due > time), default=time + 1.0) - time
-            self._timer = self._loop.loop.call_later(wait + 0.001, self._executor.guarded, self._look)
+            due = min((due for due in waits if due > time), default=time + 1.0)
+            if self._timer is not None:
+                if due > self._due - SHORTEST:
+                    return
+                self._timer.cancel()  # what is slow was not known yet
+            self._due = due
+            self._timer = self._loop.loop.call_later(due - time + 0.001, self._executor.guarded, self._look)
 
     def _unanswered(self) -> Iterable[tuple[Request, float]]:
         for place in self._places.values():
