@@ -389,7 +389,7 @@ class RemoteLoader(Ordered[Request]):
     def _send(self, asked: Request, place: Place) -> None:
         assert place.link is not None
         asked.places.append(place)
-        place.outstanding[asked.run.record.number, asked.generation] = asked, monotonic()
+        place.outstanding[asked.run.record.index, asked.generation] = asked, monotonic()
         place.asked += 1
         try:
             place.link.send(asked.header, asked.body, asked.payloads, asked.keep)
@@ -470,8 +470,8 @@ class RemoteLoader(Ordered[Request]):
             if "a" in header:
                 self._answer(place, header, body, payloads)
             elif "planned" in header:
-                number, generation = header["planned"]
-                asked, _ = place.outstanding.get((number, generation), (None, 0.0))
+                index, generation = header["planned"]
+                asked, _ = place.outstanding.get((index, generation), (None, 0.0))
                 if asked is not None and asked.generation == generation:
                     self._planned(asked, dict(header["produced"]))
             elif "ready" in header:
@@ -490,8 +490,8 @@ class RemoteLoader(Ordered[Request]):
         self._dispatch()
 
     def _answer(self, place: Place, header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]) -> None:
-        number, generation = header["a"]
-        asked, sent = place.outstanding.pop((number, generation))
+        index, generation = header["a"]
+        asked, sent = place.outstanding.pop((index, generation))
         place.answered += 1
         place.busy += int(header["took"])
         recorder = self._recorder()

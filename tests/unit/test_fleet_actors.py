@@ -98,6 +98,34 @@ def test_draws_in_branches_and_whole_batches():
     with actors(branching, 2) as found:
         addresses = [actor.address for actor in found]
         assert run_fleet(branching, 2, addresses, 6)[0] == wanted
+    with Actor(branching, token=TOKEN, engines=2) as actor:
+        assert run_fleet(branching, 2, [actor.address], 6)[0] == wanted
+
+
+def test_actors_have_engines(train, three):
+    wanted, saved = run_fleet(train, 1, 0, 5)
+    with Actor(train, token=TOKEN, engines=2) as actor:
+        assert run_fleet(train, 1, [actor.address], 5) == (wanted, saved)
+        assert run_fleet(train, 3, [actor.address, *three[:2]], 5) == (wanted, saved)
+
+
+def test_an_actor_with_engines_names_the_sample_that_ends_them():
+    def ends(number):
+        if number == 10:
+            os._exit(1)
+        return number
+
+    @pipeline_def(batch_size=6, num_threads=1, seed=3)
+    def train():
+        return fn.python_function(fn.external_source(source=lambda k: np.arange(6) + 6 * k), function=ends)
+
+    with Actor(train, token=TOKEN, engines=1) as actor, loader(train, engines=[actor.address], token=TOKEN) as batches:
+        assert len(batches.pipeline.run()[0]) == 6
+        with pytest.raises(RuntimeError, match="Sample 4 does so by itself") as caught:
+            batches.pipeline.run()
+        assert caught.value.sample == 4 and caught.value.iteration == 1
+        assert len(batches.pipeline.run()[0]) == 6
+        assert batches.engines()[0]["restarts"] == 0
 
 
 def test_errors_name_the_sample_in_the_global_batch():

@@ -172,7 +172,7 @@ def frame(header=b"{}", body=0, total=0, magic=link.MAGIC, text=None):
 
 
 def test_garbage_after_the_proof_ends_one_connection(actor, wanted):
-    request = {"k": 0, "g": 0, "slice": [0, 4], "n": 4, "from": 0, "at": {}, "fed": {}}
+    request = {"k": 0, "i": 0, "g": 0, "slice": [0, 4], "n": 4, "from": 0, "at": {}, "fed": {}}
     garbage = [
         frame(magic=b"none"), frame(b"[]"), frame(b"\xff\xff"), frame(b'{"k": 3}'), frame(b"[" * 100_000), random.Random(1).randbytes(500),
         frame(json.dumps({"payloads": [5]}).encode(), total=6), frame(json.dumps({"payloads": "abc"}).encode(), total=6),
