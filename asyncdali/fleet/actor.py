@@ -19,13 +19,16 @@ from asyncdali_workers.shared.system import Descriptors
 
 from ..batch import Batch
 from ..device.buffers import BufferPool
+from ..engines.cut import narrow_cut
 from ..engines.encoding import Frame, PayloadPacker, Payloads, unpack
 from ..engines.failures import packed
 from ..engines.maker import Maker
+from ..graph.plan import build_plan
 from ..pipeline import Pipeline
 from ..pipeline.engines import program_of, start_engines
 from ..pipeline.front import core_of
 from ..runtime.loop import shared_loop
+from ..runtime.making import Seeds
 from .addresses import Address, bound
 from .link import FrameError, Link
 from .metrics import actor_metrics
@@ -92,9 +95,14 @@ class Actor:
         if core.options.seed is None:
             raise ValueError("the pipeline has no seed: every engine would draw one of its own. Give `seed`, the same everywhere")
         core.options.check_for_build()
+        if core.options.engine_cut is None:
+            program = program_of(core)
+            plan = build_plan(program.outputs, program.instances, program.definition, Seeds(program.seed).entry)
+            core.options.engine_cut = narrow_cut(plan)
         engines = start_engines(core, self._opened.append) if core.options.engines else None
         program = program_of(core)
         core.enter_engine()
+        self._pipeline = pipeline  # the core refers to it weakly
         maker = Maker(program, BufferPool(), engines=engines)
         self._opened.append(maker.executor.close)
         if maker.empty:

@@ -23,7 +23,7 @@ from asyncdali_workers.shared.system import Descriptors
 
 from ..batch import Batch
 from ..device.buffers import BufferPool
-from ..engines.cut import Cut, make_cut, segments_behind
+from ..engines.cut import Cut, make_cut, narrow_cut, segments_behind
 from ..engines.encoding import Frame, PayloadPacker, Payloads, unpack
 from ..engines.failures import EngineError, unpacked
 from ..engines.handshake import Description, description, difference
@@ -139,6 +139,8 @@ class RemotePool:
         self.loader: RemoteLoader | None = None
 
     def cut(self, plan: Plan, fuse_device: bool, on_cuda: bool) -> None:
+        if self.options.engine_cut is None:
+            self.options.engine_cut = narrow_cut(plan)
         self._cut, self._plan = make_cut(plan, self.options.cut_names()), plan
         if not self._cut.before:
             raise RuntimeError(
