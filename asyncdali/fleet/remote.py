@@ -49,6 +49,8 @@ ATTEMPT = 10.0
 SLOWEST_RETRY = 5.0
 LOSSES = 4
 """Number of actors that end with the same iteration before this iteration has failed: it may be the iteration that ends them."""
+SUSPECT = 2
+"""Number of actors that end with the same iteration before this iteration is made alone, so that no other one is suspected with it."""
 REMEMBERED = 64
 """Number of answer times whose median decides what is slow."""
 UNKNOWN = 10.0
@@ -103,6 +105,11 @@ class Request(Asked):
         self.lost: list[str] = []  # reasons for which actors were lost while they worked on it
         self.digest: bytes | None = None
 
+    @property
+    def suspect(self) -> bool:
+        """Whether it may be this iteration that ends actors."""
+        return len(self.lost) >= SUSPECT
+
 
 class Place:
     """One actor, as one loader knows it."""
@@ -119,6 +126,11 @@ class Place:
         self.heard = 0.0
         self.outstanding: dict[tuple[int, int], tuple[Request, float]] = {}
         self.asked = self.answered = self.late = self.hedged = self.busy = self.bytes = self.restarts = 0
+
+    @property
+    def guarded(self) -> bool:
+        """Whether the actor makes an iteration that may end it."""
+        return any(asked.suspect for asked, _ in self.outstanding.values())
 
     def outstanding_since(self) -> float:
         """When its oldest request was sent."""
@@ -389,9 +401,10 @@ class RemoteLoader(Ordered[Request]):
         self._arm()
 
     def _room(self, asked: Request, most: int) -> Place | None:
+        most = 1 if asked.suspect else most
         free = [
             place for place in self._places.values()
-            if place.ready and not place.leaving and len(place.outstanding) < most and place not in asked.places
+            if place.ready and not place.leaving and len(place.outstanding) < most and place not in asked.places and not place.guarded
         ]  # fmt: skip
         if not free:
             return None
