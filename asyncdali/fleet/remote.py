@@ -237,7 +237,7 @@ class RemoteLoader(Ordered[Request]):
 
     def wait_for_one(self) -> None:
         """Wait until every actor has answered or failed once, and one is ready. RuntimeError when none is in time, or one differs."""
-        ends = monotonic() + self._actors.reconnect_timeout
+        began, timeout = monotonic(), self._actors.reconnect_timeout
         with self._news:
             while True:
                 places = list(self._places.values())
@@ -248,7 +248,9 @@ class RemoteLoader(Ordered[Request]):
                 tried = all(place.ready or place.attempts for place in places)
                 if ready and tried:
                     break
-                if tried and monotonic() >= ends:
+                if monotonic() - began >= (timeout if tried else max(timeout, ATTEMPT)):  # a stopped engine accepts, and says nothing
+                    if ready:
+                        break
                     raise RuntimeError(self._none_left())
                 self._news.wait(0.2)  # a signal interrupts the wait
         self._started = True
@@ -262,7 +264,10 @@ class RemoteLoader(Ordered[Request]):
     def _connect(self, place: Place) -> None:
         if self._closed or place.leaving or self._places.get(place.address) is not place:
             return
-        threading.Thread(target=self._attempt, args=(place,), name="asyncdali-connect", daemon=True).start()
+        try:
+            threading.Thread(target=self._attempt, args=(place,), name="asyncdali-connect", daemon=True).start()
+        except RuntimeError as error:  # the system has no more threads
+            self._failed(place, str(error), False)
 
     def _attempt(self, place: Place) -> None:
         """Connect and prove the token, on a thread of its own."""
@@ -312,7 +317,7 @@ class RemoteLoader(Ordered[Request]):
         if place.reason != reason:
             log.warning("engine %s: %s", place.address, reason)
         place.reason, place.refused = reason, refused
-        delay = min(0.1 * 2**place.attempts, SLOWEST_RETRY)
+        delay = min(0.1 * 2 ** min(place.attempts, 8), SLOWEST_RETRY)
         place.attempts += 1
         if not self._closed:
             self._loop.loop.call_later(delay, self._executor.guarded, self._connect, place)
@@ -331,6 +336,8 @@ class RemoteLoader(Ordered[Request]):
             return
         place.link = None
         was_ready, place.ready = place.ready, False
+        if was_ready:
+            self._alone_since = monotonic()
         place.bytes += link.got
         outstanding, place.outstanding = place.outstanding, {}
         if self._closed:
