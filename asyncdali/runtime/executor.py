@@ -399,11 +399,11 @@ class Executor:
             segment.commit_positions(record, {})
             self._finish_segment(run)
             return
+        if record.given is not None:
+            segment.go_to(record.given)
         if segment.remote is not None:
             segment.remote.begin(run)
             return
-        if record.given is not None:
-            segment.go_to(record.given)
         phases = run.phases()
         if segment.instant:
             self._run_now(run, phases)

@@ -1,0 +1,190 @@
+"""Costs and gains of engines on other machines (docs/fleet.md): ``python -m benchmarks.fleet [training decode frames]``.
+
+The engines are two processes of this machine with one thread each. They are used by TCP, as from another machine, and by shared memory.
+They and a pipeline with two threads run in turns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import asyncdali
+from asyncdali.device.buffers import BufferPool
+from asyncdali.fleet import Actor, link, loader, near, read_token
+from asyncdali.runtime.loop import shared_loop
+
+from . import engines, programs
+from .pictures import picture_folder
+
+PROGRAMS = {"training": programs.training, "decode": programs.decode}
+
+
+def train_of(name: str) -> Any:
+    """A function for loaders and actors. The programs build their pipelines, so `pipeline_def` of a stand-in leaves that out."""
+
+    class Lib:
+        fn, types = asyncdali.fn, asyncdali.types
+
+        @staticmethod
+        def pipeline_def(**defaults: Any) -> Any:
+            def decorate(graph: Any) -> Any:
+                def make(**options: Any) -> Any:
+                    pipe = asyncdali.pipeline_def(graph)(**{**defaults, **options})
+                    pipe.build = lambda: None
+                    return pipe
+
+                return make
+
+            return decorate
+
+    def train(**options: Any) -> Any:
+        pipe = PROGRAMS[name](Lib, picture_folder(None), 64, **options)
+        del pipe.build
+        return pipe
+
+    return train
+
+
+def serve(name: str, token: str) -> None:
+    """The engine's process."""
+    with Actor(train_of(name), token=read_token(token), threads=1) as actor:
+        print(actor.address, flush=True)
+        actor.wait()
+
+
+COUNT, ROUNDS = 20, 6
+"""Measured iterations of a turn, and turns."""
+
+
+def turn(item: Any, pids: list[int]) -> engines.Row:
+    """Per iteration: wall seconds, processor seconds of this process, and of the engines.
+
+    The clock starts when the full queue is empty. All work of the turn is counted, and ends before the next turn begins.
+    """
+    first = item.pipeline.prefetch_queue_depth + 1
+    here, there = time.process_time(), engines.used_by(pids)
+    for _ in range(first):
+        engines.read(item.pipeline.run())
+    began = time.perf_counter()
+    for _ in range(COUNT):
+        engines.read(item.pipeline.run())
+    wall = time.perf_counter() - began
+    while (queue := item.statistics().queue).ready < queue.in_flight:
+        time.sleep(0.005)
+    every = COUNT + first
+    return wall / COUNT, (time.process_time() - here) / every, (engines.used_by(pids) - there) / every
+
+
+def measure(name: str) -> None:
+    with contextlib.ExitStack() as stack, tempfile.NamedTemporaryFile("w") as file:
+        file.write("a token for the benchmark")
+        file.flush()
+        token = read_token(file.name)
+        loaders = {"2 threads": stack.enter_context(loader(train_of(name), threads=2))}
+        pids: dict[str, list[int]] = {"2 threads": []}
+        for title, connect in (("TCP", lambda *_: None), ("shared", near.connect)):
+            addresses = [stack.enter_context(process(name, file.name)) for _ in range(2)]
+            with mock.patch.object(near, "connect", connect):
+                loaders[title] = stack.enter_context(loader(train_of(name), engines=addresses, token=token, depth=4))
+            pids[title] = [engine["pid"] for engine in loaders[title].engines()]
+        rows: dict[str, list[engines.Row]] = {title: [] for title in loaders}
+        for number in range(ROUNDS + 1):
+            for title in list(loaders)[:: 1 if number % 2 else -1]:
+                row = turn(loaders[title], pids[title])
+                if number:
+                    rows[title].append(row)
+        engines.table(f"{name} pipeline (batch 64), two threads here or two engines with one thread each", rows, 64)
+        used = {title: statistics.median(row[1] + row[2] for row in each) for title, each in rows.items()}
+        print(", ".join(f"{title}: {used[title] / used['2 threads'] - 1:+.1%} processor time" for title in ("TCP", "shared")))
+        print(f"checkpoint: {len(loaders['TCP'].checkpoint())} bytes")
+
+
+FRAME = 64 * 224 * 224 * 3
+"""Bytes of the training pipeline's batch as it travels."""
+
+
+def frames(count: int = 200) -> None:
+    """Processor time of sending and receiving one frame by TCP, and nothing else."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        command = [sys.executable, "-m", "benchmarks.fleet", "send", str(server.getsockname()[1]), str(count)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as sender:
+            done, pool, links = threading.Event(), BufferPool(), []
+            left = [count]
+
+            def received(*_: Any) -> None:
+                left[0] -= 1
+                if not left[0]:
+                    done.set()
+                links[0].send({"k": 1})
+
+            sock = server.accept()[0]
+            began = time.process_time()
+            shared_loop().call(lambda: links.append(link.Link(sock, pool.allocate, received, lambda reason: done.set())))
+            done.wait()
+            here = (time.process_time() - began) / count
+            there = float(sender.stdout.readline() if sender.stdout else "nan")
+            print(f"a frame of {FRAME / 1e6:.1f} MB by TCP: {here * 1e3:.2f} ms here, {there * 1e3:.2f} ms there")
+
+
+def send(port: int, count: int) -> None:
+    """The other end: two frames ahead, then one for each answer."""
+    data, done, links = np.ones(FRAME, np.uint8), threading.Event(), []
+    left = [count - 2]
+
+    def answered(*_: Any) -> None:
+        left[0] -= 1
+        if left[0] >= 0:
+            one()
+        elif left[0] == -2:
+            done.set()
+
+    def one() -> None:
+        links[0].send({"a": 1}, b"", [[data.data]], [data])
+
+    def go() -> None:
+        links.append(link.Link(socket.create_connection(("127.0.0.1", port)), BufferPool().allocate, answered, lambda reason: done.set()))
+        one()
+        one()
+
+    began = time.process_time()
+    shared_loop().call(go)
+    done.wait()
+    print((time.process_time() - began) / count, flush=True)
+
+
+@contextlib.contextmanager
+def process(name: str, token: str) -> Iterator[str]:
+    """The address of an engine's process."""
+    command = [sys.executable, "-m", "benchmarks.fleet", "serve", name, token]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
+        try:
+            yield started.stdout.readline().strip() if started.stdout else ""
+        finally:
+            started.kill()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["serve"]:
+        serve(*sys.argv[2:])
+    elif sys.argv[1:2] == ["send"]:
+        send(*map(int, sys.argv[2:]))
+    else:
+        os.environ.setdefault("ASYNCDALI_BENCH_DATA", picture_folder(None))
+        for chosen in sys.argv[1:] or [*PROGRAMS, "frames"]:
+            if chosen == "frames":
+                frames()
+            else:
+                measure(chosen)
