@@ -7,6 +7,7 @@ ended has failed.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from time import perf_counter_ns as now
 from typing import TYPE_CHECKING, Any
 
 from ..device.buffers import BufferPool
-from ..errors import SampleError, because, operator_error
+from ..errors import PipelineClosed, SampleError, because, operator_error
 from ..graph.plan import Plan
 from ..operators.base import Iteration
 from ..runtime.executor import Executor
@@ -28,6 +29,7 @@ from .cut import Cut
 from .encoding import Frame, Packer, unpack
 from .failures import EngineError, unpacked
 from .search import Search
+from .sources import Call
 from .spans import hand_on
 
 if TYPE_CHECKING:
@@ -39,6 +41,9 @@ WINDOW = 2
 DEATHS = 2
 """Number of engines that end at the same iteration before this iteration has failed."""
 
+SOURCE_DEATHS = 3
+"""Number of engines that end in the same call of a source before this call has failed. One or two may have been killed from outside."""
+
 STARTS = 3
 """Number of consecutive replacements that may end before they are ready."""
 
@@ -47,7 +52,7 @@ class Asked:
     """An iteration requested from engines."""
 
     __slots__ = (
-        "answer", "before", "blocks", "body", "deaths", "died", "engine", "error", "fed", "generation", "header", "keep", "run",
+        "answer", "before", "blocks", "body", "deaths", "died", "engine", "error", "fed", "generation", "header", "home", "keep", "run",
         "search", "sent", "spared", "told",
     )  # fmt: skip
 
@@ -59,6 +64,7 @@ class Asked:
         self.blocks: dict[int, int] = {}  # blocks of this process that the request refers to
         self.keep: list[Any] = []  # objects that keep these blocks in use
         self.engine: EngineProcess | None = None
+        self.home: Place | None = None  # the engine that has the batches of its sources
         self.generation = 0
         self.sent = 0.0
         self.deaths = 0
@@ -76,6 +82,7 @@ class Place:
     def __init__(self, engine: EngineProcess):
         self.engine = engine
         self.outstanding: OrderedDict[tuple[int, int], Asked] = OrderedDict()
+        self.calls: OrderedDict[int, Call] = OrderedDict()  # calls of sources that are not answered, by token
         self.alone = False  # whether it makes an iteration at which an engine has ended
         self.heard = 0.0  # time of the last answer
         self.starts = 0  # consecutive replacements that ended before they were ready
@@ -91,6 +98,7 @@ class Loader:
         self._operators = {planned.spec.name: planned for planned in plan.operators}
         self._chained = cut.depends_on_branches
         self._why_whole = why_whole(plan)
+        self._called = [planned.spec.name for planned in cut.before if cut.called(planned)]
         self._asked: OrderedDict[int, Asked] = OrderedDict()
         self._places = [Place(engine) for engine in pool.engines]
         self._keep: list[Any] = []
@@ -135,7 +143,7 @@ class Loader:
 
     def _fed_error(self, record: Any) -> BaseException | None:
         """The exception that an external input was fed instead of a batch."""
-        for name in self._cut.inputs:
+        for name in (*self._cut.inputs, *self._called):
             fed = record.fed.get(name)
             if isinstance(fed, Exception):
                 return because(operator_error(self._operators[name], fed, record.number), fed)
@@ -150,6 +158,8 @@ class Loader:
         fed = {name: self._packer.pack(given.taken(name), frame) for name in self._cut.inputs}
         body = frame.joined()
         asked.header = {"k": record.number, "n": whole or size, "slice": [first, first + size], "from": first, "fed": fed}
+        if self._called:
+            self._name_sources(asked)
         if self._chained:
             asked.header["tell"] = 1
         if self._recorder() is not None:
@@ -162,6 +172,22 @@ class Loader:
         asked.body = body
         asked.blocks = dict(self._packer.used)
         self._packer.used.clear()
+
+    def _name_sources(self, asked: Asked) -> None:
+        """Name the batches that an engine has from its sources. Any other engine would call the sources again."""
+        calls: dict[int, Call] = {}
+        fills: dict[int, dict[str, Any]] = {}
+        for name in self._called:
+            batch = asked.run.record.fed[name]
+            calls[batch.call.token] = batch.call
+            fill = batch.fill()
+            fills.setdefault(batch.call.token, {}).update({} if fill is None else {name: fill})
+        asked.header["sources"] = [[call.token, call.source, call.position, fills[token]] for token, call in calls.items()]
+        asked.home = self._home(next(iter(calls.values())))
+
+    def _home(self, call: Call) -> Place:
+        """The engine that makes a call: the same one for all sources of an iteration."""
+        return self._places[call.iteration % len(self._places)]
 
     def _place(self, asked: Asked) -> None:
         """The positions that a request contains."""
@@ -185,11 +211,15 @@ class Loader:
         for asked in self._asked.values():
             if asked.engine is None and asked.answer is None and asked.error is None:
                 place = self._room(asked)
-                if place is None:
+                if place is not None:
+                    self._send(asked, place)
+                elif asked.home is None:
                     return
-                self._send(asked, place)
 
     def _room(self, asked: Asked) -> Place | None:
+        home = asked.home
+        if home is not None and not asked.deaths:
+            return None if home.alone or len(home.outstanding) >= WINDOW else home
         count = len(self._places)
         number = asked.run.record.index
         free = [place for place in self._places if not place.alone and len(place.outstanding) < (1 if asked.deaths else WINDOW)]
@@ -210,9 +240,67 @@ class Loader:
             channels.send(engine.channel, channels.message(header, asked.body), descriptors)
         except OSError:
             pass  # the engine has ended, which its socket reports; the socket's buffer always has room for two requests
+        self._watch_soon()
+
+    def _watch_soon(self) -> None:
         if self._pool.timeout is not None and not self._watched:
             self._watched = True
             self._loop.loop.call_later(min(self._pool.timeout / 4, 1.0), self._executor.guarded, self._watch)
+
+    # --- sources
+
+    def call_source(self, call: Call) -> None:
+        """Let an engine call a source. May be called from any thread."""
+        self._loop.call(self._executor.guarded, self._begin_call, call)
+
+    def _begin_call(self, call: Call) -> None:
+        if self._closed:
+            call.failed(PipelineClosed("the pipeline was closed"))
+        elif self._broken is not None:
+            call.failed(RuntimeError(self._broken))
+        else:
+            place = self._home(call)
+            place.calls[call.token] = call
+            self._send_call(call, place)
+
+    def _send_call(self, call: Call, place: Place) -> None:
+        engine = place.engine
+        call.hold(engine.unneeded)
+        call.sent = monotonic()
+        header, descriptors = self._outer(engine, {})
+        header.update(ask=call.token, source=call.source, position=call.position)
+        with contextlib.suppress(OSError):  # the engine has ended, which its socket reports
+            channels.send(engine.channel, channels.message(header), descriptors)
+        self._watch_soon()
+
+    def _source_heard(self, place: Place, header: dict[str, Any]) -> None:
+        call = place.calls.pop(header["asked"], None)
+        if call is None:
+            return
+        place.busy += header["took"]
+        if "error" in header:
+            error = unpacked(header["error"])
+            call.failed(error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}"))
+        elif "end" in header:
+            call.failed(StopIteration())
+        else:
+            call.answered(header["nodes"])
+
+    def _calls_lost(self, place: Place, engine: EngineProcess) -> None:
+        """An engine has ended: its replacement makes its calls. A call at which several engines ended has failed."""
+        source, iteration, sample = engine.source_status()
+        for token, call in list(place.calls.items()):
+            if engine.ready and (source, iteration) == (call.source, call.iteration):
+                call.deaths += 1
+                if call.deaths >= SOURCE_DEATHS:
+                    del place.calls[token]
+                    call.failed(self._source_death(call, engine.reason, sample))
+
+    def _source_death(self, call: Call, reason: str, sample: int) -> Exception:
+        group = self._cut.groups[call.source]
+        planned = next(planned for planned in self._cut.before if planned.attachment is group)
+        text = f"an engine {reason} while it called the source {group.name!r}. {call.deaths} engines ended at this call."
+        return operator_error(planned, EngineError(text) if sample < 0 else SampleError(sample, text), call.index)
 
     def _outer(self, engine: EngineProcess, blocks: dict[int, int]) -> tuple[dict[str, Any], list[int]]:
         """Fields that every message has: leases that ended, new blocks, and freed blocks."""
@@ -225,6 +313,8 @@ class Loader:
             header["gone"] = engine.gone
             engine.announced.difference_update(engine.gone)
             engine.gone = []
+        if engine.unneeded:
+            header["unneeded"] = [engine.unneeded.popleft() for _ in range(len(engine.unneeded))]
         if engine.returned:
             back = []
             while engine.returned:
@@ -294,6 +384,8 @@ class Loader:
                 asked.told = True
                 self._commit(asked, header["produced"])
                 self._executor.planned_remote(asked.run)
+        elif "asked" in header:
+            self._source_heard(place, header)
         elif "ready" in header:
             refusal = self._pool.refusal(engine, header)
             if refusal:  # for example packages were replaced after the other engines started
@@ -386,12 +478,10 @@ class Loader:
             return
         time, busy = monotonic(), False
         for place in self._places:
-            if place.outstanding and place.engine.ready:
-                busy = True
-                oldest = next(iter(place.outstanding.values()))
-                if time - max(oldest.sent, place.heard) > timeout:
-                    place.engine.kill(f"did not answer for {timeout:g} s (engine_timeout)")
-            busy = busy or bool(place.outstanding)
+            waiting = [next(iter(queue.values())).sent for queue in (place.outstanding, place.calls) if queue]  # type: ignore[attr-defined]
+            if waiting and place.engine.ready and time - max(min(waiting), place.heard) > timeout:
+                place.engine.kill(f"did not answer for {timeout:g} s (engine_timeout)")
+            busy = busy or bool(waiting)
         if busy or self._asked:
             self._watched = True
             self._loop.loop.call_later(min(timeout / 4, 1.0), self._executor.guarded, self._watch)
@@ -426,6 +516,7 @@ class Loader:
                     asked.search = Search(low, high)
                     self._search_on(asked)
         place.outstanding.clear()
+        self._calls_lost(place, engine)
         place.alone = False
         place.restarts += 1
         place.starts = 0 if ready else place.starts + 1
@@ -440,6 +531,8 @@ class Loader:
         place.heard = 0.0
         self._pool.engines[engine.number] = place.engine
         self._listen(place)
+        for call in place.calls.values():
+            self._send_call(call, place)
         self._deliver()
         self._dispatch()
 
@@ -484,7 +577,13 @@ class Loader:
         for asked in self._asked.values():
             if asked.answer is None:
                 asked.error = asked.error or RuntimeError(reason)
+        self._fail_calls(RuntimeError(reason))
         self._deliver()
+
+    def _fail_calls(self, error: Exception) -> None:
+        for place in self._places:
+            while place.calls:
+                place.calls.popitem()[1].failed(error)
 
     # --- statistics
 
@@ -533,6 +632,7 @@ class Loader:
                 if place.engine.channel.fileno() >= 0:
                     self._loop.loop.remove_reader(place.engine.channel.fileno())
             self._asked.clear()
+            self._fail_calls(PipelineClosed("the pipeline was closed"))
             done.set()
 
         if self._loop.is_current():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import logging
 import os
@@ -12,9 +13,9 @@ from collections.abc import Callable
 from time import perf_counter_ns as now
 from typing import Any
 
+from ..batch import Batch
 from ..device.buffers import BufferPool
 from ..graph.plan import build_plan
-from ..operators.base import Role
 from ..runtime.counters import PipelineCounters
 from ..runtime.executor import Executor, Record
 from ..runtime.loop import shared_loop
@@ -29,6 +30,7 @@ from .encoding import Frame, Packer, unpack
 from .failures import packed
 from .handshake import description
 from .program import Program
+from .source_calls import SourceCalls
 from .spans import Spans
 
 log = logging.getLogger("asyncdali")
@@ -57,7 +59,7 @@ class EngineServer:
         self._busy = self._made = 0
         self._spans: Spans | None = None
         plan = build_plan(program.outputs, program.instances, program.definition, Seeds(program.seed).entry)
-        cut = make_cut(plan, program.cut)
+        cut = make_cut(plan, program.cut, bool(options.engine_sources))
         self._why_whole = why_whole(plan)
         self._numbers = {planned.spec.name: k for k, planned in enumerate(plan.operators)}
         self._executor = Executor(
@@ -80,12 +82,15 @@ class EngineServer:
         segments = [BuiltSegment(item, [by_id[id(planned)] for planned in item.operators]) for item in segments_before(cut)]
         self._stateful = {item.planned.spec.name: item for item in built if item.operator.stateful}
         self._operators = built
-        self._inputs = {item.planned.spec.name for item in built if item.planned.spec.schema.role is Role.INPUT}
+        self._inputs = set(cut.inputs)
         self._batch_size = int(options.batch_size)
         self._segments = len(segments)
         self._description = description(plan, options, program.seed, built)
         self._executor.load(segments, cut.crossing, plan.edge_count)
         self._packer = Packer(self._blocks, self._executor.pool.allocate, self._lend)
+        self._sources = SourceCalls(
+            cut, self._batch_size, self._executor.pool, status, lambda header: self._answer(header, Frame()), self._guarded
+        )
 
     def serve(self) -> None:
         """Report that the engine is ready, and answer requests from now on."""
@@ -120,15 +125,23 @@ class EngineServer:
             self._lent.pop(number, None)
         if "large" in header:
             body = self._foreign.bytes(header["large"])
-        if "k" in header:
-            self._begin(header, body)
+        if "unneeded" in header:
+            self._sources.forget(header["unneeded"])
+        if "ask" in header:
+            self._sources.ask(header["ask"], header["source"], header["position"])
+        elif header.get("sources"):
+            self._sources.collect(header["sources"], functools.partial(self._begin, header, body))
+        elif "k" in header:
+            self._begin(header, body, {}, None)
         elif "statistics" in header:
             self._answer({"statistics": self._statistics()}, Frame())
 
-    def _begin(self, header: dict[str, Any], body: memoryview) -> None:
-        """Queue an iteration."""
+    def _begin(self, header: dict[str, Any], body: memoryview, pulled: dict[str, Batch], error: Exception | None) -> None:
+        """Queue an iteration. `pulled` are the batches of the sources that this engine calls, or an `error` of one of them."""
         key = [header["k"], header["g"]]
         try:
+            if error is not None:
+                raise error
             first, stop = header["slice"]
             samples = header["n"]
             if not 0 <= first <= stop <= samples:
@@ -145,8 +158,9 @@ class EngineServer:
             record.careful = bool(header.get("probe"))
             offset = first - header["from"]
             record.fed = {name: self._fed(header["fed"][name], body, offset, stop - first) for name in self._inputs}
-        except Exception as error:
-            self._answer({"a": key, "error": packed(error), "took": 0}, Frame())
+            record.fed.update({name: batch.part(first, stop) if stop - first < len(batch) else batch for name, batch in pulled.items()})
+        except Exception as failure:
+            self._answer({"a": key, "error": packed(failure), "took": 0}, Frame())
             return
         self._count += 1
         began = now()
