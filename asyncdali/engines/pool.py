@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from asyncdali_workers.cuda import cuda_initialised
@@ -122,6 +123,7 @@ class EnginePool:
         self._program = -1  # descriptor of the pickled program
         self._cut: Cut | None = None
         self._loader: Loader | None = None
+        self._pin: Callable[[int, int], Any] | None = None
         self._go = False
         """Whether engines may build. They wait until this process has built and compiled; otherwise each would compile the same kernels."""
         self._plan: Plan | None = None
@@ -198,6 +200,7 @@ class EnginePool:
             channel = socket.socket(fileno=self._descriptors.add(ours.detach()))
             channel.setblocking(False)
             engine = EngineProcess(number, channel, self._descriptors.add(held), page, self._descriptors)
+            engine.blocks.pin = self._pin
             if self._method == "spawn":
                 engine._process = self._interpreter(ENGINE, theirs.fileno(), alive, status)
             else:
@@ -246,6 +249,9 @@ class EnginePool:
         assert self._cut is not None
         assert self._plan is not None
         self._go = True
+        self._pin = None if executor.gpu is None else executor.gpu.pin
+        for engine in self.engines:
+            engine.blocks.pin = self._pin
         self._description = description(self._plan, self._options, self.seed, segment.operators)
         for engine in self.engines:
             self._send_go(engine)

@@ -41,6 +41,8 @@ class Driver(Protocol):
     def free(self, address: int) -> None: ...
     def host_alloc(self, size: int) -> int: ...
     def host_free(self, address: int) -> None: ...
+    def host_register(self, address: int, size: int) -> None: ...
+    def host_unregister(self, address: int) -> None: ...
     def stream_create(self) -> int: ...
     def stream_destroy(self, stream: int) -> None: ...
     def stream_synchronize(self, stream: int) -> None: ...
@@ -101,6 +103,7 @@ _NO_DEVICE, _INSUFFICIENT_DRIVER = 100, 35  # cudaErrorNoDevice, cudaErrorInsuff
 _NON_BLOCKING = 1  # cudaStreamNonBlocking
 _EVENT_FLAGS = 1 | 2  # cudaEventBlockingSync | cudaEventDisableTiming
 _TIMER_FLAGS = 1
+_PORTABLE = 1  # cudaHostRegisterPortable
 
 
 class CupyDriver:
@@ -117,6 +120,7 @@ class CupyDriver:
         self._out_of_memory = 2  # cudaErrorMemoryAllocation
         runtime = self._runtime
         self.use, self.free, self.host_free = runtime.setDevice, runtime.free, runtime.freeHost
+        self.host_unregister = runtime.hostUnregister
         self.stream_destroy, self.stream_synchronize = runtime.streamDestroy, runtime.streamSynchronize
         self.event_destroy, self.event_synchronize = runtime.eventDestroy, runtime.eventSynchronize
 
@@ -163,6 +167,10 @@ class CupyDriver:
 
     def host_alloc(self, size: int) -> int:
         return self._allocated("pinned memory", self._runtime.hostAlloc, size, 0)
+
+    def host_register(self, address: int, size: int) -> None:
+        """Page-lock memory, for all devices. Its pages must exist."""
+        self._runtime.hostRegister(address, size, _PORTABLE)
 
     def stream_create(self) -> int:
         return int(self._runtime.streamCreateWithFlags(_NON_BLOCKING))
