@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,7 +25,7 @@ class Cut:
     groups: list[Group]
     """Sources that engines call (``sources``)."""
 
-    @property
+    @functools.cached_property
     def inputs(self) -> list[str]:
         """Names of the external inputs whose batches engines get."""
         return [planned.spec.name for planned in self.before if planned.spec.schema.role is Role.INPUT and not self.called(planned)]

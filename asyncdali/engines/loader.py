@@ -102,6 +102,7 @@ class Loader:
         self._chained = cut.depends_on_branches
         self._why_whole = why_whole(plan)
         self._called = [planned.spec.name for planned in cut.before if cut.called(planned)]
+        self._fed = (*cut.inputs, *self._called)
         self._asked: OrderedDict[int, Asked] = OrderedDict()
         self._places = [Place(engine) for engine in pool.engines]
         self._keep: list[Any] = []
@@ -146,7 +147,7 @@ class Loader:
 
     def _fed_error(self, record: Any) -> BaseException | None:
         """The exception that an external input was fed instead of a batch."""
-        for name in (*self._cut.inputs, *self._called):
+        for name in self._fed:
             fed = record.fed.get(name)
             if isinstance(fed, Exception):
                 return because(operator_error(self._operators[name], fed, record.number), fed)

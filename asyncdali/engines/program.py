@@ -112,7 +112,8 @@ def _source(group: Group, instance: OperatorInstance) -> bytes:
         return dumps_by_value(dataclasses.replace(group, cuda_stream=None))
     except Exception as error:
         raise _untravelled(
-            error, f"The source of the external input {instance.name!r} cannot be sent to engines, which are not forked from this process "
+            error,
+            f"The source of the external input {instance.name!r} cannot be sent to engines, which are not forked from this process "
             f"(engine_start_method): {error}. With engine_sources=False this process calls all sources",
         ) from error
 
@@ -128,7 +129,8 @@ def _constants(instance: OperatorInstance) -> bytes:
         return dumps_by_value(instance.constants)
     except Exception as error:
         raise _untravelled(
-            error, f"`asyncdali.fn.{instance.schema.name}` ({instance.name}) cannot be sent to engines, which are not forked from this process "
+            error,
+            f"`asyncdali.fn.{instance.schema.name}` ({instance.name}) cannot be sent to engines, which are not forked from this process "
             f"(engine_start_method): {error}",
         ) from error
 

@@ -7,6 +7,7 @@ type and layout. The request for the iteration then names the batch. An engine t
 from __future__ import annotations
 
 import dataclasses
+import functools
 import struct
 from collections.abc import Callable
 from time import perf_counter_ns as now
@@ -30,8 +31,6 @@ SOURCE_STATUS = struct.Struct("<qqq")
 
 SOURCE_STATUS_AT = 64
 _IDLE = -1, -1, -1
-
-Result = "dict[str, Batch] | Exception"
 
 
 class SourceCalls:
@@ -108,7 +107,7 @@ class SourceCalls:
             if held is not None:
                 made(fill, held)
             else:
-                self._call(token, source, position, lambda result, fill=fill: made(fill, result))
+                self._call(token, source, position, functools.partial(made, fill))
 
     def forget(self, tokens: list[int]) -> None:
         """Drop batches that the training process does not need any more."""

@@ -120,7 +120,6 @@ class CupyDriver:
         self._out_of_memory = 2  # cudaErrorMemoryAllocation
         runtime = self._runtime
         self.use, self.free, self.host_free = runtime.setDevice, runtime.free, runtime.freeHost
-        self.host_unregister = runtime.hostUnregister
         self.stream_destroy, self.stream_synchronize = runtime.streamDestroy, runtime.streamSynchronize
         self.event_destroy, self.event_synchronize = runtime.eventDestroy, runtime.eventSynchronize
 
@@ -171,6 +170,9 @@ class CupyDriver:
     def host_register(self, address: int, size: int) -> None:
         """Page-lock memory, for all devices. Its pages must exist."""
         self._runtime.hostRegister(address, size, _PORTABLE)
+
+    def host_unregister(self, address: int) -> None:
+        self._runtime.hostUnregister(address)
 
     def stream_create(self) -> int:
         return int(self._runtime.streamCreateWithFlags(_NON_BLOCKING))
