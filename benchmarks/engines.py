@@ -1,4 +1,4 @@
-"""Costs and gains of engines (docs/engines.md): ``python -m benchmarks.engines [handover training python busy memory]``.
+"""Costs and gains of engines (docs/engines.md): ``python -m benchmarks.engines [handover training python sources busy]``.
 
 Pipelines with and without engines run in turns, for several rounds. The tables give medians, and medians of the paired ratios.
 """
@@ -122,6 +122,24 @@ def python() -> None:
     table("python_function of 300 us (batch 32)", in_turns(built(make, (0, 1, 2)), 40, lambda outputs: None, 5), 32)
 
 
+def sources() -> None:
+    """A source, called by position, that takes 300 us per sample and holds the interpreter."""
+
+    def hold(info: Any) -> Any:
+        end = time.thread_time_ns() + 300_000
+        while time.thread_time_ns() < end:
+            pass
+        return np.int32(info.idx_in_epoch)
+
+    def make(engines: int) -> Any:
+        pipe = asyncdali.Pipeline(batch_size=32, num_threads=1, seed=1, engines=engines)
+        with pipe:
+            pipe.set_outputs(fn.external_source(source=hold, batch=False) + fn.random.uniform(range=[0, 1]))
+        return pipe
+
+    table("source by position of 300 us (batch 32)", in_turns(built(make, (0, 1, 2)), 40, lambda outputs: None, 5), 32)
+
+
 def busy() -> None:
     """A training step of pure Python beside the loader. The result is the step's speed as a share of its speed alone."""
     folder = picture_folder(None)
@@ -146,7 +164,7 @@ def busy() -> None:
         pipe.close()
 
 
-CASES = {"handover": handover, "training": training, "python": python, "busy": busy}
+CASES = {"handover": handover, "training": training, "python": python, "sources": sources, "busy": busy}
 
 
 if __name__ == "__main__":
