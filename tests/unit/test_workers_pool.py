@@ -283,7 +283,7 @@ def test_slots_do_not_keep_their_first_layout(make_pool):
     for iteration in range(20):
         batch = ask(pool, iteration)
     found = pool.statistics()
-    assert found["used_bytes"] < found["slots"] * (batch.outputs[0].values.nbytes + 4 * 4096)
+    assert found["used_bytes"] < 1.25 * found["slots"] * batch.outputs[0].values.nbytes
 
 
 def test_memory_is_given_back_after_a_peak(make_pool):
