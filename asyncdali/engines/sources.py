@@ -83,10 +83,12 @@ class BatchElsewhere(Batch):
 class EnginePuller(AheadPuller):
     """Asks the engines, ahead of need."""
 
+    kind = "engines"
+
     def __init__(self, group: Group, ports: dict[str, Port], batch_size: int, pool: EnginePool, number: int):
         super().__init__(group, ports, batch_size)
         self._pool, self._number = pool, number
-        self._ahead = AHEAD * pool.count
+        self.ahead = AHEAD * pool.count
 
     def start(self) -> None:
         """Nothing is asked before :meth:`pull`, which knows the pipeline's iteration."""

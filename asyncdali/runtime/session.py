@@ -160,7 +160,7 @@ class Session:
             **elsewhere,
         )  # fmt: skip
         if self.counters is not None:
-            sources.counters = [self.counters.source(puller.group) for puller in sources.pullers]
+            sources.counters = [self.counters.source(puller) for puller in sources.pullers]
         self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size), self.part, bool(self.whole))
         self.stateful: dict[str, Any] = {item.planned.spec.name: item for item in self.operators if item.operator.stateful}
         self.stateful.update(sources.stateful)

@@ -20,7 +20,6 @@ class AheadPuller(Puller):
 
     def __init__(self, group: Group, ports: dict[str, Port], batch_size: int):
         super().__init__(group, ports, batch_size)
-        self._ahead = group.prefetch_queue_depth
         self._asked: dict[int, Any] = {}
         self._turn = 0
         self._round = 0
@@ -83,7 +82,7 @@ class AheadPuller(Puller):
         self._got = None
 
     def _ask_ahead(self, first: int) -> None:
-        for key in range(first, first + self._ahead):
+        for key in range(first, first + self.ahead):
             if key not in self._asked:
                 with uninterrupted():  # no other reference to the request exists yet
                     self._asked[key] = self._ask(key)
