@@ -25,8 +25,9 @@ from .program import Program, loads
 ENGINE, FORKER = 0, 1
 
 _SWITCH_INTERVAL = 0.0005
-"""Seconds after which a thread of an engine gives up the interpreter to a waiting thread. An iteration changes threads about six times. With
-Python's 5 ms each change would take as long as a short source or function."""
+"""Seconds after which a thread of an engine gives up the interpreter to a waiting thread.
+
+An iteration changes threads about six times. With Python's 5 ms each change would take as long as a short source or function."""
 
 
 def run_engine(load: Callable[[], Program | None], channel: socket.socket, status: int) -> None:
