@@ -197,7 +197,6 @@ class Loader:
         """The positions that a request contains."""
         stateful = self._segment.stateful
         asked.header["at"] = {built.planned.spec.name: built.save(asked.before[built.planned.spec.name]) for built in stateful}
-        asked.header["g"] = asked.generation
 
     def _recorder(self) -> Any:
         """The recorder of the current trace. None if no trace is recorded."""
@@ -237,9 +236,9 @@ class Loader:
         place.alone = asked.deaths > 0
         place.asked += 1
         header, descriptors = self._outer(engine, asked.blocks)
-        header.update(asked.header)
+        header.update(asked.header, g=asked.generation)
         if asked.search is not None:
-            header.update(slice=asked.search.probe, g=asked.generation, probe=1)
+            header.update(slice=asked.search.probe, probe=1)
         try:
             channels.send(engine.channel, channels.message(header, asked.body), descriptors)
         except OSError:

@@ -198,6 +198,24 @@ def test_a_hung_function_is_an_error(tmp_path, monkeypatch):
     pipe.close()
 
 
+def test_an_iteration_is_made_again_when_no_sample_ends_engines(tmp_path):
+    """Two engines end at an iteration, and none of its parts ends a third one: the whole iteration is repeated."""
+    ends = tmp_path / "ends"
+    ends.touch()
+
+    def function(value):
+        if ends.stat().st_size < 2:
+            with open(ends, "a") as file:
+                file.write(".")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return value
+
+    wanted = stream(pipeline(lambda: fn.random.uniform(range=[0, 1]), 0), 4)
+    pipe = pipeline(lambda: fn.python_function(fn.random.uniform(range=[0, 1]), function=function), 1, engine_timeout=TIMEOUT)
+    assert stream(pipe, 4) == wanted
+    pipe.close()
+
+
 def sourced(callback):
     def define():
         return fn.external_source(source=callback, batch=False, name="rows"), fn.random.uniform(range=[0, 1])
