@@ -41,6 +41,9 @@ WINDOW = 2
 ANSWERS = 1.0
 """Seconds that :meth:`Loader.statistics` waits for the engines' own numbers. A busy engine answers after its iteration."""
 
+WATCHING = 1.0
+"""Most seconds between two looks for engines that have not answered for `engine_timeout`."""
+
 DEATHS = 2
 """Number of engines that end at the same iteration before this iteration has failed."""
 
@@ -248,7 +251,7 @@ class Loader:
     def _watch_soon(self) -> None:
         if self._pool.timeout is not None and not self._watched:
             self._watched = True
-            self._loop.loop.call_later(min(self._pool.timeout / 4, 1.0), self._executor.guarded, self._watch)
+            self._loop.loop.call_later(min(self._pool.timeout / 4, WATCHING), self._executor.guarded, self._watch)
 
     # --- sources
 
@@ -487,7 +490,7 @@ class Loader:
             busy = busy or bool(waiting)
         if busy or self._asked:
             self._watched = True
-            self._loop.loop.call_later(min(timeout / 4, 1.0), self._executor.guarded, self._watch)
+            self._loop.loop.call_later(min(timeout / 4, WATCHING), self._executor.guarded, self._watch)
 
     def _lost(self, place: Place, engine: EngineProcess) -> None:
         """Handle the end of an engine."""

@@ -117,6 +117,6 @@ def test_docs_row(name):
 
 def test_serialization_cases():
     """test_serialize_operators.py runs them (slow): those it names, and all others that run on the inputs that they declare."""
-    text = sources("unit/test_serialize_operators.py", "unit/test_input_video.py")
+    text = sources("unit/test_serialize_operators.py", "unit/test_video_input.py")
     public = [name for name in NAMES if not name.startswith("_") and name.rpartition("readers.")[2] not in EVERY_KIND]
     assert not [name for name in public if not mentions(name, text) and not calls(name, REGISTRY[name].schema)]

@@ -332,5 +332,5 @@ def test_every_operator_has_its_case(tmp_path):
         folder.mkdir()
         found |= operators_in(pipeline(EVERY_KIND[name], EVERY_KIND[name].write(folder)))
     videos = {"decoders.video", "experimental.readers.video", "readers.video"}  # where PyAV is not
-    elsewhere = {"experimental.inputs.video", "readers.video_resize"}  # test_input_video.py
+    elsewhere = {"experimental.inputs.video", "readers.video_resize"}  # test_video_input.py
     assert set(load_registry()) - OF_PYTHON - found <= {"_transfer", *videos, *elsewhere}
