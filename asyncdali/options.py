@@ -51,6 +51,7 @@ class PipelineOptions:
     engine_start_method: str = "fork"
     engine_timeout: float | None = None
     engine_cut: Any = None
+    engine_sources: bool = True
     output_dtype: Any = None
     output_ndim: Any = None
     output_layout: Any = None
@@ -163,6 +164,8 @@ class PipelineOptions:
             raise ValueError(f"engine_start_method is {self.engine_start_method!r}; it must be one of {', '.join(_START_METHODS)}")
         if isinstance(self.engines, bool) or not isinstance(self.engines, int):
             raise TypeError(f"engines must be an int, got {self.engines!r}")
+        if not isinstance(self.engine_sources, bool):
+            raise TypeError(f"engine_sources must be a bool, got {self.engine_sources!r}")
         if not 0 <= self.engines <= MOST_ENGINES:
             raise ValueError(f"engines must be from 0 (work in this process) to {MOST_ENGINES}, got {self.engines}")
         self.cut_names()

@@ -1,4 +1,4 @@
-"""Costs and gains of engines (docs/engines.md): ``python -m benchmarks.engines [handover training python busy memory]``.
+"""Costs and gains of engines (docs/engines.md): ``python -m benchmarks.engines [handover training python sources busy]``.
 
 Pipelines with and without engines run in turns, for several rounds. The tables give medians, and medians of the paired ratios.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import statistics
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -114,7 +115,7 @@ def python() -> None:
         return value
 
     def make(engines: int) -> Any:
-        pipe = asyncdali.Pipeline(batch_size=32, num_threads=1, seed=1, engines=engines)
+        pipe = asyncdali.Pipeline(batch_size=32, num_threads=1, seed=1, engines=engines, prefetch_queue_depth=4)
         with pipe:
             pipe.set_outputs(fn.python_function(fn.random.uniform(range=[0, 1]), function=hold))
         return pipe
@@ -122,18 +123,51 @@ def python() -> None:
     table("python_function of 300 us (batch 32)", in_turns(built(make, (0, 1, 2)), 40, lambda outputs: None, 5), 32)
 
 
+def sources() -> None:
+    """A source, called by position, that takes 300 us per sample and holds the interpreter."""
+
+    def hold(info: Any) -> Any:
+        end = time.thread_time_ns() + 300_000
+        while time.thread_time_ns() < end:
+            pass
+        return np.int32(info.idx_in_epoch)
+
+    def make(engines: int) -> Any:
+        pipe = asyncdali.Pipeline(batch_size=32, num_threads=1, seed=1, engines=engines, prefetch_queue_depth=4)
+        with pipe:
+            pipe.set_outputs(fn.external_source(source=hold, batch=False) + fn.random.uniform(range=[0, 1]))
+        return pipe
+
+    table("source by position of 300 us (batch 32)", in_turns(built(make, (0, 1, 2)), 40, lambda outputs: None, 5), 32)
+
+
 def busy() -> None:
-    """A training step of pure Python beside the loader. The result is the step's speed as a share of its speed alone."""
+    """A training step of pure Python beside the loader.
+
+    The result is the share of the step's time in which the main thread runs. Time in which it waits for a core is left out (the kernel
+    counts it), so other programs change the result little. What is left is waiting for the interpreter.
+    """
     folder = picture_folder(None)
 
-    def step(turns: int = 600_000) -> float:
-        begin, total = time.perf_counter(), 0
+    def waited() -> int:
+        """Nanoseconds that this thread has waited for a core so far."""
+        with open(f"/proc/self/task/{threading.get_native_id()}/schedstat") as file:
+            return int(file.read().split()[1])
+
+    def step(turns: int = 600_000) -> tuple[float, float]:
+        """(milliseconds with a core, share of them in which the thread runs)."""
+        began, used, queued, total = time.perf_counter_ns(), time.thread_time_ns(), waited(), 0
         for k in range(turns):
             total += k & 7
-        return time.perf_counter() - begin
+        on_core = time.perf_counter_ns() - began - (waited() - queued)
+        return on_core / 1e6, (time.thread_time_ns() - used) / on_core
 
-    alone = min(step() for _ in range(9))
-    print(f"\npure Python in the main thread: {alone * 1e3:.1f} ms alone")
+    def line(name: str, steps: list[tuple[float, float]]) -> None:
+        taken, share = (statistics.median(item[k] for item in steps) for k in (0, 1))
+        print(f"{name:>12}: {taken:.1f} ms, {share:.3f} of them with the interpreter")
+
+    print("\npure Python in the main thread")
+    line("alone", [step() for _ in range(20)])
     for engines in (0, 1):
         pipe = programs.training(asyncdali, folder, 8, threads=1, engines=engines)  # one core is left for the loader
         for _ in range(6):
@@ -142,11 +176,11 @@ def busy() -> None:
         for _ in range(40):
             beside.append(step())
             pipe.run()
-        print(f"{f'engines={engines}':>12}: {statistics.median(beside) * 1e3:.1f} ms, {alone / statistics.median(beside):.3f} of its speed")
+        line(f"engines={engines}", beside)
         pipe.close()
 
 
-CASES = {"handover": handover, "training": training, "python": python, "busy": busy}
+CASES = {"handover": handover, "training": training, "python": python, "sources": sources, "busy": busy}
 
 
 if __name__ == "__main__":

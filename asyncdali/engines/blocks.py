@@ -10,6 +10,7 @@ import itertools
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -121,16 +122,33 @@ def _grow(descriptor: int, size: int) -> None:
         raise MemoryError(f"a batch needs a new block of memory that engine and training process share: {error}") from error
 
 
+class _Pinned(Mapping):
+    """The mapping of a block that is page-locked for a GPU until it is unmapped."""
+
+    __slots__ = ("pin",)
+
+    def __init__(self, descriptor: int, size: int, pin: Callable[[int, int], Any]):
+        super().__init__(descriptor, 0, size)
+        self.pin = pin(self.address, size)
+
+    def __del__(self) -> None:
+        self.pin = None  # before the memory is unmapped
+        super().__del__()
+
+
 class ForeignBlocks:
     """Blocks that another process made, mapped in this process."""
 
     def __init__(self) -> None:
         self._mappings: dict[int, Mapping] = {}
+        self.pin: Callable[[int, int], Any] | None = None
+        """Page-locks the memory of each new block (address, size), once. The result keeps the memory page-locked."""
 
     def add(self, number: int, descriptor: int) -> None:
         """Map a block. The descriptor is closed."""
         try:
-            self._mappings[number] = Mapping(descriptor, 0, os.fstat(descriptor).st_size)
+            size = os.fstat(descriptor).st_size
+            self._mappings[number] = Mapping(descriptor, 0, size) if self.pin is None else _Pinned(descriptor, size, self.pin)
         finally:
             os.close(descriptor)
 

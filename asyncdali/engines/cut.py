@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import OperatorValueError
 from ..graph.plan import Plan, PlannedOperator, Segment, cut_segments
 from ..operators.base import Operator, Role, Schema, Spec
+from ..sources.group import Group
 from ..types import DALIDataType
 
 _IN_BOTH = (Role.INPUT, Role.CONSTANT)
-"""Operators whose outputs exist without an engine: fed data is in the training process."""
+"""Operators whose outputs exist without an engine: fed data is in the training process. Sources that engines call are no such inputs."""
 
 
 @dataclass
@@ -21,11 +23,17 @@ class Cut:
     before: list[PlannedOperator]
     behind: list[PlannedOperator]
     crossing: list[int]
+    groups: list[Group]
+    """Sources that engines call (``sources``)."""
 
-    @property
+    @functools.cached_property
     def inputs(self) -> list[str]:
         """Names of the external inputs whose batches engines get."""
-        return [planned.spec.name for planned in self.before if planned.spec.schema.role is Role.INPUT]
+        return [planned.spec.name for planned in self.before if planned.spec.schema.role is Role.INPUT and not self.called(planned)]
+
+    def called(self, planned: PlannedOperator) -> bool:
+        """Whether engines call the source of an external input."""
+        return any(planned.attachment is group for group in self.groups)
 
     @property
     def depends_on_branches(self) -> bool:
@@ -44,8 +52,8 @@ class Cut:
         return False
 
 
-def make_cut(plan: Plan, behind_nodes: Sequence[str] | None = None) -> Cut:
-    """Cut a plan.
+def make_cut(plan: Plan, behind_nodes: Sequence[str] | None = None, sources: bool = False) -> Cut:
+    """Cut a plan. With `sources` engines call the sources that need nothing but a position.
 
     By default engines run every CPU operator that needs nothing from mixed or GPU operators. With `behind_nodes` engines run only the named
     operators and everything that these operators need. Inputs that no operator before the cut reads stay in the training process.
@@ -54,24 +62,46 @@ def make_cut(plan: Plan, behind_nodes: Sequence[str] | None = None) -> Cut:
     """
     able = _on_cpu(plan)
     chosen = able if behind_nodes is None else _needed_by(plan, behind_nodes, able)
+    groups = _called(plan, chosen) if sources else []
+    called = {id(planned) for planned in plan.operators if any(planned.attachment is group for group in groups)}
+    chosen = chosen | called  # all outputs of a source come from the same calls
+
+    def in_both(planned: PlannedOperator) -> bool:
+        return planned.spec.schema.role in _IN_BOTH and id(planned) not in called
+
     before = [planned for planned in plan.operators if id(planned) in chosen]
-    read = {edge for planned in before if planned.spec.schema.role not in _IN_BOTH for edge in _edges(planned)}
-    before = [
-        planned for planned in before if planned.spec.schema.role not in _IN_BOTH or not read.isdisjoint(planned.outputs)
-    ]
+    read = {edge for planned in before if not in_both(planned) for edge in _edges(planned)}
+    before = [planned for planned in before if not in_both(planned) or not read.isdisjoint(planned.outputs)]
     inside = {id(planned) for planned in before}
-    if all(planned.spec.schema.role in _IN_BOTH for planned in before):
+    if all(map(in_both, before)):
         before, inside = [], set()
     made = {edge for planned in before for edge in planned.outputs}
     wanted = set(plan.outputs)
     for planned in plan.operators:
         if id(planned) not in inside:
             wanted.update(_edges(planned))
-    both = [planned for planned in before if planned.spec.schema.role in _IN_BOTH and not wanted.isdisjoint(planned.outputs)]
+    both = [planned for planned in before if in_both(planned) and not wanted.isdisjoint(planned.outputs)]
     again = {id(planned) for planned in both}
     behind = [planned for planned in plan.operators if id(planned) not in inside or id(planned) in again]
     there = {edge for planned in both for edge in planned.outputs}
-    return Cut(before, behind, sorted(wanted & made - there))
+    return Cut(before, behind, sorted(wanted & made - there), groups)
+
+
+def _called(plan: Plan, chosen: set[int]) -> list[Group]:
+    """The sources of chosen inputs that any process can call: callables of a position, which declare no state. In order of the plan."""
+    found: dict[int, Group] = {}
+    for planned in plan.operators:
+        group = planned.attachment
+        if id(planned) in chosen and isinstance(group, Group) and by_position(group):
+            found[id(group)] = group
+    homes = {id(planned.attachment) for planned in plan.operators if planned.backend != "cpu"}
+    return [group for key, group in found.items() if key not in homes]
+
+
+def by_position(group: Group) -> bool:
+    """Whether a source needs nothing but the position that it is asked for."""
+    what = group.description
+    return what.has_inputs and not (group.parallel or what.is_async or what.snapshots)
 
 
 def narrow_cut(plan: Plan) -> list[str]:

@@ -7,6 +7,7 @@ ended has failed.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ..device.buffers import BufferPool
-from ..errors import SampleError, operator_error
+from ..errors import PipelineClosed, SampleError, operator_error
 from ..graph.plan import Plan
 from ..runtime.executor import Executor
 from ..runtime.segments import BuiltSegment, SegmentRun
@@ -25,6 +26,7 @@ from .encoding import Frame, Packer, unpack
 from .failures import EngineError, unpacked
 from .ordered import Asked, Ordered
 from .search import Search
+from .sources import Call
 from .spans import hand_on
 
 if TYPE_CHECKING:
@@ -42,6 +44,9 @@ WATCHING = 1.0
 DEATHS = 2
 """Number of engines that end at the same iteration before this iteration has failed."""
 
+SOURCE_DEATHS = 3
+"""Number of engines that end in the same call of a source before this call has failed. One or two may have been killed from outside."""
+
 STARTS = 3
 """Number of consecutive replacements that may end before they are ready."""
 
@@ -49,13 +54,14 @@ STARTS = 3
 class Request(Asked):
     """An iteration requested from engines of this machine."""
 
-    __slots__ = ("blocks", "deaths", "died", "engine", "keep", "search", "sent", "spared")
+    __slots__ = ("blocks", "deaths", "died", "engine", "home", "keep", "search", "sent", "spared")
 
     def __init__(self, run: SegmentRun, before: dict[str, Any]):
         super().__init__(run, before)
         self.blocks: dict[int, int] = {}  # blocks of this process that the request refers to
         self.keep: list[Any] = []  # objects that keep these blocks in use
         self.engine: EngineProcess | None = None
+        self.home: Place | None = None  # the engine that has the batches of its sources
         self.sent = 0.0
         self.deaths = 0
         self.died = "", "", 0, -1  # of the engine that ended last: reason, activity, operator number, sample
@@ -69,6 +75,7 @@ class Place:
     def __init__(self, engine: EngineProcess):
         self.engine = engine
         self.outstanding: OrderedDict[tuple[int, int], Request] = OrderedDict()
+        self.calls: OrderedDict[int, Call] = OrderedDict()  # calls of sources that are not answered, by token
         self.alone = False  # whether it makes an iteration at which an engine has ended
         self.heard = 0.0  # time of the last answer
         self.starts = 0  # consecutive replacements that ended before they were ready
@@ -84,6 +91,8 @@ class Loader(Ordered[Request]):
         super().__init__(cut, plan, executor, segment)
         self._pool = pool
         self._names = [planned.spec.name for planned in plan.operators]
+        self._called = [planned.spec.name for planned in cut.before if cut.called(planned)]
+        self._fed += tuple(self._called)
         self._places = [Place(engine) for engine in pool.engines]
         self._keep: list[Any] = []
         allocate = (pool.pool or BufferPool(pool.own.make)).allocate
@@ -99,6 +108,8 @@ class Loader(Ordered[Request]):
         self._keep = asked.keep
         self._packed(asked, self._packer, frame)
         body = frame.joined()
+        if self._called:
+            self._name_sources(asked)
         if len(body) > channels.LARGEST // 2:
             # The positions are small and may need a correction, so only the frame goes through a block.
             asked.header["large"] = self._packer.place(body)
@@ -109,6 +120,22 @@ class Loader(Ordered[Request]):
 
     def _withdraw(self, asked: Request) -> None:
         asked.engine, asked.search = None, None
+
+    def _name_sources(self, asked: Request) -> None:
+        """Name the batches that an engine has from its sources. Any other engine would call the sources again."""
+        calls: dict[int, Call] = {}
+        fills: dict[int, dict[str, Any]] = {}
+        for name in self._called:
+            batch = asked.run.record.fed[name]
+            calls[batch.call.token] = batch.call
+            fill = batch.fill()
+            fills.setdefault(batch.call.token, {}).update({} if fill is None else {name: fill})
+        asked.header["sources"] = [[call.token, call.source, call.position, fills[token]] for token, call in calls.items()]
+        asked.home = self._home(next(iter(calls.values())))
+
+    def _home(self, call: Call) -> Place:
+        """The engine that makes a call: the same one for all sources of an iteration."""
+        return self._places[call.iteration % len(self._places)]
 
     def _kept(self, owner: Any) -> int:
         self._keep.append(owner)
@@ -121,11 +148,15 @@ class Loader(Ordered[Request]):
         for asked in self._asked.values():
             if asked.engine is None and asked.answer is None and asked.error is None:
                 place = self._room(asked)
-                if place is None:
+                if place is not None:
+                    self._send(asked, place)
+                elif asked.home is None:
                     return
-                self._send(asked, place)
 
     def _room(self, asked: Request) -> Place | None:
+        home = asked.home
+        if home is not None and not asked.deaths:
+            return None if home.alone or len(home.outstanding) >= WINDOW else home
         count = len(self._places)
         number = asked.run.record.index
         free = [place for place in self._places if not place.alone and len(place.outstanding) < (1 if asked.deaths else WINDOW)]
@@ -141,14 +172,72 @@ class Loader(Ordered[Request]):
         header, descriptors = self._outer(engine, asked.blocks)
         header.update(asked.header)
         if asked.search is not None:
-            header.update(slice=asked.search.probe, g=asked.generation, probe=1)
+            header.update(slice=asked.search.probe, probe=1)
         try:
             channels.send(engine.channel, channels.message(header, asked.body), descriptors)
         except OSError:
             pass  # the engine has ended, which its socket reports; the socket's buffer always has room for two requests
+        self._watch_soon()
+
+    def _watch_soon(self) -> None:
         if self._pool.timeout is not None and not self._watched:
             self._watched = True
             self._loop.loop.call_later(min(self._pool.timeout / 4, WATCHING), self._executor.guarded, self._watch)
+
+    # --- sources
+
+    def call_source(self, call: Call) -> None:
+        """Let an engine call a source. May be called from any thread."""
+        self._loop.call(self._executor.guarded, self._begin_call, call)
+
+    def _begin_call(self, call: Call) -> None:
+        if self._closed:
+            call.failed(PipelineClosed("the pipeline was closed"))
+        elif self._broken is not None:
+            call.failed(RuntimeError(self._broken))
+        else:
+            place = self._home(call)
+            place.calls[call.token] = call
+            self._send_call(call, place)
+
+    def _send_call(self, call: Call, place: Place) -> None:
+        engine = place.engine
+        call.hold(engine.unneeded)
+        call.sent = monotonic()
+        header, descriptors = self._outer(engine, {})
+        header.update(ask=call.token, source=call.source, position=call.position)
+        with contextlib.suppress(OSError):  # the engine has ended, which its socket reports
+            channels.send(engine.channel, channels.message(header), descriptors)
+        self._watch_soon()
+
+    def _source_heard(self, place: Place, header: dict[str, Any]) -> None:
+        call = place.calls.pop(header["asked"], None)
+        if call is None:
+            return
+        place.busy += header["took"]
+        if "error" in header:
+            error = unpacked(header["error"])
+            call.failed(error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}"))
+        elif "end" in header:
+            call.failed(StopIteration())
+        else:
+            call.answered(header["nodes"])
+
+    def _calls_lost(self, place: Place, engine: EngineProcess) -> None:
+        """An engine has ended: its replacement makes its calls. A call at which several engines ended has failed."""
+        source, iteration, sample = engine.source_status()
+        for token, call in list(place.calls.items()):
+            if engine.ready and (source, iteration) == (call.source, call.iteration):
+                call.deaths += 1
+                if call.deaths >= SOURCE_DEATHS:
+                    del place.calls[token]
+                    call.failed(self._source_death(call, engine.reason, sample))
+
+    def _source_death(self, call: Call, reason: str, sample: int) -> Exception:
+        group = self._cut.groups[call.source]
+        planned = next(planned for planned in self._cut.before if planned.attachment is group)
+        text = f"an engine {reason} while it called the source {group.name!r}. {call.deaths} engines ended at this call."
+        return operator_error(planned, EngineError(text) if sample < 0 else SampleError(sample, text), call.index)
 
     def _outer(self, engine: EngineProcess, blocks: dict[int, int]) -> tuple[dict[str, Any], list[int]]:
         """Fields that every message has: leases that ended, new blocks, and freed blocks."""
@@ -161,6 +250,8 @@ class Loader(Ordered[Request]):
             header["gone"] = engine.gone
             engine.announced.difference_update(engine.gone)
             engine.gone = []
+        if engine.unneeded:
+            header["unneeded"] = [engine.unneeded.popleft() for _ in range(len(engine.unneeded))]
         if engine.returned:
             back = []
             while engine.returned:
@@ -226,6 +317,8 @@ class Loader(Ordered[Request]):
             self._dispatch()
         elif "planned" in header:
             self._planned(place.outstanding.get(tuple(header["planned"])), header["produced"])  # type: ignore[call-overload]
+        elif "asked" in header:
+            self._source_heard(place, header)
         elif "ready" in header:
             refusal = self._pool.refusal(engine, header)
             if refusal:  # for example packages were replaced after the other engines started
@@ -264,12 +357,10 @@ class Loader(Ordered[Request]):
             return
         time, busy = monotonic(), False
         for place in self._places:
-            if place.outstanding and place.engine.ready:
-                busy = True
-                oldest = next(iter(place.outstanding.values()))
-                if time - max(oldest.sent, place.heard) > timeout:
-                    place.engine.kill(f"did not answer for {timeout:g} s (engine_timeout)")
-            busy = busy or bool(place.outstanding)
+            waiting = [next(iter(queue.values())).sent for queue in (place.outstanding, place.calls) if queue]  # type: ignore[attr-defined]
+            if waiting and place.engine.ready and time - max(min(waiting), place.heard) > timeout:
+                place.engine.kill(f"did not answer for {timeout:g} s (engine_timeout)")
+            busy = busy or bool(waiting)
         if busy or self._asked:
             self._watched = True
             self._loop.loop.call_later(min(timeout / 4, WATCHING), self._executor.guarded, self._watch)
@@ -304,6 +395,7 @@ class Loader(Ordered[Request]):
                     asked.search = Search(low, high)
                     self._search_on(asked)
         place.outstanding.clear()
+        self._calls_lost(place, engine)
         place.alone = False
         place.restarts += 1
         place.starts = 0 if ready else place.starts + 1
@@ -318,6 +410,8 @@ class Loader(Ordered[Request]):
         place.heard = 0.0
         self._pool.engines[engine.number] = place.engine
         self._listen(place)
+        for call in place.calls.values():
+            self._send_call(call, place)
         self._deliver()
         self._dispatch()
 
@@ -356,6 +450,15 @@ class Loader(Ordered[Request]):
             text += f" Sample {search.sample} does so by itself."
             sample = search.sample
         return operator_error(planned, EngineError(text) if sample < 0 else SampleError(sample, text), record.number)
+
+    def _give_up(self, reason: str) -> None:
+        self._fail_calls(RuntimeError(reason))
+        super()._give_up(reason)
+
+    def _fail_calls(self, error: Exception) -> None:
+        for place in self._places:
+            while place.calls:
+                place.calls.popitem()[1].failed(error)
 
     # --- statistics
 
@@ -404,6 +507,7 @@ class Loader(Ordered[Request]):
                 if place.engine.channel.fileno() >= 0:
                     self._loop.loop.remove_reader(place.engine.channel.fileno())
             self._asked.clear()
+            self._fail_calls(PipelineClosed("the pipeline was closed"))
             done.set()
 
         if self._loop.is_current():

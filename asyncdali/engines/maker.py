@@ -14,7 +14,6 @@ from typing import Any
 from ..batch import Batch
 from ..device.buffers import BufferPool
 from ..graph.plan import build_plan
-from ..operators.base import Role
 from ..runtime.counters import PipelineCounters
 from ..runtime.engine_protocol import Engines
 from ..runtime.executor import Executor, Record
@@ -38,9 +37,10 @@ class Maker:
     """Builds the part of a program before the cut, and makes its iterations.
 
     `pool` allocates batches. `noting` is called with each sample that a user's function is called for. `engines` are processes that do the
-    work in place of this one.
+    work in place of this one. `sources`: the owner calls the sources that need nothing but a position, and hands their batches to `begin`.
 
     Attributes:
+        cut: the part of the plan that is made here.
         numbers: the number of each operator of the plan, by name.
         description: what the handshake compares.
         busy: nanoseconds in which an iteration was made, summed over iterations.
@@ -48,14 +48,15 @@ class Maker:
     """
 
     def __init__(
-        self, program: Program, pool: BufferPool | None, noting: Callable[[int], None] | None = None, engines: Engines | None = None
-    ):
+        self, program: Program, pool: BufferPool | None, noting: Callable[[int], None] | None = None, engines: Engines | None = None,
+        sources: bool = False,
+    ):  # fmt: skip
         options = program.options
         self.busy = self.made = 0
         self._count = 0
         self._spans: Spans | None = None
         plan = build_plan(program.outputs, program.instances, program.definition, Seeds(program.seed).entry)
-        cut = make_cut(plan, program.cut)
+        self.cut = cut = make_cut(plan, program.cut, sources)
         if engines is not None:
             engines.cut(plan, False, False)
             pool = engines.pool
@@ -80,7 +81,7 @@ class Maker:
         parts = segments_before(cut) if engines is None else [item for item in plan.segments if item.in_engines]
         segments = [BuiltSegment(item, [by_id[id(planned)] for planned in item.operators]) for item in parts]
         self._stateful = {item.planned.spec.name: item for item in built if item.operator.stateful}
-        self._inputs = {item.planned.spec.name for item in built if item.planned.spec.schema.role is Role.INPUT}
+        self._inputs = set(cut.inputs)
         self._segments = len(segments)
         self.empty = not cut.before
         self.description = description(plan, options, program.seed, built)
@@ -88,16 +89,22 @@ class Maker:
         if engines is not None:
             engines.attach(self.executor, segments[0])
 
-    def begin(self, header: Header, fed: Callable[[Any], Batch], answer: Answer, guarded: Callable[..., None]) -> None:
+    def begin(
+        self, header: Header, fed: Callable[[Any], Batch], answer: Answer, guarded: Callable[..., None],
+        pulled: dict[str, Batch] | None = None, error: Exception | None = None,
+    ) -> None:  # fmt: skip
         """Queue an iteration. `fed` turns an entry of the header into a batch. `answer` is called with each answer.
 
-        `guarded` is called with a function and its arguments; it handles the function's errors.
+        `guarded` is called with a function and its arguments; it handles the function's errors. `pulled` are the whole batches of the
+        sources that the owner calls, by node; `error` is an error of one of them.
         """
         key = [header["i"], header["g"]]
         try:
-            record = self._record(header, fed)
-        except Exception as error:
-            answer({"a": key, "error": packed(error), "took": 0}, [])
+            if error is not None:
+                raise error
+            record = self._record(header, fed, pulled or {})
+        except Exception as failure:
+            answer({"a": key, "error": packed(failure), "took": 0}, [])
             return
         self._count += 1
         began = now()
@@ -106,7 +113,7 @@ class Maker:
         record.on_finished(lambda: guarded(self._finished, key, record, began, answer))
         self.executor.submit_here(record)
 
-    def _record(self, header: Header, fed: Callable[[Any], Batch]) -> Record:
+    def _record(self, header: Header, fed: Callable[[Any], Batch], pulled: dict[str, Batch]) -> Record:
         first, stop = header["slice"]
         samples = header["n"]
         if not 0 <= first <= stop <= samples:
@@ -123,6 +130,7 @@ class Maker:
         record.careful = bool(header.get("probe"))
         offset = first - header["from"]
         record.fed = {name: _part(fed(header["fed"][name]), offset, stop - first) for name in self._inputs}
+        record.fed.update({name: _part(batch, first, stop - first) for name, batch in pulled.items()})
         return record
 
     def _tell(self, key: list[int], record: Record, answer: Answer, guarded: Callable[..., None]) -> Callable[[], None]:

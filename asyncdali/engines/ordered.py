@@ -50,6 +50,7 @@ class Ordered(Generic[Kind]):
         self._operators = {planned.spec.name: planned for planned in plan.operators}
         self._chained = cut.depends_on_branches
         self._why_whole = why_whole(plan)
+        self._fed = tuple(cut.inputs)
         self._asked: OrderedDict[int, Kind] = OrderedDict()
         self._loop = shared_loop()
         executor.on_loop = True
@@ -101,7 +102,7 @@ class Ordered(Generic[Kind]):
 
     def _fed_error(self, record: Any) -> BaseException | None:
         """The exception that an external input was fed instead of a batch."""
-        for name in self._cut.inputs:
+        for name in self._fed:
             fed = record.fed.get(name)
             if isinstance(fed, Exception):
                 return because(operator_error(self._operators[name], fed, record.number), fed)

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from asyncdali_workers.cuda import cuda_initialised
@@ -26,6 +27,8 @@ from ..device.buffers import BufferPool
 from ..graph.plan import Plan
 from ..runtime.executor import Executor
 from ..runtime.segments import BuiltSegment
+from ..sources.group import Group
+from ..sources.ports import Port
 from . import channel as channels
 from .blocks import ForeignBlocks, OwnBlocks
 from .cut import Cut, make_cut, segments_behind
@@ -35,6 +38,8 @@ from .loader import Loader
 from .process import ENGINE, FORKER, forked
 from .program import Program, dumps
 from .server import STATUS
+from .source_calls import SOURCE_STATUS, SOURCE_STATUS_AT
+from .sources import EnginePuller
 
 _BOOT = (
     "import os,sys,marshal;n=int.from_bytes(os.pread({program},8,0),'little');sys.path[:]=marshal.loads(os.pread({program},n,8));"
@@ -53,6 +58,8 @@ class EngineProcess:
         self.blocks = ForeignBlocks()
         self.returned: deque[int] = deque()
         """Leases to return to the engine."""
+        self.unneeded: deque[int] = deque()
+        """Batches of sources that the engine need not keep any more."""
         self.announced: set[int] = set()
         """Blocks of this process that the engine knows."""
         self.gone: list[int] = []
@@ -69,6 +76,10 @@ class EngineProcess:
     def status(self) -> tuple[int, int, int, int]:
         """(iteration, what, number, sample): see ``server.STATUS``."""
         return STATUS.unpack_from(memoryview(self._status.bytes), 0)  # type: ignore[return-value]
+
+    def source_status(self) -> tuple[int, int, int]:
+        """(number of the source, its iteration, sample): see ``source_calls.SOURCE_STATUS``."""
+        return SOURCE_STATUS.unpack_from(memoryview(self._status.bytes), SOURCE_STATUS_AT)  # type: ignore[return-value]
 
     def kill(self, reason: str) -> None:
         """Kill the engine. The kernel ends it when its pipe closes, whatever it is doing; its socket reports the end."""
@@ -95,6 +106,7 @@ class EnginePool:
     def __init__(self, program: Program, count: int, method: str, timeout: float | None, make_calling: Any):
         self.program: Program | None = program
         self.cut_names = program.cut
+        self._sources = bool(program.options.engine_sources)
         self.count = count
         self.timeout = timeout
         self.seed = program.seed
@@ -111,6 +123,7 @@ class EnginePool:
         self._program = -1  # descriptor of the pickled program
         self._cut: Cut | None = None
         self._loader: Loader | None = None
+        self._pin: Callable[[int, int], Any] | None = None
         self._go = False
         """Whether engines may build. They wait until this process has built and compiled; otherwise each would compile the same kernels."""
         self._plan: Plan | None = None
@@ -183,9 +196,11 @@ class EnginePool:
             os.ftruncate(status, 4096)
             page = Mapping(status, 0, 4096)
             STATUS.pack_into(memoryview(page.bytes), 0, -1, 0, -1, -1)
+            SOURCE_STATUS.pack_into(memoryview(page.bytes), SOURCE_STATUS_AT, -1, -1, -1)
             channel = socket.socket(fileno=self._descriptors.add(ours.detach()))
             channel.setblocking(False)
             engine = EngineProcess(number, channel, self._descriptors.add(held), page, self._descriptors)
+            engine.blocks.pin = self._pin
             if self._method == "spawn":
                 engine._process = self._interpreter(ENGINE, theirs.fileno(), alive, status)
             else:
@@ -208,7 +223,7 @@ class EnginePool:
     # --- methods for the session
 
     def cut(self, plan: Plan, fuse_device: bool, on_cuda: bool) -> None:
-        self._cut = make_cut(plan, self.cut_names)
+        self._cut = make_cut(plan, self.cut_names, self._sources)
         self._plan = plan
         if not self._cut.before:
             raise RuntimeError(
@@ -219,10 +234,24 @@ class EnginePool:
             self.pool = BufferPool(self.own.make)  # fed data is made where engines can read it
         plan.segments = segments_behind(self._cut, plan.outputs, fuse_device, on_cuda)
 
+    def puller(self, group: Group, ports: dict[str, Port], batch_size: int) -> EnginePuller | None:
+        assert self._cut is not None
+        number = next((k for k, item in enumerate(self._cut.groups) if item is group), None)
+        return None if number is None else EnginePuller(group, ports, batch_size, self, number)
+
+    @property
+    def loader(self) -> Loader:
+        """Sends requests to the engines, once they are ready."""
+        assert self._loader is not None
+        return self._loader
+
     def attach(self, executor: Executor, segment: BuiltSegment) -> None:
         assert self._cut is not None
         assert self._plan is not None
         self._go = True
+        self._pin = None if executor.gpu is None else executor.gpu.pin
+        for engine in self.engines:
+            engine.blocks.pin = self._pin
         self._description = description(self._plan, self._options, self.seed, segment.operators)
         for engine in self.engines:
             self._send_go(engine)

@@ -18,6 +18,8 @@ from ..graph.node import Definition, OperatorInstance
 from ..graph.plan import reachable
 from ..operators.base import REGISTRY
 from ..options import PipelineOptions
+from ..sources.group import Group
+from .cut import by_position
 
 
 @dataclass
@@ -88,9 +90,37 @@ def dumps(program: Program, make_calling: Any) -> bytes:
         del options[name]
     stored = _Stored(
         options, operators, [reference(node) for node in program.outputs], program.seed, program.access, program.cut, make_calling,
-        {"preserved": [number[id(item)] for item in program.instances if item.preserve]},
+        {"preserved": [number[id(item)] for item in program.instances if item.preserve], "sources": _sources(program, order)},
     )  # fmt: skip
     return dumps_by_value(stored)
+
+
+def _sources(program: Program, order: Sequence[OperatorInstance]) -> list[tuple[bytes, list[int]]]:
+    """The sources that engines may call, and the operators that each belongs to."""
+    if not program.options.engine_sources:
+        return []
+    found: dict[int, tuple[Group, list[int]]] = {}
+    for k, instance in enumerate(order):
+        group = instance.attachment
+        if isinstance(group, Group) and by_position(group):
+            found.setdefault(id(group), (group, []))[1].append(k)
+    return [(_source(group, order[places[0]]), places) for group, places in found.values()]
+
+
+def _source(group: Group, instance: OperatorInstance) -> bytes:
+    try:
+        return dumps_by_value(dataclasses.replace(group, cuda_stream=None))
+    except Exception as error:
+        raise _untravelled(
+            error,
+            f"The source of the external input {instance.name!r} cannot be sent to engines, which are not forked from this process "
+            f"(engine_start_method): {error}. With engine_sources=False this process calls all sources",
+        ) from error
+
+
+def _untravelled(error: Exception, text: str) -> Exception:
+    kind = type(error) if type(error) in (TypeError, AttributeError, ValueError, pickle.PicklingError) else pickle.PicklingError
+    return kind(text)
 
 
 def _constants(instance: OperatorInstance) -> bytes:
@@ -98,10 +128,10 @@ def _constants(instance: OperatorInstance) -> bytes:
     try:
         return dumps_by_value(instance.constants)
     except Exception as error:
-        kind = type(error) if type(error) in (TypeError, AttributeError, ValueError, pickle.PicklingError) else pickle.PicklingError
-        raise kind(
+        raise _untravelled(
+            error,
             f"`asyncdali.fn.{instance.schema.name}` ({instance.name}) cannot be sent to engines, which are not forked from this process "
-            f"(engine_start_method): {error}"
+            f"(engine_start_method): {error}",
         ) from error
 
 
@@ -125,6 +155,10 @@ def loads(data: bytes) -> Program:
         )  # fmt: skip
         instance.trace = entry["trace"]
         made.append(instance)
+    for content, places in stored.extra["sources"]:
+        group = pickle.loads(content)
+        for k in places:
+            made[k].attachment = group
     instances = [made[k] for k in stored.extra["preserved"]]
     return Program(
         options, [node(item) for item in stored.outputs], instances, stored.seed, stored.access,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import os
@@ -21,6 +22,7 @@ from .encoding import Frame, Packer, unpack
 from .failures import packed
 from .maker import Maker
 from .program import Program
+from .source_calls import SourceCalls
 
 log = logging.getLogger("asyncdali")
 
@@ -43,9 +45,14 @@ class EngineServer:
         self._announced: set[int] = set()
         self._foreign = ForeignBlocks()
         self._blocks = OwnBlocks()
-        self._maker = Maker(program, BufferPool(self._blocks.make), self._note)
-        self._maker.executor.progress = self._progress
-        self._packer = Packer(self._blocks, self._maker.executor.pool.allocate, self._lend)
+        self._maker = Maker(program, BufferPool(self._blocks.make), self._note, sources=bool(program.options.engine_sources))
+        executor = self._maker.executor
+        executor.progress = self._progress
+        self._packer = Packer(self._blocks, executor.pool.allocate, self._lend)
+        self._sources = SourceCalls(
+            self._maker.cut, int(program.options.batch_size), executor.pool, status, lambda header: self._answer(header, Frame()),
+            self._guarded,
+        )  # fmt: skip
 
     def serve(self) -> None:
         """Report that the engine is ready, and answer requests from now on."""
@@ -80,10 +87,24 @@ class EngineServer:
             self._lent.pop(number, None)
         if "large" in header:
             body = self._foreign.bytes(header["large"])
-        if "k" in header:
-            self._maker.begin(header, lambda entry: unpack(entry, body, self._foreign, None), self._finished, self._guarded)
+        if "unneeded" in header:
+            self._sources.forget(header["unneeded"])
+        if "ask" in header:
+            self._sources.ask(header["ask"], header["source"], header["position"])
+        elif header.get("sources"):
+            self._sources.collect(header["sources"], functools.partial(self._begin, header, body))
+        elif "k" in header:
+            self._begin(header, body)
         elif "statistics" in header:
             self._answer({"statistics": {**self._maker.statistics(), "lent": len(self._lent)}}, Frame())
+
+    def _begin(
+        self, header: dict[str, Any], body: memoryview, pulled: dict[str, Batch] | None = None, error: Exception | None = None
+    ) -> None:
+        """Queue an iteration. `pulled` are the batches of the sources that this engine calls, or an `error` of one of them."""
+        self._maker.begin(
+            header, lambda entry: unpack(entry, body, self._foreign, None), self._finished, self._guarded, pulled, error
+        )
 
     # --- answers
 

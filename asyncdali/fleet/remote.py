@@ -34,6 +34,8 @@ from ..graph.plan import Plan
 from ..pipeline.core import Core
 from ..runtime.executor import Executor
 from ..runtime.segments import BuiltSegment, SegmentRun
+from ..sources.group import Group
+from ..sources.ports import Port
 from . import near
 from .addresses import Address
 from .link import FrameError, Link
@@ -163,6 +165,9 @@ class RemotePool:
                 "hand on what is fed. Leave out `engines`."
             )
         plan.segments = segments_behind(self._cut, plan.outputs, fuse_device, on_cuda)
+
+    def puller(self, group: Group, ports: dict[str, Port], batch_size: int) -> None:
+        """The training process calls all sources."""
 
     def attach(self, executor: Executor, segment: BuiltSegment) -> None:
         assert self._cut is not None

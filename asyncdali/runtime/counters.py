@@ -142,10 +142,9 @@ class PipelineCounters:
         self.segments.append(counters)
         return counters
 
-    def source(self, group: Any) -> SourceCounters:
-        """Counters for a source (a ``sources.group.Group``)."""
-        kind = "parallel" if group.parallel else ("awaited" if group.description.is_async else "called")
-        self.sources.append(SourceCounters(self, group.name, kind, group.prefetch_queue_depth))
+    def source(self, puller: Any) -> SourceCounters:
+        """Counters for the source of a ``sources.pullers.Puller``."""
+        self.sources.append(SourceCounters(self, puller.group.name, puller.kind, puller.ahead))
         return self.sources[-1]
 
     # --- the consumer's side

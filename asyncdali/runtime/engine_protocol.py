@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from ..device.buffers import BufferPool
     from ..graph.plan import Plan
+    from ..sources.group import Group
+    from ..sources.ports import Port
+    from ..sources.pullers import Puller
     from .executor import Executor
     from .segments import BuiltSegment, SegmentRun
 
@@ -32,6 +35,9 @@ class Engines(Protocol):
 
     def cut(self, plan: Plan, fuse_device: bool, on_cuda: bool) -> None:
         """Replace the plan's segments by those that remain in this process, and one that engines make."""
+
+    def puller(self, group: Group, ports: dict[str, Port], batch_size: int) -> Puller | None:
+        """The puller of a source that engines call. None: this process calls the source."""
 
     def attach(self, executor: Executor, segment: BuiltSegment) -> None:
         """Wait until all engines are ready, then let them make the segment. Raises the error that prevents an engine from being built."""

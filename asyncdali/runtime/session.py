@@ -154,11 +154,13 @@ class Session:
             BuiltSegment(segment, [built[id(planned)] for planned in segment.operators]) for segment in self.plan.segments
         ]
         inputs = [planned for planned in self.plan.operators if planned.spec.schema.role is Role.INPUT]
+        elsewhere = {} if self.engines is None else {"elsewhere": self.engines.puller}
         sources = Sources(
-            inputs, int(options.batch_size), self.executor.allocate, bool(options.enable_checkpointing), self.parallel, self.gpu
-        )
+            inputs, int(options.batch_size), self.executor.allocate, bool(options.enable_checkpointing), self.parallel, self.gpu,
+            **elsewhere,
+        )  # fmt: skip
         if self.counters is not None:
-            sources.counters = [self.counters.source(puller.group) for puller in sources.pullers]
+            sources.counters = [self.counters.source(puller) for puller in sources.pullers]
         self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size), self.part, bool(self.whole))
         self.in_flight: deque[Record] = self.producer.in_flight
         """Records of the iterations queued and not yet returned."""

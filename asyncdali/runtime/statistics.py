@@ -108,8 +108,8 @@ class SegmentStatistics:
 class SourceStatistics:
     """One external source: how often it was asked for a batch, and how long the asking thread waited.
 
-    `kind` is ``"called"`` (its code runs in the call), ``"awaited"`` or ``"parallel"``. `processor_seconds` is the processor time of the
-    asking thread during `wait_seconds`, estimated from one batch in 16.
+    `kind` is ``"called"`` (its code runs in the call), ``"awaited"``, ``"parallel"`` or ``"engines"`` (engines call it).
+    `processor_seconds` is the processor time of the asking thread during `wait_seconds`, estimated from one batch in 16.
     """
 
     name: str

@@ -62,6 +62,8 @@ _callers: ContextVar[tuple[object, ...]] = ContextVar("asyncdali_callers", defau
 class AwaitedPuller(AheadPuller):
     """Awaits the source. Samples of a batch run concurrently, at most `max_concurrency` at a time; iterators run one item after another."""
 
+    kind = "awaited"
+
     def __init__(self, group: Group, ports: dict[str, Port], batch_size: int):
         super().__init__(group, ports, batch_size)
         self._places = asyncio.Semaphore(group.max_concurrency)

@@ -138,6 +138,8 @@ class Awaiting:
 class ParallelPuller(AheadPuller):
     """Sends requests to the pool."""
 
+    kind = "parallel"
+
     def __init__(self, group: Group, ports: dict[str, Port], batch_size: int, parallel: Parallel):
         super().__init__(group, ports, batch_size)
         self._pool = parallel.pool

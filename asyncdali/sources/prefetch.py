@@ -13,7 +13,7 @@ from .pullers import Puller
 
 
 class AheadPuller(Puller):
-    """Keeps `prefetch_queue_depth` requests in flight.
+    """Keeps several requests in flight; by default `prefetch_queue_depth`.
 
     The key of a request is the iteration, for sources that are asked by position, and a running number for other sources.
     """
@@ -82,7 +82,7 @@ class AheadPuller(Puller):
         self._got = None
 
     def _ask_ahead(self, first: int) -> None:
-        for key in range(first, first + self.group.prefetch_queue_depth):
+        for key in range(first, first + self.ahead):
             if key not in self._asked:
                 with uninterrupted():  # no other reference to the request exists yet
                     self._asked[key] = self._ask(key)

@@ -24,9 +24,14 @@ from .snapshots import Position, Snapshots, load_snapshot
 class Puller:
     """Base class: the position, and the conversion of a source's results."""
 
+    kind = "called"
+    """Where the source's code runs, for statistics (``SourceStatistics.kind``)."""
+
     def __init__(self, group: Group, ports: dict[str, Port], batch_size: int):
         self.group = group
         self.batch_size = batch_size
+        self.ahead = group.prefetch_queue_depth
+        """Number of batches that are asked for ahead, by sources that are."""
         self.iteration = 0
         self.epoch = 0
         self.index: int | None = None

@@ -30,6 +30,11 @@ Fed = dict[str, "Batch | Exception"]
 """Node -> its batch, or the error that is raised instead."""
 
 
+def _nowhere(group: Group, ports: dict[str, Port], batch_size: int) -> Puller | None:
+    """Without engines, no source is called elsewhere."""
+    return None
+
+
 class Sources:
     """All external inputs; see the module. Made in ``build()``.
 
@@ -44,7 +49,9 @@ class Sources:
         checkpointing: bool,
         parallel: Parallel | None,
         gpu: CudaDevice | None = None,
+        elsewhere: Callable[[Group, dict[str, Port], int], Puller | None] = _nowhere,
     ):
+        """`elsewhere` makes the puller of a source that engines call; None for the others."""
         self.batch_size = batch_size
         self.epoch = 0
         self.iteration = 0
@@ -55,7 +62,9 @@ class Sources:
                 self.ports[item.spec.name] = item.kind.port()(item, batch_size, allocate, arrays)
             except Exception as error:
                 raise operator_error(item, error, None) from error
-        self.pullers = [self._puller(group, parallel) for group in _groups(planned)]
+        self.pullers = [
+            elsewhere(group, self.ports, batch_size) or self._puller(group, parallel) for group in _groups(planned)
+        ]
         pulled = {name for puller in self.pullers for name in puller.group.nodes}
         self.pushed = [port for name, port in self.ports.items() if name not in pulled]
         self._held: dict[int, dict[str, Batch]] = {}

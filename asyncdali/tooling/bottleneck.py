@@ -113,6 +113,11 @@ def _sources(case: _Case) -> Bottleneck | None:
             "source", source.name, share, f"{taken}, awaited, with {_plural(source.prefetch, 'batch')} asked for ahead",
             "ask for more at a time: external_source(prefetch_queue_depth=..., max_concurrency=...)",
         )  # fmt: skip
+    if source.kind == "engines":
+        return Bottleneck(
+            "source", source.name, share, f"{taken}, called in {_plural(len(case.statistics.engines), 'engine')}",
+            "more engines, if there are cores for them: engines=...",
+        )  # fmt: skip
     if _ratio(source.processor_seconds, source.wait_seconds) > _COMPUTES:
         return Bottleneck(
             "interpreter", source.name, share, f"{taken} and computes in the calling thread, holding the interpreter",

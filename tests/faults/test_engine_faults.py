@@ -200,6 +200,102 @@ def test_a_hung_function_is_an_error(tmp_path, monkeypatch):
     pipe.close()
 
 
+def test_an_iteration_is_made_again_when_no_sample_ends_engines(tmp_path):
+    """Two engines end at an iteration, and none of its parts ends a third one: the whole iteration is repeated."""
+    ends = tmp_path / "ends"
+    ends.touch()
+
+    def function(value):
+        if ends.stat().st_size < 2:
+            with open(ends, "a") as file:
+                file.write(".")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return value
+
+    wanted = stream(pipeline(lambda: fn.random.uniform(range=[0, 1]), 0), 4)
+    pipe = pipeline(lambda: fn.python_function(fn.random.uniform(range=[0, 1]), function=function), 1, engine_timeout=TIMEOUT)
+    assert stream(pipe, 4) == wanted
+    pipe.close()
+
+
+def sourced(callback):
+    def define():
+        return fn.external_source(source=callback, batch=False, name="rows"), fn.random.uniform(range=[0, 1])
+
+    return define
+
+
+def test_an_engine_killed_among_calls_of_a_source_is_replaced():
+    define = sourced(lambda info: np.full(info.idx_in_epoch % 7 + 1, info.idx_in_epoch))
+    wanted = stream(pipeline(define, 0), 18)
+    pipe = pipeline(define, 2, prefetch_queue_depth=4)
+    found = []
+    for _ in range(3):
+        found += stream(pipe, 5)
+        os.kill(pids(pipe)[0], signal.SIGKILL)
+    assert found + stream(pipe, 3) == wanted
+    pipe.close()
+
+
+def test_a_source_that_ends_engines_is_an_error_that_names_the_sample():
+    def ends(info):
+        if info.idx_in_epoch == 10:
+            os._exit(3)
+        return np.int32(info.idx_in_epoch)
+
+    pipe = pipeline(sourced(ends), 2)
+    assert len(stream(pipe, 2)) == 2
+    for _ in range(2):  # the same position is asked for again, as after any error of a source
+        with pytest.raises(RuntimeError, match="while it called the source 'rows'. 3 engines ended at this call") as caught:
+            pipe.run()
+        assert (caught.value.name, caught.value.iteration, caught.value.sample) == ("rows", 2, 2)
+    pipe.close()
+    assert not children()
+
+
+def test_a_source_that_hangs_is_an_error(tmp_path, monkeypatch):
+    hung = tmp_path / "hung"
+    hung.touch()
+
+    def hangs(info):
+        if info.iteration == 1:
+            with open(hung, "a") as file:
+                file.write(".")
+            time.sleep(3600)
+        return np.int32(info.idx_in_epoch)
+
+    pipe = pipeline(sourced(hangs), 1, engine_timeout=TIMEOUT, prefetch_queue_depth=1)
+    pipe.build()
+    [place] = pipe._core.processes.engines._loader._places
+    monkeypatch.setattr(engine_loader, "monotonic", EngineClock(lambda: hung.stat().st_size > place.restarts))
+    stream(pipe, 1)
+    with pytest.raises(RuntimeError, match=r"did not answer for 600 s \(engine_timeout\) while it called the source"):
+        pipe.run()
+    pipe.close()
+
+
+def test_closing_ends_a_source_that_hangs(tmp_path):
+    called = tmp_path / "called"
+
+    def hangs(info):
+        called.touch()
+        time.sleep(3600)
+
+    pipe = pipeline(sourced(hangs), 1)
+    pipe.build()
+
+    def run():
+        with pytest.raises(RuntimeError, match="closed"):
+            pipe.run()
+
+    runner = threading.Thread(target=run)
+    runner.start()
+    wait_until(called.exists)
+    pipe.close()
+    runner.join()
+    assert not children()
+
+
 def test_closing_ends_engines_that_hang():
     def define():
         return fn.python_function(fn.random.uniform(), function=lambda value: time.sleep(3600))

@@ -142,6 +142,21 @@ class StandIn:
             self._pinned[memory.ctypes.data] = memory
             return memory.ctypes.data
 
+    def host_register(self, address: int, size: int) -> None:
+        with self._entered():
+            self._called("host_register")
+            if any(start < address + size and address < start + len(held) for start, held in self._pinned.items()):
+                raise Misuse(f"{size} bytes at {address:#x} are page-locked already")
+            if "host_register" in self.fails:
+                raise DriverError("host_register: refused", self.fails["host_register"], 0)
+            self._pinned[address] = np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+
+    def host_unregister(self, address: int) -> None:
+        with self._entered():
+            self._called("host_unregister")
+            if self._pinned.pop(address, None) is None:
+                raise Misuse(f"{address:#x} is not page-locked")
+
     def host_free(self, address: int) -> None:
         with self._entered():
             if self._depth > 1:
@@ -272,6 +287,7 @@ class StandIn:
             if not any(places) and not all(pinned):
                 raise Misuse(f"a copy of {size} bytes from {source:#x} to {target:#x} touches no device memory")
             if not places[1] and not pinned[1]:  # pageable memory is staged at once
+                self.calls["pageable uploads"] += 1
                 staged = np.frombuffer(ctypes.string_at(source, size), np.uint8)
                 self._queue(stream, ("copy", lambda: ctypes.memmove(target, staged.ctypes.data, size)))
             else:

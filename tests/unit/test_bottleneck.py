@@ -88,6 +88,11 @@ def test_a_source_that_computes():
     assert found.kind == "interpreter" and "holding the interpreter" in found.finding and "parallel=True" in found.advice
 
 
+def test_a_source_that_engines_call():
+    found = find(source(kind="engines"), cores=8)
+    assert found.kind == "source" and "called in 0 engines" in found.finding and "engines=" in found.advice
+
+
 def test_an_awaited_source():
     found = find(source(kind="awaited", prefetch=2), cores=8)
     assert found.kind == "source" and "with 2 batches asked for ahead" in found.finding and "max_concurrency" in found.advice

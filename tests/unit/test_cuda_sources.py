@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers import kernels
 from helpers.cuda import LazyArray, StandIn, use
+from helpers.processes import wait_until
 
 from asyncdali import fn, pipeline_def, types
 from asyncdali.device.cuda.fed_arrays import FedArrays
@@ -446,4 +447,36 @@ def test_expressions_of_data_on_the_gpu_are_made_there(cuda):
         for k in range(BATCH):
             np.testing.assert_allclose(contents(whole)[k], (values[k] - values.mean()) / values.std(), rtol=1e-4, atol=1e-5)
             np.testing.assert_allclose(contents(single)[k], (values[k] * 2 - 1) / 2, rtol=1e-5)
+    pipe.close()
+
+
+# ---------------------------------------------------------------------------------------------------------------------- engines
+
+
+def test_blocks_of_engines_are_page_locked_once(cuda):
+    """Uploads read the engines' memory where it lies. A block is registered once, however many iterations use it."""
+
+    def body():
+        wide = fn.external_source(source=lambda k: np.full((BATCH, 100, 300), k, np.float32))
+        return (wide * 2).gpu() + 1
+
+    wanted = built(body)
+    expected = [contents(wanted.run()[0]) for _ in range(12)]
+    pipe = built(body, engines=1)
+    found = [contents(pipe.run()[0]) for _ in range(4)]
+    registered = cuda.calls["host_register"]
+    found += [contents(pipe.run()[0]) for _ in range(8)]
+    assert all((a == b).all() for x, y in zip(found, expected) for a, b in zip(x, y))
+    assert 0 < registered <= cuda.calls["host_register"] < 12
+    assert cuda.calls["pageable uploads"] == 0
+    pipe.close()
+    del pipe
+    wait_until(lambda: gc.collect() >= 0 and cuda.calls["host_unregister"] == cuda.calls["host_register"])
+
+
+def test_blocks_that_cannot_be_page_locked_are_used_all_the_same(cuda):
+    cuda.fails["host_register"] = 2
+    pipe = built(lambda: fn.external_source(source=lambda k: np.full((BATCH, 100, 300), k, np.float32)).gpu() + 1, engines=1)
+    assert all((sample == k + 1).all() for k in range(3) for sample in contents(pipe.run()[0]))
+    assert cuda.calls["pageable uploads"] > 0
     pipe.close()

@@ -57,6 +57,7 @@ def test_three_hundred_programs(part):
 
 
 @pytest.mark.slow
-def test_programs_in_fresh_interpreters():
-    count = check(range(43_000, 43_030), methods=("spawn", "forkserver"))
+@pytest.mark.parametrize("part", range(10))
+def test_programs_in_fresh_interpreters(part):
+    count = check(range(43_000 + 11 * part, 43_011 + 11 * part), methods=("spawn", "forkserver"))
     print(f"{count} programs")

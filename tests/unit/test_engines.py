@@ -201,6 +201,154 @@ def test_fed_inputs_and_sources():
         pipe.close()
 
 
+class Rows:
+    """A source by position: 26 samples of different sizes per epoch. The positions `fails` raise an error."""
+
+    def __init__(self, fails=()):
+        self.fails = fails
+
+    def __call__(self, info):
+        if info.idx_in_epoch >= 26:
+            raise StopIteration
+        if info.idx_in_epoch in self.fails:
+            raise ValueError(f"sample {info.idx_in_epoch} is broken")
+        return np.full((3 + info.idx_in_epoch % 4, 500), info.idx_in_epoch + 100 * info.epoch_idx, np.float32)
+
+
+def pairs(position):
+    """A source of batches with two outputs. Batches have different sizes, and the last has no samples."""
+    if position == 7:
+        raise StopIteration
+    count = (4, 2, 3, 4, 1, 4, 0)[position]
+    return [np.full((2,), position, np.int32)] * count, [np.full((50, 400), k, np.int32) for k in range(count)]
+
+
+def by_position():
+    rows = fn.external_source(source=Rows(), batch=False)
+    return fn.cast(rows, dtype=types.INT32), rows, fn.random.uniform(range=[0, 1])
+
+
+def by_batch():
+    first, second = fn.external_source(source=pairs, num_outputs=2)
+    return first, second, fn.random.uniform(range=[0, 1])
+
+
+def epochs(pipe, count=2):
+    found = []
+    for _ in range(count):
+        while True:
+            try:
+                found += stream(pipe, 1)
+            except StopIteration:
+                found.append("end")
+                pipe.reset()
+                break
+    return found
+
+
+@pytest.mark.parametrize("define", [by_position, by_batch])
+def test_engines_call_sources_by_position(define):
+    plain = pipeline(define, 0)
+    wanted = epochs(plain)
+    assert wanted.count("end") == 2 and len(wanted) > 12
+    for engines in (1, 2, 3):
+        pipe = pipeline(define, engines)
+        assert epochs(pipe) == wanted
+        assert pipe.checkpoint() == plain.checkpoint()
+        pipe.close()
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_sources_travel(method):
+    pipe = pipeline(by_position, 2, engine_start_method=method)
+    assert epochs(pipe) == epochs(pipeline(by_position, 0))
+    pipe.close()
+
+
+def test_sources_in_engines_resume_under_another_number():
+    wanted = stream(pipeline(by_position, 0), 6)
+    saved = None
+    found = []
+    for engines, options in ((2, {}), (0, {}), (3, {}), (1, {"engine_sources": False}), (1, {}), (2, {})):
+        pipe = pipeline(by_position, engines, checkpoint=saved, **options)
+        found += stream(pipe, 1)
+        saved = pipe.checkpoint()
+        pipe.close()
+    assert found == wanted
+
+
+def test_errors_of_sources_in_engines():
+    """The iteration before the error is returned first; the next call asks for the same position again."""
+
+    def define():
+        return fn.external_source(source=Rows((9, 10)), batch=False), fn.random.uniform()
+
+    def misshapen():
+        return fn.external_source(source=lambda k: np.full((4, 2), 1, (np.int32, np.float32)[k % 2])), fn.random.uniform()
+
+    def ragged():
+        return fn.external_source(source=lambda k: np.full((4 + k, 2), 1), name="rows"), fn.random.uniform()
+
+    def outcomes(pipe):
+        found = []
+        for _ in range(5):
+            try:
+                found.append(stream(pipe, 1))
+            except (ValueError, RuntimeError) as error:
+                fields = [getattr(error, name, None) for name in ("operator", "name", "iteration", "sample", "line")]
+                found.append((type(error), str(error), *fields))
+        pipe.close()
+        return found
+
+    for graph in (define, misshapen, ragged):
+        wanted = outcomes(pipeline(graph, 0))
+        assert isinstance(wanted[0], list) and isinstance(wanted[-1], tuple)
+        assert outcomes(pipeline(graph, 2)) == wanted
+
+
+def test_engines_forget_batches_of_sources():
+    """Batches that nothing needs any more return to the engine's pool, so the pool does not grow."""
+    pipe = pipeline(lambda: fn.external_source(source=lambda k: np.full((4, 300, 300), k, np.float32)) * 2, 1)
+    stream(pipe, 10)
+    after_ten = pipe.statistics().engines[0].allocated_bytes
+    stream(pipe, 40)
+    assert pipe.statistics().engines[0].allocated_bytes <= 2 * after_ten
+    pipe.close()
+
+
+class Counting(Rows):
+    """A source that declares a state."""
+
+    def state_dict(self):
+        return {}
+
+    def load_state_dict(self, state):
+        pass
+
+
+def test_which_sources_engines_call():
+    async def awaited(info):
+        return np.zeros(3)
+
+    def define():
+        return (
+            fn.external_source(source=Rows(), batch=False, name="called"), fn.external_source(source=Counting(), batch=False),
+            fn.external_source(source=awaited, batch=False), fn.external_source(source=lambda: np.zeros((4, 2))),
+            fn.external_source(source=pairs, num_outputs=2)[1], fn.external_source(name="fed"), fn.random.uniform(),
+        )  # fmt: skip
+
+    cut, _ = cut_of(define)
+    assert [group.description.source for group in cut.groups] == [cut.groups[0].description.source, pairs]
+    assert cut.groups[0].name == "called"
+    pipe = pipeline(lambda: fn.external_source(source=Rows()), 1, engine_sources=False)
+    with pytest.raises(RuntimeError, match="no operator of this pipeline can run in an engine"):
+        pipe.build()
+    lock = __import__("threading").Lock()
+    held = pipeline(lambda: fn.external_source(source=lambda k: (np.zeros((4, 2)), lock)[0], name="locked"), 1, engine_start_method="spawn")
+    with pytest.raises(TypeError, match=r"'locked' cannot be sent to engines.*engine_sources=False"):
+        held.build()
+
+
 def test_nothing_is_left(files):
     gc.collect()
     before = set(descriptors().values())
@@ -260,6 +408,8 @@ def test_options_are_checked():
         Pipeline(engine_start_method="threads")
     with pytest.raises(TypeError, match="engine_cut takes nodes"):
         Pipeline(engine_cut=3)
+    with pytest.raises(TypeError, match="engine_sources must be a bool"):
+        Pipeline(engine_sources=1)
     with pytest.raises(ValueError, match="engine_timeout must be positive"):
         pipeline(lambda: fn.random.uniform(), 1, engine_timeout=0).build()
     with pytest.raises(RuntimeError, match="no operator of this pipeline can run in an engine"):

@@ -277,6 +277,15 @@ def test_slots_are_used_again(make_pool):
     assert pool.statistics()["overflows"] == 0
 
 
+def test_slots_do_not_keep_their_first_layout(make_pool):
+    """Before the size of a sample is known, each worker writes to its own place of the slot. Later those pages have no use."""
+    pool = make_pool(Source(ws.Counting(shape=(18_000,)), "samples", 2, prefetch=2))
+    for iteration in range(20):
+        batch = ask(pool, iteration)
+    found = pool.statistics()
+    assert found["used_bytes"] < 1.25 * found["slots"] * batch.outputs[0].values.nbytes
+
+
 def test_memory_is_given_back_after_a_peak(make_pool):
     pool = make_pool(Source(ws.Returns(lambda: np.full(50_000, 7, np.uint8)), "samples", 16))
     batches = [ask(pool, i) for i in range(40)]

@@ -265,6 +265,12 @@ class Slots:
         self._holes.add(offset, size)
 
 
+def shed(descriptor: int, extent: Extent, kept: int) -> None:
+    """Give the pages of an extent behind the first `kept` bytes back: an earlier layout has written there."""
+    punch(descriptor, extent.offset + kept, extent.size - kept)
+    extent.committed = min(extent.committed, kept)
+
+
 def ensure_committed(descriptor: int, extent: Extent, size: int) -> None:
     """Reserve memory for the first `size` bytes, so that no worker gets SIGBUS there."""
     if size > extent.committed:

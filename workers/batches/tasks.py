@@ -12,7 +12,7 @@ from ..shared.system import PAGE
 from ..source import Source
 from .batches import PoolBatch
 from .prediction import Prediction
-from .slots import Lease, Slots, ensure_committed
+from .slots import Lease, Slots, ensure_committed, shed
 from .tickets import Ticket
 
 
@@ -22,6 +22,7 @@ def lay_out(ticket: Ticket, lease: Lease, prediction: Prediction, memory: int) -
     extent = lease.extent
     ticket.schema = schema
     if schema is not None and extent.schema != schema.number:
+        shed(memory, extent, schema.end)
         ensure_committed(memory, extent, schema.end)
         schema.write(extent.mapping.bytes)
         extent.schema = schema.number

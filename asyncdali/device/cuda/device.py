@@ -22,7 +22,7 @@ from .commands import Commands
 from .driver import Driver
 from .fed_arrays import FedArrays
 from .idle import leave_stream, take_stream
-from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, MemoryBlock, pinned_pool
+from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, MemoryBlock, PinnedMemory, pinned_pool
 from .place_kernels import lay_out
 from .timing import StreamTimes
 from .user_arrays import UserArrays
@@ -149,6 +149,10 @@ class CudaDevice:
             yield
         finally:
             self.driver.restore(before)
+
+    def pin(self, address: int, size: int) -> PinnedMemory:
+        """Page-lock host memory that this process did not allocate, until the returned object is dropped."""
+        return PinnedMemory(self.driver, self.index, address, size)
 
     def expect(self, depth: int) -> None:
         """This many iterations will be in flight: memory for one more of each kind is allocated at once."""

@@ -41,6 +41,8 @@ class Driver(Protocol):
     def free(self, address: int) -> None: ...
     def host_alloc(self, size: int) -> int: ...
     def host_free(self, address: int) -> None: ...
+    def host_register(self, address: int, size: int) -> None: ...
+    def host_unregister(self, address: int) -> None: ...
     def stream_create(self) -> int: ...
     def stream_destroy(self, stream: int) -> None: ...
     def stream_synchronize(self, stream: int) -> None: ...
@@ -101,6 +103,7 @@ _NO_DEVICE, _INSUFFICIENT_DRIVER = 100, 35  # cudaErrorNoDevice, cudaErrorInsuff
 _NON_BLOCKING = 1  # cudaStreamNonBlocking
 _EVENT_FLAGS = 1 | 2  # cudaEventBlockingSync | cudaEventDisableTiming
 _TIMER_FLAGS = 1
+_PORTABLE = 1  # cudaHostRegisterPortable
 
 
 class CupyDriver:
@@ -163,6 +166,13 @@ class CupyDriver:
 
     def host_alloc(self, size: int) -> int:
         return self._allocated("pinned memory", self._runtime.hostAlloc, size, 0)
+
+    def host_register(self, address: int, size: int) -> None:
+        """Page-lock memory, for all devices. Its pages must exist."""
+        self._runtime.hostRegister(address, size, _PORTABLE)
+
+    def host_unregister(self, address: int) -> None:
+        self._runtime.hostUnregister(address)
 
     def stream_create(self) -> int:
         return int(self._runtime.streamCreateWithFlags(_NON_BLOCKING))
