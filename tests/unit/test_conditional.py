@@ -32,9 +32,9 @@ def test_a_condition_is_a_scalar():
     def graph():
         number = fn.external_source(lambda k: [np.zeros(2, bool)] * 2)
         if number:
-            result = types.Constant(1)
+            result = types.Constant(1, device="cpu")
         else:
-            result = types.Constant(2)
+            result = types.Constant(2, device="cpu")
         return result
 
     pipe = graph()

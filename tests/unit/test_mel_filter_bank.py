@@ -20,6 +20,6 @@ def test_a_tone_is_in_the_filter_of_its_frequency():
     assert (np.abs(strongest - place[inside]) <= 1).all()
 
 
-def test_frequencies_beyond_nyquist_are_refused():
+def test_frequencies_in_no_order_are_refused():
     with pytest.raises(ValueError, match="freq_high"):
-        harness.run("mel_filter_bank", [np.ones((9, 3), np.float32)], "ft", sample_rate=8000.0, freq_high=5000.0)
+        harness.run("mel_filter_bank", [np.ones((9, 3), np.float32)], "ft", sample_rate=8000.0, freq_low=3000.0, freq_high=2000.0)
