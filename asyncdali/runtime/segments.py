@@ -21,6 +21,7 @@ from ..operators.base import Arguments, CompiledJob, Gate, Iteration, Operator, 
 from . import branches
 from .engine_protocol import Remote
 from .jobs import CompiledSamples, Job, PythonSamples, Timed
+from .replays import replays_of
 from .segment_counters import Lap, OperatorCounters, SegmentCounters
 
 log = logging.getLogger("asyncdali")
@@ -32,7 +33,8 @@ MAX_SCRATCH = 64 << 20
 class BuiltOperator:
     """An operator instance of a built pipeline with its place in the plan."""
 
-    __slots__ = ("arguments", "counters", "gate", "inputs", "operator", "output_device", "outputs", "planned", "position", "sources")
+    __slots__ = ("arguments", "counters", "gate", "inputs", "operator", "output_device", "outputs", "planned", "position", "replays",
+                 "sources")  # fmt: skip
 
     def __init__(self, planned: PlannedOperator, operator: Operator):
         self.planned = planned
@@ -42,6 +44,8 @@ class BuiltOperator:
         self.outputs = planned.outputs
         self.output_device = operator.output_device
         self.gate = Gate(operator) if planned.inputs or planned.arguments else None
+        self.replays = replays_of(planned, operator)
+        """Plans of earlier iterations that may be repeated; None: every iteration is planned."""
         scope = operator.scope_argument
         self.sources = [*self.inputs, *planned.arguments.values()] if scope is None else [planned.arguments[scope]]
         """Edges that tell in which branch of a conditional the operator is."""
@@ -272,7 +276,9 @@ class SegmentRun:
             preparation.close()
 
     def _plan(self, built: BuiltOperator, inputs: list[Any], arguments: Arguments, iteration: Iteration) -> Planned:
-        return built.operator.plan(inputs, arguments, iteration)
+        if built.replays is None or self.record.whole or self.record.careful:
+            return built.operator.plan(inputs, arguments, iteration)
+        return built.replays.plan(inputs, arguments, iteration)
 
     def _skip(self, built: BuiltOperator, produced: dict[int, int], rows: np.ndarray) -> None:
         """An operator in a branch without samples: it is not called, and its outputs are empty."""
