@@ -44,9 +44,10 @@ GRAPHS = {
 
 def results(graph, iterations):
     pipeline = pipeline_of(graph, batch_size=4)
-    found = [values(pipeline.run()) for _ in range(iterations)]
-    pipeline.close()
-    return found
+    try:
+        return [values(pipeline.run()) for _ in range(iterations)]
+    finally:
+        pipeline.close()
 
 
 @pytest.mark.parametrize("name", GRAPHS)
