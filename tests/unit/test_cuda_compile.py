@@ -52,6 +52,7 @@ MACROS = {
     "expression_kernels.cu": list(expressions()),
     "color_space_kernels.cu": [(("FROM", a), ("TO", b)) for a in (1, 3) for b in (1, 3)],
     "move_kernels.cu": [(("AXES", axes), ("DENSE", dense)) for axes, dense in ((1, 1), (2, 0), (4, 1))],
+    "warp_perspective_kernels.cu": [(("INTERPOLATION", kind),) for kind in (0, 1, 2)],
     "displacement_kernels.cu": [(("WATER", water),) for water in (0, 1)],
     "separable_kernels.cu": [(("ROWS", rows),) for rows in (64, 160)],
     "reduction_kernels.cu": [(("KIND", kind), ("WHOLE", whole)) for kind in range(5) for whole in (0, 1)],
