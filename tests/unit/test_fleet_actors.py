@@ -248,7 +248,7 @@ def test_a_second_answer_is_compared(monkeypatch):
         with pytest.raises(RuntimeError, match=r"made other data for iteration 1 .*hedge_compare"):
             for _ in range(1000):
                 batches.pipeline.run()
-        assert sum(item["late"] for item in batches.engines()) == 1
+        assert sum(item["late"] for item in batches.engines()) >= 1
 
 
 def test_an_iteration_that_ends_engines_fails_and_names_them(monkeypatch, train):
