@@ -361,6 +361,8 @@ class RemoteLoader(Ordered[Request]):
             place.attempts = 0
         if not place.leaving:
             self._failed(place, reason, refused)
+        elif self._places.get(place.address) is place:
+            del self._places[place.address]
         self._deliver()
         self._dispatch()
 
