@@ -186,7 +186,8 @@ def test_a_failing_sample_fails_its_rank(files, engines):
             outcome = []
             while len(outcome) < 6:
                 try:
-                    outcome += [values(batch)[0] for batch in batches]
+                    for batch in batches:
+                        outcome.append(values(batch)[0])
                 except RuntimeError as error:
                     assert "seven" in str(error) and error.sample == 1 and error.iteration % 3 == 1
                     outcome.append("failed")
