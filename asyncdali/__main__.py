@@ -26,11 +26,12 @@ def main(argv: list[str] | None = None) -> int:
     index = commands.add_parser("wds2idx", help="make the index file of a WebDataset archive")
     index.add_argument("archive", help="the tar file")
     index.add_argument("index_file", nargs="?", help="its index, to be written (default: the archive's name with .idx)")
-    from .tooling import bench, doctor, kernels
+    from .tooling import bench, doctor, engine, kernels
 
     kernels.add_arguments(commands)
     bench.add_arguments(commands)
     doctor.add_arguments(commands)
+    engine.add_arguments(commands)
     options = parser.parse_args(argv)
     if hasattr(options, "run"):
         return options.run(options)

@@ -1,14 +1,14 @@
 """Batches as data: the content of requests and answers besides numbers.
 
 A batch is an entry of the header and parts of the frame. Small contents are in the frame. Large contents are in a block of shared memory
-and are used without a copy. The same entries can be sent over a network, with all contents in the frame.
+and are used without a copy (:class:`Packer`), or are payloads of a connection (:class:`PayloadPacker`).
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ..batch import AddressView, Batch, dense_shapes, storage_dtype
 from ..compiled.addresses import address_of
 from ..device.buffers import SMALL
 from ..types import DALIDataType
-from .blocks import ForeignBlocks, Lease, OwnBlocks
+from .blocks import Lease, OwnBlocks
 
 INLINE = SMALL - 1
 """Contents up to this size (bytes) are copied into the frame, because the pool has no block for them."""
@@ -44,13 +44,8 @@ class Frame:
         return b"".join(self._parts)
 
 
-class Packer:
-    """Makes entries of batches. `allocate` gives memory of blocks. `lend` keeps an owner alive and returns its lease number."""
-
-    def __init__(self, blocks: OwnBlocks, allocate: Callable[[int], np.ndarray], lend: Callable[[Any], int]):
-        self._blocks, self._allocate, self._lend = blocks, allocate, lend
-        self.used: dict[int, int] = {}
-        """Blocks of the entries made since the last clear: number -> descriptor."""
+class Entries:
+    """Makes entries of batches. Subclasses decide where the contents are."""
 
     def pack(self, batch: Batch, frame: Frame) -> list[Any]:
         """The entry of a batch. Contents outside of blocks are copied."""
@@ -62,6 +57,19 @@ class Packer:
         info = None if not batch.source_info else frame.add("\0".join(map(str, batch.source_info)).encode("utf-8", "surrogateescape"))
         rows = None if batch.rows is None else frame.add(np.ascontiguousarray(batch.rows, np.int64).tobytes())
         return [int(batch.dtype), batch.layout, count, ndim, extents, places, info, rows, *self._contents(batch, frame)]
+
+    def _contents(self, batch: Batch, frame: Frame) -> list[Any]:
+        """The form of the contents, and where they are."""
+        raise NotImplementedError
+
+
+class Packer(Entries):
+    """Large contents are in blocks. `allocate` gives memory of blocks. `lend` keeps an owner alive and returns its lease number."""
+
+    def __init__(self, blocks: OwnBlocks, allocate: Callable[[int], np.ndarray], lend: Callable[[Any], int]):
+        self._blocks, self._allocate, self._lend = blocks, allocate, lend
+        self.used: dict[int, int] = {}
+        """Blocks of the entries made since the last clear: number -> descriptor."""
 
     def place(self, data: bytes) -> list[int]:
         """Copy bytes into a block and return [block, offset, size, lease]."""
@@ -111,6 +119,71 @@ class Packer:
         return [*self._placed(_SCATTERED, first, batch.memory_owner), frame.add(np.where(sizes, addresses - first, 0).tobytes())]
 
 
+class PayloadPacker(Entries):
+    """Large contents are payloads, which a connection sends from where they are.
+
+    Attributes:
+        payloads: pieces of memory, by payload. :attr:`keep` keeps them alive.
+    """
+
+    def __init__(self) -> None:
+        self.payloads: list[list[memoryview]] = []
+        self.keep: list[Any] = []
+
+    def _contents(self, batch: Batch, frame: Frame) -> list[Any]:
+        batch = batch.private()  # a user's array may change before it is sent
+        if batch.values is not None:
+            values = np.ascontiguousarray(batch.values)
+            if values.nbytes <= INLINE:
+                return [_VALUES, *frame.add(values.tobytes())]
+            return self._payload(_PLACED_VALUES, [values.reshape(-1).view(np.uint8).data], values)
+        sizes = batch.sizes()
+        total = int(sizes.sum())
+        if total <= INLINE:
+            return [_BYTES, *frame.add(_gathered(batch, sizes, total))]
+        if batch.contiguous:
+            pieces = [_view(int(batch.addresses[sizes > 0][0]), total)]
+        elif total < _SMALL_PIECE * len(batch):
+            pieces = [memoryview(_gathered(batch, sizes, total))]
+        else:
+            pieces = [_view(address, size) for address, size in zip(batch.addresses.tolist(), sizes.tolist()) if size]
+        return self._payload(_PLACED, pieces, (batch, batch.memory_owner))
+
+    def _payload(self, kind: int, pieces: list[memoryview], owner: Any) -> list[Any]:
+        self.payloads.append(pieces)
+        self.keep.append(owner)
+        return [kind, len(self.payloads) - 1, 0, 0]
+
+
+_SMALL_PIECE = 4096
+"""Samples below this size (bytes, on average) are copied together: an entry of a system call costs as much."""
+
+
+def _view(address: int, size: int) -> memoryview:
+    return memoryview((ctypes.c_ubyte * size).from_address(address)).cast("B")
+
+
+class Payloads:
+    """The payloads of a received frame, each with memory of its own."""
+
+    def __init__(self, memory: Sequence[np.ndarray]):
+        self._memory = memory
+
+    def at(self, number: int, offset: int, size: int) -> tuple[int, Any]:
+        """The address of a piece, and the object that keeps it alive. ValueError if the piece is not inside the payload."""
+        if not 0 <= number < len(self._memory) or offset < 0 or size < 0 or offset + size > len(self._memory[number]):
+            raise ValueError(f"payload {number} does not hold {size} bytes at {offset}")
+        memory = self._memory[number]
+        return address_of(memory) + offset, memory
+
+
+class Places(Protocol):
+    """Where large contents are."""
+
+    def at(self, number: int, offset: int, size: int) -> tuple[int, Any]:
+        """The address of a piece, and the object that keeps it alive."""
+
+
 def _gathered(batch: Batch, sizes: np.ndarray, total: int) -> bytes:
     if total and batch.contiguous:
         return ctypes.string_at(int(batch.addresses[sizes > 0][0]), total)
@@ -144,7 +217,7 @@ class SourceInfo(Sequence):
         return self._names[index]
 
 
-def unpack(entry: list[Any], frame: memoryview, blocks: ForeignBlocks, lease: Callable[[Any, int, int], Lease] | None) -> Batch:
+def unpack(entry: list[Any], frame: memoryview, blocks: Places, lease: Callable[[Any, int, int], Lease] | None) -> Batch:
     """The batch of an entry. `lease` makes owners of (mapping, number, bytes). None: the mapping itself is the owner.
 
     ValueError for an entry that does not fit its frame or its blocks.
@@ -172,7 +245,7 @@ def _part(frame: memoryview, place: Sequence[int]) -> memoryview:
 
 def _filled(
     shapes: np.ndarray, dtype: DALIDataType, layout: str, kind: int, first: int, second: int, more: list[Any], frame: memoryview,
-    blocks: ForeignBlocks, lease: Callable[[Any, int, int], Lease] | None,
+    blocks: Places, lease: Callable[[Any, int, int], Lease] | None,
 ) -> Batch:  # fmt: skip
     storage = storage_dtype(dtype)
     extents = shapes[0].tolist() if len(shapes) else [0] * shapes.shape[1]

@@ -11,22 +11,19 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from time import monotonic
-from time import perf_counter_ns as now
 from typing import TYPE_CHECKING, Any
 
 from ..device.buffers import BufferPool
-from ..errors import SampleError, because, operator_error
+from ..errors import SampleError, operator_error
 from ..graph.plan import Plan
-from ..operators.base import Iteration
 from ..runtime.executor import Executor
-from ..runtime.loop import shared_loop
-from ..runtime.parts import why_whole
 from ..runtime.segments import BuiltSegment, SegmentRun
 from . import channel as channels
 from .blocks import Lease
 from .cut import Cut
 from .encoding import Frame, Packer, unpack
 from .failures import EngineError, unpacked
+from .ordered import Asked, Ordered
 from .search import Search
 from .spans import hand_on
 
@@ -43,31 +40,21 @@ STARTS = 3
 """Number of consecutive replacements that may end before they are ready."""
 
 
-class Asked:
-    """An iteration requested from engines."""
+class Request(Asked):
+    """An iteration requested from engines of this machine."""
 
-    __slots__ = (
-        "answer", "before", "blocks", "body", "deaths", "died", "engine", "error", "fed", "generation", "header", "keep", "run",
-        "search", "sent", "spared", "told",
-    )  # fmt: skip
+    __slots__ = ("blocks", "deaths", "died", "engine", "keep", "search", "sent", "spared")
 
     def __init__(self, run: SegmentRun, before: dict[str, Any]):
-        self.run = run
-        self.before = before  # positions
-        self.header: dict[str, Any] = {}
-        self.body = b""
+        super().__init__(run, before)
         self.blocks: dict[int, int] = {}  # blocks of this process that the request refers to
         self.keep: list[Any] = []  # objects that keep these blocks in use
         self.engine: EngineProcess | None = None
-        self.generation = 0
         self.sent = 0.0
         self.deaths = 0
         self.died = "", "", 0, -1  # of the engine that ended last: reason, activity, operator number, sample
         self.search: Search | None = None  # the search for the sample at which engines end
         self.spared = False  # a search has found no sample
-        self.told = False  # the engine has sent the numbers of samples by which positions move on
-        self.answer: dict[str, Any] | None = None
-        self.error: BaseException | None = None
 
 
 class Place:
@@ -75,86 +62,37 @@ class Place:
 
     def __init__(self, engine: EngineProcess):
         self.engine = engine
-        self.outstanding: OrderedDict[tuple[int, int], Asked] = OrderedDict()
+        self.outstanding: OrderedDict[tuple[int, int], Request] = OrderedDict()
         self.alone = False  # whether it makes an iteration at which an engine has ended
         self.heard = 0.0  # time of the last answer
         self.starts = 0  # consecutive replacements that ended before they were ready
         self.asked = self.answered = self.restarts = self.busy = self.bytes = 0
 
 
-class Loader:
-    """Runs the segment before the cut in engines (``runtime.remote.Remote``)."""
+class Loader(Ordered[Request]):
+    """Runs the segment before the cut in engines."""
+
+    kind = Request
 
     def __init__(self, pool: EnginePool, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment):
-        self._pool, self._cut, self._executor, self._segment = pool, cut, executor, segment
+        super().__init__(cut, plan, executor, segment)
+        self._pool = pool
         self._names = [planned.spec.name for planned in plan.operators]
-        self._operators = {planned.spec.name: planned for planned in plan.operators}
-        self._chained = cut.depends_on_branches
-        self._why_whole = why_whole(plan)
-        self._asked: OrderedDict[int, Asked] = OrderedDict()
         self._places = [Place(engine) for engine in pool.engines]
         self._keep: list[Any] = []
         allocate = (pool.pool or BufferPool(pool.own.make)).allocate
         self._packer = Packer(pool.own, allocate, self._kept)
-        self._loop = shared_loop()
-        executor.on_loop = True
-        self._broken: str | None = None
-        self._closed = False
         self._watched = False
         self._waiting: list[Callable[[dict[str, Any]], None]] = []
-        if segment.counters is not None:
-            segment.counters.made_elsewhere(cut.crossing)
-            segment.counters.stream = "engines"
         self._loop.call(self._listen_all)
 
     # --- requests
 
-    def begin(self, run: SegmentRun) -> None:
-        record, segment = run.record, self._segment
-        before = {built.planned.spec.name: built for built in segment.stateful}
-        asked = Asked(run, {name: built.position for name, built in before.items()})
-        error = self._fed_error(record)
-        if error is None and self._broken is not None:
-            error = RuntimeError(self._broken)
-        if error is None:
-            try:
-                self._pack(asked)
-            except Exception as failure:  # no shared memory left
-                error = operator_error(segment.operators[0].planned, failure, record.number)
-                error.__cause__ = failure
-        if not self._chained or error is not None:
-            segment.commit_positions(record, {})
-            run.committed = True
-            self._executor.planned_remote(run)
-        self._asked[record.index] = asked
-        if error is not None:
-            asked.error = error
-            self._loop.loop.call_soon(self._executor.guarded, self._deliver)  # later, because the scheduler is running now
-            return
-        self._dispatch()
-
-    def _fed_error(self, record: Any) -> BaseException | None:
-        """The exception that an external input was fed instead of a batch."""
-        for name in self._cut.inputs:
-            fed = record.fed.get(name)
-            if isinstance(fed, Exception):
-                return because(operator_error(self._operators[name], fed, record.number), fed)
-        return None
-
-    def _pack(self, asked: Asked) -> None:
-        record = asked.run.record
+    def _pack(self, asked: Request) -> None:
         frame = Frame()
         self._keep = asked.keep
-        first, size, whole = record.first, record.batch_size, record.whole
-        given = Iteration(record.number, size, record.fed, first=first, whole=whole)
-        fed = {name: self._packer.pack(given.taken(name), frame) for name in self._cut.inputs}
+        self._packed(asked, self._packer, frame)
         body = frame.joined()
-        asked.header = {"k": record.number, "n": whole or size, "slice": [first, first + size], "from": first, "fed": fed}
-        if self._chained:
-            asked.header["tell"] = 1
-        if self._recorder() is not None:
-            asked.header["trace"] = 1
-        self._place(asked)
         if len(body) > channels.LARGEST // 2:
             # The positions are small and may need a correction, so only the frame goes through a block.
             asked.header["large"] = self._packer.place(body)
@@ -163,16 +101,8 @@ class Loader:
         asked.blocks = dict(self._packer.used)
         self._packer.used.clear()
 
-    def _place(self, asked: Asked) -> None:
-        """The positions that a request contains."""
-        stateful = self._segment.stateful
-        asked.header["at"] = {built.planned.spec.name: built.save(asked.before[built.planned.spec.name]) for built in stateful}
-        asked.header["g"] = asked.generation
-
-    def _recorder(self) -> Any:
-        """The recorder of the current trace. None if no trace is recorded."""
-        counters = self._executor.counters
-        return None if counters is None else counters.recorder
+    def _withdraw(self, asked: Request) -> None:
+        asked.engine, asked.search = None, None
 
     def _kept(self, owner: Any) -> int:
         self._keep.append(owner)
@@ -189,13 +119,13 @@ class Loader:
                     return
                 self._send(asked, place)
 
-    def _room(self, asked: Asked) -> Place | None:
+    def _room(self, asked: Request) -> Place | None:
         count = len(self._places)
         number = asked.run.record.index
         free = [place for place in self._places if not place.alone and len(place.outstanding) < (1 if asked.deaths else WINDOW)]
         return min(free, key=lambda place: (len(place.outstanding), (place.engine.number - number) % count), default=None)
 
-    def _send(self, asked: Asked, place: Place) -> None:
+    def _send(self, asked: Request, place: Place) -> None:
         engine = place.engine
         asked.engine = engine
         asked.sent = monotonic()
@@ -289,11 +219,7 @@ class Loader:
             self._deliver()
             self._dispatch()
         elif "planned" in header:
-            asked = place.outstanding.get(tuple(header["planned"]))  # type: ignore[call-overload]
-            if asked is not None and not asked.run.committed:
-                asked.told = True
-                self._commit(asked, header["produced"])
-                self._executor.planned_remote(asked.run)
+            self._planned(place.outstanding.get(tuple(header["planned"])), header["produced"])  # type: ignore[call-overload]
         elif "ready" in header:
             refusal = self._pool.refusal(engine, header)
             if refusal:  # for example packages were replaced after the other engines started
@@ -306,7 +232,7 @@ class Loader:
         elif "statistics" in header and self._waiting:
             self._waiting.pop(0)({"engine": engine.number, **header["statistics"]})
 
-    def _answered(self, asked: Asked, engine: EngineProcess, header: dict[str, Any], body: memoryview) -> None:
+    def _answered(self, asked: Request, engine: EngineProcess, header: dict[str, Any], body: memoryview) -> None:
         if "error" in header:
             asked.error = unpacked(header["error"])
         else:
@@ -321,60 +247,6 @@ class Loader:
                 asked.error = EngineError(f"the answer of engine {engine.number} cannot be used: {error}")
         asked.answer = header
         asked.keep = []
-
-    def _deliver(self) -> None:
-        """Deliver finished iterations, in order."""
-        while self._asked and not self._closed:
-            asked = next(iter(self._asked.values()))
-            if asked.answer is None and asked.error is None:
-                return
-            run, answer = asked.run, asked.answer or {}
-            record = run.record
-            produced = answer.get("produced", {})
-            if not run.committed:
-                self._commit(asked, produced)
-            elif produced and not asked.told:
-                self._correct(asked, produced)
-            del self._asked[record.index]
-            if asked.error is None:
-                for edge, batch in zip(self._cut.crossing, answer["out"]):
-                    record.edges[edge] = batch
-                self._count(run)
-            error, asked.error = asked.error, None
-            self._executor.finish_remote(run, error)
-            del error
-
-    def _commit(self, asked: Asked, produced: dict[str, int]) -> None:
-        by_id = {
-            id(built.operator): produced[built.planned.spec.name]
-            for built in self._segment.stateful
-            if built.planned.spec.name in produced
-        }
-        self._segment.commit_positions(asked.run.record, by_id)
-        asked.run.committed = True
-
-    def _correct(self, asked: Asked, produced: dict[str, int]) -> None:
-        """Request the following iterations again, because an iteration moved positions on by unexpected numbers of samples."""
-        self._chained = True
-        self._segment.go_to(asked.before)
-        self._commit(asked, produced)
-        for later in list(self._asked.values())[1:]:
-            later.before = {built.planned.spec.name: built.position for built in self._segment.stateful}
-            self._segment.commit_positions(later.run.record, {})
-            later.generation += 1
-            later.engine, later.answer, later.error, later.search = None, None, None, None
-            self._place(later)
-        self._loop.loop.call_soon(self._executor.guarded, self._dispatch)
-
-    def _count(self, run: SegmentRun) -> None:
-        counters = run.segment.counters
-        if counters is None:
-            return
-        if run.record.weight:
-            ended = now()
-            counters.planned(run.record, run.started, ended)
-        else:
-            counters.passed(run.record.edges)
 
     # --- faults
 
@@ -443,7 +315,7 @@ class Loader:
         self._deliver()
         self._dispatch()
 
-    def _search_on(self, asked: Asked) -> None:
+    def _search_on(self, asked: Request) -> None:
         """Request the next part of an iteration at which engines end, or set the iteration's error when the search is done."""
         assert asked.search is not None
         asked.generation += 1
@@ -462,7 +334,7 @@ class Loader:
             return f" while it made the pixels of the segment that begins with {name}"
         return f" while it ran {name}" if what == 1 else f" while it made the pixels of {name}"
 
-    def _death(self, asked: Asked) -> BaseException:
+    def _death(self, asked: Request) -> BaseException:
         """The error of an iteration at which engines ended."""
         reason, doing, number, sample = asked.died
         record, search = asked.run.record, asked.search
@@ -478,13 +350,6 @@ class Loader:
             text += f" Sample {search.sample} does so by itself."
             sample = search.sample
         return operator_error(planned, EngineError(text) if sample < 0 else SampleError(sample, text), record.number)
-
-    def _give_up(self, reason: str) -> None:
-        self._broken = reason
-        for asked in self._asked.values():
-            if asked.answer is None:
-                asked.error = asked.error or RuntimeError(reason)
-        self._deliver()
 
     # --- statistics
 

@@ -3,10 +3,13 @@
 ``batch_size`` of the pipeline is the global batch. Rank r gets a fixed slice of it. The batches of all ranks, concatenated, are the batches
 of the pipeline alone, for any number of ranks. A checkpoint is the same on every rank.
 
-May import ``checkpoint``, ``errors``, ``pipeline``, ``runtime.parts`` and ``plugin.epochs``. Nothing imports this room.
+Engines may be on other machines (docs/fleet.md). The engine's side is ``actor``, the trainer's ``remote``. Between them: ``proof`` (the
+token), ``link`` (frames), ``addresses``. ``metrics`` is for Prometheus.
 """
 
 from ..plugin.epochs import LastBatchPolicy
+from .actor import Actor
+from .proof import read_token
 from .ranks import RankLoader, loader
 
-__all__ = ["LastBatchPolicy", "RankLoader", "loader"]
+__all__ = ["Actor", "LastBatchPolicy", "RankLoader", "loader", "read_token"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .._version import __version__
@@ -14,7 +14,11 @@ from ..pipeline import Pipeline
 from ..pipeline.front import core_of
 from ..plugin.epochs import LastBatchPolicy
 from ..runtime.parts import Part
+from .addresses import Address
 from .epochs import RankEpochs
+from .metrics import trainer_metrics
+from .proof import as_token
+from .remote import Actors
 
 
 def loader(
@@ -22,9 +26,14 @@ def loader(
     *,
     rank: int = 0,
     world_size: int = 1,
-    engines: int = 0,
+    engines: int | Sequence[str] = 0,
     checkpoint: bytes | None = None,
     uneven: bool = False,
+    token: bytes | str | None = None,
+    hedge_after: float | None = 3.0,
+    hedge_compare: bool = False,
+    reconnect_timeout: float = 60.0,
+    buffer_bytes: int = 1 << 30,
     last_batch_policy: LastBatchPolicy | None = None,
     reader_name: str | None = None,
     **options: Any,
@@ -35,10 +44,17 @@ def loader(
         train: a function decorated with `pipeline_def`, or any function that takes pipeline options and returns a pipeline. Its
             `batch_size` is the global batch, and it needs a `seed`, the same on all ranks. Readers need no shards.
         rank, world_size: the number of this rank, from 0, and the number of ranks.
-        engines: engines of this rank, see docs/engines.md.
+        engines: number of engines of this rank on this machine (docs/engines.md), or addresses ``"host:port"`` of engines on any machine
+            (docs/fleet.md).
         checkpoint: the result of :meth:`RankLoader.checkpoint` on any rank, under any number of ranks and engines; or a checkpoint of the
             pipeline itself.
         uneven: allow a `world_size` that does not divide the batch size. Then some ranks get one sample more than others.
+        token: the secret of the engines at these addresses.
+        hedge_after: an iteration that an engine has not answered after this multiple of the median time is asked of another one, too. The
+            first answer counts. None: never.
+        hedge_compare: compare both answers, and fail if they differ. For debugging.
+        reconnect_timeout: seconds without any engine after which the loader fails.
+        buffer_bytes: bytes of batches that are requested or wait here. One iteration may exceed them.
         last_batch_policy: the treatment of the last global batch of a reader's epoch, see :class:`LastBatchPolicy`. FILL: the batch is
             returned whole. DROP: the batch is not returned. PARTIAL: each rank keeps those of its samples that belong to the epoch, so
             the last ranks may get empty batches. None: the batch is returned whole, and an epoch ends as ``Pipeline.epoch`` ends it.
@@ -49,8 +65,8 @@ def loader(
         A :class:`RankLoader`, not built yet.
 
     Raises:
-        ValueError: the rank does not exist, the batch cannot be divided, or there is no seed. When the pipeline is built: there is no
-            reader for the `last_batch_policy`.
+        ValueError: the rank does not exist, the batch cannot be divided, there is no seed, or an address or the token is wrong. When the
+            pipeline is built: there is no reader for the `last_batch_policy`.
         TypeError: `train` does not return a pipeline, or returns one in debug mode, or `last_batch_policy` is of another type.
 
     ::
@@ -66,6 +82,12 @@ def loader(
     if not callable(train):
         raise TypeError(f"`train` must be a function that returns a pipeline (pipeline_def), got {type(train).__name__}")
     _check_policy(last_batch_policy, reader_name)
+    actors = None
+    if not isinstance(engines, int):
+        actors = _actors(engines, token, rank, hedge_after, hedge_compare, reconnect_timeout, buffer_bytes)
+        engines = 0
+    elif token is not None:
+        raise ValueError("`token` is for engines on other machines: give their addresses, engines=['host:port', ...]")
     pipeline = train(**options, engines=engines, checkpoint=checkpoint, enable_checkpointing=True)
     if type(pipeline) is not Pipeline:
         what = type(pipeline).__name__
@@ -73,7 +95,31 @@ def loader(
         raise TypeError(f"`train` must return a Pipeline, it returned a {what}{reason}")
     _check(pipeline, rank, world_size, uneven)
     core_of(pipeline).part = Part(rank, world_size)
-    return RankLoader(pipeline, rank, world_size, last_batch_policy, reader_name)
+    if actors is not None:
+        if pipeline.seed is None:
+            raise ValueError("the pipeline has no seed: every engine would draw one of its own. Give `seed`, the same everywhere")
+        core_of(pipeline).elsewhere = actors.start
+    return RankLoader(pipeline, rank, world_size, actors, last_batch_policy, reader_name)
+
+
+def _actors(
+    addresses: Sequence[str], token: bytes | str | None, rank: int, hedge_after: float | None, compare: bool, timeout: float, most: int
+) -> Actors:
+    """ValueError or TypeError for wrong arguments."""
+    if isinstance(addresses, str):
+        raise TypeError(f"`engines` is a number or a list of addresses, got {addresses!r}: give [{addresses!r}]")
+    found = [str(Address.parse(address)) for address in addresses]
+    if len(set(found)) < len(found):
+        raise ValueError(f"`engines` names an address twice: {found}")
+    if token is None:
+        raise ValueError("engines on other machines need `token`, the secret that they were started with")
+    if hedge_after is not None and not hedge_after >= 1:
+        raise ValueError(f"hedge_after={hedge_after!r} must be a multiple of the median time, at least 1, or None")
+    if not timeout >= 0:
+        raise ValueError(f"reconnect_timeout={timeout!r} must be a number of seconds, at least 0")
+    if most < 1:
+        raise ValueError(f"buffer_bytes={most!r} must be at least 1")
+    return Actors(found, as_token(token), rank, hedge_after, compare, timeout, most)
 
 
 def _check_policy(policy: Any, reader_name: Any) -> None:
@@ -122,10 +168,12 @@ class RankLoader:
         pipeline: Pipeline,
         rank: int,
         world_size: int,
+        actors: Actors | None = None,
         last_batch_policy: LastBatchPolicy | None = None,
         reader_name: str | None = None,
     ):
         self.pipeline, self.rank, self.world_size = pipeline, rank, world_size
+        self._actors = actors
         self._policy, self._reader_name = last_batch_policy, reader_name
         self._epochs: RankEpochs | None = None
 
@@ -226,6 +274,29 @@ class RankLoader:
     def statistics(self) -> Any:
         """As :meth:`Pipeline.statistics`."""
         return self.pipeline.statistics()
+
+    # --- engines on other machines
+
+    def add_engine(self, address: str) -> None:
+        """Use one more engine, ``"host:port"``. The connection is made in the background."""
+        self._remote().add(str(Address.parse(address)))
+
+    def remove_engine(self, address: str) -> None:
+        """Request nothing more of an engine. It is disconnected when it has answered."""
+        self._remote().remove(str(Address.parse(address)))
+
+    def engines(self) -> list[dict[str, Any]]:
+        """What each engine on other machines has done for this rank; see docs/fleet.md. Empty with engines on this machine."""
+        return [] if self._actors is None or self._actors.pool is None else self._actors.pool.statistics()
+
+    def metrics(self) -> str:
+        """:meth:`engines` as text for Prometheus."""
+        return trainer_metrics(self.rank, self.engines())
+
+    def _remote(self) -> Actors:
+        if self._actors is None:
+            raise RuntimeError("this loader has no engines on other machines: make it with engines=['host:port', ...]")
+        return self._actors
 
     def close(self) -> None:
         """Stop threads and engines; batches stay valid. Idempotent."""

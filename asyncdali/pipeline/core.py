@@ -23,6 +23,7 @@ from .processes import Processes
 
 if TYPE_CHECKING:
     from ..runtime.blueprint import Blueprint, Calling
+    from ..runtime.engine_protocol import Engines
     from ..runtime.parts import Part
     from ..runtime.session import Session
     from ..types import PipelineAPIType
@@ -43,6 +44,7 @@ class Core:
         building: held while the pipeline is built. Threads that use an unbuilt pipeline at once must not build it twice.
         shared: outputs that the scheduled calls have returned and not released.
         part: the samples of each iteration that are made; None: all (asyncdali.fleet).
+        elsewhere: makes the engines, if they are on other machines (asyncdali.fleet).
         in_engine: whether this process is an engine of the pipeline.
     """
 
@@ -63,6 +65,7 @@ class Core:
         self.shared: deque[Any] = deque()
         self.in_engine = False
         self.part: Part | None = None
+        self.elsewhere: Callable[[Core], Engines] | None = None
 
     @property
     def pipeline(self) -> Pipeline:

@@ -8,21 +8,29 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..engines.pool import EnginePool
+    from ..engines.program import Program
     from .core import Core
+
+
+def program_of(core: Core) -> Program:
+    """The graph of a pipeline, as engines need it. Draws the seed if none was given."""
+    from ..engines.program import Program
+
+    options = core.options
+    seed = secrets.randbits(62) if options.seed is None else int(options.seed)
+    return Program(
+        options, core.output_nodes(), core.definition.instances, seed, core.access, core.calling(seed), options.cut_names(),
+        core.definition, core.enter_engine,
+    )  # fmt: skip
 
 
 def start_engines(core: Core, opened: Callable[[Callable[[], None]], None]) -> EnginePool:
     """Start the engines of a pipeline that is about to be built. `opened` is called first, with the function that ends them."""
     from ..engines.pool import EnginePool
-    from ..engines.program import Program
 
     options = core.options
     # In an engine no pipeline may be built by a function that the pipeline calls, so every pipeline stays unbuilt there.
-    seed = secrets.randbits(62) if options.seed is None else int(options.seed)
-    program = Program(
-        options, core.output_nodes(), core.definition.instances, seed, core.access, core.calling(seed), options.cut_names(),
-        core.definition, core.enter_engine,
-    )  # fmt: skip
+    program = program_of(core)
     pool = EnginePool(program, options.engines, options.engine_start_method, options.engine_timeout, core.pipeline._calling_elsewhere)
     opened(pool.close)
     pool.start()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..engines.pool import EnginePool
+    from ..runtime.engine_protocol import Engines
     from ..sources.parallel import Parallel
     from .core import Core
 
@@ -22,7 +22,7 @@ class Processes:
 
     def __init__(self) -> None:
         self.parallel: Parallel | None = None
-        self.engines: EnginePool | None = None
+        self.engines: Engines | None = None
         self.unfinished: list[Callable[[], None]] = []
 
     @property
@@ -34,7 +34,9 @@ class Processes:
         """Start the missing processes of `core`. RuntimeError if a process cannot be forked any more, or does not start."""
         if self.parallel is None:
             self._start_parallel(core)
-        if self.engines is None and core.options.engines:
+        if self.engines is None and core.elsewhere is not None:
+            self.engines = core.elsewhere(core)
+        elif self.engines is None and core.options.engines:
             from .engines import start_engines
 
             self.engines = start_engines(core, self.unfinished.append)

@@ -27,6 +27,9 @@ class Engines(Protocol):
     pool: BufferPool | None
     """The pool for batches from outside. None: the pool that sessions without engines use."""
 
+    closed: bool
+    """Whether :meth:`close` was called."""
+
     def cut(self, plan: Plan, fuse_device: bool, on_cuda: bool) -> None:
         """Replace the plan's segments by those that remain in this process, and one that engines make."""
 

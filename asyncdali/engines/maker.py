@@ -1,0 +1,182 @@
+"""Iterations of the part of a program before the cut, made on request. All of it runs on the loop's thread.
+
+A maker keeps no state from one request to the next. It knows nothing of sockets: ``server`` (an engine of this machine) and
+``asyncdali.fleet.actor`` (an engine of another machine) pass requests to it and send its answers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from time import perf_counter_ns as now
+from typing import Any
+
+from ..batch import Batch
+from ..device.buffers import BufferPool
+from ..graph.plan import build_plan
+from ..operators.base import Role
+from ..runtime.counters import PipelineCounters
+from ..runtime.executor import Executor, Record
+from ..runtime.loop import shared_loop
+from ..runtime.making import Seeds, make_operators
+from ..runtime.parts import why_whole
+from ..runtime.segments import BuiltOperator, BuiltSegment
+from ..types import OperatorConcurrency, StreamPolicy
+from .cut import make_cut, segments_before
+from .failures import packed
+from .handshake import description
+from .program import Program
+from .spans import Spans
+
+Header = dict[str, Any]
+Answer = Callable[[Header, list[Batch]], None]
+"""Gets the header of an answer and its batches. The header has "a" for a finished iteration, "planned" for its plan (see ``begin``)."""
+
+
+class Maker:
+    """Builds the part of a program before the cut, and makes its iterations.
+
+    `pool` allocates batches. `noting` is called with each sample that a user's function is called for.
+
+    Attributes:
+        numbers: the number of each operator of the plan, by name.
+        description: what the handshake compares.
+        busy: nanoseconds in which an iteration was made, summed over iterations.
+        made: number of iterations.
+    """
+
+    def __init__(self, program: Program, pool: BufferPool, noting: Callable[[int], None] | None = None):
+        options = program.options
+        self.busy = self.made = 0
+        self._count = 0
+        self._spans: Spans | None = None
+        plan = build_plan(program.outputs, program.instances, program.definition, Seeds(program.seed).entry)
+        cut = make_cut(plan, program.cut)
+        self._why_whole = why_whole(plan)
+        self.numbers = {planned.spec.name: k for k, planned in enumerate(plan.operators)}
+        self.executor = Executor(
+            num_threads=options.num_threads, concurrency=options.concurrency or OperatorConcurrency.BACKEND,
+            stream_policy=options.stream_policy or StreamPolicy.PER_BACKEND, affinity=options.affinity(), name="asyncdali-engine",
+            pool=pool,
+        )  # fmt: skip
+        self.executor.on_loop = True  # requests arrive on the loop's thread
+        if options.enable_statistics:
+            self.executor.counters = PipelineCounters()
+        environment = self.executor.environment(
+            int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing), program.calling,
+            options.depth, program.access,
+        )  # fmt: skip
+        environment = dataclasses.replace(environment, noting=noting)
+        built: list[BuiltOperator] = []
+        make_operators(cut.before, environment, built)
+        by_id = {id(item.planned): item for item in built}
+        segments = [BuiltSegment(item, [by_id[id(planned)] for planned in item.operators]) for item in segments_before(cut)]
+        self._stateful = {item.planned.spec.name: item for item in built if item.operator.stateful}
+        self._inputs = {item.planned.spec.name for item in built if item.planned.spec.schema.role is Role.INPUT}
+        self._segments = len(segments)
+        self.empty = not cut.before
+        self.description = description(plan, options, program.seed, built)
+        self.executor.load(segments, cut.crossing, plan.edge_count)
+
+    def begin(self, header: Header, fed: Callable[[Any], Batch], answer: Answer, guarded: Callable[..., None]) -> None:
+        """Queue an iteration. `fed` turns an entry of the header into a batch. `answer` is called with each answer.
+
+        `guarded` is called with a function and its arguments; it handles the function's errors.
+        """
+        key = [header["k"], header["g"]]
+        try:
+            record = self._record(header, fed)
+        except Exception as error:
+            answer({"a": key, "error": packed(error), "took": 0}, [])
+            return
+        self._count += 1
+        began = now()
+        if header.get("tell"):
+            record.on_planned = self._tell(key, record, answer, guarded)
+        record.on_finished(lambda: guarded(self._finished, key, record, began, answer))
+        self.executor.submit_here(record)
+
+    def _record(self, header: Header, fed: Callable[[Any], Batch]) -> Record:
+        first, stop = header["slice"]
+        samples = header["n"]
+        if not 0 <= first <= stop <= samples:
+            raise ValueError(f"an iteration of {samples} samples does not have the samples {first} to {stop}")
+        if stop - first < samples and self._why_whole:
+            raise ValueError(f"no part of an iteration can be made: {self._why_whole}")
+        record = self.executor.new_record(self._count, stop - first)
+        record.number = header["k"]
+        if stop - first < samples:
+            record.first, record.whole = first, samples
+        positions = header["at"]
+        record.given = {name: built.load(positions[name]) for name, built in self._stateful.items()}
+        self._trace(header.get("trace"), record)
+        record.careful = bool(header.get("probe"))
+        offset = first - header["from"]
+        record.fed = {name: _part(fed(header["fed"][name]), offset, stop - first) for name in self._inputs}
+        return record
+
+    def _tell(self, key: list[int], record: Record, answer: Answer, guarded: Callable[..., None]) -> Callable[[], None]:
+        """A callback that answers with the numbers of samples by which positions move on, when all segments are planned.
+
+        Then the next iteration can be requested.
+        """
+        left = [None] * self._segments
+        loop = shared_loop()
+
+        def planned() -> None:
+            left.pop()
+            if not left:
+                loop.call(guarded, answer, {"planned": key, "produced": record.produced}, [])
+
+        return planned
+
+    def _trace(self, wanted: Any, record: Record) -> None:
+        """Record spans from this iteration on if `wanted`, else stop."""
+        counters = self.executor.counters
+        if counters is None or (not wanted and counters.recorder is None):
+            return
+        if not wanted:
+            counters.recorder = self._spans = None
+            return
+        if self._spans is None:
+            counters.recorder = self._spans = Spans()
+        record.weight = 1
+        self._spans.begins(record.index, record.number)
+
+    def _finished(self, key: list[int], record: Record, began: int, answer: Answer) -> None:
+        took = now() - began
+        self.busy += took
+        self.made += 1
+        header: Header = {"a": key, "took": took}
+        if record.produced:
+            header["produced"] = record.produced
+        batches: list[Batch] = []
+        if record.error is not None:
+            header["error"] = packed(record.error)
+            record.error = None
+        elif not record.careful:
+            batches, header["out"] = record.outputs, []
+        record.outputs = []
+        if self._spans is not None:
+            header["spans"] = self._spans.take()
+        answer(header, batches)
+
+    def statistics(self) -> dict[str, Any]:
+        """The work of this engine, as JSON data."""
+        data: dict[str, Any] = {"iterations": self.made, "busy": self.busy, "allocated": self.executor.pool.allocated_bytes}
+        counters = self.executor.counters
+        if counters is not None:
+            segments = counters.segments
+            data["planning"] = sum(segment.planning for segment in segments)
+            data["pixels"] = sum(segment.pixels_busy for segment in segments)
+            data["planning_processor"] = sum(segment.planning_processor.of(segment.planning) for segment in segments)
+            data["operators"] = {
+                item.planned.spec.name: [item.planning.of(segment.planning), item.jobs, item.steps, item.jobs_processor.of(item.jobs)]
+                for segment in segments
+                for item in segment.operators
+            }
+        return data
+
+
+def _part(batch: Batch, offset: int, count: int) -> Batch:
+    return batch if len(batch) == count else batch.part(offset, offset + count)

@@ -1,0 +1,204 @@
+"""Requests and answers in the order of iterations. Everything runs on the loop's thread of the training process.
+
+:class:`Ordered` knows positions, order and correction. Subclasses choose who makes an iteration: ``loader`` the engines of this machine,
+``asyncdali.fleet.remote`` those of other machines.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from time import perf_counter_ns as now
+from typing import Any, Generic, TypeVar
+
+from ..errors import because, operator_error
+from ..graph.plan import Plan
+from ..operators.base import Iteration
+from ..runtime.executor import Executor
+from ..runtime.loop import shared_loop
+from ..runtime.parts import why_whole
+from ..runtime.segments import BuiltSegment, SegmentRun
+from .cut import Cut
+from .encoding import Entries, Frame
+
+
+class Asked:
+    """An iteration requested from engines."""
+
+    __slots__ = ("answer", "before", "body", "error", "generation", "header", "run", "told")
+
+    def __init__(self, run: SegmentRun, before: dict[str, Any]):
+        self.run = run
+        self.before = before  # positions
+        self.header: dict[str, Any] = {}
+        self.body = b""
+        self.generation = 0
+        self.told = False  # an engine has sent the numbers of samples by which positions move on
+        self.answer: dict[str, Any] | None = None
+        self.error: BaseException | None = None
+
+
+Kind = TypeVar("Kind", bound=Asked)
+
+
+class Ordered(Generic[Kind]):
+    """Runs the segment before the cut elsewhere (``runtime.engine_protocol.Remote``), and delivers it in the order of iterations."""
+
+    kind: type[Kind]
+
+    def __init__(self, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment):
+        self._cut, self._executor, self._segment = cut, executor, segment
+        self._operators = {planned.spec.name: planned for planned in plan.operators}
+        self._chained = cut.depends_on_branches
+        self._why_whole = why_whole(plan)
+        self._asked: OrderedDict[int, Kind] = OrderedDict()
+        self._loop = shared_loop()
+        executor.on_loop = True
+        self._broken: str | None = None
+        self._closed = False
+        if segment.counters is not None:
+            segment.counters.made_elsewhere(cut.crossing)
+            segment.counters.stream = "engines"
+
+    # --- for subclasses
+
+    def _pack(self, asked: Kind) -> None:
+        """Make the request of an iteration: :meth:`_packed`, and where its frame is."""
+        raise NotImplementedError
+
+    def _dispatch(self) -> None:
+        """Send requests that nobody works on."""
+        raise NotImplementedError
+
+    def _withdraw(self, asked: Kind) -> None:
+        """Forget who works on an iteration: its request has changed."""
+        raise NotImplementedError
+
+    # --- requests
+
+    def begin(self, run: SegmentRun) -> None:
+        record, segment = run.record, self._segment
+        before = {built.planned.spec.name: built for built in segment.stateful}
+        asked = self.kind(run, {name: built.position for name, built in before.items()})
+        error = self._fed_error(record)
+        if error is None and self._broken is not None:
+            error = RuntimeError(self._broken)
+        if error is None:
+            try:
+                self._pack(asked)
+            except Exception as failure:  # no shared memory left
+                error = operator_error(segment.operators[0].planned, failure, record.number)
+                error.__cause__ = failure
+        if not self._chained or error is not None:
+            segment.commit_positions(record, {})
+            run.committed = True
+            self._executor.planned_remote(run)
+        self._asked[record.index] = asked
+        if error is not None:
+            asked.error = error
+            self._loop.loop.call_soon(self._executor.guarded, self._deliver)  # later, because the scheduler is running now
+            return
+        self._dispatch()
+
+    def _fed_error(self, record: Any) -> BaseException | None:
+        """The exception that an external input was fed instead of a batch."""
+        for name in self._cut.inputs:
+            fed = record.fed.get(name)
+            if isinstance(fed, Exception):
+                return because(operator_error(self._operators[name], fed, record.number), fed)
+        return None
+
+    def _packed(self, asked: Kind, packer: Entries, frame: Frame) -> None:
+        """The header of a request. Fed batches are packed into `frame`."""
+        record = asked.run.record
+        first, size, whole = record.first, record.batch_size, record.whole
+        given = Iteration(record.number, size, record.fed, first=first, whole=whole)
+        fed = {name: packer.pack(given.taken(name), frame) for name in self._cut.inputs}
+        asked.header = {"k": record.number, "n": whole or size, "slice": [first, first + size], "from": first, "fed": fed}
+        if self._chained:
+            asked.header["tell"] = 1
+        if self._recorder() is not None:
+            asked.header["trace"] = 1
+        self._place(asked)
+
+    def _place(self, asked: Asked) -> None:
+        """The positions that a request contains."""
+        stateful = self._segment.stateful
+        asked.header["at"] = {built.planned.spec.name: built.save(asked.before[built.planned.spec.name]) for built in stateful}
+        asked.header["g"] = asked.generation
+
+    def _recorder(self) -> Any:
+        """The recorder of the current trace. None if no trace is recorded."""
+        counters = self._executor.counters
+        return None if counters is None else counters.recorder
+
+    # --- answers
+
+    def _planned(self, asked: Kind | None, produced: dict[str, int]) -> None:
+        """An engine has planned an iteration whose positions depend on data."""
+        if asked is not None and not asked.run.committed:
+            asked.told = True
+            self._commit(asked, produced)
+            self._executor.planned_remote(asked.run)
+
+    def _deliver(self) -> None:
+        """Deliver finished iterations, in order."""
+        while self._asked and not self._closed:
+            asked = next(iter(self._asked.values()))
+            if asked.answer is None and asked.error is None:
+                return
+            run, answer = asked.run, asked.answer or {}
+            record = run.record
+            produced = answer.get("produced", {})
+            if not run.committed:
+                self._commit(asked, produced)
+            elif produced and not asked.told:
+                self._correct(asked, produced)
+            del self._asked[record.index]
+            if asked.error is None:
+                for edge, batch in zip(self._cut.crossing, answer["out"]):
+                    record.edges[edge] = batch
+                self._count(run)
+            asked.answer = {}  # another engine may still work on the iteration; the batches are not kept for its sake
+            error, asked.error = asked.error, None
+            self._executor.finish_remote(run, error)
+            del error
+
+    def _commit(self, asked: Asked, produced: dict[str, int]) -> None:
+        by_id = {
+            id(built.operator): produced[built.planned.spec.name]
+            for built in self._segment.stateful
+            if built.planned.spec.name in produced
+        }
+        self._segment.commit_positions(asked.run.record, by_id)
+        asked.run.committed = True
+
+    def _correct(self, asked: Asked, produced: dict[str, int]) -> None:
+        """Request the following iterations again, because an iteration moved positions on by unexpected numbers of samples."""
+        self._chained = True
+        self._segment.go_to(asked.before)
+        self._commit(asked, produced)
+        for later in list(self._asked.values())[1:]:
+            later.before = {built.planned.spec.name: built.position for built in self._segment.stateful}
+            self._segment.commit_positions(later.run.record, {})
+            later.generation += 1
+            later.answer = later.error = None
+            self._withdraw(later)
+            self._place(later)
+        self._loop.loop.call_soon(self._executor.guarded, self._dispatch)
+
+    def _count(self, run: SegmentRun) -> None:
+        counters = run.segment.counters
+        if counters is None:
+            return
+        if run.record.weight:
+            ended = now()
+            counters.planned(run.record, run.started, ended)
+        else:
+            counters.passed(run.record.edges)
+
+    def _give_up(self, reason: str) -> None:
+        self._broken = reason
+        for asked in self._asked.values():
+            if asked.answer is None:
+                asked.error = asked.error or RuntimeError(reason)
+        self._deliver()

@@ -1,0 +1,292 @@
+"""An actor: a process that makes iterations for trainers on any machine. Everything but the build runs on the loop's thread.
+
+An actor builds the pipeline once and serves all ranks. It keeps no state from one request to the next. The loop's thread is entered once
+per request, once per stage of an iteration, and once per answer; a large answer needs further entries when the socket is full. When a
+trainer dies, the kernel reports the end of the connection to the loop, and the trainer's answers are dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ..batch import Batch
+from ..device.buffers import BufferPool
+from ..engines.encoding import Frame, PayloadPacker, Payloads, unpack
+from ..engines.failures import packed
+from ..engines.maker import Maker
+from ..pipeline import Pipeline
+from ..pipeline.engines import program_of
+from ..pipeline.front import core_of
+from ..runtime.loop import shared_loop
+from .addresses import Address, bound
+from .link import FrameError, Link
+from .metrics import actor_metrics
+from .proof import CHALLENGE, GREETING, accepted, as_token, challenge
+
+log = logging.getLogger("asyncdali")
+
+HANDSHAKE = 10.0
+"""Seconds that a trainer has for its proof."""
+UNPROVEN = 128
+"""Connections without a proof at a time. The oldest one is closed when there are more."""
+REQUESTS = 64
+"""Requests of one connection at a time. A trainer asks for two or three."""
+UNSENT = 256 << 20
+"""Bytes of answers that wait for a connection. Above this, its next requests are not read."""
+
+
+class Actor:
+    """Makes iterations of a pipeline for the trainers that know the token.
+
+    Args:
+        train: a function decorated with `pipeline_def`, or one that takes pipeline options and returns a pipeline. Trainers use the same.
+        listen: ``"host:port"``, the only address that is bound. Port 0: any free port.
+        token: the fleet's secret, at least 16 bytes.
+        options: further options and arguments of `train`: those of the trainers. ``num_threads`` may differ.
+
+    Attributes:
+        address: ``"host:port"`` with the real port.
+
+    Raises:
+        OSError: the address cannot be bound.
+        TypeError, ValueError: `train` makes no pipeline, the token is short, or the address cannot be understood.
+        RuntimeError: the pipeline has nothing that an engine can make.
+    """
+
+    def __init__(self, train: Callable[..., Pipeline], *, listen: str = "127.0.0.1:0", token: bytes | str, **options: Any):
+        self._token = as_token(token)
+        self._socket = bound(Address.parse(listen))  # before the build, because an address in use is found out sooner
+        try:
+            self._maker = _maker(train, options)
+        except BaseException:
+            self._socket.close()
+            raise
+        self.address = Address.parse(listen).with_port(self._socket.getsockname()[1])
+        self._loop = shared_loop()
+        self._unproven: dict[_Guest, None] = {}
+        self._peers: dict[Peer, None] = {}
+        self._refused = 0
+        self._past: dict[str, list[int]] = {}
+        self._closed = threading.Event()
+        self._socket.setblocking(False)
+        self._socket.listen(UNPROVEN)
+        self._loop.call(self._loop.loop.add_reader, self._socket.fileno(), self._arrived)
+
+    # --- connections
+
+    def _arrived(self) -> None:
+        try:
+            sock, _ = self._socket.accept()
+        except OSError as error:  # gone again, or no descriptor is free
+            if not isinstance(error, (BlockingIOError, ConnectionError)):
+                log.warning("an engine cannot accept a connection: %s", error)
+            return
+        while len(self._unproven) >= UNPROVEN:
+            next(iter(self._unproven)).close()
+        self._unproven[_Guest(sock, self)] = None
+
+    def _gone(self, guest: _Guest, proven: bool) -> None:
+        del self._unproven[guest]
+        self._refused += not proven
+
+    def _proven(self, sock: socket.socket) -> None:
+        peer = Peer(sock, self)
+        self._peers[peer] = None
+
+    def _lost(self, peer: Peer) -> None:
+        self._peers.pop(peer, None)
+        past = self._past.setdefault(peer.name, [0, 0, 0, 0])
+        for k, value in enumerate(peer.counted()):
+            past[k] += value
+
+    # --- for the owner
+
+    def statistics(self) -> dict[str, Any]:
+        """The work of this actor: ``iterations``, ``busy`` (ns), ``allocated`` (bytes), ``refused`` connections, and ``ranks``: asked,
+        answered, bytes and busy nanoseconds by rank."""
+        found: dict[str, Any] = {}
+        done = threading.Event()
+
+        def look() -> None:
+            ranks = {name: list(values) for name, values in self._past.items()}
+            for peer in self._peers:
+                entry = ranks.setdefault(peer.name, [0, 0, 0, 0])
+                for k, value in enumerate(peer.counted()):
+                    entry[k] += value
+            found.update(self._maker.statistics(), refused=self._refused, connections=len(self._peers))
+            found["ranks"] = {name: dict(zip(("asked", "answered", "bytes", "busy"), values)) for name, values in sorted(ranks.items())}
+            done.set()
+
+        if self._loop.is_current():
+            look()
+        else:
+            self._loop.call(look)
+            done.wait()
+        return found
+
+    def metrics(self) -> str:
+        """:meth:`statistics` as text for Prometheus."""
+        return actor_metrics(self.address, self.statistics())
+
+    def wait(self) -> None:
+        """Serve until :meth:`close`, which another thread or a signal handler calls."""
+        while not self._closed.wait(3600):
+            pass
+
+    def close(self) -> None:
+        """Close all connections and stop. Idempotent."""
+        if self._closed.is_set():
+            return
+        done = threading.Event()
+
+        def end() -> None:
+            self._loop.loop.remove_reader(self._socket.fileno())
+            self._socket.close()
+            for guest in list(self._unproven):
+                guest.close()
+            for peer in list(self._peers):
+                peer.close()
+            done.set()
+
+        if self._loop.is_current():
+            end()
+        else:
+            self._loop.call(end)
+            done.wait(1.0)
+        self._maker.executor.close()
+        self._closed.set()
+
+    def __enter__(self) -> Actor:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _maker(train: Callable[..., Pipeline], options: dict[str, Any]) -> Maker:
+    pipeline = train(**options, enable_checkpointing=True)
+    if type(pipeline) is not Pipeline:
+        raise TypeError(f"an engine needs a function that returns a Pipeline, it returned a {type(pipeline).__name__}")
+    core = core_of(pipeline)
+    if core.options.seed is None:
+        raise ValueError("the pipeline has no seed: every engine would draw one of its own. Give `seed`, the same for engines and trainers")
+    core.options.check_for_build()
+    program = program_of(core)
+    core.enter_engine()
+    maker = Maker(program, BufferPool())
+    if maker.empty:
+        raise RuntimeError("no operator of this pipeline can run in an engine: all of them need a GPU, or only hand on what is fed")
+    return maker
+
+
+class _Guest:
+    """A connection before its proof. At most 64 bytes are read."""
+
+    def __init__(self, sock: socket.socket, actor: Actor):
+        self._sock, self._actor = sock, actor
+        self._challenge = challenge()
+        self._data = b""
+        self._number = sock.fileno()
+        self._loop = shared_loop().loop
+        sock.setblocking(False)
+        self._timer = self._loop.call_later(HANDSHAKE, self.close)
+        self._loop.add_reader(self._number, self._readable)
+        with contextlib.suppress(OSError):  # a lost connection is reported to _readable
+            sock.send(GREETING + self._challenge)
+
+    def _readable(self) -> None:
+        try:
+            part = self._sock.recv(2 * CHALLENGE - len(self._data))
+        except BlockingIOError:
+            return
+        except OSError:
+            part = b""
+        self._data += part
+        if not part:
+            self.close()
+        elif len(self._data) == 2 * CHALLENGE:
+            answer = accepted(self._actor._token, self._challenge, self._data)
+            if answer is None:
+                self.close()
+                return
+            self._leave(True)
+            with contextlib.suppress(OSError):
+                self._sock.send(answer)
+            self._actor._proven(self._sock)
+
+    def _leave(self, proven: bool) -> None:
+        self._timer.cancel()
+        self._loop.remove_reader(self._number)
+        self._actor._gone(self, proven)
+
+    def close(self) -> None:
+        """Refuse the connection."""
+        if self in self._actor._unproven:
+            self._leave(False)
+            self._sock.close()
+
+
+class Peer:
+    """A trainer that has proven the token."""
+
+    def __init__(self, sock: socket.socket, actor: Actor):
+        self._actor, self._maker = actor, actor._maker
+        self.name = "?"
+        self.asked = self.answered = self.busy = 0
+        self._link = Link(sock, self._maker.executor.pool.allocate, self._received, self._lost)
+        self._link.send({"ready": os.getpid(), "is": self._maker.description})
+
+    def counted(self) -> tuple[int, int, int, int]:
+        """Asked, answered, bytes sent, busy nanoseconds."""
+        return self.asked, self.answered, self._link.sent, self.busy
+
+    def _lost(self, reason: str) -> None:
+        log.info("the connection to rank %s has ended: %s", self.name, reason)
+        self._actor._lost(self)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if not self._link.closed:
+            self._link.close()
+            self._actor._lost(self)
+
+    def _guarded(self, function: Callable[..., None], *args: Any) -> None:
+        """Call a method. An unexpected error ends this connection, and no other."""
+        try:
+            function(*args)
+        except Exception:
+            log.exception("unexpected error in an engine; the connection to rank %s is closed", self.name)
+            self.close()
+
+    def _received(self, header: dict[str, Any], body: memoryview, payloads: list[Any]) -> None:
+        if "k" in header:
+            if self.asked - self.answered >= REQUESTS:
+                raise FrameError(f"more than {REQUESTS} requests at a time")
+            places = Payloads(payloads)
+            self.asked += 1
+            self._maker.begin(header, lambda entry: unpack(entry, body, places, None), self._answer, self._guarded)
+        elif "rank" in header:
+            self.name = str(header["rank"])[:64]
+        elif "statistics" in header:
+            self._link.send({"statistics": self._maker.statistics()})
+
+    def _answer(self, header: dict[str, Any], batches: list[Batch]) -> None:
+        packer, frame = PayloadPacker(), Frame()
+        if "a" in header:
+            self.answered += 1
+            self.busy += header["took"]
+        try:
+            if batches:
+                header["out"] = [packer.pack(batch, frame) for batch in batches]
+            self._link.send(header, frame.joined(), packer.payloads, packer.keep)
+        except (FrameError, MemoryError) as error:
+            header.pop("out", None)
+            self._link.send({**header, "error": packed(error)})
+        if self._link.unsent > UNSENT:
+            self._link.pause()  # resumed by the link when all is sent

@@ -1,0 +1,235 @@
+"""Frames on a stream socket: a header (JSON), a body (small contents), and payloads (large contents, each received into its own memory).
+
+A link runs on the loop's thread and never blocks. It sends payloads from where they are, and receives them where they stay: one copy on
+each side, by the kernel. Lengths are checked before memory is allocated. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from ..runtime.loop import shared_loop
+
+MAGIC = b"adE1"
+PREFIX = struct.Struct("<4sIIQ")
+"""Magic, bytes of the header, bytes of the body, bytes of all payloads. The header lists the sizes of the payloads."""
+
+HEADER, BODY, PAYLOADS = 4 << 20, 64 << 20, 4 << 30
+"""Largest sizes."""
+
+_MOST_PAYLOADS = 4096
+_MOST_BUFFERS = 512
+_READ = 1 << 20
+"""Bytes of one read. The loop serves other sockets between reads."""
+_LOW_WATER = 128 << 10
+"""The kernel wakes the loop when this much of a large payload has arrived, instead of once per packet."""
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+_decode = json.JSONDecoder().decode
+
+
+class FrameError(ValueError):
+    """Bytes that are no frame, or a frame that is too large."""
+
+
+Received = Callable[[dict[str, Any], memoryview, list[np.ndarray]], None]
+
+
+class Link:
+    """One end of a connection that has been proven.
+
+    `received` is called with each frame. `lost` is called once, with the reason, when the connection ends by itself. `allocate` gives the
+    memory of payloads. `release` closes the socket.
+
+    Attributes:
+        unsent: bytes that wait for the socket.
+        got, sent: bytes of all frames.
+    """
+
+    def __init__(
+        self, sock: socket.socket, allocate: Callable[[int], np.ndarray], received: Received, lost: Callable[[str], None],
+        release: Callable[[socket.socket], None] = socket.socket.close,
+    ):  # fmt: skip
+        self._release = release
+        self._sock, self._allocate, self._received, self._lost = sock, allocate, received, lost
+        self._loop = shared_loop().loop
+        self._number = sock.fileno()
+        self._out: deque[tuple[memoryview, Any]] = deque()
+        self._writing = self._reading = False
+        self._low_water = 1
+        self.closed = False
+        self.unsent = self.got = self.sent = 0
+        sock.setblocking(False)
+        _tune(sock)
+        self._start_frame()
+        self.resume()
+
+    # --- the end
+
+    def close(self) -> None:
+        """Close the connection; `lost` is not called. Idempotent."""
+        if self.closed:
+            return
+        self.closed = True
+        self.pause()
+        if self._writing:
+            self._loop.remove_writer(self._number)
+        self._out.clear()
+        self._release(self._sock)
+
+    def _end(self, reason: str) -> None:
+        if not self.closed:
+            self.close()
+            self._lost(reason)
+
+    # --- send
+
+    def send(self, header: dict[str, Any], body: bytes = b"", payloads: Sequence[Sequence[memoryview]] = (), keep: Any = None) -> None:
+        """Send a frame. A payload is a list of pieces; `keep` is held until all are sent. FrameError if the frame is too large."""
+        if self.closed:
+            return
+        sizes = [sum(piece.nbytes for piece in payload) for payload in payloads]
+        text = _encode({**header, "payloads": sizes} if sizes else header).encode()
+        _check(len(text), len(body), sum(sizes))
+        self._out.append((memoryview(b"".join((PREFIX.pack(MAGIC, len(text), len(body), sum(sizes)), text, body))), None))
+        self._out.extend((piece, keep) for payload in payloads for piece in payload if piece.nbytes)
+        size = PREFIX.size + len(text) + len(body) + sum(sizes)
+        self.unsent += size
+        self.sent += size
+        if not self._writing:
+            self._flush()
+
+    def _flush(self) -> None:
+        out = self._out
+        while out:
+            try:
+                count = self._sock.sendmsg([piece for piece, _ in islice(out, _MOST_BUFFERS)])
+            except BlockingIOError:
+                if not self._writing:
+                    self._writing = True
+                    self._loop.add_writer(self._number, self._flush)
+                return
+            except OSError as error:
+                self._end(f"the connection is lost: {error.strerror or error}")
+                return
+            self.unsent -= count
+            while count:
+                piece, keep = out[0]
+                if count < piece.nbytes:
+                    out[0] = piece[count:], keep
+                    break
+                count -= piece.nbytes
+                out.popleft()
+        if self._writing:
+            self._writing = False
+            self._loop.remove_writer(self._number)
+            self.resume()
+
+    # --- receive
+
+    def pause(self) -> None:
+        """Read nothing until everything is sent (or :meth:`resume`). The kernel's buffers fill, and the other end has to wait."""
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._number)
+
+    def resume(self) -> None:
+        """Read again."""
+        if not self._reading and not self.closed:
+            self._reading = True
+            self._loop.add_reader(self._number, self._readable)
+
+    def _start_frame(self) -> None:
+        self._stage = 0
+        self._head = bytearray(PREFIX.size)
+        self._targets: deque[memoryview] = deque([memoryview(self._head)])
+        self._payloads: list[np.ndarray] = []
+
+    def _readable(self) -> None:
+        left = _READ
+        try:
+            while left > 0 and self._reading:
+                target = self._targets[0]
+                wanted = min(target.nbytes, left)
+                count = self._sock.recv_into(target, wanted)
+                if not count:
+                    self._end("it closed the connection")
+                    return
+                left -= count
+                self.got += count
+                if count < target.nbytes:
+                    self._targets[0] = target[count:]
+                    if count < wanted:
+                        break  # the socket is empty; another call would cost an exception
+                    continue
+                self._targets.popleft()
+                while not self._targets and not self.closed:
+                    self._filled()
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self._end(f"the connection is lost: {error.strerror or error}")
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError, MemoryError) as error:
+            self._end(f"it sent what is no frame of the protocol: {type(error).__name__}: {error}")
+        if not self.closed:
+            self._wait_for(min(_LOW_WATER, self._targets[0].nbytes))
+
+    def _wait_for(self, size: int) -> None:
+        """Let the kernel wake the loop only when `size` bytes have arrived, or the connection ends."""
+        size = size if size == _LOW_WATER else 1
+        if size != self._low_water:
+            self._low_water = size
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+
+    def _filled(self) -> None:
+        """A stage of the frame has arrived: prefix, header and body, payloads."""
+        if self._stage == 0:
+            magic, self._text, self._body, self._total = PREFIX.unpack(self._head)
+            if magic != MAGIC:
+                raise FrameError("wrong magic number")
+            _check(self._text, self._body, self._total)
+            self._head = bytearray(self._text + self._body)
+            self._targets.append(memoryview(self._head))
+        elif self._stage == 1:
+            self._header = _decode(str(memoryview(self._head)[: self._text], "utf-8"))
+            if type(self._header) is not dict:
+                raise FrameError("a header is an object")
+            sizes = self._header.get("payloads", [])
+            if len(sizes) > _MOST_PAYLOADS or any(type(size) is not int or size < 0 for size in sizes) or sum(sizes) != self._total:
+                raise FrameError(f"the payloads have {self._total} bytes together; the header says otherwise")
+            self._payloads = [self._allocate(size) for size in sizes]
+            self._targets.extend(payload.data for payload in self._payloads if payload.nbytes)
+        else:
+            header, body, payloads = self._header, memoryview(self._head)[self._text :], self._payloads
+            self._start_frame()
+            self._received(header, body, payloads)
+            return
+        self._stage += 1
+
+
+def _check(text: int, body: int, payloads: int) -> None:
+    if not 2 <= text <= HEADER or body > BODY or payloads > PAYLOADS:
+        raise FrameError(
+            f"a frame with {text} bytes of header, {body} of body and {payloads} of payloads; at most {HEADER}, {BODY} and {PAYLOADS} are "
+            "allowed. Make smaller batches"
+        )
+
+
+def _tune(sock: socket.socket) -> None:
+    """Send small frames at once, and notice a host that has vanished within 30 s."""
+    if sock.family == socket.AF_UNIX:
+        return
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4), ("TCP_USER_TIMEOUT", 30_000)):
+        option = getattr(socket, name, None)
+        if option is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)

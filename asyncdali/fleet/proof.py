@@ -1,0 +1,97 @@
+"""The proof that both ends of a connection know the fleet's token. Nothing else is read before the proof.
+
+The messages have fixed sizes, so no length is taken from an unknown peer:
+
+1. actor to trainer: :data:`GREETING` and a random challenge
+2. trainer to actor: a random challenge, and HMAC-SHA256(token, "trainer" and both challenges)
+3. actor to trainer: HMAC-SHA256(token, "actor" and both challenges)
+
+The roles differ in the text, so an answer cannot be reflected.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import socket
+from time import monotonic
+
+GREETING = b"asyncdali engine 1\n"
+CHALLENGE = 32
+"""Bytes of a challenge, and of a proof."""
+SHORTEST_TOKEN = 16
+
+
+class Unproven(Exception):
+    """The other end does not know the token, or is no engine."""
+
+
+def challenge() -> bytes:
+    """A new challenge."""
+    return secrets.token_bytes(CHALLENGE)
+
+
+def proof(token: bytes, role: str, of_actor: bytes, of_trainer: bytes) -> bytes:
+    """What the end `role` ("actor" or "trainer") answers to both challenges."""
+    return hmac.digest(token, b"asyncdali " + role.encode() + b"\0" + of_actor + of_trainer, "sha256")
+
+
+def accepted(token: bytes, of_actor: bytes, answer: bytes) -> bytes | None:
+    """The actor's proof, if message 2 proves that the trainer knows the token, else None."""
+    of_trainer, given = answer[:CHALLENGE], answer[CHALLENGE:]
+    if not hmac.compare_digest(given, proof(token, "trainer", of_actor, of_trainer)):
+        return None
+    return proof(token, "actor", of_actor, of_trainer)
+
+
+def prove(sock: socket.socket, token: bytes, timeout: float) -> None:
+    """The trainer's side, on a blocking socket.
+
+    Raises:
+        Unproven: the other end is no engine, or has another token.
+        OSError: the connection is lost, or `timeout` seconds are over.
+    """
+    ends = monotonic() + timeout
+    greeting = _exactly(sock, len(GREETING) + CHALLENGE, ends)
+    if greeting[: len(GREETING)] != GREETING:
+        raise Unproven("it did not greet as an engine of this version of the protocol")
+    of_actor, of_trainer = greeting[len(GREETING) :], challenge()
+    sock.sendall(of_trainer + proof(token, "trainer", of_actor, of_trainer))
+    try:
+        answer = _exactly(sock, CHALLENGE, ends)
+    except ConnectionError:
+        raise Unproven("it closed the connection after the challenge: it has another token") from None
+    if not hmac.compare_digest(answer, proof(token, "actor", of_actor, of_trainer)):
+        raise Unproven("it has another token")
+
+
+def _exactly(sock: socket.socket, size: int, ends: float) -> bytes:
+    data = b""
+    while len(data) < size:
+        left = ends - monotonic()
+        if left <= 0:
+            raise TimeoutError("the handshake took too long")
+        sock.settimeout(left)
+        part = sock.recv(size - len(data))
+        if not part:
+            raise ConnectionResetError("it closed the connection")
+        data += part
+    return data
+
+
+def as_token(token: bytes | str) -> bytes:
+    """A token as bytes, without white space around it. ValueError for a short one."""
+    data = (token.encode() if isinstance(token, str) else bytes(token)).strip()
+    if len(data) < SHORTEST_TOKEN:
+        raise ValueError(
+            f"the token has {len(data)} bytes, at least {SHORTEST_TOKEN} are needed. Make one: python -c 'import secrets; "
+            "print(secrets.token_hex())'"
+        )
+    return data
+
+
+def read_token(path: str | os.PathLike[str]) -> bytes:
+    """The token in a file. OSError for a file that cannot be read, ValueError for a short token."""
+    with open(path, "rb") as file:
+        return as_token(file.read(4096))

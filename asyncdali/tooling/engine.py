@@ -1,0 +1,58 @@
+"""``asyncdali engine``: makes iterations for trainers on any machine (docs/fleet.md)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import threading
+from typing import Any
+
+from .program import ProgramError, load
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the command ``engine`` to the parser."""
+    parser = commands.add_parser("engine", help="make iterations of a pipeline for trainers on any machine (docs/fleet.md)")
+    parser.add_argument("pipeline", metavar="FILE.py:train", help="a function made by @pipeline_def, or one that returns a Pipeline")
+    parser.add_argument("--listen", required=True, metavar="HOST:PORT", help="the only address that is bound; port 0: any free port")
+    parser.add_argument("--token-file", required=True, metavar="FILE", help="a file with the secret that trainers must prove")
+    parser.add_argument("--threads", type=int, help="num_threads, in place of the pipeline's own")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the pipeline, or an argument of the function"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """The command; returns the exit status."""
+    from ..fleet import Actor, read_token
+
+    try:
+        settings = dict(map(_setting, options.set))
+        if options.threads is not None:
+            settings["num_threads"] = options.threads
+        train = load(options.pipeline)
+        actor = Actor(train, listen=options.listen, token=read_token(options.token_file), **settings)
+    except (ProgramError, OSError, ValueError, TypeError, RuntimeError) as error:
+        print(f"asyncdali engine: {error}", file=sys.stderr)
+        return 1
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    print(f"listening on {actor.address}", flush=True)
+    while not ended.wait(3600):
+        pass
+    actor.close()
+    return 0
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise ValueError(f"--set {text!r} is not of the form NAME=VALUE")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value

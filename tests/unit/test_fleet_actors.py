@@ -1,0 +1,205 @@
+"""Engines on other machines give the stream of one process, whatever happens to them. Ordered lists are compared, never sets."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+
+import numpy as np
+import pytest
+from helpers import fleet_program
+from helpers.engines import data_files
+from helpers.fleets import TOKEN, actors, batches_of, processes
+
+from asyncdali import fn, pipeline_def
+from asyncdali.fleet import Actor, loader
+
+BATCH = 12
+
+
+@pytest.fixture(scope="module")
+def train(tmp_path_factory):
+    files = data_files(tmp_path_factory.mktemp("files"), 29)
+
+    @pipeline_def(batch_size=BATCH, num_threads=1, seed=5)
+    def train():
+        data, labels = fn.readers.file(files=files, name="reader", random_shuffle=True)
+        drawn = fn.random.uniform(range=[0, 100])
+        noise = fn.random.normal(shape=[90, 70]) * drawn  # larger than what travels in the frame
+        numbered = fn.external_source(source=lambda info: np.int32([info.idx_in_epoch]), batch=False)
+        fed = fn.external_source(source=lambda info: np.full(20_000, info.idx_in_epoch, np.int32), batch=False)
+        return data, labels, drawn, noise, numbered, fed[5:], fn.python_function(drawn, function=lambda value: value / 2)
+
+    return train
+
+
+@pytest.fixture(scope="module")
+def three(train):
+    with actors(train, 3) as found:
+        yield [actor.address for actor in found]
+
+
+def run_fleet(train, count, engines, iterations, checkpoint=None, **options):
+    """The concatenated batches of all ranks, and the checkpoint, which is equal on all ranks."""
+    options = options if isinstance(engines, int) else {"token": TOKEN, **options}
+    ranks = [loader(train, rank=r, world_size=count, engines=engines, checkpoint=checkpoint, **options) for r in range(count)]
+    parts = [batches_of(rank.pipeline, iterations) for rank in ranks]
+    found = [[list(itertools.chain(*outputs)) for outputs in zip(*iteration)] for iteration in zip(*parts)]
+    saved = {rank.checkpoint() for rank in ranks}
+    assert len(saved) == 1
+    for rank in ranks:
+        rank.close()
+    return found, saved.pop()
+
+
+# --- one order
+
+
+def test_actors_and_ranks_give_one_stream(train, three):
+    wanted, saved = run_fleet(train, 1, 0, 5)
+    for count, ranks in ((1, 1), (2, 3), (3, 2), (3, 1)):
+        assert run_fleet(train, ranks, three[:count], 5) == (wanted, saved), (count, ranks)
+    assert len(saved) <= 8192
+
+
+def test_a_checkpoint_resumes_under_another_fleet(train, three):
+    wanted, saved_last = run_fleet(train, 1, 0, 7)
+    for before, after in (((2, three[:1]), (1, 0)), ((1, 0), (3, three)), ((3, three[1:]), (2, 2))):
+        first, saved = run_fleet(train, *before, 3)
+        second, last = run_fleet(train, *after, 4, saved)
+        assert first + second == wanted and last == saved_last
+
+
+@pytest.mark.slow
+def test_two_hundred_combinations(train, three):
+    choices = [0, 2, three[:1], three[:2], three]
+    for number in range(200):
+        choose = random.Random(number)
+        place = choose.randint(0, 6)
+        if number == 0:
+            wanted, _ = run_fleet(train, 1, 0, 9)
+        first, saved = run_fleet(train, choose.choice([1, 2, 3, 4, 6]), choose.choice(choices), place)
+        second, _ = run_fleet(train, choose.choice([1, 2, 3, 4, 6]), choose.choice(choices), 9 - place, saved)
+        assert first + second == wanted, number
+
+
+def test_draws_in_branches_and_whole_batches():
+    @pipeline_def(batch_size=6, num_threads=1, seed=3, enable_conditionals=True)
+    def branching():
+        number = fn.random.uniform(range=[0, 1])
+        if number > 0.5:
+            drawn = fn.random.normal(number)
+        else:
+            drawn = fn.random.normal(number, mean=5.0)
+        return fn.permute_batch(number, indices=fn.batch_permutation()), drawn
+
+    wanted, _ = run_fleet(branching, 1, 0, 6)
+    with actors(branching, 2) as found:
+        addresses = [actor.address for actor in found]
+        assert run_fleet(branching, 2, addresses, 6)[0] == wanted
+
+
+def test_errors_name_the_sample_in_the_global_batch():
+    def fails(number):
+        if number == 4:
+            raise ValueError("four")
+        return number
+
+    @pipeline_def(batch_size=6, num_threads=1, seed=3)
+    def train():
+        return fn.python_function(fn.external_source(source=lambda k: np.arange(6) + 6 * k), function=fails)
+
+    with actors(train, 1) as (actor,), loader(train, rank=2, world_size=3, engines=[actor.address], token=TOKEN) as batches:
+        with pytest.raises(RuntimeError, match="sample 4") as caught:
+            batches.pipeline.run()
+        assert caught.value.sample == 4
+        assert batches_of(batches.pipeline, 1)[0][0] == [np.int64(10).tobytes(), np.int64(11).tobytes()]
+
+
+# --- actors that die, stop, come and go
+
+
+def test_actors_that_die_and_stop_change_nothing(tmp_path):
+    """One of three processes kills itself at position 17, another stops itself at position 67."""
+    with loader(fleet_program.train) as batches:
+        wanted = batches_of(batches.pipeline, 10)
+    with (
+        processes(tmp_path, 3, FLEET_FAULTS=os.fspath(tmp_path)) as addresses,
+        loader(fleet_program.train, engines=addresses, token=TOKEN, hedge_compare=True) as batches,
+    ):
+        assert batches_of(batches.pipeline, 10) == wanted
+        assert (tmp_path / "17").exists() and (tmp_path / "67").exists()
+        found = batches.engines()
+        assert sum(item["restarts"] for item in found) == 1 and sum(item["hedged"] for item in found) >= 1
+
+
+def test_actors_come_and_go(train):
+    wanted, _ = run_fleet(train, 1, 0, 8)
+    with Actor(train, token=TOKEN) as second:
+        first = Actor(train, token=TOKEN)
+        with loader(train, engines=[first.address], token=TOKEN) as batches:
+            found = batches_of(batches.pipeline, 2)
+            batches.add_engine(second.address)
+            batches.remove_engine(first.address)
+            found += batches_of(batches.pipeline, 4)
+            first.close()
+            found += batches_of(batches.pipeline, 2)
+            assert found == wanted
+            assert [item["address"] for item in batches.engines()] == [second.address]
+
+
+def test_the_error_names_the_actors_when_none_is_left(train):
+    actor = Actor(train, token=TOKEN)
+    with loader(train, engines=[actor.address], token=TOKEN, reconnect_timeout=0) as batches:
+        batches.pipeline.run()
+        actor.close()
+        with pytest.raises(RuntimeError, match=f"no engine can be reached .*{actor.address}: "):
+            for _ in range(10):
+                batches.pipeline.run()
+
+
+def test_an_actor_that_differs_is_refused(train):
+    for options, text in (({"seed": 6}, "graph, seed: 5 here, 6 there"), ({"batch_size": 13}, "batch size: 12 here, 13 there")):
+        with Actor(train, token=TOKEN, **options) as actor:
+            batches = loader(train, engines=[actor.address], token=TOKEN)
+            with pytest.raises(RuntimeError, match=text):
+                batches.pipeline.build()
+            batches.close()
+
+
+# --- arguments
+
+
+def test_wrong_arguments(train):
+    for words, text in (
+        ({"engines": ["nowhere"], "token": TOKEN}, "'nowhere' is no address"),
+        ({"engines": ["h:1", "h:1"], "token": TOKEN}, "twice"),
+        ({"engines": ["h:1"]}, "need `token`"),
+        ({"engines": ["h:1"], "token": b"short"}, "at least 16"),
+        ({"engines": ["h:1"], "token": TOKEN, "hedge_after": 0.5}, "hedge_after=0.5"),
+        ({"engines": ["h:1"], "token": TOKEN, "buffer_bytes": 0}, "buffer_bytes=0"),
+        ({"engines": 1, "token": TOKEN}, "on other machines"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            loader(train, **words)
+    with pytest.raises(TypeError, match=r"give \['h:1'\]"):
+        loader(train, engines="h:1", token=TOKEN)
+    with pytest.raises(RuntimeError, match="no engines on other machines"):
+        loader(train).add_engine("h:1")
+    with pytest.raises(ValueError, match="no seed"):
+        Actor(lambda **options: pipeline_def(lambda: fn.random.uniform())(batch_size=2, num_threads=1, **options), token=TOKEN)
+    with pytest.raises(OSError, match="cannot listen on 203.0.113.1:1"):
+        Actor(train, listen="203.0.113.1:1", token=TOKEN)
+
+
+def test_metrics_have_every_rank_and_engine(train):
+    with Actor(train, token=TOKEN) as actor:
+        with loader(train, rank=1, world_size=2, engines=[actor.address], token=TOKEN) as batches:
+            batches_of(batches.pipeline, 3)
+            (item,) = batches.engines()
+            assert item["answered"] >= 3 and item["bytes"] > 3 * 6 * 20_000 and item["busy_seconds"] > 0 and item["late"] == 0
+            assert f'asyncdali_engine_answered_total{{rank="1",engine="{actor.address}"}} {item["answered"]}' in batches.metrics()
+        rank = actor.statistics()["ranks"]["1"]
+        assert rank["answered"] >= 3 and rank["bytes"] > 3 * 6 * 20_000
+        assert f'asyncdali_actor_bytes_total{{engine="{actor.address}",rank="1"}} ' in actor.metrics()
