@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
 import stat
+
+from asyncdali_workers.interrupts import uninterrupted
 
 
 def replace_file(path: str | os.PathLike[str], data: bytes, durable: bool = False) -> None:
@@ -28,23 +31,28 @@ def replace_file(path: str | os.PathLike[str], data: bytes, durable: bool = Fals
         raise FileNotFoundError(2, "No such directory", folder)
     old = _permissions(path)
     temporary = os.path.join(folder, f"{name}.{secrets.token_hex(6)}.part")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, 0o666 if old is None else old & 0o600)
+    # A file object from the start, whose opener is not Python code: Ctrl-C never comes between opening a descriptor and storing its number.
+    # O_EXCL, which is in mode "x", refuses symbolic links as well.
+    create = functools.partial(os.open, mode=0o666 if old is None else old & 0o600)
     try:
-        if old is not None:
-            with contextlib.suppress(OSError):  # a file system without permissions
-                os.fchmod(descriptor, old)
-        with os.fdopen(descriptor, "wb") as file:
+        with open(temporary, "xb", opener=create) as file:
+            if old is not None:
+                with contextlib.suppress(OSError):  # a file system without permissions
+                    os.fchmod(file.fileno(), old)
             file.write(data)
             file.flush()
             if durable:
                 os.fsync(file.fileno())
         os.replace(temporary, path)
+    except FileExistsError:  # somebody else's file has the temporary name
+        raise
     except BaseException:
-        os.unlink(temporary)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
         raise
     if durable:
-        _sync_folder(folder)
+        with uninterrupted():  # a folder's descriptor is a bare number
+            _sync_folder(folder)
 
 
 def _permissions(path: str) -> int | None:

@@ -51,7 +51,7 @@ def no_threads_left():
     yield
     if not set(_pipeline_threads()) - before:
         return
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 300
     while (left := set(_pipeline_threads()) - before) and time.monotonic() < limit:
         # Tracebacks of expected errors refer to pipelines; iterations in flight may keep a pipeline for a moment longer.
         gc.collect()

@@ -81,7 +81,7 @@ def test_notebook_resumes_in_a_fresh_process(tmp_path):
         "pickle.dump(content(pipe.run()), open(sys.argv[3], 'wb'))\n"
     )
     result = tmp_path / "result.pickle"
-    subprocess.run([sys.executable, "-c", code, os.path.dirname(__file__), str(tmp_path / "c.cpt"), str(result)], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code, os.path.dirname(__file__), str(tmp_path / "c.cpt"), str(result)], check=True, timeout=300)
     import pickle
 
     assert_equal(pickle.loads(result.read_bytes()), reference)

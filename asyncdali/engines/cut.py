@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..errors import OperatorValueError
 from ..graph.plan import Plan, PlannedOperator, Segment, cut_segments
 from ..operators.base import Operator, Role, Schema, Spec
+from ..types import DALIDataType
 
 _IN_BOTH = (Role.INPUT, Role.CONSTANT)
 """Operators whose outputs exist without an engine: fed data is in the training process."""
@@ -71,6 +72,32 @@ def make_cut(plan: Plan, behind_nodes: Sequence[str] | None = None) -> Cut:
     behind = [planned for planned in plan.operators if id(planned) not in inside or id(planned) in again]
     there = {edge for planned in both for edge in planned.outputs}
     return Cut(before, behind, sorted(wanted & made - there))
+
+
+_WIDENING = ("cast", "crop_mirror_normalize", "normalize")
+"""Operators that mostly turn bytes into floats, at the end of a graph."""
+
+
+def narrow_cut(plan: Plan) -> list[str]:
+    """Names for :func:`make_cut` so that batches cross the cut while they are small: bytes, before they become floats.
+
+    Operators that widen their input stay behind the cut, if nothing before the cut reads their outputs. What the default cut has before it
+    and no other operator reads, is named.
+    """
+    before = make_cut(plan).before
+    read: set[int] = set()
+    names = []
+    for planned in reversed(before):
+        alone = read.isdisjoint(planned.outputs)
+        if alone and planned.spec.schema.name in _WIDENING and planned.spec.constant("dtype") in _WIDE and not planned.kind.stateful:
+            continue
+        read.update(_edges(planned))
+        if planned.spec.schema.role not in _IN_BOTH:
+            names.append(planned.spec.name)
+    return names[::-1] or [planned.spec.name for planned in before]
+
+
+_WIDE = (DALIDataType.FLOAT, DALIDataType.FLOAT64, DALIDataType.INT32, DALIDataType.UINT32, DALIDataType.INT64, DALIDataType.UINT64)
 
 
 def _edges(planned: PlannedOperator) -> list[int]:

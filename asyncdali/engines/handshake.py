@@ -70,6 +70,7 @@ def _graph(plan: Plan, options: PipelineOptions, seed: int, operators: Iterable[
         ]  # fmt: skip
         made[f"operator {spec.name}"] = f"{spec.schema.name} {_digest(json.dumps(entry).encode())}"
     made["outputs"] = str(plan.outputs)
+    made["cut"] = ",".join(options.cut_names() or ["the default"])
     return made if len(made) <= _LISTED else {"operators": _digest(json.dumps(made).encode())}
 
 

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 WINDOW = 2
 """Iterations in flight per engine: an engine plans the second while its threads work on the first."""
 
+ANSWERS = 1.0
+"""Seconds that :meth:`Loader.statistics` waits for the engines' own numbers. A busy engine answers after its iteration."""
+
 DEATHS = 2
 """Number of engines that end at the same iteration before this iteration has failed."""
 
@@ -374,7 +377,7 @@ class Loader(Ordered[Request]):
 
         if not self._closed and not self._loop.is_current():
             self._loop.call(ask)
-            done.wait(1.0)
+            done.wait(ANSWERS)
         return [
             {
                 "engine": place.engine.number, "pid": place.engine.pid, "asked": place.asked, "answered": place.answered,

@@ -16,6 +16,7 @@ from ..device.buffers import BufferPool
 from ..graph.plan import build_plan
 from ..operators.base import Role
 from ..runtime.counters import PipelineCounters
+from ..runtime.engine_protocol import Engines
 from ..runtime.executor import Executor, Record
 from ..runtime.loop import shared_loop
 from ..runtime.making import Seeds, make_operators
@@ -36,7 +37,8 @@ Answer = Callable[[Header, list[Batch]], None]
 class Maker:
     """Builds the part of a program before the cut, and makes its iterations.
 
-    `pool` allocates batches. `noting` is called with each sample that a user's function is called for.
+    `pool` allocates batches. `noting` is called with each sample that a user's function is called for. `engines` are processes that do the
+    work in place of this one.
 
     Attributes:
         numbers: the number of each operator of the plan, by name.
@@ -45,13 +47,18 @@ class Maker:
         made: number of iterations.
     """
 
-    def __init__(self, program: Program, pool: BufferPool, noting: Callable[[int], None] | None = None):
+    def __init__(
+        self, program: Program, pool: BufferPool | None, noting: Callable[[int], None] | None = None, engines: Engines | None = None
+    ):
         options = program.options
         self.busy = self.made = 0
         self._count = 0
         self._spans: Spans | None = None
         plan = build_plan(program.outputs, program.instances, program.definition, Seeds(program.seed).entry)
         cut = make_cut(plan, program.cut)
+        if engines is not None:
+            engines.cut(plan, False, False)
+            pool = engines.pool
         self._why_whole = why_whole(plan)
         self.numbers = {planned.spec.name: k for k, planned in enumerate(plan.operators)}
         self.executor = Executor(
@@ -70,20 +77,23 @@ class Maker:
         built: list[BuiltOperator] = []
         make_operators(cut.before, environment, built)
         by_id = {id(item.planned): item for item in built}
-        segments = [BuiltSegment(item, [by_id[id(planned)] for planned in item.operators]) for item in segments_before(cut)]
+        parts = segments_before(cut) if engines is None else [item for item in plan.segments if item.in_engines]
+        segments = [BuiltSegment(item, [by_id[id(planned)] for planned in item.operators]) for item in parts]
         self._stateful = {item.planned.spec.name: item for item in built if item.operator.stateful}
         self._inputs = {item.planned.spec.name for item in built if item.planned.spec.schema.role is Role.INPUT}
         self._segments = len(segments)
         self.empty = not cut.before
         self.description = description(plan, options, program.seed, built)
         self.executor.load(segments, cut.crossing, plan.edge_count)
+        if engines is not None:
+            engines.attach(self.executor, segments[0])
 
     def begin(self, header: Header, fed: Callable[[Any], Batch], answer: Answer, guarded: Callable[..., None]) -> None:
         """Queue an iteration. `fed` turns an entry of the header into a batch. `answer` is called with each answer.
 
         `guarded` is called with a function and its arguments; it handles the function's errors.
         """
-        key = [header["k"], header["g"]]
+        key = [header["i"], header["g"]]
         try:
             record = self._record(header, fed)
         except Exception as error:

@@ -113,7 +113,8 @@ class Ordered(Generic[Kind]):
         first, size, whole = record.first, record.batch_size, record.whole
         given = Iteration(record.number, size, record.fed, first=first, whole=whole)
         fed = {name: packer.pack(given.taken(name), frame) for name in self._cut.inputs}
-        asked.header = {"k": record.number, "n": whole or size, "slice": [first, first + size], "from": first, "fed": fed}
+        part = {"n": whole or size, "slice": [first, first + size], "from": first}
+        asked.header = {"i": record.index, "k": record.number, **part, "fed": fed}
         if self._chained:
             asked.header["tell"] = 1
         if self._recorder() is not None:
@@ -151,6 +152,8 @@ class Ordered(Generic[Kind]):
             produced = answer.get("produced", {})
             if not run.committed:
                 self._commit(asked, produced)
+            elif produced and record.given is not None:
+                record.produced.update(produced)  # whoever gave the positions corrects them
             elif produced and not asked.told:
                 self._correct(asked, produced)
             del self._asked[record.index]
@@ -169,6 +172,8 @@ class Ordered(Generic[Kind]):
             for built in self._segment.stateful
             if built.planned.spec.name in produced
         }
+        if asked.run.record.given is not None:
+            self._segment.go_to(asked.before)
         self._segment.commit_positions(asked.run.record, by_id)
         asked.run.committed = True
 

@@ -15,15 +15,20 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from asyncdali_workers.shared.system import Descriptors
+
 from ..batch import Batch
 from ..device.buffers import BufferPool
+from ..engines.cut import narrow_cut
 from ..engines.encoding import Frame, PayloadPacker, Payloads, unpack
 from ..engines.failures import packed
 from ..engines.maker import Maker
+from ..graph.plan import build_plan
 from ..pipeline import Pipeline
-from ..pipeline.engines import program_of
+from ..pipeline.engines import program_of, start_engines
 from ..pipeline.front import core_of
 from ..runtime.loop import shared_loop
+from ..runtime.making import Seeds
 from .addresses import Address, bound
 from .link import FrameError, Link
 from .metrics import actor_metrics
@@ -48,7 +53,8 @@ class Actor:
         train: a function decorated with `pipeline_def`, or one that takes pipeline options and returns a pipeline. Trainers use the same.
         listen: ``"host:port"``, the only address that is bound. Port 0: any free port.
         token: the fleet's secret, at least 16 bytes.
-        options: further options and arguments of `train`: those of the trainers. ``num_threads`` may differ.
+        options: further options and arguments of `train`: those of the trainers. ``num_threads`` may differ. With ``engines=N`` this
+            process has N processes that do the work (docs/engines.md): it survives a sample that ends them, and the error names the sample.
 
     Attributes:
         address: ``"host:port"`` with the real port.
@@ -61,11 +67,14 @@ class Actor:
 
     def __init__(self, train: Callable[..., Pipeline], *, listen: str = "127.0.0.1:0", token: bytes | str, **options: Any):
         self._token = as_token(token)
+        self._descriptors = Descriptors()
         self._socket = bound(Address.parse(listen))  # before the build, because an address in use is found out sooner
+        self._socket = socket.socket(fileno=self._descriptors.add(self._socket.detach()))  # engines do not inherit it
+        self._opened: list[Callable[[], None]] = []
         try:
-            self._maker = _maker(train, options)
+            self._maker = self._build(train, options)
         except BaseException:
-            self._socket.close()
+            self._end()
             raise
         self.address = Address.parse(listen).with_port(self._socket.getsockname()[1])
         self._loop = shared_loop()
@@ -78,11 +87,41 @@ class Actor:
         self._socket.listen(UNPROVEN)
         self._loop.call(self._loop.loop.add_reader, self._socket.fileno(), self._arrived)
 
+    def _build(self, train: Callable[..., Pipeline], options: dict[str, Any]) -> Maker:
+        pipeline = train(**options, enable_checkpointing=True)
+        if type(pipeline) is not Pipeline:
+            raise TypeError(f"an engine needs a function that returns a Pipeline, it returned a {type(pipeline).__name__}")
+        core = core_of(pipeline)
+        if core.options.seed is None:
+            raise ValueError("the pipeline has no seed: every engine would draw one of its own. Give `seed`, the same everywhere")
+        core.options.check_for_build()
+        if core.options.engine_cut is None:
+            program = program_of(core)
+            plan = build_plan(program.outputs, program.instances, program.definition, Seeds(program.seed).entry)
+            core.options.engine_cut = narrow_cut(plan)
+        engines = start_engines(core, self._opened.append) if core.options.engines else None
+        program = program_of(core)
+        core.enter_engine()
+        self._pipeline = pipeline  # the core refers to it weakly
+        maker = Maker(program, BufferPool(), engines=engines)
+        self._opened.append(maker.executor.close)
+        if maker.empty:
+            raise RuntimeError("no operator of this pipeline can run in an engine: all of them need a GPU, or only hand on what is fed")
+        return maker
+
+    def _end(self) -> None:
+        """Close everything that the build has opened."""
+        for close in reversed(self._opened):
+            close()
+        if self._socket.fileno() >= 0:
+            self._release(self._socket)
+
     # --- connections
 
     def _arrived(self) -> None:
         try:
             sock, _ = self._socket.accept()
+            sock = socket.socket(fileno=self._descriptors.add(sock.detach()))
         except OSError as error:  # gone again, or no descriptor is free
             if not isinstance(error, (BlockingIOError, ConnectionError)):
                 log.warning("an engine cannot accept a connection: %s", error)
@@ -90,6 +129,9 @@ class Actor:
         while len(self._unproven) >= UNPROVEN:
             next(iter(self._unproven)).close()
         self._unproven[_Guest(sock, self)] = None
+
+    def _release(self, sock: socket.socket) -> None:
+        self._descriptors.close(sock.detach())
 
     def _gone(self, guest: _Guest, proven: bool) -> None:
         del self._unproven[guest]
@@ -147,7 +189,6 @@ class Actor:
 
         def end() -> None:
             self._loop.loop.remove_reader(self._socket.fileno())
-            self._socket.close()
             for guest in list(self._unproven):
                 guest.close()
             for peer in list(self._peers):
@@ -159,7 +200,7 @@ class Actor:
         else:
             self._loop.call(end)
             done.wait(1.0)
-        self._maker.executor.close()
+        self._end()
         self._closed.set()
 
     def __enter__(self) -> Actor:
@@ -167,22 +208,6 @@ class Actor:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-
-
-def _maker(train: Callable[..., Pipeline], options: dict[str, Any]) -> Maker:
-    pipeline = train(**options, enable_checkpointing=True)
-    if type(pipeline) is not Pipeline:
-        raise TypeError(f"an engine needs a function that returns a Pipeline, it returned a {type(pipeline).__name__}")
-    core = core_of(pipeline)
-    if core.options.seed is None:
-        raise ValueError("the pipeline has no seed: every engine would draw one of its own. Give `seed`, the same for engines and trainers")
-    core.options.check_for_build()
-    program = program_of(core)
-    core.enter_engine()
-    maker = Maker(program, BufferPool())
-    if maker.empty:
-        raise RuntimeError("no operator of this pipeline can run in an engine: all of them need a GPU, or only hand on what is fed")
-    return maker
 
 
 class _Guest:
@@ -229,7 +254,7 @@ class _Guest:
         """Refuse the connection."""
         if self in self._actor._unproven:
             self._leave(False)
-            self._sock.close()
+            self._actor._release(self._sock)
 
 
 class Peer:
@@ -239,7 +264,7 @@ class Peer:
         self._actor, self._maker = actor, actor._maker
         self.name = "?"
         self.asked = self.answered = self.busy = 0
-        self._link = Link(sock, self._maker.executor.pool.allocate, self._received, self._lost)
+        self._link = Link(sock, self._maker.executor.pool.allocate, self._received, self._lost, actor._release)
         self._link.send({"ready": os.getpid(), "is": self._maker.description})
 
     def counted(self) -> tuple[int, int, int, int]:

@@ -23,7 +23,7 @@ from asyncdali_workers.shared.system import Descriptors
 
 from ..batch import Batch
 from ..device.buffers import BufferPool
-from ..engines.cut import Cut, make_cut, segments_behind
+from ..engines.cut import Cut, make_cut, narrow_cut, segments_behind
 from ..engines.encoding import Frame, PayloadPacker, Payloads, unpack
 from ..engines.failures import EngineError, unpacked
 from ..engines.handshake import Description, description, difference
@@ -139,6 +139,8 @@ class RemotePool:
         self.loader: RemoteLoader | None = None
 
     def cut(self, plan: Plan, fuse_device: bool, on_cuda: bool) -> None:
+        if self.options.engine_cut is None:
+            self.options.engine_cut = narrow_cut(plan)
         self._cut, self._plan = make_cut(plan, self.options.cut_names()), plan
         if not self._cut.before:
             raise RuntimeError(
@@ -389,7 +391,7 @@ class RemoteLoader(Ordered[Request]):
     def _send(self, asked: Request, place: Place) -> None:
         assert place.link is not None
         asked.places.append(place)
-        place.outstanding[asked.run.record.number, asked.generation] = asked, monotonic()
+        place.outstanding[asked.run.record.index, asked.generation] = asked, monotonic()
         place.asked += 1
         try:
             place.link.send(asked.header, asked.body, asked.payloads, asked.keep)
@@ -470,8 +472,8 @@ class RemoteLoader(Ordered[Request]):
             if "a" in header:
                 self._answer(place, header, body, payloads)
             elif "planned" in header:
-                number, generation = header["planned"]
-                asked, _ = place.outstanding.get((number, generation), (None, 0.0))
+                index, generation = header["planned"]
+                asked, _ = place.outstanding.get((index, generation), (None, 0.0))
                 if asked is not None and asked.generation == generation:
                     self._planned(asked, dict(header["produced"]))
             elif "ready" in header:
@@ -490,8 +492,8 @@ class RemoteLoader(Ordered[Request]):
         self._dispatch()
 
     def _answer(self, place: Place, header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]) -> None:
-        number, generation = header["a"]
-        asked, sent = place.outstanding.pop((number, generation))
+        index, generation = header["a"]
+        asked, sent = place.outstanding.pop((index, generation))
         place.answered += 1
         place.busy += int(header["took"])
         recorder = self._recorder()

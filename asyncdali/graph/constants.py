@@ -14,8 +14,8 @@ from . import node as graph_node
 
 def constant_node(values: np.ndarray, dtype: DALIDataType, layout: str = "", device: str = "cpu", name: str | None = None) -> DataNode:
     """A node whose every sample is `values` (already in the storage type of `dtype`)."""
-    from ..operators.arrays.constant import ArrayConstant
     from ..operators.base import REGISTRY
+    from ..operators.constants.constant import ArrayConstant
 
     schema = REGISTRY[ArrayConstant.schema.name].schema
     arguments = {"value": values, "dtype": dtype, "layout": layout or None, "device": device, "name": name}

@@ -1,5 +1,7 @@
 """Operators: one module per operator or close family, with schema, shape rule and kernels together.
 
+The modules of this folder are the contract that all operators follow. Each subfolder is a family of operators.
+
 May import `codecs`, `sampling`, `compiled`, `batch`, `types`, `errors`, `device.launch`; never the graph, the runtime or a reader.
 """
 

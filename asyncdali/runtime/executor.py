@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("asyncdali")
 
+CLOSING = 0.9
+"""Seconds that closing waits for the threads of a pipeline. A callback of the user may never return."""
+
 _PHASES = SegmentRun.phases.__code__
 
 
@@ -394,11 +397,11 @@ class Executor:
             segment.commit_positions(record, {})
             self._finish_segment(run)
             return
+        if record.given is not None:
+            segment.go_to(record.given)
         if segment.remote is not None:
             segment.remote.begin(run)
             return
-        if record.given is not None:
-            segment.go_to(record.given)
         phases = run.phases()
         if segment.instant:
             self._run_now(run, phases)
@@ -546,8 +549,8 @@ class Executor:
 
     # --- the end
 
-    def close(self, timeout: float = 0.9) -> None:
-        """Stop threads within `timeout` seconds. Waiting consumers get :class:`PipelineClosed`. Idempotent."""
+    def close(self) -> None:
+        """Stop threads within :data:`CLOSING` seconds. Waiting consumers get :class:`PipelineClosed`. Idempotent."""
         if self.closed:
             return
         self.closed = True
@@ -562,14 +565,14 @@ class Executor:
         closing.extend(self.gpu.parts if self.gpu is not None else ())
         for part in closing:
             part.close()
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + CLOSING
         for part in closing:
             part.join(max(0.0, deadline - time.monotonic()))
-        self._abandon_records(timeout)
+        self._abandon_records()
         for operator in operators:
             operator.close()
 
-    def _abandon_records(self, timeout: float) -> None:
+    def _abandon_records(self) -> None:
         """Runs on the loop's thread, which alone knows what is in flight. Iterations admitted later fail at once."""
 
         def abandon() -> None:
@@ -586,7 +589,7 @@ class Executor:
             abandon()
             return
         self._loop.call(self._post, abandon)
-        done.wait(timeout)
+        done.wait(CLOSING)
 
 
 def assign_streams(segments: list[BuiltSegment], policy: StreamPolicy, make: Callable[[Any], Stream]) -> list[Stream]:

@@ -15,12 +15,14 @@ from typing import Any
 from .._processes import python_command
 from ..errors import lines_of
 from . import program, report, rival
-from .consumer import Step
+from .consumer import Consumer, Step, UserStep
 from .measure import Measurement, measure
 from .trace import Recorder
 
 _SWEPT = {"threads": "num_threads", "batch-size": "batch_size", "depth": "prefetch_queue_depth", "workers": "py_num_workers",
-          "engines": "engines"}  # fmt: skip
+          "engines": "engines", "decoder": "decoder"}  # fmt: skip
+_LANES = ["default", "hardware", "all", "hybrid", "cpu"]
+"""Values of the decoders' argument `decoder` with a fixed split (docs/gpu.md)."""
 _ROUNDS = 5
 
 
@@ -40,6 +42,8 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("--sweep", type=_sweep, action="append", metavar="NAME=V,V,...", help=f"measure with several values of {swept}")
     parser.add_argument("--vs", choices=("dali",), help="run the same file with DALI, in turns")
     parser.add_argument("--consumer-ms", type=_milliseconds, metavar="N", help="a training step of N ms of pure Python after each batch")
+    parser.add_argument("--consumer", metavar="FILE.py:step", help="a training step of yours, called with the outputs of each batch; the "
+                        "pipeline's JPEG decoders on a GPU are tried with each `decoder`, and the best is named")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.add_argument("--trace", metavar="FILE.json", help="write a trace for chrome://tracing or ui.perfetto.dev")
     parser.add_argument("--report", metavar="FILE.html", help="write a page with drawings")
@@ -70,10 +74,12 @@ def _milliseconds(text: str) -> float:
     return value
 
 
-def _sweep(text: str) -> tuple[str, list[int]]:
+def _sweep(text: str) -> tuple[str, list[Any]]:
     name, equals, values = text.partition("=")
     if not equals or name not in _SWEPT:
         raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=V,V,... with a name of {', '.join(_SWEPT)}")
+    if name == "decoder":
+        return name, values.split(",")
     count = _count_or_none if name == "engines" else _count
     return name, [count(value) for value in values.split(",")]
 
@@ -86,11 +92,16 @@ def run(options: argparse.Namespace) -> int:
     if options.sweep and len(options.sweep) > 1:
         print("bench: one --sweep at a time; fix the others, as in --sweep threads=1,2 --depth 3", file=sys.stderr)
         return 2
+    if options.consumer and options.consumer_ms is not None:
+        print("bench: --consumer and --consumer-ms are two training steps: give one", file=sys.stderr)
+        return 2
     try:
         _check_can_be_written("--trace", options.trace)
         _check_can_be_written("--report", options.report)
         made = program.load(options.pipeline)
-        step = None if options.consumer_ms is None else Step(options.consumer_ms)
+        step = _step(options)
+        if options.consumer and not (options.sweep or options.vs or options.trace or options.report) and _has_lanes(made, options):
+            options.sweep = [("decoder", _LANES)]
         if options.sweep:
             return _run_sweep(made, options, step)
         return _run_one(made, options, step)
@@ -100,6 +111,21 @@ def run(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("bench: interrupted", file=sys.stderr)
         return 130  # the exit status of shells for Ctrl-C
+
+
+def _step(options: argparse.Namespace) -> Consumer | None:
+    if options.consumer:
+        return UserStep(options.consumer, program.load(options.consumer))
+    return None if options.consumer_ms is None else Step(options.consumer_ms)
+
+
+def _has_lanes(made: Any, options: argparse.Namespace) -> bool:
+    """Whether the pipeline decodes on a CUDA device, so that `decoder` makes a difference."""
+    pipeline = program.make(made, _settings(options))
+    try:
+        return bool(program.lane_decoders(pipeline)) and program.on_cuda(pipeline)
+    finally:
+        pipeline.close()
 
 
 def _check_can_be_written(what: str, file: str | None) -> None:
@@ -118,18 +144,23 @@ def _settings(options: argparse.Namespace) -> dict[str, int]:
 
 
 def _measured(
-    made: Any, settings: dict[str, Any], options: argparse.Namespace, step: Step | None, recorder: Recorder | None = None
+    made: Any, settings: dict[str, Any], options: argparse.Namespace, step: Consumer | None, recorder: Recorder | None = None
 ) -> Measurement:
     """Build, measure, close."""
-    pipeline = program.make(made, settings)
+    decoder = settings.get("decoder")
+    pipeline = program.make(made, {name: value for name, value in settings.items() if name != "decoder"})
     try:
+        if decoder is not None:
+            program.set_decoder(pipeline, "" if decoder == "default" else decoder)
         shown = {"batch_size": pipeline.max_batch_size, "num_threads": pipeline.num_threads,
                  "prefetch_queue_depth": pipeline.prefetch_queue_depth, "py_num_workers": pipeline.py_num_workers,
-                 "engines": pipeline.engines}  # fmt: skip
+                 "engines": pipeline.engines, **({} if decoder is None else {"decoder": decoder})}  # fmt: skip
         bar = ProgressBar(options.iterations)
         found = measure(pipeline, options.iterations, shown, step, recorder, bar)
         bar.close()
         return found
+    except program.ProgramError:
+        raise
     except StopIteration as error:
         raise program.ProgramError("the pipeline has no data: its sources end before the first batch") from error
     except Exception as error:
@@ -152,7 +183,7 @@ def _told(error: Exception, target: str) -> str:
 # ---------------------------------------------------------------------------------------------------------------- one measurement
 
 
-def _run_one(made: Any, options: argparse.Namespace, step: Step | None) -> int:
+def _run_one(made: Any, options: argparse.Namespace, step: Consumer | None) -> int:
     recorder = Recorder() if options.trace or options.report else None
     found = _measured(made, _settings(options), options, step, recorder)
     document: dict[str, Any] = {"measurement": found.as_dict()}
@@ -195,7 +226,7 @@ def text(found: Measurement) -> str:
     if found.consumer is not None:
         beside = found.consumer
         lines.append(
-            f"training step of {beside['step_ms']:g} ms: {beside['step_beside_ms']:.2f} ms beside the pipeline, "
+            f"training step {beside['step']}: {beside['step_beside_ms']:.2f} ms beside the pipeline, "
             f"{beside['step_alone_ms']:.2f} ms alone ({100 * beside['slowdown']:+.0f} %); {beside['stalls']} stalls, "
             f"{100 * beside['stall_share']:.1f} % of the time"
         )
@@ -206,7 +237,7 @@ def text(found: Measurement) -> str:
 # ------------------------------------------------------------------------------------------------------------------------- sweep
 
 
-def _run_sweep(made: Any, options: argparse.Namespace, step: Step | None) -> int:
+def _run_sweep(made: Any, options: argparse.Namespace, step: Consumer | None) -> int:
     name, values = options.sweep[0]
     rows = []
     for value in values:

@@ -1,9 +1,41 @@
-"""A simulated training step: pure Python for some milliseconds, which holds the interpreter all the time."""
+"""Training steps beside which a pipeline is measured: a simulated one, or a function of the user."""
 
 from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from .program import ProgramError
+
+_WARM_UP = 3
+"""Calls of a user's step before it is timed: frameworks compile in the first ones."""
+_PARTS = 5
+"""A user's step is timed in so many parts, and the median counts: the pipeline fills its queue during the first one."""
+
+
+class Consumer(Protocol):
+    """A training step.
+
+    Attributes:
+        name: what reports call it.
+        alone: seconds of a step that gets the same batch again and again.
+        simulated: whether it holds the interpreter all the time, as :class:`Step` does.
+    """
+
+    name: str
+    alone: float
+    simulated: bool
+
+    def calibrate(self, outputs: Sequence[Any], rounds: int) -> None:
+        """Measure `alone`, while the pipeline rests."""
+
+    def run(self, outputs: Sequence[Any]) -> float:
+        """Do one step and return the seconds of the call."""
+
+    def finish(self) -> None:
+        """Wait for work that steps have queued on a device."""
 
 
 def _spin(rounds: int) -> int:
@@ -14,21 +46,69 @@ def _spin(rounds: int) -> int:
 
 
 class Step:
-    """A training step of `milliseconds` of pure Python. It is calibrated while nothing else runs in this process."""
+    """A simulated training step: `milliseconds` of pure Python. It is calibrated while nothing else runs in this process."""
+
+    simulated = True
 
     def __init__(self, milliseconds: float):
-        self.milliseconds = milliseconds
+        self.name = f"of {milliseconds:g} ms"
+        self._milliseconds = milliseconds
         self._rounds = 20_000
-        seconds = min(self._time() for _ in range(5))
+        seconds = min(self.run() for _ in range(5))
         self._rounds = max(1, round(self._rounds * milliseconds / 1e3 / seconds))
-        self.alone = statistics.median(self._time() for _ in range(5)) if milliseconds else 0.0
-        """Seconds of a step that runs alone."""
+        self.alone = statistics.median(self.run() for _ in range(5))
 
-    def _time(self) -> float:
+    def calibrate(self, outputs: Sequence[Any], rounds: int) -> None:
+        """Nothing: it was calibrated before the pipeline was built."""
+
+    def run(self, outputs: Sequence[Any] = ()) -> float:
         start = time.perf_counter()
         _spin(self._rounds)
         return time.perf_counter() - start
 
-    def run(self) -> float:
-        """Do one step and return its seconds."""
-        return self._time() if self.milliseconds else 0.0
+    def finish(self) -> None:
+        """Nothing: no work is queued."""
+
+
+class UserStep:
+    """A training step of the user's: `function` is called with the outputs of each batch.
+
+    What it returns last is waited for, because steps usually queue work on a device: by ``synchronize()`` (events and streams of CUDA),
+    ``block_until_ready()`` (arrays of JAX) or ``item()`` (a loss of torch), whichever it has.
+    """
+
+    simulated = False
+
+    def __init__(self, name: str, function: Callable[..., Any]):
+        self.name = name
+        self.alone = 0.0
+        self._function = function
+        self._last: Any = None
+
+    def calibrate(self, outputs: Sequence[Any], rounds: int) -> None:
+        for _ in range(_WARM_UP):
+            self.run(outputs)
+        self.finish()
+        self.alone = statistics.median(self._part(outputs, -(-rounds // _PARTS)) for _ in range(_PARTS))
+
+    def _part(self, outputs: Sequence[Any], rounds: int) -> float:
+        start = time.perf_counter()
+        for _ in range(rounds):
+            self.run(outputs)
+        self.finish()
+        return (time.perf_counter() - start) / rounds
+
+    def run(self, outputs: Sequence[Any]) -> float:
+        start = time.perf_counter()
+        try:
+            self._last = self._function(*outputs)
+        except Exception as error:
+            raise ProgramError(f"the training step {self.name} failed: {type(error).__name__}: {error}") from error
+        return time.perf_counter() - start
+
+    def finish(self) -> None:
+        last, self._last = self._last, None
+        for wait in ("synchronize", "block_until_ready", "item"):
+            if hasattr(last, wait):
+                getattr(last, wait)()
+                return

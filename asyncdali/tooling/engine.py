@@ -19,6 +19,7 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("--listen", required=True, metavar="HOST:PORT", help="the only address that is bound; port 0: any free port")
     parser.add_argument("--token-file", required=True, metavar="FILE", help="a file with the secret that trainers must prove")
     parser.add_argument("--threads", type=int, help="num_threads, in place of the pipeline's own")
+    parser.add_argument("--engines", type=int, help="processes that do the work, in place of the pipeline's own number; 0: this process")
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the pipeline, or an argument of the function"
     )
@@ -33,6 +34,8 @@ def run(options: argparse.Namespace) -> int:
         settings = dict(map(_setting, options.set))
         if options.threads is not None:
             settings["num_threads"] = options.threads
+        if options.engines is not None:
+            settings["engines"] = options.engines
         train = load(options.pipeline)
         actor = Actor(train, listen=options.listen, token=read_token(options.token_file), **settings)
     except (ProgramError, OSError, ValueError, TypeError, RuntimeError) as error:

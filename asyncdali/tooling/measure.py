@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..pipeline.front import core_of
 from . import bottleneck, machine
-from .consumer import Step
+from .consumer import Consumer
 from .interpreter import interpreter_time
 from .trace import Recorder, WorkerSampler
 
 _PARTS = 20
 _STALL = 0.001
+_ROUNDS_ALONE = 50
+"""At most so many steps with one repeated batch."""
 
 Progress = Callable[[int, float], None]
 """Called with the iterations done so far and the samples per second."""
@@ -26,7 +28,7 @@ Progress = Callable[[int, float], None]
 class Measurement:
     """The result of :func:`measure`. Times are seconds, sizes bytes. `rates` are samples per second in consecutive parts of the run.
 
-    `interpreter_seconds` is an upper bound (see :mod:`.interpreter`). `consumer` is None without a simulated training step.
+    `interpreter_seconds` is an upper bound (see :mod:`.interpreter`). `consumer` is None without a training step.
     """
 
     settings: dict[str, Any]
@@ -89,13 +91,13 @@ def measure(
     pipeline: Any,
     iterations: int,
     settings: dict[str, Any],
-    step: Step | None = None,
+    step: Consumer | None = None,
     recorder: Recorder | None = None,
     progress: Progress = lambda done, rate: None,
 ) -> Measurement:
     """Run a pipeline for this number of iterations, after a few to warm up. At the end of the data the next epoch starts.
 
-    `step` is called after each batch. `recorder` gets a trace. Raises the errors of the pipeline.
+    `step` is called after each batch. `recorder` gets a trace. Raises the errors of the pipeline and of the step.
     """
     pipeline.build()
     counters = core_of(pipeline).built().counters
@@ -103,7 +105,9 @@ def measure(
         raise ValueError("a pipeline with enable_statistics=False cannot be measured: leave that argument away")
     run = _Run(pipeline)
     for _ in range(pipeline.statistics().queue.depth + 2):
-        run.batch()
+        outputs = run.batch()
+    if step is not None:
+        step.calibrate(outputs, min(iterations, _ROUNDS_ALONE))
     machine.forget_peak()
     counters.forget_slowest()
     counters.always_processor = True
@@ -130,7 +134,7 @@ def measure(
 
 
 def _loop(
-    run: _Run, iterations: int, step: Step | None, start: float, progress: Progress
+    run: _Run, iterations: int, step: Consumer | None, start: float, progress: Progress
 ) -> tuple[list[tuple[float, int]], list[float], list[float], float]:
     """The measured part: arrival times of batches, durations of training steps, waits for batches, and the steps' processor time."""
     timeline: list[tuple[float, int]] = []
@@ -140,14 +144,17 @@ def _loop(
     samples = 0
     for done in range(1, iterations + 1):
         asked = time.perf_counter()
-        count = run.batch()
+        outputs = run.batch()
         came = time.perf_counter()
+        count = len(outputs[0]) if outputs else 0
         waits.append(came - asked)
         samples += count
         timeline.append((came - start, count))
         if step is not None:
             before = time.thread_time()
-            steps.append(step.run())
+            steps.append(step.run(outputs))
+            if done == iterations:
+                step.finish()
             own += time.thread_time() - before
         progress(done, samples / (came - start))
     return timeline, steps, waits, own
@@ -159,14 +166,13 @@ class _Run:
     def __init__(self, pipeline: Any):
         self._pipeline = pipeline
 
-    def batch(self) -> int:
-        """Number of samples of the next batch."""
+    def batch(self) -> Sequence[Any]:
+        """The outputs of the next iteration."""
         try:
-            outputs = self._pipeline.run()
+            return self._pipeline.run()
         except StopIteration:
             self._pipeline.reset()
-            outputs = self._pipeline.run()
-        return len(outputs[0]) if outputs else 0
+            return self._pipeline.run()
 
 
 def _rates(timeline: list[tuple[float, int]]) -> list[float]:
@@ -181,14 +187,15 @@ def _rates(timeline: list[tuple[float, int]]) -> list[float]:
     return rates
 
 
-def _beside(step: Step, steps: list[float], waits: list[float], seconds: float) -> dict[str, Any]:
+def _beside(step: Consumer, steps: list[float], waits: list[float], seconds: float) -> dict[str, Any]:
     stalls = [wait for wait in waits if wait > _STALL]
-    median = statistics.median(steps)
+    # A user's step may return before its work is done, so whole iterations are compared. A simulated step is compared by itself.
+    beside = statistics.median(steps) if step.simulated else seconds / len(steps)
     return {
-        "step_ms": step.milliseconds,
+        "step": step.name,
         "step_alone_ms": step.alone * 1e3,
-        "step_beside_ms": median * 1e3,
-        "slowdown": median / step.alone - 1 if step.alone else 0.0,
+        "step_beside_ms": beside * 1e3,
+        "slowdown": beside / step.alone - 1 if step.alone else 0.0,
         "stalls": len(stalls),
         "stall_seconds": sum(stalls),
         "stall_share": sum(stalls) / seconds,

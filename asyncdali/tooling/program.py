@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ..pipeline.front import core_of
 from .rival import stand_in
 
 
@@ -68,6 +69,29 @@ def make(program: Any, settings: dict[str, Any]) -> Any:
     if not isinstance(pipeline, Pipeline):
         raise ProgramError(f"{getattr(program, '__name__', program)!r} returned a {type(pipeline).__name__}, not a Pipeline")
     return pipeline
+
+
+def lane_decoders(pipeline: Any) -> list[Any]:
+    """The operators of the graph that decode JPEGs on a GPU, so that their argument `decoder` chooses lanes (docs/gpu.md)."""
+    core = core_of(pipeline)
+    core.output_nodes()
+    return [item for item in core.definition.instances if item.device == "mixed" and "hw_decoder_load" in item.schema.by_name]
+
+
+def on_cuda(pipeline: Any) -> bool:
+    """Whether the pipeline runs on a CUDA device, not on the host device. Builds the pipeline."""
+    return core_of(pipeline).built().gpu is not None
+
+
+def set_decoder(pipeline: Any, value: str) -> None:
+    """Set the argument `decoder` of all decoders of :func:`lane_decoders`. ProgramError if the pipeline has none, or was built."""
+    if core_of(pipeline).is_built:
+        raise ProgramError("the decoders of a pipeline that was built cannot be changed: name the function that makes it")
+    decoders = lane_decoders(pipeline)
+    if not decoders:
+        raise ProgramError('the pipeline has no decoder of JPEGs with device="mixed", so --sweep decoder=... has nothing to change')
+    for item in decoders:
+        item.constants["decoder"] = value
 
 
 def _accepted(program: Any, settings: dict[str, Any]) -> dict[str, Any]:

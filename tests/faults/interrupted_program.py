@@ -55,7 +55,7 @@ class Consumer:
         for number in range(self.iteration, self.iteration + 3):
             if number not in self.tickets:
                 self.tickets[number] = self.pool.submit(0, number, 0)
-        batch = self.pool.receive(self.tickets[self.iteration], 20)
+        batch = self.pool.receive(self.tickets[self.iteration], 300)
         for i in range(4):
             assert np.array_equal(batch.outputs[0].sample(i), ragged.expected(4 * self.iteration + i))
         self.iteration += 1
@@ -71,7 +71,7 @@ def main(how, number):
             consumer.step()
         consumer.tickets.clear()
         for number in range(50):
-            pool.receive(pool.submit(0, number, 0), 20)
+            pool.receive(pool.submit(0, number, 0), 300)
         statistics = pool.statistics()
         print(statistics["outstanding"], statistics["restarts"])
         print(statistics["slots"], "slots", file=sys.stderr)

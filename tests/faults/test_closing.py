@@ -98,10 +98,10 @@ def test_every_thread_in_run_gets_pipeline_closed(name, rounds):
         for thread in threads:
             thread.start()
         for _ in range(1 + 7 * round_ % 40):
-            assert running.acquire(timeout=30)
+            assert running.acquire(timeout=300)
         pipe.close()
         for thread in threads:
-            thread.join(30)
+            thread.join(300)
         assert not any(thread.is_alive() for thread in threads)
         assert len(outcomes) == 4 and not told(outcomes), told(outcomes)
 
@@ -144,9 +144,9 @@ def test_scheduled_calls_get_pipeline_closed(name):
         thread = threading.Thread(target=schedule, args=(pipe, outcomes, running))
         thread.start()
         for _ in range(1 + 5 * round_):
-            assert running.acquire(timeout=30)
+            assert running.acquire(timeout=300)
         pipe.close()
-        thread.join(30)
+        thread.join(300)
         assert len(outcomes) == 1 and not told(outcomes), told(outcomes)
 
 
@@ -159,7 +159,7 @@ def test_feeding_gets_pipeline_closed():
         thread.start()
     pipe.close()
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
     assert len(outcomes) == 3 and not told(outcomes), told(outcomes)
 
 
@@ -169,15 +169,15 @@ def test_a_source_that_waits_while_the_pipeline_is_closed():
 
     def slow(k):
         asked.set()
-        go_on.wait(30)
+        go_on.wait(300)
         return BATCH
 
     pipe = pipeline_of(lambda: fn.external_source(slow))
     outcomes: list[BaseException] = []
     thread = threading.Thread(target=use, args=(pipe, "called", outcomes, threading.Semaphore(0)))
     thread.start()
-    assert asked.wait(30)
+    assert asked.wait(300)
     pipe.close()
     go_on.set()
-    thread.join(30)
+    thread.join(300)
     assert [type(error) for error in outcomes] == [PipelineClosed]

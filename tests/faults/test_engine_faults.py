@@ -214,7 +214,7 @@ def test_closing_ends_engines_that_hang():
     runner.start()
     wait_until(lambda: pipe.statistics().engines[0].outstanding > 0)
     pipe.close()
-    runner.join(60)
+    runner.join(300)
     assert not runner.is_alive() and len(ids) == 2
     wait_until(lambda: not any(alive(pid) for pid in ids))
     assert not children()

@@ -339,6 +339,6 @@ RAIN_ON_BUILDS = """
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT)
 def test_interrupts_at_any_instant_of_build(name, tmp_path):
-    done = run_script(BUILDS + RAIN_ON_BUILDS, tmp_path, 20, name, timeout=180, PYTHONWARNINGS="ignore", ASYNCDALI_COMPILE_AHEAD="0")
+    done = run_script(BUILDS + RAIN_ON_BUILDS, tmp_path, 20, name, timeout=300, PYTHONWARNINGS="ignore", ASYNCDALI_COMPILE_AHEAD="0")
     assert done.stdout == "nothing left\n", done.stderr
     print(done.stderr)

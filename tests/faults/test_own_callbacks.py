@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from helpers.pipelines import pipeline_of
+from helpers.processes import wait_until_gone
 
 from asyncdali import Pipeline, _deadlocks, fn, pipeline_def
 
@@ -355,12 +356,12 @@ def test_other_consumers_wait_for_a_slow_callback(graph):
     def meddle(k):
         if k == 0 and not inside.is_set():
             inside.set()
-            assert go.wait(60)
+            assert go.wait(300)
 
     pipe = pipeline_of(lambda: graph(meddle))
     consumers = [threading.Thread(target=lambda: found.append(int(pipe.run()[0].as_array()[0, 0]))) for _ in range(3)]
     consumers[0].start()
-    assert inside.wait(60)
+    assert inside.wait(300)
     for thread in consumers[1:]:
         thread.start()
     time.sleep(4 * _deadlocks.FIRST_LOOK)  # time in which the threads look for deadlocks
@@ -384,7 +385,7 @@ def test_a_function_ahead_of_the_consumer_may_wait_for_a_thread_that_consumes():
     pipe = pipeline_of(lambda: fn.python_function(fn.external_source(lambda k: batch(k)), function=look), prefetch_queue_depth=3)
     pipe.enable_api_check(False)
     pipe.schedule_run()
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 300
     while not found and time.monotonic() < limit:
         time.sleep(0.01)
     assert found == [0]
@@ -405,7 +406,7 @@ def test_what_cannot_be_known_is_told_to_the_log(graph, monkeypatch, caplog):
         if k == 0 and not threads:
             threads.append(threading.Thread(target=call))
             threads[0].start()
-            limit = time.monotonic() + 60
+            limit = time.monotonic() + 300
             while not caplog.messages and time.monotonic() < limit:
                 over.wait(0.05)
 
@@ -433,7 +434,7 @@ def test_a_call_that_looked_for_deadlocks_does_not_keep_its_pipeline(graph, monk
         looked.set()
 
     monkeypatch.setattr(_deadlocks.Patience, "look", looking)
-    pipe = pipeline_of(lambda: GRAPHS[graph](lambda k: looked.wait(60)))
+    pipe = pipeline_of(lambda: GRAPHS[graph](lambda k: looked.wait(300)))
     gc.collect()
     gc.disable()
     try:
@@ -441,6 +442,6 @@ def test_a_call_that_looked_for_deadlocks_does_not_keep_its_pipeline(graph, monk
         assert looked.is_set()
         gone = weakref.ref(pipe)
         del pipe
-        assert gone() is None
+        wait_until_gone(gone)
     finally:
         gc.enable()

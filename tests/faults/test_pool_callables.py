@@ -29,7 +29,7 @@ def make_pool():
 
 
 def ask(pool, iteration=0):
-    return pool.receive(pool.submit(0, iteration, 0), timeout=30)
+    return pool.receive(pool.submit(0, iteration, 0), timeout=300)
 
 
 def value(pool, iteration=0):
@@ -60,7 +60,7 @@ sys.stdout.write("once")
 with WorkerPool([Source(lambda i: np.zeros((1, 1)), "batch", 1)], num_workers=2) as pool:
     pool.receive(pool.submit(0, 0, 0))
 """
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False).stdout == "once"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False).stdout == "once"
 
 
 @pytest.mark.parametrize("child", ["exits", "returns", "execs"])
@@ -142,11 +142,11 @@ def source(iteration):
 with WorkerPool([Source(source, "batch", 1)], num_workers=2, max_retries=1) as pool:
     for iteration in (0, 1, 2, 3):
         try:
-            print(pool.receive(pool.submit(0, iteration, 0), timeout=30).outputs[0].values[0, 0])
+            print(pool.receive(pool.submit(0, iteration, 0), timeout=300).outputs[0].values[0, 0])
         except WorkerDied as error:
             print("2 in all" in str(error))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout.split() == ["0", "1", "True", "3"], done.stderr
     assert all((tmp_path / name).stat().st_size == 0 for name in os.listdir(tmp_path))
 
@@ -251,7 +251,7 @@ def test_workers_draw_different_numbers(make_pool, tmp_path):
         tickets = [pool.submit(0, i, 0) for i in range(6)]
         found = {}
         for ticket in tickets:
-            pid, *numbers = pool.receive(ticket, 30).outputs[0].sample(0)[...].tolist()
+            pid, *numbers = pool.receive(ticket, 300).outputs[0].sample(0)[...].tolist()
             found.setdefault(pool.pids.index(pid), []).append(tuple(numbers))
         return found
 
@@ -299,7 +299,7 @@ def test_libraries_get_one_thread(make_pool, monkeypatch):
 def test_a_class_or_nothing_in_place_of_data(make_pool, result, kind, what):
     pool = make_pool(lambda position: result, kind, workers=1, batch_size=2)
     with pytest.raises(TypeError, match=rf"(?s)\(worker 0, process \d+\), {what}"):
-        pool.receive(pool.submit(0, 0, 0), timeout=60)
+        pool.receive(pool.submit(0, 0, 0), timeout=300)
 
 
 @pytest.mark.parametrize(
@@ -312,4 +312,4 @@ def test_a_class_or_nothing_in_place_of_data(make_pool, result, kind, what):
 def test_a_class_where_several_outputs_are_expected(result, what):
     source = Source(lambda info: result, "samples", 2, name="pictures", num_outputs=2)
     with WorkerPool([source], num_workers=1) as pool, pytest.raises(TypeError, match=rf"(?s)pictures \(worker 0, process \d+\), {what}"):
-        pool.receive(pool.submit(0, 0, 0), timeout=60)
+        pool.receive(pool.submit(0, 0, 0), timeout=300)

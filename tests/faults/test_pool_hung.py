@@ -35,7 +35,7 @@ def make_pool(monkeypatch):
 
 
 def ask(pool, iteration=0):
-    return pool.receive(pool.submit(0, iteration, 0), timeout=60)
+    return pool.receive(pool.submit(0, iteration, 0), timeout=300)
 
 
 class HangsAt:
@@ -64,10 +64,10 @@ def test_a_hung_callable_is_shown(make_pool, how):
     before = set(pool.pids)
     tickets = [pool.submit(0, i, 0) for i in range(4)]
     for iteration in (0, 2, 3):
-        assert pool.receive(tickets[iteration], 60).outputs[0].values.tolist() == [4 * iteration + i for i in range(4)]
+        assert pool.receive(tickets[iteration], 300).outputs[0].values.tolist() == [4 * iteration + i for i in range(4)]
     clock.over()
     with pytest.raises(WorkerTimeout) as caught:
-        pool.receive(tickets[1], timeout=60)
+        pool.receive(tickets[1], timeout=300)
     clock.back()
     text = str(caught.value)
     assert "slow, sample 2 of iteration 1" in text and "600.0 s (worker_timeout)" in text
@@ -84,7 +84,7 @@ def test_two_hang_at_once(make_pool):
     clock.over(busy=2)
     for ticket in tickets:
         with pytest.raises(WorkerTimeout, match="in asleep"):
-            pool.receive(ticket, timeout=60)
+            pool.receive(ticket, timeout=300)
     clock.back()
     assert ask(pool, 1).count == 1
 
@@ -104,7 +104,7 @@ def test_a_worker_that_cannot_show_its_stack_is_killed(make_pool, tmp_path):
     wait_until(deaf.exists)
     clock.over(stands=False)
     with pytest.raises(WorkerTimeout, match="it wrote none"):
-        pool.receive(ticket, timeout=60)
+        pool.receive(ticket, timeout=300)
     clock.back()
     assert ask(pool, 1).count == 1
 
@@ -119,7 +119,7 @@ def test_a_stopped_worker_is_replaced(make_pool):
     ticket = pool.submit(0, 0, 0)
     clock.over(stands=False)
     with pytest.raises(WorkerTimeout):
-        pool.receive(ticket, timeout=60)
+        pool.receive(ticket, timeout=300)
     clock.back()
     assert ask(pool, 1).count == 1
 
@@ -140,7 +140,7 @@ def test_the_limit_is_for_one_sample_and_not_for_a_slice_of_them(make_pool, tmp_
         wait_until((tmp_path / f"began {k}").exists)
         beginnings.append(clock.engine._members[0].block[SINCE])
         (tmp_path / f"go {k}").touch()
-    assert pool.receive(ticket, timeout=60).count == 4
+    assert pool.receive(ticket, timeout=300).count == 4
     assert beginnings == sorted(set(beginnings))
 
 

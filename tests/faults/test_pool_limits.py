@@ -29,7 +29,7 @@ def attempt(action):
 
 def run(code, **options):
     done = subprocess.run(
-        [sys.executable, "-c", COMMON + textwrap.dedent(code)], capture_output=True, text=True, timeout=60, check=False, **options
+        [sys.executable, "-c", COMMON + textwrap.dedent(code)], capture_output=True, text=True, timeout=300, check=False, **options
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -45,7 +45,7 @@ def test_results_larger_than_the_limit(limit):
         resource.setrlimit(resource.{limit}, (now + 300_000_000 if "{limit}" == "RLIMIT_AS" else 100_000_000,) * 2)
         pool.start()
         for iteration in range(5):
-            batch = attempt(lambda: pool.receive(pool.submit(0, iteration, 0), timeout=30))
+            batch = attempt(lambda: pool.receive(pool.submit(0, iteration, 0), timeout=300))
             if batch is not None:
                 print(batch.count, batch.outputs[0].sample(0).shape)
         print(pool.statistics()["restarts"])
@@ -62,7 +62,7 @@ def test_huge_results_without_a_limit():
         pool = WorkerPool([Source(source, "batch", 4)], num_workers=1)
         pool.start()
         for iteration in (1, 2, 2, 1):
-            batch = pool.receive(pool.submit(0, iteration, 0), timeout=30)
+            batch = pool.receive(pool.submit(0, iteration, 0), timeout=300)
             print(batch.outputs[0].sample(0).nbytes)
             del batch
         """
@@ -80,7 +80,7 @@ def test_few_descriptors(room):
         pool = WorkerPool([Source(source, "batch", 4)], num_workers=3)
         if attempt(lambda: pool.start() or True):
             for iteration in (0, 1):
-                print(pool.receive(pool.submit(0, iteration, 0), timeout=30).count)
+                print(pool.receive(pool.submit(0, iteration, 0), timeout=300).count)
         pool.close()
         print(len(os.listdir("/proc/self/fd")) - base)
         """
@@ -95,16 +95,15 @@ def test_few_descriptors(room):
 def test_nothing_is_named_in_shared_memory():
     out = run(
         """
-        before = set(os.listdir("/dev/shm"))
         pool = WorkerPool([Source(source, "batch", 4)], num_workers=2)
         pool.start()
-        pool.receive(pool.submit(0, 0, 0), timeout=30)
-        print(set(os.listdir("/dev/shm")) - before)
+        pool.receive(pool.submit(0, 0, 0), timeout=300)
+        print([line for line in open("/proc/self/maps") if "/dev/shm/" in line])
         files = [os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")]
         print(sum("memfd:" in file for file in files), sum("/dev/shm" in file for file in files))
         """
     )
-    assert out.splitlines() == ["set()", "1 0"]
+    assert out.splitlines() == ["[]", "1 0"]
 
 
 def test_a_tiny_dev_shm_does_not_matter(tmp_path):
@@ -117,12 +116,12 @@ def test_a_tiny_dev_shm_does_not_matter(tmp_path):
             pool = WorkerPool([Source(source, "batch", 4)], num_workers=2)
             pool.start()
             stat = os.statvfs("/dev/shm")
-            print(stat.f_blocks * stat.f_frsize, pool.receive(pool.submit(0, 2, 0), timeout=30).outputs[0].sample(0).nbytes)
+            print(stat.f_blocks * stat.f_frsize, pool.receive(pool.submit(0, 2, 0), timeout=300).outputs[0].sample(0).nbytes)
             """
         )
     )
     command = f"mount -t tmpfs -o size=1m tmpfs /dev/shm && exec {sys.executable} {script}"
-    done = subprocess.run(["unshare", "-m", "sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(["unshare", "-m", "sh", "-c", command], capture_output=True, text=True, timeout=300, check=False)
     if "unshare" in done.stderr or "mount" in done.stderr:
         pytest.skip("no mount namespaces here: " + done.stderr.strip())
     assert done.stdout.split() == ["1048576", "200000000"], done.stderr

@@ -70,7 +70,7 @@ def denied():
     if os.geteuid() == 0 and sys.platform != "linux":
         pytest.skip("who is root may read everything")
     paths = os.pathsep.join([str(HELPERS.parent), str(HELPERS.parent.parent), os.environ.get("PYTHONPATH", "")])
-    run = subprocess.run([sys.executable, str(HELPERS / "denied_readers.py")], capture_output=True, text=True, timeout=120,
+    run = subprocess.run([sys.executable, str(HELPERS / "denied_readers.py")], capture_output=True, text=True, timeout=300,
                          check=False, env={**os.environ, "PYTHONPATH": paths})  # fmt: skip
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)

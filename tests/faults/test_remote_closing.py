@@ -28,7 +28,7 @@ from asyncdali.errors import PipelineClosed
 from asyncdali.readers.remote import remote
 
 ROOT = Path(__file__).resolve().parent.parent
-SOON = 60.0
+SOON = 300.0
 """Seconds that suffice for closing on any machine. The requests themselves would wait for the server forever."""
 
 
@@ -92,7 +92,7 @@ def test_close(name, depth, server, tmp_path):
     server.arrived = threading.Semaphore(0)  # requests of the build do not count
     server.hold.clear()
     pipe.schedule_run()
-    assert server.arrived.acquire(timeout=60)
+    assert server.arrived.acquire(timeout=300)
     closed_soon(pipe)
 
 
@@ -108,7 +108,7 @@ def test_who_waits_is_told(server, tmp_path):
 
     consumer = threading.Thread(target=consume)
     consumer.start()
-    assert server.arrived.acquire(timeout=60)
+    assert server.arrived.acquire(timeout=300)
     closed_soon(pipe)
     consumer.join(SOON)
     assert told
@@ -118,7 +118,7 @@ def test_dropping_the_pipeline(server, tmp_path):
     pipe = files_pipeline(server, tmp_path)
     server.hold.clear()
     pipe.schedule_run()
-    assert server.arrived.acquire(timeout=60)
+    assert server.arrived.acquire(timeout=300)
     del pipe
     gc.collect()
     assert not fetching() and not requests_left()
@@ -139,7 +139,7 @@ def test_between_attempts(server, tmp_path, monkeypatch):
     pipe = files_pipeline(server, tmp_path)
     pipe.schedule_run()
     for _ in range(6):  # of three batches
-        assert server.arrived.acquire(timeout=60)
+        assert server.arrived.acquire(timeout=300)
     closed_soon(pipe)
 
 
@@ -151,7 +151,7 @@ def test_while_looking_for_the_data(server, tmp_path):
     name = pipe._core.session.executor._name
     server.hold.clear()
     pipe.schedule_run()
-    assert server.arrived.acquire(timeout=60)
+    assert server.arrived.acquire(timeout=300)
     closed_soon(pipe)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith(name)]
 
@@ -165,7 +165,7 @@ class Stuck(fsspec.AbstractFileSystem):
 
     def cat_file(self, path, start=None, end=None, **_):
         Stuck.asked.release()
-        Stuck.answer.wait(60)
+        Stuck.answer.wait(2 * SOON)
         return b"content"
 
 
@@ -178,7 +178,7 @@ def test_a_file_system_that_cannot_be_interrupted(tmp_path):
         pipe.set_outputs(fn.readers.file(files=["stuck://a"] * 4, prefetch_queue_depth=2)[0])
     pipe.build()
     pipe.schedule_run()
-    assert Stuck.asked.acquire(timeout=60)
+    assert Stuck.asked.acquire(timeout=300)
     name = pipe._core.session.executor._name
     begun = time.monotonic()
     pipe.close()
@@ -188,7 +188,7 @@ def test_a_file_system_that_cannot_be_interrupted(tmp_path):
     assert 1 <= len(left) <= 2 and all(thread.daemon for thread in left)
     Stuck.answer.set()
     for thread in left:
-        thread.join(20)
+        thread.join(300)
     assert not fetching()
     assert not Stuck.asked.acquire(blocking=False)  # the next batch was not requested any more
 
@@ -205,10 +205,10 @@ def test_programs_that_end(how, server, tmp_path):
     server.hold.clear()
     run = program(how, server)
     try:
-        assert server.arrived.acquire(timeout=60)
+        assert server.arrived.acquire(timeout=300)
         if how != "exit":
             run.send_signal(signal.SIGINT)
-        out, errors = run.communicate("go on\n", timeout=60)
+        out, errors = run.communicate("go on\n", timeout=300)
     finally:
         run.kill()
     if how == "exit":

@@ -88,7 +88,7 @@ def run_launches(launches: list[Launch]) -> None:
 
 def overrun() -> None:
     """Let a kernel write behind its memory, which a sanitizer must report."""
-    from asyncdali.operators.arrays.copy_kernels import make_copy_step
+    from asyncdali.operators.moves.copy_kernels import make_copy_step
 
     source, target = np.zeros(5000, np.uint8), np.zeros(4999, np.uint8)
     addresses = [np.array([memory.ctypes.data], np.int64) for memory in (source, target)]

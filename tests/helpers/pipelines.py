@@ -31,7 +31,7 @@ def values(outputs: Any) -> list[Any]:
     return [[np.asarray(tensor).tolist() for tensor in batch.as_cpu()] for batch in outputs]
 
 
-def run_script(text: str, *args: Any, timeout: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_script(text: str, *args: Any, timeout: float = 300, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a fresh interpreter that finds the package and these helpers. Returns the finished process."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_TESTS), str(_TESTS.parent)]), **environment}
     command = [sys.executable, "-c", textwrap.dedent(text), *map(str, args)]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable
+from typing import Any
 
 
 def children() -> list[int]:
@@ -37,7 +39,15 @@ def descriptors() -> dict[int, str]:
     return found
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
+def wait_until_gone(reference: weakref.ref[Any]) -> None:
+    """Wait for the end of an object. TimeoutError if it stays.
+
+    A thread that has delivered its result may refer to its work until it runs again. What is in a cycle stays: switch the collector off.
+    """
+    wait_until(lambda: reference() is None)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 300) -> None:
     """Poll a condition. TimeoutError if it never becomes true."""
     limit = time.monotonic() + seconds
     while not condition():

@@ -53,7 +53,7 @@ class Server:
                 served.arrived.release()
                 served.hold.wait()
                 with contextlib.suppress(threading.BrokenBarrierError):
-                    served.met.wait(20)
+                    served.met.wait(300)
                 if served.requests[self.path] <= served.failures:
                     self.send_error(503, "come again")
                 elif ranges and "Range" in self.headers:

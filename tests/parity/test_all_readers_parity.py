@@ -187,7 +187,7 @@ def test_an_index_of_ours_and_of_theirs(tmp_path):
     script = Path(sys.executable).parent / "tfrecord2idx"
     if not script.exists():
         pytest.skip("DALI's script is not installed")
-    subprocess.run([sys.executable, str(script), path, f"{path}.theirs"], check=True, timeout=60)
+    subprocess.run([sys.executable, str(script), path, f"{path}.theirs"], check=True, timeout=300)
     assert asyncdali_main(["tfrecord2idx", path, f"{path}.ours"]) == 0
     assert Path(f"{path}.ours").read_text().split() == Path(f"{path}.theirs").read_text().split()
 
@@ -328,7 +328,7 @@ def test_both_scripts_write_one_index(tmp_path):
     script = Path(sys.executable).parent / "wds2idx"
     if not script.exists():
         pytest.skip("DALI's script is not installed")
-    subprocess.run([sys.executable, str(script), path, f"{path}.theirs"], check=True, timeout=60, capture_output=True)
+    subprocess.run([sys.executable, str(script), path, f"{path}.theirs"], check=True, timeout=300, capture_output=True)
     assert asyncdali_main(["wds2idx", path, f"{path}.ours"]) == 0
     assert Path(f"{path}.ours").read_text() == Path(f"{path}.theirs").read_text()
 

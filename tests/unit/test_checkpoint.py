@@ -425,19 +425,19 @@ def test_files(tmp_path):
 def test_a_crash_while_writing_leaves_the_old_file(tmp_path, moment):
     script = """
 import os, sys
-from asyncdali import checkpoint
+from asyncdali import _files, checkpoint
 moment, path = sys.argv[1:]
 def die(*args):
     os._exit(9)
 if moment == "write":
-    real = os.fdopen
     class Half:
         def __init__(self, file): self.file = file
         def __enter__(self): return self
         def __exit__(self, *exc): pass
+        def fileno(self): return self.file.fileno()
         def write(self, data):
             self.file.write(data[:3]); self.file.flush(); die()
-    os.fdopen = lambda *args: Half(real(*args))
+    _files.open = lambda *args, **options: Half(open(*args, **options))
 else:
     setattr(os, moment, die)
 checkpoint.write(path, b"new" * 1000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import threading
 import warnings
 
@@ -13,6 +14,7 @@ from helpers.cuda import StandIn, StandInNvjpeg, use
 from PIL import Image
 
 from asyncdali import fn, pipeline_def, types
+from asyncdali.__main__ import main
 from asyncdali.codecs.jpeg import jpeg_kernels, progressive, window
 from asyncdali.codecs.jpeg.jpeg_tables import JPEG_HEADER
 from asyncdali.device.cuda import nvjpeg_library
@@ -518,3 +520,34 @@ def test_checkpoints_of_a_pipeline_with_everything(nvjpeg):
             for x, y in zip(expected, found, strict=True):
                 np.testing.assert_array_equal(x, y)
         again.close()
+
+
+TRAINING = """
+import numpy as np
+from asyncdali import fn, pipeline_def
+
+PICTURES = [np.fromfile(f"{__file__}.{k}.jpg", np.uint8) for k in range(4)]
+
+@pipeline_def(batch_size=4, num_threads=2, device_id=0)
+def training():
+    return fn.decoders.image(fn.external_source(lambda: PICTURES), device="mixed", name="images")
+
+def step(images):
+    assert len(images) == 4
+"""
+
+
+def test_bench_finds_the_lanes_for_a_training_step(nvjpeg, tmp_path, capsys):
+    program = tmp_path / "train.py"
+    program.write_text(TRAINING)
+    for k in range(4):
+        jpeg(k).tofile(f"{program}.{k}.jpg")
+    arguments = ["bench", f"{program}:training", "--consumer", f"{program}:step", "--iterations", "5"]
+    assert main([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["sweep"] == "decoder" and [row["value"] for row in found["rows"]] == ["default", "hardware", "all", "hybrid", "cpu"]
+    assert [row["settings"]["decoder"] for row in found["rows"]] == [row["value"] for row in found["rows"]]
+    rates = {row["value"]: row["samples_per_second"]["median"] for row in found["rows"]}
+    assert rates[found["best"]] == max(rates.values())
+    assert main([*arguments, "--sweep", "decoder=cpu,none"]) == 1
+    assert "'none'" in capsys.readouterr().err

@@ -57,7 +57,7 @@ def test_temporal_hints_and_colours():
 
 def test_pairs_in_several_turns(monkeypatch):
     """Work memory for fewer pairs than the input has."""
-    from asyncdali.operators import optical_flow_kernels
+    from asyncdali.operators.sequences import optical_flow_kernels
 
     monkeypatch.setattr(optical_flow_kernels, "_MEMORY_AT_ONCE", 100_000)
     assert_equal(both("optical_flow", [moving(10, 6, 18, 25), moving(11, 3, 30, 16)], "FHWC"))

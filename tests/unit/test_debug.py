@@ -6,7 +6,6 @@ import asyncio
 import functools
 import gc
 import threading
-import time
 import traceback
 
 import numpy as np
@@ -913,20 +912,19 @@ def test_data_is_let_go_of_at_once():
     def nodes():
         return sum(type(item) is DataNodeDebug for item in gc.get_objects())
 
-    pipe = debug(function)
     gc.collect()
+    threads = set(threading.enumerate())
+    pipe = debug(function)
     gc.disable()
     try:
         before = nodes()
         for _ in range(3):
             pipe.run()
         assert nodes() == before
-        threads = threading.active_count()
+        [thread] = set(threading.enumerate()) - threads  # num_threads is 2, and one of them is the user's
         del pipe
-        deadline = time.monotonic() + 10
-        while threading.active_count() >= threads and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert threading.active_count() == threads - 1  # num_threads is 2, and one of them is the user's
+        thread.join(300)
+        assert not thread.is_alive()
     finally:
         gc.enable()
 

@@ -26,7 +26,7 @@ from asyncdali.runtime.jobs import CompiledSamples, Timed
 @pytest.mark.parametrize("concurrency", [OperatorConcurrency.BACKEND, OperatorConcurrency.FULL])
 def test_cpu_mixed_and_gpu_of_three_iterations_run_at_once(num_threads, concurrency):
     """The cpu step of iteration k+2, the mixed step of k+1 and the gpu step of k meet at a barrier, or the test fails."""
-    meeting = threading.Barrier(3, timeout=20)
+    meeting = threading.Barrier(3, timeout=300)
     last = 6
     met = []
 
@@ -57,7 +57,7 @@ def test_pixels_overlap_with_the_next_plan():
 
     def consume(index, sample):
         if index < 2:
-            assert planned[index + 1].wait(20)
+            assert planned[index + 1].wait(300)
 
     graph = lambda: call(SampleProbe, call(BarrierProbe, hook=lambda k, n: planned[k].set() if k < 3 else None).gpu(), work=consume)  # noqa: E731
     pipeline = pipeline_of(graph, prefetch_queue_depth=3)
@@ -319,7 +319,7 @@ def test_other_tasks_run_while_a_batch_is_awaited():
     gate = threading.Event()
 
     async def main():
-        pipeline = pipeline_of(lambda: call(BarrierProbe, hook=lambda k, n: gate.wait(20)))
+        pipeline = pipeline_of(lambda: call(BarrierProbe, hook=lambda k, n: gate.wait(300)))
         waiting = asyncio.ensure_future(pipeline.run_async())
         await asyncio.sleep(0)
         assert not waiting.done()
@@ -334,7 +334,7 @@ def test_cancellation_loses_no_batch(depth):
     gates = [threading.Event() for _ in range(40)]
 
     async def main():
-        pipeline = pipeline_of(lambda: call(BarrierProbe, hook=lambda k, n: gates[k].wait(20)), prefetch_queue_depth=depth)
+        pipeline = pipeline_of(lambda: call(BarrierProbe, hook=lambda k, n: gates[k].wait(300)), prefetch_queue_depth=depth)
         got = []
         for k in range(8):
             for _ in range(k % 3):
@@ -405,21 +405,28 @@ def test_async_context_manager_closes():
 def test_closing_wakes_an_awaiting_task():
     gate = threading.Event()
 
+    def open_while_closing(executor):
+        while not executor.closed:
+            os.sched_yield()
+        gate.set()
+
     async def main():
-        pipeline = pipeline_of(lambda: call(BarrierProbe, hook=lambda k, n: gate.wait(20)))
+        pipeline = pipeline_of(lambda: call(BarrierProbe, hook=lambda k, n: gate.wait(300)))
         task = asyncio.ensure_future(pipeline.run_async())
         await asyncio.sleep(0)
-        threading.Timer(0.05, gate.set).start()
+        opener = threading.Thread(target=open_while_closing, args=(pipeline._core.session.executor,))
+        opener.start()
         pipeline.close()
         with pytest.raises(RuntimeError, match=r"closed"):
             await task
+        opener.join(300)
 
     asyncio.run(main())
 
 
 def test_a_closed_user_loop_does_not_stop_the_pipeline():
     gate = threading.Event()
-    pipeline = pipeline_of(lambda: call(BarrierProbe, hook=lambda k, n: gate.wait(20)))
+    pipeline = pipeline_of(lambda: call(BarrierProbe, hook=lambda k, n: gate.wait(300)))
     loop = asyncio.new_event_loop()
     task = loop.create_task(pipeline.run_async())
     loop.run_until_complete(asyncio.sleep(0))
@@ -435,6 +442,7 @@ def test_a_closed_user_loop_does_not_stop_the_pipeline():
 
 SCRIPT = """
 import asyncio, os, signal, sys, threading
+os.environ["ASYNCDALI_DOCTOR"] = "0"  # no advice about this machine on stderr
 from asyncdali import Pipeline, fn
 from helpers.pipelines import pipeline_of, values
 from helpers.probes import BarrierProbe, Probe, call
@@ -522,7 +530,7 @@ OTHER_WAYS = [pytest.param(way, marks=pytest.mark.slow) for way in ("sys.exit(3)
 @pytest.mark.parametrize("loop", [pytest.param("asyncio", marks=pytest.mark.slow), "uvloop"])
 @pytest.mark.parametrize("leave", ["pass", "raise ValueError('bye')", *OTHER_WAYS])
 def test_leaving_the_interpreter(leave, loop):
-    done = run_script(SCRIPT + f"pipeline = make(prefetch_queue_depth=5)\nkept = pipeline.run()\n{leave}", timeout=20, ASYNCDALI_LOOP=loop)
+    done = run_script(SCRIPT + f"pipeline = make(prefetch_queue_depth=5)\nkept = pipeline.run()\n{leave}", timeout=300, ASYNCDALI_LOOP=loop)
     wanted = {"sys.exit(3)": 3, "raise ValueError('bye')": 1}.get(leave, 0)
     assert done.returncode == wanted, done.stderr
     assert ("bye" in done.stderr) if wanted == 1 else done.stderr == ""
@@ -531,20 +539,24 @@ def test_leaving_the_interpreter(leave, loop):
 def test_leaving_with_stuck_user_code_does_not_hang():
     done = run_script(
         SCRIPT + "pipeline = make(lambda: call(BarrierProbe, hook=lambda k, n: threading.Event().wait(600)))\npipeline.schedule_run()",
-        timeout=20,
+        timeout=300,
     )
     assert done.returncode == 0 and done.stderr == ""
 
 
 def test_interrupt_ends_quickly():
-    """Ctrl-C while run() waits: KeyboardInterrupt there, one traceback, and the batch is not lost."""
+    """Ctrl-C while run() waits: KeyboardInterrupt there, one traceback, and the batch is not lost. (Other places: test_interrupts.)"""
     done = run_script(
         SCRIPT + """
 gate = threading.Event()
+def interrupt():
+    while sys._current_frames()[threading.main_thread().ident].f_code.co_name != "wait":
+        os.sched_yield()
+    os.kill(os.getpid(), signal.SIGINT)
+    gate.wait(300)
 def hook(k, n):
     if k == 1:
-        os.kill(os.getpid(), signal.SIGINT)
-        gate.wait(20)
+        interrupt()
 pipeline = make(lambda: call(BarrierProbe, hook=hook), prefetch_queue_depth=1)
 got = [values(pipeline.run())[0][0]]
 try:
@@ -555,12 +567,9 @@ except KeyboardInterrupt:
 got += [values(pipeline.run())[0][0] for _ in range(3)]
 assert got == [0, 1, 2, 3], got
 assert len(pipeline._core.session.in_flight) == 0
-def kill(k, n):
-    os.kill(os.getpid(), signal.SIGINT)
-    gate.clear()
-    gate.wait(20)
-make(lambda: call(BarrierProbe, hook=kill)).run()
-""", timeout=20)  # fmt: skip
+gate.clear()
+make(lambda: call(BarrierProbe, hook=lambda k, n: interrupt())).run()
+""", timeout=300)  # fmt: skip
     assert done.returncode in (-signal.SIGINT, 130, 1), done.stderr
     assert done.stderr.count("Traceback") == 1 and done.stderr.rstrip().endswith("KeyboardInterrupt"), done.stderr
 
@@ -596,7 +605,7 @@ for _ in range(5):
     values(parent.run())
 assert values(kept) == wanted[0]
 print("parent", sum(1 for t in threading.enumerate()))
-""", timeout=40)  # fmt: skip
+""", timeout=300)  # fmt: skip
     assert done.returncode == 0 and done.stdout.startswith("parent") and "Traceback" not in done.stderr, done.stderr
 
 
@@ -611,14 +620,14 @@ def work():
 for _ in range(2):
     process = multiprocessing.get_context("fork").Process(target=work)
     process.start()
-    process.join(20)
+    process.join(300)
     assert process.exitcode == 0
 if os.fork() == 0:
     values(make().run())
     sys.exit(0)
 assert os.wait()[1] == 0
 values(parent.run())
-""", timeout=40)  # fmt: skip
+""", timeout=300)  # fmt: skip
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
 
 
@@ -637,7 +646,7 @@ def test_many_pipelines_at_once_from_many_threads():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     assert all(results[k] == wanted for k in range(6))
 
 
@@ -653,7 +662,7 @@ def test_two_threads_on_one_pipeline_get_every_batch_once():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     assert sorted(got) == list(range(300))
 
 
@@ -728,6 +737,6 @@ def test_a_stopped_job_needs_no_memory_of_its_threads():
     job.stop()
     workers = WorkerThreads(1, "test")
     workers.submit(job, 4)
-    assert done.wait(20)
+    assert done.wait(300)
     workers.close()
-    assert workers.join(20)
+    assert workers.join(300)

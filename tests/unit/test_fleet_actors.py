@@ -6,13 +6,14 @@ import itertools
 import os
 import random
 
+import cv2
 import numpy as np
 import pytest
 from helpers import fleet_program
 from helpers.engines import data_files
 from helpers.fleets import TOKEN, actors, batches_of, processes
 
-from asyncdali import fn, pipeline_def
+from asyncdali import fn, pipeline_def, types
 from asyncdali.fleet import Actor, loader
 
 BATCH = 12
@@ -98,6 +99,34 @@ def test_draws_in_branches_and_whole_batches():
     with actors(branching, 2) as found:
         addresses = [actor.address for actor in found]
         assert run_fleet(branching, 2, addresses, 6)[0] == wanted
+    with Actor(branching, token=TOKEN, engines=2) as actor:
+        assert run_fleet(branching, 2, [actor.address], 6)[0] == wanted
+
+
+def test_actors_have_engines(train, three):
+    wanted, saved = run_fleet(train, 1, 0, 5)
+    with Actor(train, token=TOKEN, engines=2) as actor:
+        assert run_fleet(train, 1, [actor.address], 5) == (wanted, saved)
+        assert run_fleet(train, 3, [actor.address, *three[:2]], 5) == (wanted, saved)
+
+
+def test_an_actor_with_engines_names_the_sample_that_ends_them():
+    def ends(number):
+        if number == 10:
+            os._exit(1)
+        return number
+
+    @pipeline_def(batch_size=6, num_threads=1, seed=3)
+    def train():
+        return fn.python_function(fn.external_source(source=lambda k: np.arange(6) + 6 * k), function=ends)
+
+    with Actor(train, token=TOKEN, engines=1) as actor, loader(train, engines=[actor.address], token=TOKEN) as batches:
+        assert len(batches.pipeline.run()[0]) == 6
+        with pytest.raises(RuntimeError, match="Sample 4 does so by itself") as caught:
+            batches.pipeline.run()
+        assert caught.value.sample == 4 and caught.value.iteration == 1
+        assert len(batches.pipeline.run()[0]) == 6
+        assert batches.engines()[0]["restarts"] == 0
 
 
 def test_errors_name_the_sample_in_the_global_batch():
@@ -203,3 +232,29 @@ def test_metrics_have_every_rank_and_engine(train):
         rank = actor.statistics()["ranks"]["1"]
         assert rank["answered"] >= 3 and rank["bytes"] > 3 * 6 * 20_000
         assert f'asyncdali_actor_bytes_total{{engine="{actor.address}",rank="1"}} ' in actor.metrics()
+
+
+def test_batches_travel_before_they_become_floats(tmp_path):
+    """Engines send bytes. The training process makes floats of them."""
+    pictures = np.random.default_rng(1).integers(0, 255, (6, 60, 80, 3), np.uint8)
+    images = [os.fspath(tmp_path / f"{k}.png") for k in range(6)]
+    for path, picture in zip(images, pictures):
+        cv2.imwrite(path, picture)
+
+    @pipeline_def(batch_size=4, num_threads=1, seed=3)
+    def train():
+        pictures = fn.decoders.image(fn.readers.file(files=images)[0])
+        small = fn.resize(pictures, size=[120, 160], name="small")
+        mirrored = fn.crop_mirror_normalize(small, mirror=fn.random.coin_flip(), mean=[1.0, 2.0, 3.0])
+        return mirrored, fn.cast(fn.crop_mirror_normalize(small) * 2, dtype=types.UINT8)
+
+    wanted, _ = run_fleet(train, 1, 0, 3)
+    with Actor(train, token=TOKEN) as actor:
+        assert run_fleet(train, 2, [actor.address], 3)[0] == wanted
+        with loader(train, engines=[actor.address], token=TOKEN) as batches:
+            batches_of(batches.pipeline, 3)
+            (item,) = batches.engines()
+            small, widened = 4 * 120 * 160 * 3, 4  # the second output is bytes again, so engines make it
+            assert item["answered"] * 2 * small < item["bytes"] < item["answered"] * 2 * small * 1.1 < item["answered"] * widened * small
+        with pytest.raises(RuntimeError, match="graph, cut: "):
+            loader(train, engines=[actor.address], token=TOKEN, engine_cut="small").pipeline.build()

@@ -46,7 +46,7 @@ def build(sources, kind):
     target = sources.parent / "made"
     target.mkdir(exist_ok=True)
     command = [sys.executable, "-c", BUILD, kind, str(target)]
-    done = subprocess.run(command, cwd=sources, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=sources, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr, target / done.stdout.split()[-1]
 

@@ -269,7 +269,7 @@ def test_several_processes_at_once(tmp_path):
         subprocess.Popen([sys.executable, "-c", COMPILES], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(4)
     ]
-    said = [process.communicate(timeout=120) for process in running]
+    said = [process.communicate(timeout=300) for process in running]
     assert [process.returncode for process in running] == [0] * 4, said
     assert len(kernels(tmp_path)) == 1 and not list(tmp_path.rglob("*.new"))
 

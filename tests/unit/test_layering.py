@@ -219,7 +219,7 @@ def test_workers_import_nothing_of_ours():
 
 def fresh(code, **environment):
     env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=300, check=True)
     return done.stdout.split()
 
 

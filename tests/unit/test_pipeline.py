@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers.pipelines import values
 from helpers.probes import BarrierProbe, CounterProbe, Probe, SinkProbe, call, fail_at
+from helpers.processes import wait_until_gone
 
 from asyncdali import OperatorConcurrency, Pipeline, StreamPolicy, fn, pipeline_def, types
 from asyncdali.errors import PipelineClosed
@@ -330,7 +331,7 @@ def test_schedule_counts():
 
 def test_schedule_run_does_not_wait_unless_told():
     gate = threading.Event()
-    pipeline = uniform_pipeline(lambda: call(BarrierProbe, hook=lambda k, n: gate.wait(10)))
+    pipeline = uniform_pipeline(lambda: call(BarrierProbe, hook=lambda k, n: gate.wait(300)))
     pipeline.schedule_run()  # would hang if it waited
     assert not gate.is_set()
     gate.set()
@@ -508,13 +509,15 @@ def test_outputs_outlive_the_pipeline():
 def test_dropping_the_pipeline_ends_it():
     pipeline = uniform_pipeline()
     pipeline.run()
-    name = pipeline._core.session.executor._name
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith(pipeline._core.session.executor._name)]
     gone = weakref.ref(pipeline)
     gc.disable()
     try:
         del pipeline
-        assert gone() is None  # no cycle keeps it
-        assert not [thread for thread in threading.enumerate() if thread.name.startswith(name)]
+        wait_until_gone(gone)  # no cycle keeps it
+        for thread in threads:
+            thread.join(300)
+        assert threads and not any(thread.is_alive() for thread in threads)
     finally:
         gc.enable()
 
@@ -531,7 +534,7 @@ def test_close_with_full_queues_is_quick():
     waiting = threading.Thread(target=wait)
     waiting.start()
     pipeline.close()  # grants 0.9 s to the callback that does not return
-    waiting.join(60)
+    waiting.join(300)
     assert not waiting.is_alive()
     gate.set()
 

@@ -19,7 +19,7 @@ def run(name, *arguments, code=0, **environment):
     """The output of an example. It must end with `code` within a minute."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(EXAMPLES.parent), os.environ.get("PYTHONPATH", "")]), **environment}
     command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
 

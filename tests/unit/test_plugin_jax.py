@@ -257,7 +257,7 @@ def test_a_global_array_of_two_processes(tmp_path):
         for k in range(2)
     ]
     try:
-        errors = [process.communicate(timeout=120)[1] for process in processes]
+        errors = [process.communicate(timeout=300)[1] for process in processes]
     finally:
         for process in processes:
             process.kill()

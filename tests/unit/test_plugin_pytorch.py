@@ -383,7 +383,7 @@ def test_restored_in_a_fresh_process(tmp_path):
 
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(here.parent), str(here.parent.parent), os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, "-c", code, str(tmp_path / "state"), str(here)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout.strip() == str(walk(iterator, 8)), done.stderr
 
 

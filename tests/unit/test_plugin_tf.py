@@ -276,7 +276,7 @@ def test_restored_in_a_fresh_process(tmp_path, shards):
             print(taken(iterator, int(steps) + 2))
     """
     here = os.path.dirname(os.path.abspath(__file__))
-    done = run_script(code, tmp_path, here, shards, steps, *files, timeout=200, PYTHONPATH=os.pathsep.join(sys.path))
+    done = run_script(code, tmp_path, here, shards, steps, *files, timeout=300, PYTHONPATH=os.pathsep.join(sys.path))
     whole = taken(iter(through(DALIDataset(reader(files, shards - 1, shards)), "map")), 2 * steps + 2)
     assert done.stdout.splitlines()[-steps:] == [str(whole[step : step + steps + 2]) for step in range(steps)], done.stderr
 

@@ -8,6 +8,7 @@ import weakref
 import numpy as np
 import pytest
 from helpers.pipelines import pipeline_of, values
+from helpers.processes import wait_until_gone
 
 from asyncdali import Pipeline, fn, pipeline_def, types
 
@@ -119,7 +120,7 @@ def test_other_operators_follow_and_overlap():
     gate = threading.Event()
 
     def function(sample):
-        gate.wait(30)
+        gate.wait(300)
         return np.full((4, 4, 3), sample[0], np.uint8)
 
     pipe = pipeline_of(lambda: fn.flip(fn.python_function(numbers(), function=function, output_layouts="HWC")), device_id=None)
@@ -191,4 +192,5 @@ def test_the_stand_in_does_not_keep_the_pipeline():
     found, pipe = seen_by_callback(lambda current: current)
     gone = weakref.ref(pipe)
     del pipe
-    assert gone() is None and found.max_batch_size == 3
+    wait_until_gone(gone)
+    assert found.max_batch_size == 3

@@ -124,6 +124,7 @@ def test_files_that_are_no_arrays(tmp_path):
         with pytest.raises(RuntimeError, match=rf"Failed to read file: {path}"):
             pipe.run()
         before = before or len(os.listdir("/proc/self/fd"))
+    pipe.close()  # iterations that run ahead open files
     assert len(os.listdir("/proc/self/fd")) <= before + 2
 
 

@@ -154,7 +154,7 @@ class Reads:
     def read(self, paths):
         self.calls.append(paths)
         self.begun.release()
-        assert self.may_go_on.wait(20)
+        assert self.may_go_on.wait(300)
         for index, path in enumerate(paths):
             if path in self.missing:
                 raise RemoteError(index, path, f"{path} is missing")
@@ -168,7 +168,7 @@ def _at_the_same_time(reads, threads):
         reads.begun.acquire()
     reads.may_go_on.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(300)
 
 
 def test_files_in_flight_are_not_asked_for_again(monkeypatch):

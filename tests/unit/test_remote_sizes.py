@@ -97,7 +97,7 @@ def declared(handler, write):
     handler.send_header("Content-Length", str(1 << 33))
     handler.end_headers()
     write(b"a")
-    threading.Event().wait(20)
+    threading.Event().wait(300)
 
 
 def packed(handler, write):

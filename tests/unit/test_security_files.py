@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from helpers.containers import write_tar
-from helpers.pipelines import pipeline_of
+from helpers.pipelines import pipeline_of, run_script
 
 from asyncdali import _files, fn
 from asyncdali._files import replace_file
@@ -70,8 +70,8 @@ def test_a_private_file_is_private_at_every_moment(tmp_path, monkeypatch):
     made = []
     real_open = os.open
 
-    def open_(name, flags, wish=0o777, **more):
-        descriptor = real_open(name, flags, wish, **more)
+    def open_(name, flags, mode=0o777, **more):
+        descriptor = real_open(name, flags, mode, **more)
         if flags & os.O_CREAT:
             made.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
         return descriptor
@@ -125,6 +125,38 @@ def test_temporary_names_cannot_be_foreseen(tmp_path, monkeypatch):
     with pytest.raises(FileExistsError):
         replace_file(tmp_path / "file", b"new")
     assert target.read_bytes() == b"target"
+
+
+INTERRUPTED = """
+    import gc, os, sys
+    from helpers.interrupted_places import PlacedInterrupts
+    from asyncdali import _files
+
+    def opened():
+        return {os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")}
+
+    gc.disable()
+    os.chdir(sys.argv[1])
+    interrupts = PlacedInterrupts(_files.replace_file)
+    came, call = 0, lambda: _files.replace_file("file", b"new", durable=True)
+    for place in interrupts.chosen(call, 1):
+        with open("file", "wb") as file:
+            file.write(b"old")
+        before = opened()
+        try:
+            interrupts.at(place, call)
+            assert not interrupts.came, f"{place} lost the interrupt"
+        except KeyboardInterrupt:
+            came += 1
+        assert opened() == before and os.listdir() == ["file"], (str(place), opened() - before, os.listdir())
+        assert open("file", "rb").read() in (b"old", b"new"), str(place)
+    print("nothing left" if came > 20 else came)
+"""
+
+
+def test_an_interrupt_leaves_nothing_open_and_no_temporary_file(tmp_path):
+    done = run_script(INTERRUPTED, tmp_path, timeout=120)
+    assert done.stdout == "nothing left\n", (done.stdout, done.stderr)
 
 
 def test_many_threads_replace_one_file(tmp_path):

@@ -35,8 +35,8 @@ ROWS = [
 random_shuffle of readers     | readers/order.py                    | sampling/order.py                        | class _BufferedVisit
 the canvas of rotate          | operators/geometry/rotate.py        | operators/warp/rotate_rules.py           | def canvas(
 replacement of dead workers   | workers/replacement.py              | workers/processes/replacement.py         | def _replace(
-where .gpu() becomes a copy   | operators/arrays/transfer.py        | operators/arrays/transfer.py             | class Transfer(
-the kernel of one_hot         | operators/arrays/one_hot_kernels.py | operators/arrays/one_hot_kernels.py      | def one_hot_step
+where .gpu() becomes a copy   | operators/arrays/transfer.py        | operators/batches/transfer.py            | class Transfer(
+the kernel of one_hot         | operators/arrays/one_hot_kernels.py | operators/lookup/one_hot_kernels.py      | def one_hot_step
 where a shard begins and ends | readers/sharding.py                 | sampling/sharding.py                     | def shard_bounds(
 automatic seeds               | graph/seeds.py                      | sampling/seeds.py                        | def seed_table(
 writing of checkpoints        | checkpoint.py                       | checkpoint.py                            | def write(

@@ -28,7 +28,7 @@ def make_pool():
 
 
 def ask(pool, iteration=0, epoch=0, source=0):
-    return pool.receive(pool.submit(source, iteration, epoch), timeout=20)
+    return pool.receive(pool.submit(source, iteration, epoch), timeout=300)
 
 
 def samples(batch, output=0):
@@ -50,14 +50,14 @@ def test_many_outstanding_batches(make_pool):
     pool = make_pool(Source(ws.Counting(shape=(5,)), "samples", 16, prefetch=4))
     tickets = [pool.submit(0, i, 0) for i in range(200)]
     for iteration, ticket in enumerate(tickets):
-        assert (pool.receive(ticket, 20).outputs[0].values[:, 3] == np.arange(16) + 16 * iteration).all()
+        assert (pool.receive(ticket, 300).outputs[0].values[:, 3] == np.arange(16) + 16 * iteration).all()
 
 
 def test_more_tasks_than_a_ring_holds(make_pool):
     pool = make_pool(Source(ws.Counting(), "samples", 2))
     tickets = [pool.submit(0, i, 0) for i in range(1500)]
     for iteration in (0, 1499, 700):  # any order
-        assert pool.receive(tickets[iteration], 20).outputs[0].values[:, 0].tolist() == [2 * iteration, 2 * iteration + 1]
+        assert pool.receive(tickets[iteration], 300).outputs[0].values[:, 0].tolist() == [2 * iteration, 2 * iteration + 1]
 
 
 def test_ragged_samples(make_pool):
@@ -201,10 +201,10 @@ def test_streams_are_walked_by_one_worker(make_pool):
     pids = [set(), set()]
     for number, (one, other, general) in enumerate(tickets):
         for stream, ticket in enumerate((one, other)):
-            value, pid = pool.receive(ticket, 20).outputs[0].values[0].tolist()
+            value, pid = pool.receive(ticket, 300).outputs[0].values[0].tolist()
             assert value == number
             pids[stream].add(pid)
-        assert pool.receive(general, 20).outputs[0].values[:, 0].tolist() == [4 * number + i for i in range(4)]
+        assert pool.receive(general, 300).outputs[0].values[:, 0].tolist() == [4 * number + i for i in range(4)]
     assert len(pids[0]) == len(pids[1]) == 1 and pids[0] != pids[1]
     assert pids[0] | pids[1] == set(pool.pids)
 
@@ -311,10 +311,10 @@ def test_capacities(make_pool):
 def test_the_end_of_data(make_pool):
     pool = make_pool(Source(ws.Counting(iterations=2), "samples", 4))
     tickets = [pool.submit(0, i, 0) for i in range(4)]
-    assert [pool.receive(ticket, 20).count for ticket in tickets[:2]] == [4, 4]
+    assert [pool.receive(ticket, 300).count for ticket in tickets[:2]] == [4, 4]
     for ticket in tickets[2:]:
         with pytest.raises(StopIteration):
-            pool.receive(ticket, 20)
+            pool.receive(ticket, 300)
     assert ask(pool, 0, 1).outputs[0].values[0, 0] == 1000
 
 
@@ -335,7 +335,7 @@ def test_cancelled_tickets_do_not_run(make_pool, tmp_path):
     for ticket in tickets[:3]:
         pool.cancel(ticket)
     open(gate, "w").close()
-    assert pool.receive(tickets[3], 20).outputs[0].values[0, 0] == 3
+    assert pool.receive(tickets[3], 300).outputs[0].values[0, 0] == 3
     assert pool.statistics()["workers"][0]["tasks"] == 2  # the one that had begun, and the last
     with pytest.raises(WorkerError, match="cancelled"):
         pool.receive(tickets[0])
@@ -362,7 +362,7 @@ def test_ready(make_pool, tmp_path):
     with pytest.raises(TimeoutError):
         pool.receive(ticket, timeout=0.01)
     open(gate, "w").close()
-    pool.receive(ticket, timeout=20)
+    pool.receive(ticket, timeout=300)
     assert pool.ready(ticket)
 
 
@@ -379,7 +379,7 @@ def test_several_threads(make_pool):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     assert not wrong and not any(thread.is_alive() for thread in threads)
 
 
@@ -406,7 +406,7 @@ def test_dropping_a_pool_ends_its_workers():
     import select
 
     for descriptor in descriptors:
-        assert select.select([descriptor], [], [], 2)[0]
+        assert select.select([descriptor], [], [], 300)[0]
         os.close(descriptor)
 
 

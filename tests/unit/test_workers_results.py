@@ -22,7 +22,7 @@ def run():
         pool = WorkerPool([Source(callback, kind, batch_size, name="letters", **options)], num_workers=workers)
         pools.append(pool)
         pool.start()
-        return lambda iteration=0, epoch=0: pool.receive(pool.submit(0, iteration, epoch), timeout=20)
+        return lambda iteration=0, epoch=0: pool.receive(pool.submit(0, iteration, epoch), timeout=300)
 
     yield make
     for pool in pools:
@@ -376,7 +376,7 @@ def test_interrupts_leave_the_pool_usable(tmp_path):
         thread = threading.Thread(target=interrupt)
         thread.start()
         with pytest.raises(KeyboardInterrupt):
-            pool.receive(tickets[0], timeout=20)
+            pool.receive(tickets[0], timeout=300)
         thread.join()
         open(gate, "w").close()
-        assert [int(pool.receive(ticket, 20).outputs[0].values[0, 0]) for ticket in tickets] == [0, 1, 2]
+        assert [int(pool.receive(ticket, 300).outputs[0].values[0, 0]) for ticket in tickets] == [0, 1, 2]

@@ -10,7 +10,7 @@ from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
 from ..base import REQUIRED, Arg, Arguments, Environment, Schema, Spec, register
-from ..opencv_images import OpenCVColors
+from ..images.opencv_images import OpenCVColors
 
 _BINS = 256
 

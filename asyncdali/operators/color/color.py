@@ -8,7 +8,7 @@ from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import Input, Output, argument, listed
 from ..base import Arg, Arguments, Environment, Planned, Schema, Spec, register
-from ..unfolding import Frames, PerFrame
+from ..sequences.per_frame_arguments import Frames, PerFrame
 from .color_tables import LINEAR_FACTORS
 
 word = LINEAR_FACTORS.word

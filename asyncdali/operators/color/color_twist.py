@@ -12,7 +12,7 @@ from ...compiled.addresses import address_of
 from ...types import DALIDataType, DALIImageType
 from ..accepts import Input, Output, argument, listed
 from ..base import Arg, Arguments, Planned, SampleError, Schema, register
-from ..unfolding import Frames
+from ..sequences.per_frame_arguments import Frames
 from .color import DTYPE, LAYOUTS, ElementwiseColor
 from .color_tables import MATRIX_FACTORS, TWISTS
 

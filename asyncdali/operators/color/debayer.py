@@ -7,9 +7,9 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import CHOSEN, LIKE, Input, Output, listed
-from ..arrays.strided import like
 from ..base import REQUIRED, Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
-from ..unfolding import Frames, PerFrame
+from ..moves.strided import like
+from ..sequences.per_frame_arguments import Frames, PerFrame
 from .debayer_tables import DEBAYER_RECORD
 
 LAYOUTS = ("HWC", "HW", "FHWC", "FHW")

@@ -9,8 +9,8 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
-from ..arrays.strided import like
 from ..base import Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
+from ..moves.strided import like
 from .color_tables import EQUALIZE_RECORD
 
 word = EQUALIZE_RECORD.word

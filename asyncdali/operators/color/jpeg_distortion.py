@@ -10,7 +10,7 @@ from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
 from ..base import Arg, Arguments, SampleError, Schema, register
-from ..opencv_images import OpenCVColors
+from ..images.opencv_images import OpenCVColors
 
 _LARGEST = 65500
 """Most rows and columns that libjpeg can write."""

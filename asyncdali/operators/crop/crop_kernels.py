@@ -17,9 +17,9 @@ from ...compiled.intrinsics import larger, load_i64, smaller, view_i64
 from ...compiled.step import Compiled, inlined, step_variant
 from ...compiled.tables import laid_out
 from ...device.launch import Kernel, Launch, element_type, grid_of
-from ..arrays.strided import move_launch
-from ..arrays.strided_tables import PIECE_HEAD
 from ..base import Step, no_explanation
+from ..moves.strided import move_launch
+from ..moves.strided_tables import PIECE_HEAD
 from .crop_tables import AXES, CROP, WINDOW
 
 at, word = CROP.at, WINDOW.word

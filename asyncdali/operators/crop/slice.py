@@ -10,8 +10,6 @@ from ...batch import Batch, storage_dtype
 from ...compiled.tables import laid_out
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, DATA, Input, Output, argument
-from ..arrays.strided import Pieces, bordered_launch, dense_strides, fill_values, sized_name
-from ..arrays.strided_tables import BORDERED
 from ..base import (
     Arg,
     Arguments,
@@ -26,6 +24,8 @@ from ..base import (
     no_explanation,
     register,
 )
+from ..moves.strided import Pieces, bordered_launch, dense_strides, fill_values, sized_name
+from ..moves.strided_tables import BORDERED
 from . import crop_rules
 from .slice_rules import COORDINATES, SLICE_ARGS, check_slice, slice_windows
 
@@ -72,7 +72,7 @@ class Slice(Operator):
         self._policy: str = spec.constant("out_of_bounds_policy")
         if self._policy not in _POLICIES:
             raise ValueError(f"`out_of_bounds_policy` {self._policy!r} does not exist; known are {', '.join(_POLICIES)}")
-        from ..arrays import strided_kernels
+        from ..moves import strided_kernels
 
         self._kernels: Any = strided_kernels
 

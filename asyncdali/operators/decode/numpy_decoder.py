@@ -9,8 +9,8 @@ from ...codecs.npy_header_tables import NPY_HEADER
 from ...codecs.npy_headers import data_bytes, element_dtype, fortran_strides, reasons
 from ...types import DALIDataType
 from ..accepts import CHOSEN, Input, Output
-from ..arrays.strided import Pieces, dense_strides
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Step, register
+from ..moves.strided import Pieces, dense_strides
 
 word = NPY_HEADER.word
 
@@ -38,7 +38,8 @@ class DecodeNumpy(Operator):
         if self._dtype is not None and self._dtype not in _TYPES:
             raise ValueError(f"Unsupported output type: {self._dtype.name}. Supported types are: {', '.join(kind.name for kind in _TYPES)}")
         from ...codecs import npy_header_kernels
-        from ..arrays import cast_kernels, strided_kernels
+        from ..casts import cast_kernels
+        from ..moves import strided_kernels
 
         self._headers, self._moving, self._casting = npy_header_kernels, strided_kernels, cast_kernels
         npy_header_kernels.read_headers.compile()

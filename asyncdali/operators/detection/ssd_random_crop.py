@@ -11,8 +11,8 @@ from ...sampling.random_streams import StreamPosition
 from ...sampling.stream_tables import position_words
 from ...types import DALIDataType
 from ..accepts import ELEMENTS, Input, Output, at_least, of_input
-from ..arrays.strided import Pieces, dense_strides, like
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..moves.strided import Pieces, dense_strides, like
 from ..random.random import StreamOperator
 from .rows import all_rows, first_rows, rows_batch
 from .ssd_crop_tables import SSD_CROP
@@ -44,7 +44,7 @@ class SSDRandomCrop(StreamOperator):
         super().__init__(spec, environment)
         if spec.constant("num_attempts") < 0:
             raise ValueError(f"`num_attempts` must not be negative, got {spec.constant('num_attempts')}")
-        from ..arrays import strided_kernels
+        from ..moves import strided_kernels
         from . import ssd_crop_kernels
 
         self._copy: Any = strided_kernels.copy_step

@@ -7,8 +7,8 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import CHOSEN, DATA, LIKE, Output
-from ..arrays.strided import Pieces, dense_strides, like
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
+from ..moves.strided import Pieces, dense_strides, like
 from .early import EARLY, SMALL, EarlyOperator
 
 MAX_SUBSCRIPTS = 32
@@ -51,7 +51,7 @@ class TensorSubscript(EarlyOperator):
         self._sliced = [axis for axis in range(self._count) if any(spec.given(f"{name}_{axis}") for name in ("lo", "hi", "step"))]
         self._new: list[int] = spec.constant("new_axes")
         self._names: str | None = spec.constant("new_axis_names")
-        from ..arrays import strided_kernels
+        from ..moves import strided_kernels
 
         self._kernels = strided_kernels
 

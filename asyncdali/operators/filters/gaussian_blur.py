@@ -11,7 +11,7 @@ from ...compiled.addresses import address_of
 from ...types import DALIDataType
 from ..accepts import NUMBERS, Input, Output, argument
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
-from ..unfolding import Frames, PerFrame
+from ..sequences.per_frame_arguments import Frames, PerFrame
 from .planes import DATA_LAYOUTS, DataAxes, data_axes, plane_records
 from .separable_tables import GAUSSIANS, WINDOWS
 from .windows import Windows

@@ -9,9 +9,9 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
-from ..arrays.strided import like
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, Step, register
-from ..unfolding import Frames, PerFrame
+from ..moves.strided import like
+from ..sequences.per_frame_arguments import Frames, PerFrame
 from .filter import BORDERS as FILTER_BORDERS
 from .planes import data_axes, plane_records
 from .rectangle_tables import RECTANGLE_RECORD

@@ -8,9 +8,9 @@ from ...compiled.intrinsics import load_i64, view_i64, view_u8, view_u32
 from ...compiled.step import inlined, step
 from ...compiled.tables import laid_out
 from ...device.launch import Launch
-from ..arrays.strided import move_launch
-from ..arrays.strided_tables import PIECE_HEAD
 from ..base import Step, no_explanation
+from ..moves.strided import move_launch
+from ..moves.strided_tables import PIECE_HEAD
 from .flip_tables import FLIP, FLIP_RECORD
 
 at, word = FLIP.at, FLIP_RECORD.word

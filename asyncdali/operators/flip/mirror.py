@@ -12,7 +12,6 @@ from ...compiled.tables import laid_out
 from ...device.launch import Entry, Kernel, Launch, grid_of
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output
-from ..arrays.strided import like
 from ..base import (
     Arg,
     Arguments,
@@ -27,6 +26,7 @@ from ..base import (
     no_explanation,
     register,
 )
+from ..moves.strided import like
 from .mirror_tables import BB_FLIP, COORD_FLIP
 
 _SOURCE = Path(__file__).with_name("mirror_kernels.cu")

@@ -9,8 +9,8 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import DATA, Output
-from ..arrays.strided import Pieces, dense_strides, fill_values, like, named_axes, normal_axes
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..moves.strided import Pieces, dense_strides, fill_values, like, named_axes, normal_axes
 
 _DEFAULT_LAYOUTS = {2: "HW", 3: "HWC", 4: "DHWC"}
 
@@ -42,7 +42,7 @@ class Erase(Operator):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        from ..arrays import strided_kernels
+        from ..moves import strided_kernels
 
         self._kernels: Any = strided_kernels
 

@@ -10,9 +10,9 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import Input, Output, argument, listed
-from ..arrays.strided import Pieces, dense_strides
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from ..unfolding import Frames, is_sequence
+from ..moves.strided import Pieces, dense_strides
+from ..sequences.per_frame_arguments import Frames, is_sequence
 
 _TYPES = (DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
 _PLACES = ("in_anchors", "shapes", "out_anchors")
@@ -65,7 +65,7 @@ class MultiPaste(Operator):
         if wanted is not None and wanted not in _TYPES:
             allowed = ", ".join(kind.name for kind in _TYPES)
             raise ValueError(f"`dtype` is {wanted.name}; supported types are {allowed}")
-        from ..arrays import strided_kernels
+        from ..moves import strided_kernels
 
         self._kernels: Any = strided_kernels
 

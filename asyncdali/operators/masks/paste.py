@@ -9,8 +9,8 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
-from ..arrays.strided import Pieces, dense_strides
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..moves.strided import Pieces, dense_strides
 
 
 @register
@@ -42,7 +42,7 @@ class Paste(Operator):
         if len(colour) not in (1, channels):
             raise ValueError(f"`fill_value` has {len(colour)} values for `n_channels` = {channels}; expected one, or one per channel")
         self._colour = np.ascontiguousarray(np.resize(np.array(colour, np.int64), channels) & 0xFF, np.uint8)
-        from ..arrays import strided_kernels
+        from ..moves import strided_kernels
 
         self._kernels: Any = strided_kernels
 

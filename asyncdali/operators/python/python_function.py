@@ -12,8 +12,8 @@ from ...errors import SampleError, because
 from ...tensors.data import Converter, check_ranks, check_types
 from ...types import DALIDataType
 from ..accepts import ANYTHING, CHOSEN, Output
-from ..arrays.copy import copied
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
+from ..moves.copy import copied
 
 if TYPE_CHECKING:
     from ...device.cuda.user_arrays import Result, UserArrays
@@ -53,7 +53,7 @@ class _PythonOperator(Operator):
         self._layouts = [*(spec.constant("output_layouts") or []), *[""] * spec.output_count]
         self._converter = Converter(environment.allocate, None, no_copy=False)
         if spec.device == "gpu" and environment.gpu is not None:
-            from ..arrays.copy_kernels import copy_step
+            from ..moves.copy_kernels import copy_step
 
             copy_step.compile()
 

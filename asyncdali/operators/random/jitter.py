@@ -7,8 +7,8 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import Input, Output, listed
-from ..arrays.strided import like
 from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, register
+from ..moves.strided import like
 from .jitter_tables import JITTER_RECORD
 from .random import StreamOperator
 

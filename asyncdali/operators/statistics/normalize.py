@@ -13,7 +13,6 @@ from ...compiled.tables import laid_out
 from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output, argument
-from ..arrays.strided import dense_strides, named_axes, normal_axes
 from ..base import (
     Arg,
     Arguments,
@@ -30,6 +29,7 @@ from ..base import (
     no_explanation,
     register,
 )
+from ..moves.strided import dense_strides, named_axes, normal_axes
 from .normalize_tables import APPLY, FACTORS, OVER_BATCH
 from .place_tables import NOWHERE, Place, placed
 from .reduction_launches import Reduction

@@ -9,7 +9,6 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, CHOSEN, LIKE, Input, Output
-from ..arrays.strided import dense_strides, named_axes, normal_axes
 from ..base import (
     Arg,
     Arguments,
@@ -24,6 +23,7 @@ from ..base import (
     no_explanation,
     register,
 )
+from ..moves.strided import dense_strides, named_axes, normal_axes
 from .reduction_launches import Reduction
 from .reduction_tables import FINISHES, MAX_AXES
 

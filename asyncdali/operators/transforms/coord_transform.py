@@ -10,7 +10,7 @@ from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import CHOSEN, Input, Output, argument, at_least
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
-from ..unfolding import Frames, PerFrame
+from ..sequences.per_frame_arguments import Frames, PerFrame
 
 _TYPES = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
 

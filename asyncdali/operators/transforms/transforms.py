@@ -10,7 +10,7 @@ from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import CHOSEN, Input, Output
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from ..unfolding import Frames, agreed, folded, named_arguments, unfolded, unfolded_arguments
+from ..sequences.per_frame_arguments import Frames, agreed, folded, named_arguments, unfolded, unfolded_arguments
 
 _LAYOUT = "**"
 _REVERSE = Arg("reverse_order", "bool", False, "Whether the new transform is applied before that of the input.")

@@ -11,8 +11,8 @@ from ...batch import Batch, storage_dtype
 from ...compiled.tables import laid_out
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import Input, Output, listed
-from ..arrays.strided import fill_values, like
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, no_explanation, register
+from ..moves.strided import fill_values, like
 from .displacement_tables import DISPLACEMENT
 
 _TYPES = (DALIDataType.UINT8, DALIDataType.FLOAT)

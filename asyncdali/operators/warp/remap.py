@@ -7,8 +7,8 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import Input, Output, listed
-from ..arrays.strided import like
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..moves.strided import like
 from .remap_tables import REMAP_RECORD
 
 _TYPES = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.FLOAT)

@@ -8,7 +8,7 @@ from ...batch import Batch, storage_dtype
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import CHOSEN, Input, Output, argument, listed
 from ..base import REQUIRED, Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
-from ..unfolding import Frames, PerFrame
+from ..sequences.per_frame_arguments import Frames, PerFrame
 from . import rotate_rules as rules
 from .rotate_tables import ROTATE_RECORD
 

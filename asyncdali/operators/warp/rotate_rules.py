@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..unfolding import Frames
+from ..sequences.per_frame_arguments import Frames
 
 LAYOUTS = ("HWC", "FHWC", "DHWC", "FDHWC")
 """Layouts that rotate accepts. Unlabelled data gets the first layout of its length."""

@@ -8,7 +8,7 @@ from ...batch import Batch
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import CHOSEN, Input, Output, argument
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
-from ..unfolding import Frames
+from ..sequences.per_frame_arguments import Frames
 from . import rotate_rules as rules
 from .rotate import Rotate
 

@@ -10,8 +10,8 @@ from ...batch import Batch
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import CHOSEN, LIKE, Input, Output, listed
 from ..base import Arg, Arguments, Environment, SampleError, Schema, Spec, register
-from ..opencv_images import OpenCVOperator, Work
-from ..unfolding import Frames, agreed, is_sequence, named_arguments, unfolded
+from ..images.opencv_images import OpenCVOperator, Work
+from ..sequences.per_frame_arguments import Frames, agreed, is_sequence, named_arguments, unfolded
 
 _LAYOUTS = ("HW", "HWC", "FHWC", "CHW", "FCHW")
 _TYPES = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.FLOAT)

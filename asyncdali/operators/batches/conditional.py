@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..batch import Batch
-from ..types import DALIDataType
-from .accepts import ANYTHING, CHOSEN, Output
-from .base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Role, Schema, Spec, register
+from ...batch import Batch
+from ...types import DALIDataType
+from ..accepts import ANYTHING, CHOSEN, Output
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Role, Schema, Spec, register
 
 _COPIED = 64 * 1024
 """Contents up to this size (bytes) that are known during planning are copied, so that they remain known."""
@@ -162,8 +162,8 @@ class _DividingByIndex(_Dividing):
 class _Splitting(_Dividing):
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        from ..compiled import branches
-        from ..compiled.step import compile_all
+        from ...compiled import branches
+        from ...compiled.step import compile_all
 
         compile_all(branches)  # The steps of branches are compiled at run time.
 

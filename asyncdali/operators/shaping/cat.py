@@ -10,7 +10,7 @@ from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, CHOSEN, ELEMENTS, LIKE, ONE_MORE, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from .strided import Pieces, dense_strides, like, normal_axis
+from ..moves.strided import Pieces, dense_strides, like, normal_axis
 
 _AXIS_ARGS = (
     Arg("axis", "int", 0, "The axis; negative ones count from the back."),
@@ -31,7 +31,7 @@ class _Join(Operator):
             raise ValueError("`axis` and `axis_name` cannot be used together")
         if self._name is not None and len(self._name) != 1:
             raise ValueError(f"`axis_name` must be a single character, got {self._name!r}")
-        from . import strided_kernels
+        from ..moves import strided_kernels
 
         self._kernels: Any = strided_kernels
 

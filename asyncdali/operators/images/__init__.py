@@ -1,4 +1,4 @@
-"""Tensors of any kind: types, shapes, copies, joins.
+"""Operators that compute images in Python, and dump_image, which writes images to files.
 
 May import what all families of operators may: the contract of operators, `codecs`, `sampling`, `compiled`, `device.launch`, types.
 """

@@ -24,9 +24,9 @@ from ..base import (
     no_explanation,
     register,
 )
+from ..moves.strided import fill_values, sized_name
 from .lookup_table import _checked_dtype, _launch, word
 from .lookup_tables import ONE_HOT, ONE_HOT_RECORD
-from .strided import fill_values, sized_name
 
 
 @register

@@ -8,7 +8,7 @@ from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import CHOSEN, DATA, Output
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
-from .strided import Pieces, dense_strides, like
+from ..moves.strided import Pieces, dense_strides, like
 
 
 @register
@@ -34,7 +34,7 @@ class Transpose(Operator):
             raise ValueError(f"`perm` must be a permutation of 0 to {len(self._order) - 1}, got {self._order}")
         if spec.constant("output_layout") == "":
             raise ValueError("`output_layout` is empty")
-        from . import strided_kernels
+        from ..moves import strided_kernels
 
         self._kernels: Any = strided_kernels
 

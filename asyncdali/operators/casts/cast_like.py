@@ -9,7 +9,7 @@ from ...types import DALIDataType
 from ...types.conversions import STORAGE
 from ..accepts import DATA, Output, of_input
 from ..base import Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
-from .strided import like
+from ..moves.strided import like
 
 
 @register

@@ -27,8 +27,8 @@ from ..base import (
     no_explanation,
     register,
 )
+from ..moves.strided import sized_name
 from .lookup_tables import LOOKUP, ONE_HOT_RECORD
-from .strided import sized_name
 
 _LARGEST_KEY = 65535
 word = ONE_HOT_RECORD.word

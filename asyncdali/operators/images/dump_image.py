@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..batch import Batch
-from ..types import DALIDataType
-from .accepts import Input, Output
-from .base import (
+from ...batch import Batch
+from ...types import DALIDataType
+from ..accepts import Input, Output
+from ..base import (
     Arg,
     Arguments,
     Environment,
@@ -57,7 +57,7 @@ class DumpImage(Operator):
         self._path(0)
         self._on_gpu = spec.device == "gpu" and environment.gpu is not None
         if self._on_gpu:
-            from .arrays import copy_kernels
+            from ..moves import copy_kernels
 
             self._copies = copy_kernels
 

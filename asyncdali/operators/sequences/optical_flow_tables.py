@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 
 FLOW_RECORD = Table(
     "FLOW_RECORD",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..batch import Batch
-from ..types import DALIDataType, DALIImageType
-from .accepts import Input, Output, listed
-from .base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ...batch import Batch
+from ...types import DALIDataType, DALIImageType
+from ..accepts import Input, Output, listed
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 
 _GRIDS, _HINT_GRIDS = (1, 2, 4), (1, 2, 4, 8)
 _IMAGES = (DALIImageType.RGB, DALIImageType.BGR, DALIImageType.GRAY)

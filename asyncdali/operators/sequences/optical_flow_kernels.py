@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ..batch import Batch
-from ..compiled.intrinsics import larger, load_i64, local_array, smaller, view_f32, view_i64, view_u8
-from ..compiled.job_tables import THREAD
-from ..compiled.step import inlined, step
-from ..compiled.tables import laid_out
-from ..device.launch import Kernel, Launch, Scratch, grid_of
-from .base import Step, no_explanation
+from ...batch import Batch
+from ...compiled.intrinsics import larger, load_i64, local_array, smaller, view_f32, view_i64, view_u8
+from ...compiled.job_tables import THREAD
+from ...compiled.step import inlined, step
+from ...compiled.tables import laid_out
+from ...device.launch import Kernel, Launch, Scratch, grid_of
+from ..base import Step, no_explanation
 from .optical_flow_tables import FLOW, FLOW_RECORD
 
 at, word, thread_at = FLOW.at, FLOW_RECORD.word, THREAD.at

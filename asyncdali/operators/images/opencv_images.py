@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..batch import Batch
-from ..types import DALIDataType
-from .arrays.strided import like
-from .base import Arguments, Iteration, Operator, Planned, Preparation, PythonJob, SampleError
+from ...batch import Batch
+from ...types import DALIDataType
+from ..base import Arguments, Iteration, Operator, Planned, Preparation, PythonJob, SampleError
+from ..moves.strided import like
 
 Work = Callable[[np.ndarray, int], None]
 """``f(target, index)`` writes the result of one sample into `target`; called on several threads."""

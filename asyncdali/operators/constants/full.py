@@ -12,7 +12,7 @@ from ...types import DALIDataType
 from ...types.conversions import STORAGE
 from ..accepts import CHOSEN, DATA, LIKE, Output, argument
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from .strided import Pieces, dense_strides
+from ..moves.strided import Pieces, dense_strides
 
 _SHAPE = Arg("shape", "int_list", None, "Shape of the samples; by default scalars.", tensor=True)
 _LAYOUT = Arg("layout", "layout", None, "Layout of the samples.")
@@ -142,7 +142,7 @@ class _Broadcast(Operator):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        from . import strided_kernels
+        from ..moves import strided_kernels
 
         self._kernels: Any = strided_kernels
 

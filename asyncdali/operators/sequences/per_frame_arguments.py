@@ -13,11 +13,11 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from asyncdali_workers import limits
 
-from ..batch import Batch
-from ..compiled.addresses import address_of
-from ..compiled.frame_tables import FRAMES, LATE_INPUT
-from ..device.launch import Launch
-from .base import Arguments, Environment, Iteration, Operator, Planned, SampleError, Spec, Step
+from ...batch import Batch
+from ...compiled.addresses import address_of
+from ...compiled.frame_tables import FRAMES, LATE_INPUT
+from ...device.launch import Launch
+from ..base import Arguments, Environment, Iteration, Operator, Planned, SampleError, Spec, Step
 
 
 class Frames:
@@ -134,7 +134,7 @@ class PerFrame(Operator):
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         if spec.argument_inputs or spec.input_count > 1:
-            from ..compiled.frame_steps import frames_step
+            from ...compiled.frame_steps import frames_step
 
             frames_step.compile()
 
@@ -201,7 +201,7 @@ def _frame_bytes(batch: Batch, frames: Frames) -> np.ndarray:
 
 
 def _frame_by_frame(inner: Step, source: Batch, piece: Batch, output: Batch, flat: Batch, frames: Frames, late: Late) -> Step:
-    from ..compiled.frame_steps import frames_step
+    from ...compiled.frame_steps import frames_step
 
     source_bytes, out_bytes = _frame_bytes(source, frames), np.ascontiguousarray(output.sizes() // frames.counts)
     late_bytes = [_frame_bytes(batch, frames) for batch, _ in late]

@@ -8,7 +8,7 @@ from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import CHOSEN, DATA, LIKE, Output
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from .strided import named_axes, normal_axes
+from ..moves.strided import named_axes, normal_axes
 
 
 @register

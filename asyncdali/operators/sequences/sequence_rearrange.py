@@ -11,7 +11,7 @@ from ...device.launch import Launch
 from ...types import DALIDataType
 from ..accepts import ELEMENTS, SEQUENCES, Input, Output, at_least
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from .strided import Pieces, dense_strides, like
+from ..moves.strided import Pieces, dense_strides, like
 
 
 @register

@@ -10,7 +10,7 @@ from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import DATA, Output
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from .strided import Pieces, dense_strides, fill_values, like, named_axes
+from ..moves.strided import Pieces, dense_strides, fill_values, like, named_axes
 
 
 @register
@@ -38,7 +38,7 @@ class Pad(Operator):
         super().__init__(spec, environment)
         if spec.given("axes") and spec.given("axis_names"):
             raise ValueError("`axes` and `axis_names` are mutually exclusive")
-        from . import strided_kernels
+        from ..moves import strided_kernels
 
         self._kernels: Any = strided_kernels
 

@@ -1,0 +1,229 @@
+"""Nothing but a proven trainer is served: wrong tokens, cut connections, mutated handshakes and garbage are refused, and disturb nobody."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import socket
+import struct
+import threading
+
+import numpy as np
+import pytest
+from helpers.fleets import TOKEN, batches_of
+
+from asyncdali import fn, pipeline_def
+from asyncdali.fleet import Actor, link, loader, read_token
+from asyncdali.fleet.addresses import Address
+from asyncdali.fleet.proof import CHALLENGE, GREETING, Unproven, challenge, proof, prove
+
+
+@pipeline_def(batch_size=4, num_threads=1, seed=5)
+def train():
+    numbers = fn.external_source(source=lambda info: np.int32([info.idx_in_epoch]), batch=False)
+    return fn.random.uniform(range=[0, 1], shape=[30_000]), numbers
+
+
+@pytest.fixture(scope="module")
+def actor():
+    with Actor(train, token=TOKEN) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def wanted():
+    with loader(train) as batches:
+        return batches_of(batches.pipeline, 20)
+
+
+@contextlib.contextmanager
+def bystander(actor, wanted):
+    """A loader that must not be disturbed."""
+    with loader(train, engines=[actor.address], token=TOKEN) as batches:
+        assert batches_of(batches.pipeline, 2) == wanted[:2]
+        yield
+        assert batches_of(batches.pipeline, 2) == wanted[2:4]
+        assert batches.engines()[0]["restarts"] == 0
+
+
+def connected(actor):
+    return socket.create_connection(Address.parse(actor.address), 60)
+
+
+def proven(actor):
+    """A connection after the proof, and after the description."""
+    sock = connected(actor)
+    prove(sock, TOKEN, 60)
+    sock.settimeout(60)
+    _, text, body, total = link.PREFIX.unpack(exactly(sock, link.PREFIX.size))
+    exactly(sock, text + body + total)
+    return sock
+
+
+def exactly(sock, size):
+    data = b""
+    while len(data) < size:
+        part = sock.recv(size - len(data))
+        assert part
+        data += part
+    return data
+
+
+def is_closed(sock):
+    """Whether the other end closes the connection without sending anything more."""
+    try:
+        return sock.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def test_both_ends_prove_the_token(actor):
+    for token in (b"another token of the tests", TOKEN + b"x"):
+        with connected(actor) as sock, pytest.raises(Unproven, match="another token"):
+            prove(sock, token, 60)
+    with connected(actor) as sock:
+        prove(sock, TOKEN, 60)
+
+
+def test_a_wrong_token_is_named(actor):
+    batches = loader(train, engines=[actor.address], token=b"another token of the tests")
+    with pytest.raises(RuntimeError, match=f"engine {actor.address} cannot be used: .*another token"):
+        batches.pipeline.build()
+    batches.close()
+
+
+def test_a_trainer_refuses_what_is_no_actor():
+    """The trainer's own challenge must be answered. Nothing that the other end sends is read beyond its fixed size."""
+    for greeting in (b"HTTP/1.1 400 Bad Request\r\n" + b"x" * 64, GREETING + b"c" * CHALLENGE + b"f" * CHALLENGE):
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            theirs.sendall(greeting)
+            with pytest.raises(Unproven):
+                prove(ours, TOKEN, 60)
+
+
+def test_an_answer_cannot_be_reflected_or_replayed(actor):
+    with connected(actor) as one, connected(actor) as two:
+        of_one, of_two = (exactly(sock, len(GREETING) + CHALLENGE)[len(GREETING) :] for sock in (one, two))
+        mine = challenge()
+        one.sendall(mine + proof(TOKEN, "actor", of_one, mine))  # the other role
+        assert is_closed(one)
+        two.sendall(mine + proof(TOKEN, "trainer", of_one, mine))  # the other connection's
+        assert is_closed(two)
+    assert of_one != of_two
+
+
+def mutate_handshakes(actor, count):
+    choose = random.Random(count)
+    before = actor.statistics()
+    for _ in range(count):
+        with connected(actor) as sock:
+            of_actor = exactly(sock, len(GREETING) + CHALLENGE)[len(GREETING) :]
+            mine = challenge()
+            right = mine + proof(TOKEN, "trainer", of_actor, mine)
+            answer = bytearray(right)
+            kind = choose.randrange(4)
+            if kind == 0:
+                answer[choose.randrange(len(answer))] ^= 1 << choose.randrange(8)
+            elif kind == 1:
+                del answer[choose.randrange(len(answer)) :]
+            elif kind == 2:
+                answer[:] = choose.randbytes(choose.randrange(1, 200))
+            else:
+                at = choose.randrange(len(answer))
+                answer[at:at] = choose.randbytes(choose.randrange(1, 40))
+            if answer[: len(right)] == right:  # the inserted bytes have repeated the next ones
+                answer[0] ^= 1
+            with contextlib.suppress(OSError):
+                sock.sendall(answer)
+                sock.shutdown(socket.SHUT_WR)
+            assert is_closed(sock)
+    after = actor.statistics()
+    assert after["refused"] - before["refused"] == count and after["ranks"] == before["ranks"]
+
+
+def test_mutated_handshakes_are_refused(actor, wanted):
+    with bystander(actor, wanted):
+        pass
+    mutate_handshakes(actor, 200)
+    with bystander(actor, wanted):
+        mutate_few(actor)
+
+
+def mutate_few(actor):
+    for answer in (b"", b"x", b"x" * 63, b"x" * 64, b"\0" * 10_000):
+        with connected(actor) as sock:
+            with contextlib.suppress(OSError):
+                sock.sendall(answer)
+                sock.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(ConnectionError):
+                while sock.recv(4096):
+                    pass
+
+
+@pytest.mark.slow
+def test_ten_thousand_mutated_handshakes(actor):
+    mutate_handshakes(actor, 10_000)
+
+
+def frame(header=b"{}", body=0, total=0, magic=link.MAGIC, text=None):
+    return struct.pack("<4sIIQ", magic, len(header) if text is None else text, body, total) + header
+
+
+def test_garbage_after_the_proof_ends_one_connection(actor, wanted):
+    request = {"k": 0, "i": 0, "g": 0, "slice": [0, 4], "n": 4, "from": 0, "at": {}, "fed": {}}
+    garbage = [
+        frame(magic=b"none"), frame(b"[]"), frame(b"\xff\xff"), frame(b'{"k": 3}'), frame(b"[" * 100_000), random.Random(1).randbytes(500),
+        frame(json.dumps({"payloads": [5]}).encode(), total=6), frame(json.dumps({"payloads": "abc"}).encode(), total=6),
+        frame(json.dumps({"payloads": [-1, 7]}).encode(), total=6), frame(json.dumps({"payloads": [2.5, 3.5]}).encode(), total=6),
+    ]  # fmt: skip
+    with bystander(actor, wanted):
+        for data in garbage:
+            with proven(actor) as sock:
+                sock.sendall(data)
+                assert is_closed(sock), data[:80]
+        with proven(actor) as sock:  # a frame of the protocol, but no request that can be made: an answer, and the connection stays
+            for _ in range(2):
+                sock.sendall(frame(json.dumps(request).encode()))
+                _, text, body, total = link.PREFIX.unpack(exactly(sock, link.PREFIX.size))
+                assert "error" in json.loads(exactly(sock, text + body + total)[:text])
+        with proven(actor) as sock:
+            sock.sendall(frame()[:10])  # cut
+
+
+def test_lengths_are_refused_before_memory_is_allocated():
+    """Each end refuses a header, a body and payloads that are too large, and allocates nothing."""
+    reasons, sizes = [], []
+    for data in (
+        frame(text=link.HEADER + 1), frame(body=link.BODY + 1), frame(total=link.PAYLOADS + 1), frame(total=2**64 - 1), frame(text=0),
+        frame(json.dumps({"payloads": [1] * 5000}).encode(), total=5000),
+    ):  # fmt: skip
+        ours, theirs = socket.socketpair()
+        made = []
+
+        def allocate(size):
+            sizes.append(size)
+            raise AssertionError
+
+        loop = link.shared_loop()
+        done = threading.Event()
+
+        def lost(reason, done=done):
+            reasons.append(reason)
+            done.set()
+
+        loop.call(lambda ours=ours, lost=lost, made=made: made.append(link.Link(ours, allocate, lambda *_: None, lost)))
+        theirs.sendall(data)
+        assert done.wait(60)
+        theirs.close()
+    assert sizes == [] and all("no frame of the protocol" in reason for reason in reasons), reasons
+
+
+def test_tokens_come_from_files(tmp_path):
+    path = tmp_path / "token"
+    path.write_bytes(b"  " + TOKEN + b"\n")
+    assert read_token(path) == TOKEN
+    path.write_bytes(b"short")
+    with pytest.raises(ValueError, match="has 5 bytes, at least 16 are needed"):
+        read_token(path)
