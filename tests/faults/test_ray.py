@@ -149,17 +149,22 @@ def test_killed_engines_are_replaced(cluster, train, wanted):
         ranks.close()
 
 
-def test_a_fleet_survives_a_node(cluster, train, wanted):
-    node = cluster.add_node(num_cpus=1, resources={"spare": 1})
-    with Fleet(actors=2, resources=ENGINE, lookahead=3) as fleet:
+def test_a_fleet_survives_the_loss_of_a_node(cluster, train, wanted):
+    """Its engine is started again on another node."""
+    nodes = [cluster.add_node(num_cpus=1, resources={"spare": 1}) for _ in range(2)]
+    with Fleet(actors=2, resources={"CPU": 1, "spare": 1}, lookahead=3) as fleet:
         ranks = Ranks(train, 1, fleet=fleet)
         fleet.wait()
         found = ranks.take(4)
-        cluster.remove_node(node)
+        cluster.remove_node(nodes.pop())
         found += ranks.take(20)
+        nodes.append(cluster.add_node(num_cpus=1, resources={"spare": 1}))
         fleet.wait()
         assert found == wanted
+        assert len({engine["node"] for engine in ready(fleet)}) == 2
         ranks.close()
+    for node in nodes:
+        cluster.remove_node(node)
 
 
 def test_last_batches_of_a_fleet(cluster, train):
