@@ -1,18 +1,21 @@
 """Costs and gains of engines on other machines (docs/fleet.md): ``python -m benchmarks.fleet [training decode]``.
 
-The engines are two processes of this machine with one thread each, connected by TCP. They and a pipeline with two threads run in turns.
+The engines are two processes of this machine with one thread each. They are used by TCP, as from another machine, and by shared memory.
+They and a pipeline with two threads run in turns.
 """
 
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 from typing import Any
+from unittest import mock
 
 import asyncdali
-from asyncdali.fleet import Actor, loader, read_token
+from asyncdali.fleet import Actor, loader, near, read_token
 
 from . import engines, programs
 from .pictures import picture_folder
@@ -63,15 +66,20 @@ def measure(name: str, rounds: int = 5) -> None:
             addresses = [process.stdout.readline().strip() for process in processes if process.stdout]
             token = read_token(file.name)
             loaders = {"2 threads": loader(train_of(name), threads=2)}
-            loaders["2 engines"] = loader(train_of(name), engines=addresses, token=token, depth=4)
+            for title, connect in (("TCP", lambda *_: None), ("shared", near.connect)):
+                with mock.patch.object(near, "connect", connect):
+                    loaders[title] = loader(train_of(name), engines=addresses, token=token, depth=4)
+                    loaders[title].pipeline.build()
             pipes = {title: item.pipeline for title, item in loaders.items()}
             for pipe in pipes.values():
                 for _ in range(6):
                     pipe.run()
             found = engines.in_turns(pipes, 10, engines.read, rounds)
             engines.table(f"{name} pipeline (batch 64), two threads here or two engines with one thread each", found, 64)
-            (first, second) = (sum(row[1] + row[2] for row in rows) for rows in found.values())
-            print(f"processor time with engines: {second / first - 1:+.1%}; checkpoint: {len(loaders['2 engines'].checkpoint())} bytes")
+            used = {title: statistics.median(row[1] + row[2] for row in rows) for title, rows in found.items()}
+            more = {title: used[title] / used["2 threads"] - 1 for title in ("TCP", "shared")}
+            print(", ".join(f"{title}: {share:+.1%} processor time" for title, share in more.items()))
+            print(f"checkpoint: {len(loaders['TCP'].checkpoint())} bytes")
             for item in loaders.values():
                 item.close()
         finally:

@@ -1,7 +1,7 @@
 """Engines as Ray actors beside Ray Data, in turns, in one Ray cluster of this machine: ``python -m benchmarks.ray_data``.
 
-Both read JPEGs, decode, crop and resize to 224 x 224, mirror, and return ordered batches of 64 uint8 images. Ray Data decodes with OpenCV in
-its tasks. Needs ray, pyarrow and pandas.
+Both read JPEGs, decode, crop and resize to 224 x 224, mirror, and return ordered batches of 64 uint8 images. Ray Data decodes with
+OpenCV in its tasks. Needs ray, pyarrow and pandas.
 """
 
 from __future__ import annotations

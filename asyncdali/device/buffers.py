@@ -140,6 +140,16 @@ class BufferPool:
         if size >= SMALL:
             self.allocate(size)[::4096] = 0  # touches the pages now instead of in the first iteration; the block returns at once
 
+    def forfeit(self, memory: np.ndarray) -> None:
+        """Never use the memory of an allocated array again: another process may still use it. It is freed with the last view."""
+        buffer = memory.base
+        while isinstance(buffer, np.ndarray):
+            buffer = buffer.base
+        if isinstance(buffer, PooledBuffer) and buffer._returned is self._returned:
+            buffer._returned = deque()
+            with self._lock:
+                self.allocated_bytes -= len(buffer._memory)
+
     def idle_bytes(self) -> int:
         """Bytes of the free blocks."""
         with self._lock:

@@ -4,7 +4,7 @@
 of the pipeline alone, for any number of ranks. A checkpoint is the same on every rank.
 
 Engines may be on other machines (docs/fleet.md). The engine's side is ``actor``, the trainer's ``remote``. Between them: ``proof`` (the
-token), ``link`` (frames), ``addresses``. ``metrics`` is for Prometheus.
+token), ``link`` (frames), ``near`` (shared memory on one machine), ``addresses``. ``metrics`` is for Prometheus.
 
 May import ``pipeline``, ``engines``, ``runtime``, ``graph.plan``, ``device.buffers``, ``batch`` and ``errors``. Only tools and adapters
 import this room.

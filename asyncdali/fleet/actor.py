@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import secrets
 import socket
 import threading
 from collections.abc import Callable
@@ -18,7 +19,6 @@ from typing import Any
 from asyncdali_workers.shared.system import Descriptors
 
 from ..batch import Batch
-from ..device.buffers import BufferPool
 from ..engines.cut import narrow_cut
 from ..engines.encoding import Frame, PayloadPacker, Payloads, unpack
 from ..engines.failures import packed
@@ -32,6 +32,7 @@ from ..runtime.making import Seeds
 from .addresses import Address, bound
 from .link import FrameError, Link
 from .metrics import actor_metrics
+from .near import NAME, Shelf, address_of_name, this_machine
 from .proof import CHALLENGE, GREETING, accepted, as_token, challenge
 
 log = logging.getLogger("asyncdali")
@@ -70,7 +71,13 @@ class Actor:
         self._descriptors = Descriptors()
         self._socket = bound(Address.parse(listen))  # before the build, because an address in use is found out sooner
         self._socket = socket.socket(fileno=self._descriptors.add(self._socket.detach()))  # engines do not inherit it
-        self._opened: list[Callable[[], None]] = []
+        name = secrets.token_bytes(NAME)
+        self._near = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._near = socket.socket(fileno=self._descriptors.add(self._near.detach()))
+        self._near.bind(address_of_name(name))
+        self._place = this_machine() + name
+        self._shelf = Shelf()
+        self._opened: list[Callable[[], None]] = [self._shelf.own.close]
         try:
             self._maker = self._build(train, options)
         except BaseException:
@@ -83,9 +90,10 @@ class Actor:
         self._refused = 0
         self._past: dict[str, list[int]] = {}
         self._closed = threading.Event()
-        self._socket.setblocking(False)
-        self._socket.listen(UNPROVEN)
-        self._loop.call(self._loop.loop.add_reader, self._socket.fileno(), self._arrived)
+        for listening in (self._socket, self._near):
+            listening.setblocking(False)
+            listening.listen(UNPROVEN)
+            self._loop.call(self._loop.loop.add_reader, listening.fileno(), self._arrived, listening)
 
     def _build(self, train: Callable[..., Pipeline], options: dict[str, Any]) -> Maker:
         pipeline = train(**options, enable_checkpointing=True)
@@ -103,7 +111,7 @@ class Actor:
         program = program_of(core)
         core.enter_engine()
         self._pipeline = pipeline  # the core refers to it weakly
-        maker = Maker(program, BufferPool(), engines=engines)
+        maker = Maker(program, self._shelf.pool, engines=engines)
         self._opened.append(maker.executor.close)
         if maker.empty:
             raise RuntimeError("no operator of this pipeline can run in an engine: all of them need a GPU, or only hand on what is fed")
@@ -113,14 +121,15 @@ class Actor:
         """Close everything that the build has opened."""
         for close in reversed(self._opened):
             close()
-        if self._socket.fileno() >= 0:
-            self._release(self._socket)
+        for listening in (self._socket, self._near):
+            if listening.fileno() >= 0:
+                self._release(listening)
 
     # --- connections
 
-    def _arrived(self) -> None:
+    def _arrived(self, listening: socket.socket) -> None:
         try:
-            sock, _ = self._socket.accept()
+            sock, _ = listening.accept()
             sock = socket.socket(fileno=self._descriptors.add(sock.detach()))
         except OSError as error:  # gone again, or no descriptor is free
             if not isinstance(error, (BlockingIOError, ConnectionError)):
@@ -189,6 +198,7 @@ class Actor:
 
         def end() -> None:
             self._loop.loop.remove_reader(self._socket.fileno())
+            self._loop.loop.remove_reader(self._near.fileno())
             for guest in list(self._unproven):
                 guest.close()
             for peer in list(self._peers):
@@ -242,7 +252,7 @@ class _Guest:
                 return
             self._leave(True)
             with contextlib.suppress(OSError):
-                self._sock.send(answer)
+                self._sock.send(answer + self._actor._place)
             self._actor._proven(self._sock)
 
     def _leave(self, proven: bool) -> None:
@@ -264,7 +274,8 @@ class Peer:
         self._actor, self._maker = actor, actor._maker
         self.name = "?"
         self.asked = self.answered = self.busy = 0
-        self._link = Link(sock, self._maker.executor.pool.allocate, self._received, self._lost, actor._release)
+        lender = actor._shelf.lender() if sock.family == socket.AF_UNIX else None
+        self._link = Link(sock, self._maker.executor.pool.allocate, self._received, self._lost, actor._release, lender)
         self._link.send({"ready": os.getpid(), "is": self._maker.description})
 
     def counted(self) -> tuple[int, int, int, int]:

@@ -7,8 +7,10 @@ each side, by the kernel. Lengths are checked before memory is allocated. Nothin
 from __future__ import annotations
 
 import json
+import os
 import socket
 import struct
+from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -17,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..runtime.loop import shared_loop
+from .near import ANCILLARY, Borrower, Lender, descriptors_in
 
 MAGIC = b"adE1"
 PREFIX = struct.Struct("<4sIIQ")
@@ -47,7 +50,7 @@ class Link:
     """One end of a connection that has been proven.
 
     `received` is called with each frame. `lost` is called once, with the reason, when the connection ends by itself. `allocate` gives the
-    memory of payloads. `release` closes the socket.
+    memory of payloads. `release` closes the socket. `near`: the connection is local, and the actor's end lends memory to the trainer's.
 
     Attributes:
         unsent: bytes that wait for the socket.
@@ -56,13 +59,14 @@ class Link:
 
     def __init__(
         self, sock: socket.socket, allocate: Callable[[int], np.ndarray], received: Received, lost: Callable[[str], None],
-        release: Callable[[socket.socket], None] = socket.socket.close,
+        release: Callable[[socket.socket], None] = socket.socket.close, near: Lender | Borrower | None = None,
     ):  # fmt: skip
-        self._release = release
+        self._release, self._near = release, near
+        self._descriptors: list[int] = []  # received, for the frame that is being read
         self._sock, self._allocate, self._received, self._lost = sock, allocate, received, lost
         self._loop = shared_loop().loop
         self._number = sock.fileno()
-        self._out: deque[tuple[memoryview, Any]] = deque()
+        self._out: deque[tuple[memoryview, Any, list[int]]] = deque()
         self._writing = self._reading = False
         self._low_water = 1
         self.closed = False
@@ -83,6 +87,10 @@ class Link:
         if self._writing:
             self._loop.remove_writer(self._number)
         self._out.clear()
+        if isinstance(self._near, Lender):
+            self._near.close()
+        for descriptor in self._descriptors:
+            os.close(descriptor)
         self._release(self._sock)
 
     def _end(self, reason: str) -> None:
@@ -96,14 +104,22 @@ class Link:
         """Send a frame. A payload is a list of pieces; `keep` is held until all are sent. FrameError if the frame is too large."""
         if self.closed:
             return
-        sizes = [sum(piece.nbytes for piece in payload) for payload in payloads]
+        pieces, descriptors, lent = list(map(list, payloads)), list[int](), 0
+        if isinstance(self._near, Lender):
+            header, lent = dict(header), sum(piece.nbytes for payload in pieces for piece in payload)
+            descriptors = self._near.share(header, pieces, keep or [])
+        elif self._near is not None:
+            back = self._near.returned()
+            header = {**header, "back": back} if back else header
+        sizes = [sum(piece.nbytes for piece in payload) for payload in pieces]
+        lent = max(0, lent - sum(sizes))
         text = _encode({**header, "payloads": sizes} if sizes else header).encode()
         _check(len(text), len(body), sum(sizes))
-        self._out.append((memoryview(b"".join((PREFIX.pack(MAGIC, len(text), len(body), sum(sizes)), text, body))), None))
-        self._out.extend((piece, keep) for payload in payloads for piece in payload if piece.nbytes)
+        self._out.append((memoryview(b"".join((PREFIX.pack(MAGIC, len(text), len(body), sum(sizes)), text, body))), None, descriptors))
+        self._out.extend((piece, keep, []) for payload in pieces for piece in payload if piece.nbytes)
         size = PREFIX.size + len(text) + len(body) + sum(sizes)
         self.unsent += size
-        self.sent += size
+        self.sent += size + lent
         if not self._writing:
             self._flush()
 
@@ -111,7 +127,9 @@ class Link:
         out = self._out
         while out:
             try:
-                count = self._sock.sendmsg([piece for piece, _ in islice(out, _MOST_BUFFERS)])
+                pieces = [piece for piece, _, _ in islice(out, self._together())]
+                rights = out[0][2]
+                count = self._sock.sendmsg(pieces, [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", rights))] if rights else [])
             except BlockingIOError:
                 if not self._writing:
                     self._writing = True
@@ -122,9 +140,9 @@ class Link:
                 return
             self.unsent -= count
             while count:
-                piece, keep = out[0]
+                piece, keep, _ = out[0]
                 if count < piece.nbytes:
-                    out[0] = piece[count:], keep
+                    out[0] = piece[count:], keep, []  # descriptors travel with the first byte
                     break
                 count -= piece.nbytes
                 out.popleft()
@@ -133,7 +151,21 @@ class Link:
             self._loop.remove_writer(self._number)
             self.resume()
 
+    def _together(self) -> int:
+        """Number of pieces for one call: up to the next one that has descriptors."""
+        if self._near is None:
+            return _MOST_BUFFERS
+        return next((k for k, item in enumerate(self._out) if k and item[2]), _MOST_BUFFERS)
+
     # --- receive
+
+    def _receive(self, target: memoryview, wanted: int) -> int:
+        if self._near is None:
+            return self._sock.recv_into(target, wanted)
+        count, ancillary, _, _ = self._sock.recvmsg_into([target[:wanted]], ANCILLARY, socket.MSG_CMSG_CLOEXEC)
+        if ancillary:
+            self._descriptors += descriptors_in(ancillary)
+        return count
 
     def pause(self) -> None:
         """Read nothing until everything is sent (or :meth:`resume`). The kernel's buffers fill, and the other end has to wait."""
@@ -159,7 +191,7 @@ class Link:
             while left > 0 and self._reading:
                 target = self._targets[0]
                 wanted = min(target.nbytes, left)
-                count = self._sock.recv_into(target, wanted)
+                count = self._receive(target, wanted)
                 if not count:
                     self._end("it closed the connection")
                     return
@@ -185,7 +217,7 @@ class Link:
     def _wait_for(self, size: int) -> None:
         """Let the kernel wake the loop only when `size` bytes have arrived, or the connection ends."""
         size = size if size == _LOW_WATER else 1
-        if size != self._low_water:
+        if size != self._low_water and self._near is None:
             self._low_water = size
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
@@ -209,6 +241,11 @@ class Link:
             self._targets.extend(payload.data for payload in self._payloads if payload.nbytes)
         else:
             header, body, payloads = self._header, memoryview(self._head)[self._text :], self._payloads
+            if isinstance(self._near, Borrower):
+                descriptors, self._descriptors = self._descriptors, []
+                self.got += self._near.take(header, descriptors, payloads)
+            elif self._near is not None:
+                self._near.back(header)
             self._start_frame()
             self._received(header, body, payloads)
             return

@@ -4,7 +4,7 @@ The messages have fixed sizes, so no length is taken from an unknown peer:
 
 1. actor to trainer: :data:`GREETING` and a random challenge
 2. trainer to actor: a random challenge, and HMAC-SHA256(token, "trainer" and both challenges)
-3. actor to trainer: HMAC-SHA256(token, "actor" and both challenges)
+3. actor to trainer: HMAC-SHA256(token, "actor" and both challenges), and where it can be reached on the same machine (:data:`PLACE`)
 
 The roles differ in the text, so an answer cannot be reflected.
 """
@@ -20,6 +20,8 @@ from time import monotonic
 GREETING = b"asyncdali engine 1\n"
 CHALLENGE = 32
 """Bytes of a challenge, and of a proof."""
+PLACE = 48
+"""Bytes that name the machine (32) and a local socket there (16); see ``asyncdali.fleet.near``."""
 SHORTEST_TOKEN = 16
 
 
@@ -45,8 +47,8 @@ def accepted(token: bytes, of_actor: bytes, answer: bytes) -> bytes | None:
     return proof(token, "actor", of_actor, of_trainer)
 
 
-def prove(sock: socket.socket, token: bytes, timeout: float) -> None:
-    """The trainer's side, on a blocking socket.
+def prove(sock: socket.socket, token: bytes, timeout: float) -> bytes:
+    """The trainer's side, on a blocking socket. Returns the actor's :data:`PLACE`.
 
     Raises:
         Unproven: the other end is no engine, or has another token.
@@ -59,11 +61,12 @@ def prove(sock: socket.socket, token: bytes, timeout: float) -> None:
     of_actor, of_trainer = greeting[len(GREETING) :], challenge()
     sock.sendall(of_trainer + proof(token, "trainer", of_actor, of_trainer))
     try:
-        answer = _exactly(sock, CHALLENGE, ends)
+        answer = _exactly(sock, CHALLENGE + PLACE, ends)
     except ConnectionError:
         raise Unproven("it closed the connection after the challenge: it has another token") from None
-    if not hmac.compare_digest(answer, proof(token, "actor", of_actor, of_trainer)):
+    if not hmac.compare_digest(answer[:CHALLENGE], proof(token, "actor", of_actor, of_trainer)):
         raise Unproven("it has another token")
+    return answer[CHALLENGE:]
 
 
 def _exactly(sock: socket.socket, size: int, ends: float) -> bytes:

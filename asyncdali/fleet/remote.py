@@ -34,8 +34,10 @@ from ..graph.plan import Plan
 from ..pipeline.core import Core
 from ..runtime.executor import Executor
 from ..runtime.segments import BuiltSegment, SegmentRun
+from . import near
 from .addresses import Address
 from .link import FrameError, Link
+from .near import Borrower
 from .proof import Unproven, prove
 
 log = logging.getLogger("asyncdali")
@@ -109,6 +111,7 @@ class Place:
         self.address = address
         self.link: Link | None = None
         self.ready = self.leaving = False
+        self.near = False  # whether it is on this machine, and lends its memory
         self.pid = 0
         self.reason = "no connection yet"
         self.attempts = 0  # since it was last ready
@@ -256,7 +259,12 @@ class RemoteLoader(Ordered[Request]):
             address = Address.parse(place.address)
             sock = socket.create_connection(address, ATTEMPT)
             try:
-                prove(sock, self._actors.token, ATTEMPT)
+                where = prove(sock, self._actors.token, ATTEMPT)
+                local = near.connect(where, ATTEMPT)
+                if local is not None:
+                    sock.close()
+                    sock = local
+                    prove(sock, self._actors.token, ATTEMPT)
             except BaseException:
                 sock.close()
                 raise
@@ -282,7 +290,9 @@ class RemoteLoader(Ordered[Request]):
         def lost(reason: str) -> None:
             self._executor.guarded(self._lost, place, link, reason)
 
-        place.link = link = Link(sock, self._executor.allocate, received, lost, lambda sock: release(sock.detach()))
+        place.near = sock.family == socket.AF_UNIX
+        borrower = Borrower() if place.near else None
+        place.link = link = Link(sock, self._executor.allocate, received, lost, lambda sock: release(sock.detach()), borrower)
         link.send({"rank": self._actors.rank})
 
     def _failed(self, place: Place, reason: str, refused: bool) -> None:
@@ -543,6 +553,7 @@ class RemoteLoader(Ordered[Request]):
                 "engine": number, "pid": place.pid, "asked": place.asked, "answered": place.answered, "outstanding": len(place.outstanding),
                 "restarts": place.restarts, "busy_seconds": place.busy / 1e9, "address": place.address, "late": place.late,
                 "hedged": place.hedged, "bytes": place.bytes + (0 if place.link is None else place.link.got), "connected": place.ready,
+                "near": place.near,
                 "reason": place.reason,
             }
             for number, place in enumerate(list(self._places.values()))

@@ -14,7 +14,7 @@ from helpers.engines import data_files
 from helpers.fleets import TOKEN, actors, batches_of, processes
 
 from asyncdali import fn, pipeline_def, types
-from asyncdali.fleet import Actor, loader
+from asyncdali.fleet import Actor, loader, near
 
 BATCH = 12
 
@@ -57,11 +57,33 @@ def run_fleet(train, count, engines, iterations, checkpoint=None, **options):
 # --- one order
 
 
+@pytest.fixture
+def far(monkeypatch):
+    """No engine is on this machine: batches travel by TCP."""
+    monkeypatch.setattr(near, "connect", lambda place, timeout: None)
+
+
+@pytest.mark.usefixtures("far")
 def test_actors_and_ranks_give_one_stream(train, three):
     wanted, saved = run_fleet(train, 1, 0, 5)
     for count, ranks in ((1, 1), (2, 3), (3, 2), (3, 1)):
         assert run_fleet(train, ranks, three[:count], 5) == (wanted, saved), (count, ranks)
     assert len(saved) <= 8192
+
+
+def test_actors_of_this_machine_share_their_memory(train, three):
+    wanted, saved = run_fleet(train, 1, 0, 5)
+    assert run_fleet(train, 2, three, 5) == (wanted, saved)
+    with Actor(train, token=TOKEN) as actor:
+        with loader(train, engines=[actor.address], token=TOKEN) as batches:
+            held = batches.pipeline.run()
+            (item,) = batches.engines()
+            assert item["near"] and item["bytes"] > BATCH * 90 * 70 * 4
+        was = [[np.array(sample) for sample in output] for output in held]
+        # The loader is gone, but its batches are in use. The engine must not make other batches in their memory.
+        with loader(train, engines=[actor.address], token=TOKEN) as batches:
+            assert batches_of(batches.pipeline, 5) == wanted
+        assert [[np.array_equal(*pair) for pair in zip(*outputs)] for outputs in zip(was, held)] == [[True] * BATCH] * len(was)
 
 
 def test_a_checkpoint_resumes_under_another_fleet(train, three):

@@ -16,7 +16,7 @@ from helpers.fleets import TOKEN, batches_of
 from asyncdali import fn, pipeline_def
 from asyncdali.fleet import Actor, link, loader, read_token
 from asyncdali.fleet.addresses import Address
-from asyncdali.fleet.proof import CHALLENGE, GREETING, Unproven, challenge, proof, prove
+from asyncdali.fleet.proof import CHALLENGE, GREETING, PLACE, Unproven, challenge, proof, prove
 
 
 @pipeline_def(batch_size=4, num_threads=1, seed=5)
@@ -95,7 +95,7 @@ def test_a_wrong_token_is_named(actor):
 
 def test_a_trainer_refuses_what_is_no_actor():
     """The trainer's own challenge must be answered. Nothing that the other end sends is read beyond its fixed size."""
-    for greeting in (b"HTTP/1.1 400 Bad Request\r\n" + b"x" * 64, GREETING + b"c" * CHALLENGE + b"f" * CHALLENGE):
+    for greeting in (b"HTTP/1.1 400 Bad Request\r\n" + b"x" * 64, GREETING + b"c" * CHALLENGE + b"f" * (CHALLENGE + PLACE)):
         ours, theirs = socket.socketpair()
         with ours, theirs:
             theirs.sendall(greeting)
