@@ -5,13 +5,16 @@ The oracle is an iterator over the pipeline alone.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.iterators import numbered_files
 
+import asyncdali
 from asyncdali import fn, pipeline_def
 from asyncdali.errors import CheckpointError
 from asyncdali.fleet import LastBatchPolicy, loader
@@ -242,6 +245,63 @@ def test_a_source_with_a_state_resumes_under_other_ranks(place):
     before.close()
     assert [after.epoch(), after.epoch()] == [wanted[1][place:], wanted[2]]
     after.close()
+
+
+# --- pictures
+
+
+@pipeline_def(batch_size=12, num_threads=1, seed=7)
+def pictures():
+    jpegs, labels = fn.readers.file(
+        file_root=str(Path(asyncdali.__file__).parent / "data" / "pictures"), random_shuffle=True, name="reader", num_shards=3
+    )
+    draws = fn.random.uniform(range=[0.5, 1.5])
+    return labels, draws, fn.brightness(fn.resize(fn.decoders.image_random_crop(jpegs), size=[20, 20]), brightness=draws)
+
+
+def digests(policy, count, engines, steps, checkpoint=None):
+    """(ordered digests of number, draw and pixels for the next `steps` global batches, the checkpoint)."""
+    ranks = [
+        loader(pictures, rank=r, world_size=count, engines=engines, checkpoint=checkpoint, last_batch_policy=policy) for r in range(count)
+    ]
+    each = []
+    for rank in ranks:
+        found = []
+        while len(found) < steps:
+            for batch in itertools.islice(rank, steps - len(found)):
+                found.append([b"".join(np.asarray(part).tobytes() for part in sample) for sample in zip(*batch)])
+        each.append(found)
+    saved = {rank.checkpoint() for rank in ranks}
+    for rank in ranks:
+        rank.close()
+    assert len(saved) == 1
+    found = [hashlib.sha256(b"".join(itertools.chain(*parts))).hexdigest() for parts in zip(*each)]
+    return found, saved.pop()
+
+
+def check_resumed(policy, wanted, place, before, after):
+    first, saved = digests(policy, *before, place)
+    second, _ = digests(policy, *after, len(wanted) - place, saved)
+    assert first + second == wanted, (policy, place, before, after)
+    return saved
+
+
+def test_pictures_resume_under_other_ranks_and_engines():
+    """21 samples of a shard are two batches, or one, and place 2 is at the end of an epoch."""
+    cases = [(2, (6, 0), (2, 2)), (3, (1, 2), (3, 0)), (1, (4, 0), (6, 0))]
+    for policy, case in zip(POLICIES, cases):
+        wanted, _ = digests(policy, 1, 0, 5)
+        assert len(check_resumed(policy, wanted, *case)) <= 8192
+
+
+@pytest.mark.slow
+def test_two_hundred_places_of_pictures():
+    streams = {policy: digests(policy, 1, 0, 12)[0] for policy in POLICIES}
+    for number in range(200):
+        choose = random.Random(number)
+        policy = choose.choice(POLICIES)
+        before, after = [(choose.choice([1, 2, 3, 4, 6]), choose.choice([0, 0, 0, 2])) for _ in range(2)]
+        check_resumed(policy, streams[policy], choose.randint(0, 12), before, after)
 
 
 # --- refusals
