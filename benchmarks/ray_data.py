@@ -1,7 +1,9 @@
 """Engines as Ray actors beside Ray Data, in turns, in one Ray cluster of this machine: ``python -m benchmarks.ray_data``.
 
 Both read JPEGs, decode, crop and resize to 224 x 224, mirror, and return ordered batches of 64 uint8 images. Ray Data decodes with
-OpenCV in its tasks. Needs ray, pyarrow and pandas.
+OpenCV in its tasks, one block per batch, and gets its files in random order, because its own shuffle waits for all files. An epoch from
+nothing includes the start of actors or tasks. A later epoch of the engines begins with an empty queue; Ray Data starts anew in each epoch.
+Needs ray, pyarrow and pandas.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import numpy as np
 from .pictures import picture_folder
 
 BATCH = 64
-REPEATS = 6
+REPEATS = 12
 """Times that each picture is read in one measurement."""
 ROUNDS = 3
 PROCESSORS = 2
@@ -61,18 +63,17 @@ def rival(paths: list[str]) -> Iterator[Any]:
     context = ray.data.DataContext.get_current()
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
-    data = ray.data.from_items([{"path": path} for path in paths]).random_shuffle(seed=1)
+    shuffled = np.random.default_rng(1).permutation(paths).tolist()
+    data = ray.data.from_items([{"path": path} for path in shuffled], override_num_blocks=len(paths) // BATCH)
     return iter(data.map_batches(load, batch_size=BATCH).iter_batches(batch_size=BATCH, prefetch_batches=6))
 
 
-def timed(batches: Iterator[Any], count: int) -> tuple[float, float]:
-    """(seconds to the first batch, samples per second of all), with one reading of each batch."""
-    begin = perf_counter()
+def timed(batches: Iterator[Any], count: int, begin: float) -> tuple[float, float]:
+    """(seconds from `begin` to the first batch, samples per second of all). A part of each batch is read."""
     first = 0.0
-    for number in range(count):
-        int(np.asarray(next(batches)).ravel()[::4096].sum())
+    for _ in range(count):
+        int(next(batches).ravel()[::4096].sum())
         first = first or perf_counter() - begin
-        del number
     return first, count * BATCH / (perf_counter() - begin)
 
 
@@ -82,40 +83,23 @@ def main() -> None:
     ray.init(num_cpus=PROCESSORS, include_dashboard=False, log_to_driver=False)
     paths = sorted(glob.glob(os.path.join(picture_folder(None), "*", "*.jpg"))) * REPEATS
     count = len(paths) // BATCH
-    begin = perf_counter()
-    fleet, batches = ours(paths)
-    started = perf_counter() - begin
-
-    def here() -> Iterator[Any]:
-        while True:
-            yield np.stack([np.asarray(image) for image in batches.pipeline.run()[0]])
-
-    def there() -> Iterator[Any]:
-        return (batch["image"] for batch in rival(paths))
-
-    firsts = [started + timed(here(), 1)[0]]
-    fleet.wait()
-    rates: dict[str, list[float]] = {"engines": [], "Ray Data": []}
-    cold: list[float] = []
+    found: dict[str, list[tuple[float, float]]] = {"engines": [], "engines, later epoch": [], "Ray Data": []}
     for _ in range(ROUNDS):
-        rates["engines"].append(timed(here(), count)[1])
-        batches.close()
-        fleet.close()  # Ray Data gets all processors
-        first, rate = timed(there(), count)
-        cold.append(first)
-        rates["Ray Data"].append(rate)
         begin = perf_counter()
         fleet, batches = ours(paths)
-        timed(here(), 1)
-        firsts.append(perf_counter() - begin)
-        fleet.wait()
-    batches.close()
-    fleet.close()
-    print(f"ray {ray.__version__}, {PROCESSORS} processors, {count} batches of {BATCH}, medians of {ROUNDS}")
-    for name, found in rates.items():
-        print(f"{name:10} {statistics.median(found):9.0f} samples/s   {[round(rate) for rate in found]}")
-    print(f"{'ratio':10} {statistics.median(rates['engines']) / statistics.median(rates['Ray Data']):9.2f}")
-    print(f"first batch, from nothing: engines {statistics.median(firsts):.1f} s, Ray Data {statistics.median(cold):.1f} s")
+        stream = (np.stack([np.asarray(image) for image in batches.pipeline.run()[0]]) for _ in iter(int, 1))
+        found["engines"].append(timed(stream, count, begin))
+        timed(stream, 12, perf_counter())  # empties the queue
+        found["engines, later epoch"].append(timed(stream, count, perf_counter()))
+        batches.close()
+        fleet.close()  # Ray Data gets all processors
+        begin = perf_counter()
+        found["Ray Data"].append(timed((batch["image"] for batch in rival(paths)), count, begin))
+    print(f"ray {ray.__version__}, {PROCESSORS} processors, epochs of {count} batches of {BATCH}, medians of {ROUNDS}")
+    print(f"{'':22} samples/s   first batch (s)")
+    for name, pairs in found.items():
+        first, rate = (statistics.median(column) for column in zip(*pairs))
+        print(f"{name:22} {rate:9.0f} {first:17.2f}   {[round(pair[1]) for pair in pairs]}")
     ray.shutdown()
 
 
