@@ -121,7 +121,8 @@ class Batch:
     In a branch of a conditional a batch is a partial batch: `rows` int64[samples of the iteration] gives each sample's index in it, or -1.
     `links` are the batches that contain its samples (after splits and merges of data without memory): addresses are passed on sample by
     sample while the pixels are computed.
-    `feed` (operators/row_feeds.py) passes rows to the only operator that reads the batch; such samples are never stored whole.
+    `feed` (operators/row_feeds.py) passes rows or windows to the only operator that reads the batch. Such samples are never stored
+    whole.
     """
 
     __slots__ = (

@@ -90,7 +90,7 @@ class _Decoder:
             anchors = (extents * part[:, 1::-1]).astype(np.int64)
             extents = np.clip((extents * part[:, 3:1:-1]).astype(np.int64), 1, extents - anchors)
         found = kernels.windows_of(headers, images, anchors, extents, np.array([3]), 1)
-        room = kernels.own_room(sizes, images) if self._own else 0
+        room = kernels.most_own_room(sizes, images) if self._own else 0
         scratch_bytes, turned = kernels.scratch_bytes(found.widest, found.turned, room)
         outputs = [np.empty(shape, np.uint8) for shape in found.shapes]
         targets = np.array([output.ctypes.data for output in outputs])

@@ -66,11 +66,11 @@ class Operator:
     only_compiles: ClassVar[bool] = True
     """Making an instance compiles kernels and has no effect outside (a reader looks for its files); see ``runtime.compiling``."""
     can_feed: ClassVar[bool] = False
-    """Whether the output may be consumed row by row while it is computed (``row_feeds``)."""
-    takes_rows: ClassVar[bool] = False
-    """Whether the operator may consume the samples of its first input row by row."""
+    """Whether the output may have a feed (``row_feeds``)."""
+    takes_feed: ClassVar[bool] = False
+    """Whether the operator may use the feed of its first input."""
     feeds: bool = False
-    """Set in ``build()``: whether the output's only consumer reads rows."""
+    """Set in ``build()``: whether the output's only consumer may use a feed."""
     hands_out_samples: ClassVar[bool] = False
     """Whether outputs are batches of input samples that stay in place."""
 

@@ -109,7 +109,7 @@ class BuiltSegment:
 
 
 def _find_feeds(operators: Sequence[BuiltOperator], kept: Iterable[int]) -> None:
-    """Tell operators whose outputs one operator alone reads, row by row."""
+    """Tell operators whose outputs are read by one operator alone, which may use a feed."""
     readers: dict[int, list[BuiltOperator]] = {}
     for built in operators:
         for edge in [*built.inputs, *built.planned.arguments.values()]:
@@ -119,7 +119,7 @@ def _find_feeds(operators: Sequence[BuiltOperator], kept: Iterable[int]) -> None
             (edge,) = built.outputs
             found = readers.get(edge, [])
             alone = edge not in kept and len(found) == 1
-            built.operator.feeds = alone and found[0].operator.takes_rows and found[0].inputs[:1] == [edge]
+            built.operator.feeds = alone and found[0].operator.takes_feed and found[0].inputs[:1] == [edge]
 
 
 Steps: TypeAlias = "list[tuple[BuiltOperator, Step | Batch]]"

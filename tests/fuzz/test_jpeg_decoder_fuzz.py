@@ -110,3 +110,39 @@ def test_mutated_files_quick(sampling):
 def test_mutated_files(sampling):
     decoded, over = fuzz(sampling, 100_000, 2)
     assert decoded > 10_000 and over > 10_000
+
+
+def fuzz_cuts(sampling: str, count: int, seed: int) -> tuple[int, int]:
+    """(equal, refused) outcomes of `count` mutated files with both decoders. A window that an operator cuts out of a whole picture is
+    refused if and only if the whole picture is, and has its pixels."""
+    rng, files, decoders = np.random.default_rng(seed), seeds(sampling), Decoders()
+    equal = refused = 0
+    for k in range(count):
+        data = mutated(files[rng.integers(len(files))], rng)
+        found, width, height, components = (int(value) for value in decoders.header(data)[JPEG_HEADER.span("found", "components")])
+        if found != kernels.IS_JPEG or components not in (1, 3) or not 0 < width * height <= _LARGEST:
+            continue
+        x, y = int(rng.integers(width)), int(rng.integers(height))
+        w, h = int(rng.integers(1, width - x + 1)), int(rng.integers(1, height - y + 1))
+        for own in (True, False):
+            whole, part = decoders.step(data, own=own), decoders.step(data, (x, y, w, h), own=own, cut=True)
+            assert (part is None) == (whole is None), (sampling, seed, k, own)
+            if part is None:
+                refused += 1
+                continue
+            equal += 1
+            assert np.array_equal(part, whole[y : y + h, x : x + w]), (sampling, seed, k, own)
+    return equal, refused
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_cuts_of_mutated_files_quick(sampling):
+    equal, refused = fuzz_cuts(sampling, 300, 3)
+    assert equal > 200 and refused > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_cuts_of_mutated_files(sampling):
+    equal, refused = fuzz_cuts(sampling, 20_000, 4)
+    assert equal > 10_000 and refused > 1000

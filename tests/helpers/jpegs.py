@@ -8,9 +8,8 @@ import mmap
 import numpy as np
 
 from asyncdali.codecs.jpeg import jpeg_kernels as kernels
-from asyncdali.codecs.jpeg import jpeg_library, progressive
-from asyncdali.codecs.jpeg import window as own
-from asyncdali.codecs.jpeg.jpeg_tables import DECODE_WINDOW, JPEG_HEADER, JPEG_WINDOW
+from asyncdali.codecs.jpeg import jpeg_library, progressive, window
+from asyncdali.codecs.jpeg.jpeg_tables import DECODE_JPEGS, DECODE_WINDOW, JPEG_HEADER, JPEG_WINDOW
 from asyncdali.operators.row_feeds import BAND
 
 _PAGE = mmap.PAGESIZE
@@ -43,7 +42,7 @@ class Decoders:
         self._table = jpeg_library.function_table()
         assert self._table is not None
         self._file, self._pixels, self._work = Guarded(file_bytes), Guarded(pixel_bytes), Guarded(work_bytes)
-        self._constants = own.known_constants()
+        self._constants = window.known_constants()
         self.found = False
 
     def header(self, data: bytes) -> np.ndarray:
@@ -75,7 +74,7 @@ class Decoders:
             return 0
 
         taking = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(take)
-        room = int(own.room_for(len(data), width)) if room is None else room
+        room = int(window.room_for(len(data), width)) if room is None else room
         work = self._work.last(room, 64)
         request, _ = DECODE_WINDOW.make(
             data=file, bytes=len(data), out=out, x=x, y=y, w=w, h=h, picture_width=width, picture_height=height,
@@ -83,7 +82,7 @@ class Decoders:
             scans=progressive.decode_scans.address, index=index, found=0, take=ctypes.cast(taking, ctypes.c_void_p).value if ring else 0,
             state=0, ring_stop=out.ctypes.data + out.nbytes if ring else 0,
         )  # fmt: skip
-        code = own.decode_window(request.ctypes.data)
+        code = window.decode_window(request.ctypes.data)
         self.found = bool(request[DECODE_WINDOW.word.found])
         if ring:
             assert all(0 <= step <= BAND for step in np.diff(calls)), calls
@@ -95,19 +94,35 @@ class Decoders:
         self, data: bytes, place: tuple[int, int, int, int] | None = None, channels: int = 3, bgr: bool = False
     ) -> np.ndarray | None:
         """The window from libjpeg-turbo alone; None if libjpeg-turbo refuses the file."""
+        return self.step(data, place, channels, bgr)
+
+    def step(
+        self, data: bytes, place: tuple[int, int, int, int] | None = None, channels: int = 3, bgr: bool = False, *, own: bool = False,
+        cut: bool = False,
+    ) -> np.ndarray | None:  # fmt: skip
+        """The window from the decoding step; None if libjpeg-turbo refuses the file.
+
+        own   whether our decoder may decode the file
+        cut   whether the window was asked for by an operator that crops
+        """
         header = self.header(data)
         width, height, components = header[JPEG_HEADER.span("width", "components")].tolist()
         x, y, w, h = place or (0, 0, width, height)
         array = np.frombuffer(data, np.uint8)
         out = np.full((h, w, channels), 0xA5, np.uint8)
-        size, offset = kernels.scratch_bytes(width * channels, 0)
-        scratch, text = np.zeros(size, np.uint8), np.zeros(256, np.uint8)
-        window, _ = JPEG_WINDOW.make(
+        room = int(window.room_for(len(data), width)) if own else 0
+        size, offset = kernels.scratch_bytes(width * channels, 0, room)
+        scratch, text = np.zeros(size + 64, np.uint8), np.zeros(256, np.uint8)
+        record, _ = JPEG_WINDOW.make(
             kind=kernels.JPEG, x=x, y=y, w=w, h=h, width=width, height=height, orientation=1, margin=header[JPEG_HEADER.word.margin],
             pixel=channels, components=components,
         )  # fmt: skip
         pointers = np.array([array.ctypes.data, len(data), out.ctypes.data], np.int64)
         at = pointers.ctypes.data
-        context = kernels.context_of(self._table.ctypes.data, at, at + 8, window.ctypes.data, at + 16, color=8 if bgr else 2, turned=offset)
+        context = kernels.context_of(
+            self._table.ctypes.data, at, at + 8, record.ctypes.data, at + 16, color=8 if bgr else 2, turned=offset,
+            own=window.decode_window.address if own else 0, own_scans=progressive.decode_scans.address if own else 0, own_room=room,
+        )  # fmt: skip
+        context[DECODE_JPEGS.word.cut] = cut
         thread = kernels.thread_record(scratch, text)
         return out if kernels.decode_step(context.ctypes.data, 0, thread.ctypes.data) == 0 else None

@@ -100,8 +100,30 @@ def test_the_cpus_lane_uses_our_decoder(nvjpeg, decoder):
     with graph() as pipe:
         for _ in range(4):
             pipe.run()
-        ours, turbos, known, fed = (number for _, number in pipe.statistics().operator("decode").counted)
+        ours, turbos, known, fed, *_ = (number for _, number in pipe.statistics().operator("decode").counted)
     assert turbos == 0 and ours >= 4 * (8 if decoder else 4) and known > 0 and fed == 0
+
+
+def test_crops_on_the_cpu_of_a_gpu_pipeline(nvjpeg):
+    """The CPU decodes only the windows that it crops; the GPU gets the result."""
+    window.decode_window.compile()
+    files = [jpeg(seed, (200, 150)) for seed in range(4)]
+
+    def made(whole: bool) -> list[np.ndarray]:
+        @pipeline_def(batch_size=4, num_threads=2, device_id=0, seed=5, prefetch_queue_depth=1)
+        def graph():
+            images = fn.decoders.image(fn.external_source(source=lambda: files, batch=True), name="decode")
+            resized = fn.resize(fn.crop(images, crop=(60, 70), crop_pos_x=0.2), size=[40, 50]).gpu()
+            return (resized, images) if whole else resized
+
+        with graph() as pipe:
+            samples = [np.array(sample) for sample in pipe.run()[0].as_cpu()]
+            counted = dict(pipe.statistics().operator("decode").counted)
+        assert (counted["JPEGs decoded in part for a crop"] >= 4) != whole
+        return samples
+
+    for ours, expected in zip(made(False), made(True), strict=True):
+        np.testing.assert_array_equal(ours, expected)
 
 
 @pytest.mark.parametrize("crop", [False, True])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...compiled.intrinsics import copy_bytes, load_i32, load_i64, load_u8, shift_right, store_i32, store_i64
+from ...compiled.intrinsics import clear_bytes, copy_bytes, load_i32, load_i64, load_u8, shift_right, store_i64, view_i32, view_i64
 from ...compiled.step import inlined
 
 AC_BITS = 11
@@ -107,8 +107,10 @@ def slow_symbol(table, window):
 
 @inlined
 def _fill(at, count, entry):
+    """Write `count` equal entries. Through an array, because LLVM makes scatter instructions of stores by address."""
+    entries = view_i64(at, count)
     for k in range(count):
-        store_i64(at + 8 * k, entry)
+        entries[k] = entry
 
 
 @inlined
@@ -139,16 +141,17 @@ def _fill_symbol(at, code_bits, symbol):
 @inlined
 def _pairs(single, entries):
     """Combine entries of single symbols into entries of two symbols where both fit the index."""
+    found, made = view_i64(single, 1 << AC_BITS), view_i64(entries, 1 << AC_BITS)
     for k in range(1 << AC_BITS):
-        entry = load_i64(single + 8 * k)
+        entry = found[k]
         length, advance = entry & 255, (entry >> 8) & 255
         if length < AC_BITS and advance < END_OF_BLOCK:
-            other = load_i64(single + 8 * ((k << length) & ((1 << AC_BITS) - 1)))
+            other = found[(k << length) & ((1 << AC_BITS) - 1)]
             if length + (other & 255) <= AC_BITS:
                 second = advance + ((other >> 16) & 255)
                 entry = (entry & 0xFFFF00FF0000) | (other & 0xFFFF00000000) << 16 | second << 24
                 entry |= (length + (other & 255)) | (advance + ((other >> 8) & 255)) << 8
-        store_i64(entries + 8 * k, entry)
+        made[k] = entry
 
 
 @inlined
@@ -194,16 +197,16 @@ def build_symbols(table, payload):
 @inlined
 def _fill_symbols(table, largest):
     """Write the entries of symbols up to the largest allowed symbol."""
-    for k in range(1 << DC_BITS):
-        store_i32(table + ENTRIES + 4 * k, np.int32(0))
-    at, symbol = table + ENTRIES, table + 16
+    clear_bytes(table + ENTRIES, 4 << DC_BITS)
+    entries = view_i32(table + ENTRIES, 1 << DC_BITS)
+    at, symbol = np.int64(0), table + 16
     for length in range(1, DC_BITS + 1):
         for _ in range(np.int64(load_u8(table + length - 1))):
             meaning = np.int64(load_u8(symbol))
             entry = length | meaning << 8 if meaning <= largest else 0
-            for k in range(1 << (DC_BITS - length)):
-                store_i32(at + 4 * k, np.int32(entry))
-            at += 4 << (DC_BITS - length)
+            for k in range(at, at + (1 << (DC_BITS - length))):
+                entries[k] = np.int32(entry)
+            at += 1 << (DC_BITS - length)
             symbol += 1
 
 

@@ -119,13 +119,14 @@ def _open(table, work, data, size):
 
 
 @inlined
-def _read_window(table, work, out, g, channels, strip, feed, taker):
+def _read_window(table, work, out, g, channels, strip, feed, taker, to_end):
     """Read the window of geometry `g` into consecutive rows at `out`. `strip` holds _ROW_COUNT rows of the cropped width.
 
     Upsampling reads neighbouring columns. Therefore at least one unit more (see `scan_headers`) is read on each side, and a window equals
     the same part of the whole image. Returns the number of rows that were read.
 
-    With a `feed` (FEED), `out` is a ring buffer, and the consumer, whose FEED_STATE is `taker`, is called after each piece.
+    With a `feed` (FEED), `out` is a ring buffer, and the consumer, whose FEED_STATE is `taker`, is called after each piece. If `to_end`,
+    the rows below the window are read and dropped: the result is as if the whole image was read.
     """
     x, y, w, h = load_i64(g + place.x), load_i64(g + place.y), load_i64(g + place.w), load_i64(g + place.h)
     width, unit_w = load_i64(g + place.width), load_i64(g + place.margin)
@@ -165,11 +166,26 @@ def _read_window(table, work, out, g, channels, strip, feed, taker):
                 to = out
         if feed != 0:
             call2(load_i64(feed + feeding.function), taker, done)
+    if to_end and done == h and not _drop_rows(table, work, strip, channels, load_i64(g + place.height) - y - h):
+        return 0
     return done
 
 
 @inlined
-def _decode(table, work, data, size, out, g, color, fast_dct, strip, feed, taker):
+def _drop_rows(table, work, strip, channels, rows):
+    """Read `rows` rows and drop them; False if the library gives fewer. Skipping them instead would not read the last rows of MCUs."""
+    for k in range(_ROW_COUNT):
+        store_i64(work + _ROWS + 8 * k, strip + k * load_i32(work + _OUTPUT_WIDTH) * channels)
+    while rows > 0:
+        got = call3(load_i64(table + library.read_scanlines), work, work + _ROWS, smaller(_ROW_COUNT, rows)) & 0xFFFFFFFF
+        if got == 0:
+            return False
+        rows -= got
+    return True
+
+
+@inlined
+def _decode(table, work, data, size, out, g, color, fast_dct, strip, feed, taker, to_end):
     """Decode a window; returns 0 or a status. All state that must survive a jump is in `work` or never changes."""
     channels = load_i64(g + place.pixel)
     if setjmp(work + _JUMP) != 0:
@@ -190,7 +206,7 @@ def _decode(table, work, data, size, out, g, color, fast_dct, strip, feed, taker
     if load_i32(work + _OUTPUT_WIDTH) != load_i64(g + place.width) or load_i32(work + _OUTPUT_COMPONENTS) != channels:
         call1(load_i64(table + library.destroy_decompress), work)
         return WRONG_SIZE
-    rows = _read_window(table, work, out, g, channels, strip, feed, taker)
+    rows = _read_window(table, work, out, g, channels, strip, feed, taker, to_end)
     # At the end of the data the library continues with an end marker of its own, outside our memory.
     at = load_i64(load_i64(work + _SOURCE))
     call1(load_i64(table + library.destroy_decompress), work)
@@ -312,13 +328,16 @@ def decode_step(context, sample, thread):
         fetch_add(load_i64(context + decoding.counts) + decoder, 1)
         if feed != 0:
             fetch_add(load_i64(context + decoding.counts) + counted.fed, 1)
+        if load_i64(context + decoding.cut) != 0:
+            fetch_add(load_i64(context + decoding.counts) + counted.cut, 1)
     code = 0
     if not ours:
         color, fast_dct = load_i64(context + decoding.color), load_i64(context + decoding.fast_dct)
         if feed != 0:  # Start again from the first row.
             call2(load_i64(feed + feeding.function), taker, 0)
         functions = load_i64(context + decoding.functions)
-        code = _decode(functions, work, data, size, target, g, color, fast_dct, work + WORK_BYTES, feed, taker)
+        to_end = load_i64(context + decoding.cut) != 0
+        code = _decode(functions, work, data, size, target, g, color, fast_dct, work + WORK_BYTES, feed, taker, to_end)
     if code == FAILED:
         _fail(work, thread)
     elif code == 0 and not upright:
@@ -558,7 +577,7 @@ def context_of(
     entries = DECODE_JPEGS.entries(
         functions=functions, addresses=addresses, sizes=sizes, windows=windows, targets=targets, color=color, fast_dct=fast_dct, scratch=0,
         turned=turned, own=own, constants=address_of(window.known_constants()) if own else 0, own_room=own_room, counts=counts,
-        own_scans=own_scans, index=index, feed=0,
+        own_scans=own_scans, index=index, feed=0, cut=0,
     )  # fmt: skip
     return np.array(entries, np.int64)
 

@@ -96,6 +96,7 @@ DECODE_JPEGS = Table(
     Field("own_scans", "address", "of jpeg.progressive.decode_scans; 0: libjpeg-turbo decodes progressive files"),
     Field("index", "address", "of jpeg.positions.index; 0: no block positions are kept"),
     Field("feed", "FEED", "the operator that takes rows while they are made (row_feeds.py), or 0"),
+    Field("cut", "int64", "1: another operator asked for the windows; a file that is truncated below its window is an error"),
 )
 """Context of ``jpeg_kernels.decode_step``."""
 DECODE_COUNTS = Table(
@@ -104,6 +105,7 @@ DECODE_COUNTS = Table(
     Field("turbo", "int64", "JPEGs decoded by libjpeg-turbo"),
     Field("known", "int64", "JPEGs with known block positions"),
     Field("fed", "int64", "JPEGs handed on in rows"),
+    Field("cut", "int64", "JPEGs decoded in part for a crop"),
 )
 
 DECODE_WINDOW = Table(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...compiled.intrinsics import larger, load_i64, load_u8, store_i64
+from ...compiled.intrinsics import clear_bytes, larger, load_i64, load_u8, store_i64
 from ...compiled.step import inlined
 from .fields import (  # fmt: skip
     AC_CODES,
@@ -151,8 +151,7 @@ def _names_rgb(frame):
 @inlined
 def read_frame(data, size, frame):
     """Read a file's segments up to its first scan's data into the record `frame` (SEEN_BYTES). Returns whether our decoder supports it."""
-    for at in range(frame, frame + SEEN_BYTES, 8):
-        store_i64(at, 0)
+    clear_bytes(frame, SEEN_BYTES)
     stop = data + size
     if size < 4 or big_endian(data) != 0xFFD8:
         return False

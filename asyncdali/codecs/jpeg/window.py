@@ -16,6 +16,7 @@ from numba import types
 from ...compiled.addresses import address_of
 from ...compiled.intrinsics import (
     call2,
+    clear_bytes,
     copy_bytes,
     larger,
     load_i32,
@@ -464,8 +465,7 @@ def _decode_rows(work, request):
             stop_mcu = begin
         for tile in range(begin, stop_mcu, TILE):
             end = smaller(tile + TILE, stop_mcu)
-            for at in range(load_i64(plan + PART + COEFFICIENTS), load_i64(plan + COEFFICIENTS_STOP), 8):
-                store_i64(at, 0)
+            clear_bytes(load_i64(plan + PART + COEFFICIENTS), load_i64(plan + COEFFICIENTS_STOP) - load_i64(plan + PART + COEFFICIENTS))
             if not _walk(work, constants, mcu, tile, end):
                 return False
             mcu = end
@@ -517,8 +517,7 @@ def decode_window(request):
     store_i64(plan + SOURCE, load_i64(work + SCAN_DATA))
     store_i64(plan + DATA_STOP, data + size)
     store_i64(plan + SEGMENT, -1)
-    for at in range(work + HAZARD, work + HAZARD + 64, 8):
-        store_i64(at, 0)
+    clear_bytes(work + HAZARD, 64)
     store_i64(plan + RECORD, 0)
     store_i64(request + asked.found, 0)
     _set_window(work, request)

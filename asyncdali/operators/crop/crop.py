@@ -110,6 +110,8 @@ def _braced(row: np.ndarray) -> str:
 @register
 class Crop(WindowOperator):
     on_cuda = True
+    can_feed = True
+    takes_feed = True
     schema = Schema(
         name="crop",
         doc="""Crops images, sequences and volumes to a window of given extents and relative position.
@@ -146,10 +148,12 @@ class Crop(WindowOperator):
         dtype = self._output_type(source.dtype)
         anchors, windows = self.window(source.shapes, layout, arguments)
         output = Batch(windows, dtype, layout, device=source.device, source_info=source.source_info)
-        in_dtype, out_dtype = storage_dtype(source.dtype), storage_dtype(dtype)
-        records = self._make_records(source.shapes, layout, in_dtype.itemsize, anchors, windows, layout, out_dtype.itemsize)
         channels = source.shapes[:, layout.index("C")]
         fills = self.fills(int(channels.max(initial=1)), "Multi-channel fill value does not match the number of channels in the output")
+        if rules.cut_early(source, output, anchors, feeds=self.feeds):
+            return Planned([output])
+        in_dtype, out_dtype = storage_dtype(source.dtype), storage_dtype(dtype)
+        records = self._make_records(source.shapes, layout, in_dtype.itemsize, anchors, windows, layout, out_dtype.itemsize)
         step = self._kernels.make_crop_step(
             source.addresses, output.addresses, records, in_dtype, out_dtype, fills, rules.BORDERS.get(self._policy, 0)
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...batch import Batch
 from ..base import Spec
 
 ROUNDINGS = ("round", "truncate")
@@ -65,3 +66,19 @@ def trimmed(extents: np.ndarray, anchor: np.ndarray, window: np.ndarray) -> tupl
 def outside(extents: np.ndarray, anchor: np.ndarray, window: np.ndarray) -> np.ndarray:
     """bool[samples]: which windows extend beyond the input."""
     return ((anchor < 0) | (anchor + window > extents)).any(axis=1)
+
+
+def cut_early(source: Batch, output: Batch, anchors: np.ndarray, *, feeds: bool) -> bool:
+    """Whether the operator that computes `source` computes only the windows, into `output`. The cropping operator then has no step.
+
+    anchors   int64[samples, 3] of the windows, whose extents are those of `output`
+    feeds     whether the reader of `output` may use a feed
+    """
+    if source.feed is None or source.layout != "HWC" or source.dtype != output.dtype:
+        return False
+    whole_pixels = (output.shapes[:, 2] == source.shapes[:, 2]).all()
+    if not whole_pixels or (output.shapes <= 0).any() or outside(source.shapes, anchors, output.shapes).any():
+        return False
+    feed = source.feed.cut(output, anchors[:, :2], output.shapes[:, :2])
+    output.feed = feed if feeds else None
+    return feed is not None

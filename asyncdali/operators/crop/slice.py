@@ -36,6 +36,8 @@ _POLICIES = (*crop_rules.POLICIES, *crop_rules.BORDERS)
 @register
 class Slice(Operator):
     on_cuda = True
+    can_feed = True
+    takes_feed = True
     schema = Schema(
         name="slice",
         doc="""Cuts a window out of samples with any number of dimensions.
@@ -106,6 +108,8 @@ class Slice(Operator):
         anchors, windows = self._within(source.shapes, anchors, windows)
         dtype = self._output_type(source.dtype)
         output = Batch(windows, dtype, source.layout, device=source.device, source_info=source.source_info)
+        if crop_rules.cut_early(source, output, anchors, feeds=self.feeds):
+            return Planned([output])
         function = self._step(source.dtype, dtype)
         if self._policy in crop_rules.BORDERS:
             return Planned([output], [self._bordered(function, source, output, anchors)])

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from asyncdali_workers import limits
@@ -43,6 +44,9 @@ from ..row_feeds import RowFeed
 from .decoder_lanes import DECODERS, Lanes, without_lanes
 from .decoder_windows import CROP_ARGS, check_crop, check_windows, crop_windows
 from .picture_cache import CACHE_ARGS, CacheOptions, Lookup, PictureCache, look_up, shared_cache
+
+if TYPE_CHECKING:
+    from ...codecs.jpeg.jpeg_kernels import Windows
 
 head, stored = JPEG_HEADER.word, STORED_IMAGE.word
 _JUDGED = (head.found, head.width, head.height, head.components, head.marker, head.scans)
@@ -105,6 +109,8 @@ class ImageDecoder(Operator):
 
     on_cuda = True
     can_feed = True
+    offers_windows: ClassVar[bool] = False
+    """Whether an operator that crops the output may choose what is decoded."""
     reads: ClassVar[tuple[int, ...]] = (0,)
 
     def __init__(self, spec: Spec, environment: Environment):
@@ -304,12 +310,30 @@ class ImageDecoder(Operator):
         field = DECODE_JPEGS.word.scratch
         step = Step(self._kernels.decode_step.address, context, self._explain, scratch, field, keep, hardware=hardware)
         steps = [step]
-        if self.feeds and hardware is None and scanned.lookup is None and self.environment.gpu is None:
-            able = (windows.records[:, JPEG_WINDOW.word.kind] == self._kernels.JPEG) & (images[:, stored.orientation] == 1)
-            output.feed = RowFeed(step, DECODE_JPEGS.word.feed, able)
+        on_gpu = self.environment.gpu is not None and self.spec.device == "mixed"
+        if self.feeds and hardware is None and scanned.lookup is None and not on_gpu:
+            narrow = partial(self._narrow, step, headers, images, channels) if self.offers_windows else None
+            output.feed = RowFeed(step, DECODE_JPEGS.word.feed, self._rows_in_order(windows), narrow)
         if scanned.lookup is not None and scanned.lookup.cache.device is None:
             steps += scanned.lookup.keeping(output, targets)
         return Planned([output], steps)
+
+    def _rows_in_order(self, windows: Windows) -> np.ndarray:
+        """bool[samples]: whether the rows of a window are decoded from the first to the last."""
+        records, word = windows.records, JPEG_WINDOW.word
+        return (records[:, word.kind] == self._kernels.JPEG) & (records[:, word.orientation] == 1)
+
+    def _narrow(
+        self, step: Step, headers: np.ndarray, images: np.ndarray, channels: np.ndarray, output: Batch, anchors: np.ndarray,
+        extents: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
+        """Let `step` decode windows into `output`, in place of whole images; see :class:`RowFeed`."""
+        windows = self._kernels.windows_of(headers, images, anchors, extents, channels, storage_dtype(self._dtype).itemsize)
+        word, context = DECODE_JPEGS.word, step.context
+        step.scratch_bytes = int(context[word.turned]) + windows.turned
+        context[word.windows], context[word.targets], context[word.cut] = address_of(windows.records), address_of(output.addresses), 1
+        step.keep = (*step.keep, windows, output.addresses)
+        return self._rows_in_order(windows)
 
     def counted(self) -> tuple[tuple[str, int], ...]:
         counts = tuple(zip(self._kernels.COUNT_NAMES, self._counts.tolist(), strict=True))
@@ -392,6 +416,7 @@ _ENCODED = (Input((DALIDataType.UINT8,), name="encoded images", ranks=at_least(1
 
 @register
 class DecodeImage(ImageDecoder):
+    offers_windows = True
     schema = Schema(
         name="decoders.image",
         doc=f"Decodes images: {FORMATS}.{_NOTES}",

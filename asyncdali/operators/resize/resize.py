@@ -52,7 +52,7 @@ _MOST_PIXELS = 1 << 33
 @register
 class Resize(Operator):
     on_cuda = True
-    takes_rows = True
+    takes_feed = True
     schema = Schema(
         name="resize",
         doc="""Resizes images.
