@@ -74,10 +74,6 @@ def make_cut(plan: Plan, behind_nodes: Sequence[str] | None = None) -> Cut:
     return Cut(before, behind, sorted(wanted & made - there))
 
 
-_WIDENING = ("cast", "crop_mirror_normalize", "normalize")
-"""Operators that mostly turn bytes into floats, at the end of a graph."""
-
-
 def narrow_cut(plan: Plan) -> list[str]:
     """Names for :func:`make_cut` so that batches cross the cut while they are small: bytes, before they become floats.
 
@@ -88,8 +84,8 @@ def narrow_cut(plan: Plan) -> list[str]:
     read: set[int] = set()
     names = []
     for planned in reversed(before):
-        alone = read.isdisjoint(planned.outputs)
-        if alone and planned.spec.schema.name in _WIDENING and planned.spec.constant("dtype") in _WIDE and not planned.kind.stateful:
+        widens = planned.kind.to_dtype and not planned.kind.stateful and planned.spec.constant("dtype") in _WIDE
+        if widens and read.isdisjoint(planned.outputs):
             continue
         read.update(_edges(planned))
         if planned.spec.schema.role not in _IN_BOTH:

@@ -58,6 +58,8 @@ class Operator:
     """Whether outputs have their contents after `plan` (draws, constants, readers)."""
     passes_on: ClassVar[bool] = False
     """Whether outputs have their contents after `plan` if the inputs have theirs."""
+    to_dtype: ClassVar[bool] = False
+    """Whether it changes elements to its argument `dtype` and makes about as many. Other machines send the input, if that is smaller."""
     barrier: ClassVar[bool] = False
     """Whether it must be alone in its segment (user Python)."""
     on_cuda: ClassVar[bool] = False

@@ -16,6 +16,7 @@ def _castable(dtype: DALIDataType) -> bool:
 @register
 class Cast(Operator):
     on_cuda = True
+    to_dtype = True
     schema = Schema(
         name="cast",
         doc="Converts elements to another type: integers saturate, floats are rounded half away from zero to integers.",

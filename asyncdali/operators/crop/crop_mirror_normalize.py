@@ -31,6 +31,7 @@ class _BatchPlan(NamedTuple):
 @register
 class CropMirrorNormalize(WindowOperator):
     on_cuda = True
+    to_dtype = True
     schema = Schema(
         name="crop_mirror_normalize",
         doc="""Crops, mirrors, normalises and changes layout and type: ``scale * (input - mean) / std + shift``.

@@ -103,6 +103,7 @@ class _Parameter:
 @register
 class Normalize(Operator):
     on_cuda = True
+    to_dtype = True
     schema = Schema(
         name="normalize",
         doc="""``(input - mean) / stddev * scale + shift``.
