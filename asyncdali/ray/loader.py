@@ -93,7 +93,7 @@ class FleetLoader(RankLoader):
             end = monotonic()
             self._waited += end - begin
             self._iterations += 1
-            if end - self._reported >= REPORTS:
+            if end - self._reported >= REPORTS and ray.is_initialized():  # Ray would start itself again
                 self._manager.report.remote(self._trainer, self._report(end))
             yield batch
 
