@@ -104,6 +104,16 @@ def test_restart_intervals_that_change_between_scans(decoders):
     equal(decoders, data)
 
 
+@pytest.mark.parametrize("options", [{}, {"restart_marker_rows": 1}])
+def test_progressive_windows_need_no_rows_below(decoders, options):
+    """The last scan ends early, which our decoder does not take, except below its window."""
+    data = encode(picture(96, 64), "JPEG", progressive=True, **options)
+    data = data[:-12] + data[-2:]
+    assert decoders.ours(data) is None
+    for place in ((0, 0, 64, 16), (5, 9, 40, 50), (20, 0, 1, 1)):
+        equal(decoders, data, place=place)
+
+
 def test_progressive_files_that_lack_scans(decoders):
     """libjpeg-turbo smooths them, so they are handed over. Files that end within a scan are handed over, too."""
     data = encode(picture(40, 51), "JPEG", progressive=True, quality=80)

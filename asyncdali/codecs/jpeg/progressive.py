@@ -1,7 +1,7 @@
-"""The scans of progressive files (ITU-T T.81, annex G): Huffman codes to the coefficients of the whole picture.
+"""The scans of progressive files (ITU-T T.81, annex G): Huffman codes to coefficients, down to the window's last row.
 
-A scan contains a band of coefficients, or one more bit of them. All coefficients of the picture are kept until the last scan, in groups
-with the layout of entropy.py. Each block has a mask of its nonzero coefficients, in zigzag order.
+A scan contains a band of coefficients, or one more bit of them. Coefficients are kept until the last scan, in groups with the layout of
+entropy.py. Each block has a mask of its nonzero coefficients, in zigzag order.
 """
 
 from __future__ import annotations
@@ -66,7 +66,21 @@ from .fields import (  # fmt: skip
 from .huffman import DC_TABLE_BYTES, LARGEST_AC, build_dc, build_symbols, extended, symbol_of
 from .markers import big_endian, read_huffman
 from .segments import begin_segment, past_scan, segment_is_over
-from .work_area import ACROSS, DATA_STOP, DOWN, PARTS, PLAN, SCAN_COMPONENT, SCAN_SPECS_STOP, SEGMENT, SOURCE, SPECS, STATE, TABLES
+from .work_area import (  # fmt: skip
+    ACROSS,
+    DATA_STOP,
+    DOWN,
+    PARTS,
+    PLAN,
+    SCAN_COMPONENT,
+    SCAN_SPECS_STOP,
+    SEGMENT,
+    SOURCE,
+    SPECS,
+    STATE,
+    STOP_ROW,
+    TABLES,
+)
 
 _LARGEST_SHIFT = 13
 """Largest point transform: the most low bits that a scan may leave to later scans."""
@@ -294,15 +308,17 @@ def _decode_scan(work, places, header):
             part = work + FIRST_COMPONENT + COMPONENT_BYTES * ((load_i64(spec + LAST) - (state + LAST_DC)) >> 3)
             if not _follows(part, start, end, high, low):
                 return False
-    across, down = load_i64(plan + ACROSS), load_i64(plan + DOWN)
+    across, down, needed = load_i64(plan + ACROSS), load_i64(plan + DOWN), load_i64(plan + STOP_ROW)
     if count == 1:  # A scan of a single component has only the blocks that cover the picture.
         part = work + FIRST_COMPONENT + COMPONENT_BYTES * load_i64(plan + SCAN_COMPONENT)
         h, v = 8 * load_i64(work + LARGEST_H), 8 * load_i64(work + LARGEST_V)
         across = (load_i64(work + WIDTH) * load_i64(part + SAMPLING_H) + h - 1) // h
         down = (load_i64(work + HEIGHT) * load_i64(part + SAMPLING_V) + v - 1) // v
+        needed *= load_i64(part + SAMPLING_V)
         if start > 0 and load_i64(plan + SCAN_COMPONENT) >= load_i64(plan + PARTS):  # The window does not need this component.
             return begin_segment(work)
-    interval, mcu, total = load_i64(work + RESTART), np.int64(0), across * down
+    # Rows below the window are not decoded. The next scan begins behind the next marker.
+    interval, mcu, total = load_i64(work + RESTART), np.int64(0), across * smaller(down, needed)
     while mcu < total:
         if (mcu == 0 or (interval != 0 and mcu % interval == 0)) and not begin_segment(work):
             return False
@@ -360,8 +376,8 @@ def _next_scan(work, source):
 
 @compiled(2)
 def decode_scans(work, places):
-    """Decode all scans of the file. Returns 1, or 0 if the data is invalid or a bit of a coefficient never came. (libjpeg-turbo smooths
-    pictures with missing bits.)
+    """Decode all scans of the file, down to the window's last row. Returns 1, or 0 if the data is invalid or a bit of a coefficient never
+    came. (libjpeg-turbo smooths pictures with missing bits.)
 
     This is a separate function, compiled when the first progressive file comes, because most data sets have no such file.
     """
