@@ -45,11 +45,11 @@ def notebook(lib: Any, folder: str, batch: int = 8, threads: int = 2, device: st
     return pipeline
 
 
-def decode(lib: Any, folder: str, batch: int = 64, threads: int = 2, **options: Any) -> Any:
+def decode(lib: Any, folder: str, batch: int = 64, threads: int = 2, depth: int = 2, **options: Any) -> Any:
     """Only reading and decoding."""
     fn, types = lib.fn, lib.types
 
-    @lib.pipeline_def(batch_size=batch, num_threads=threads, device_id=None, seed=7)
+    @lib.pipeline_def(batch_size=batch, num_threads=threads, device_id=None, seed=7, prefetch_queue_depth=depth)
     def graph() -> Any:
         jpegs, labels = fn.readers.file(file_root=folder, random_shuffle=True, name="reader")
         return fn.decoders.image(jpegs, output_type=types.RGB), labels

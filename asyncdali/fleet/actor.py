@@ -314,6 +314,7 @@ class Peer:
 
     def _answer(self, header: dict[str, Any], batches: list[Batch]) -> None:
         packer, frame = PayloadPacker(), Frame()
+        self._actor._shelf.sweep()
         if "a" in header:
             self.answered += 1
             self.busy += header["took"]

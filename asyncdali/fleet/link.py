@@ -209,7 +209,7 @@ class Link:
             pass
         except OSError as error:
             self._end(f"the connection is lost: {error.strerror or error}")
-        except (ValueError, KeyError, TypeError, IndexError, RecursionError, MemoryError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, RuntimeError, MemoryError) as error:
             self._end(f"it sent what is no frame of the protocol: {type(error).__name__}: {error}")
         if not self.closed:
             self._wait_for(min(_LOW_WATER, self._targets[0].nbytes))

@@ -22,6 +22,8 @@ from ..engines.blocks import ForeignBlocks, Lease, OwnBlocks
 
 NAME = 16
 MOST_DESCRIPTORS = 64
+MOST_LENT = 64
+"""Payloads of one connection that are lent at a time. A block has a descriptor, so a trainer that keeps many batches gets bytes instead."""
 ANCILLARY = socket.CMSG_SPACE(4 * MOST_DESCRIPTORS)
 
 
@@ -71,7 +73,7 @@ class Shelf:
         return made
 
     def sweep(self) -> None:
-        """Tell the other ends about freed blocks, with their next frames."""
+        """Close the descriptors of freed blocks, and tell the other ends with their next frames."""
         gone = self.own.take_gone()
         if gone:
             for lender in self._lenders:
@@ -104,11 +106,10 @@ class Lender:
 
     def share(self, header: dict[str, Any], payloads: list[list[memoryview]], keep: list[Any]) -> list[int]:
         """Replace payloads by places in blocks. Returns descriptors to send with the header."""
-        self._shelf.sweep()
         shared: dict[str, list[int]] = {}
         new: dict[int, int] = {}
         for k, payload in enumerate(payloads):
-            if len(payload) != 1:
+            if len(payload) != 1 or len(self.lent) >= MOST_LENT:
                 continue
             piece = payload[0]
             address = np.frombuffer(piece, np.uint8).__array_interface__["data"][0]

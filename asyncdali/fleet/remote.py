@@ -49,6 +49,8 @@ ATTEMPT = 10.0
 SLOWEST_RETRY = 5.0
 LOSSES = 4
 """Number of actors that end with the same iteration before this iteration has failed: it may be the iteration that ends them."""
+SUSPECT = 2
+"""Number of actors that end with the same iteration before this iteration is made alone, so that no other one is suspected with it."""
 REMEMBERED = 64
 """Number of answer times whose median decides what is slow."""
 UNKNOWN = 10.0
@@ -103,6 +105,11 @@ class Request(Asked):
         self.lost: list[str] = []  # reasons for which actors were lost while they worked on it
         self.digest: bytes | None = None
 
+    @property
+    def suspect(self) -> bool:
+        """Whether it may be this iteration that ends actors."""
+        return len(self.lost) >= SUSPECT
+
 
 class Place:
     """One actor, as one loader knows it."""
@@ -119,6 +126,11 @@ class Place:
         self.heard = 0.0
         self.outstanding: dict[tuple[int, int], tuple[Request, float]] = {}
         self.asked = self.answered = self.late = self.hedged = self.busy = self.bytes = self.restarts = 0
+
+    @property
+    def guarded(self) -> bool:
+        """Whether the actor makes an iteration that may end it."""
+        return any(asked.suspect for asked, _ in self.outstanding.values())
 
     def outstanding_since(self) -> float:
         """When its oldest request was sent."""
@@ -225,7 +237,7 @@ class RemoteLoader(Ordered[Request]):
 
     def wait_for_one(self) -> None:
         """Wait until every actor has answered or failed once, and one is ready. RuntimeError when none is in time, or one differs."""
-        ends = monotonic() + self._actors.reconnect_timeout
+        began, timeout = monotonic(), self._actors.reconnect_timeout
         with self._news:
             while True:
                 places = list(self._places.values())
@@ -236,7 +248,9 @@ class RemoteLoader(Ordered[Request]):
                 tried = all(place.ready or place.attempts for place in places)
                 if ready and tried:
                     break
-                if tried and monotonic() >= ends:
+                if monotonic() - began >= (timeout if tried else max(timeout, ATTEMPT)):  # a stopped engine accepts, and says nothing
+                    if ready:
+                        break
                     raise RuntimeError(self._none_left())
                 self._news.wait(0.2)  # a signal interrupts the wait
         self._started = True
@@ -250,7 +264,10 @@ class RemoteLoader(Ordered[Request]):
     def _connect(self, place: Place) -> None:
         if self._closed or place.leaving or self._places.get(place.address) is not place:
             return
-        threading.Thread(target=self._attempt, args=(place,), name="asyncdali-connect", daemon=True).start()
+        try:
+            threading.Thread(target=self._attempt, args=(place,), name="asyncdali-connect", daemon=True).start()
+        except RuntimeError as error:  # the system has no more threads
+            self._failed(place, str(error), False)
 
     def _attempt(self, place: Place) -> None:
         """Connect and prove the token, on a thread of its own."""
@@ -300,7 +317,7 @@ class RemoteLoader(Ordered[Request]):
         if place.reason != reason:
             log.warning("engine %s: %s", place.address, reason)
         place.reason, place.refused = reason, refused
-        delay = min(0.1 * 2**place.attempts, SLOWEST_RETRY)
+        delay = min(0.1 * 2 ** min(place.attempts, 8), SLOWEST_RETRY)
         place.attempts += 1
         if not self._closed:
             self._loop.loop.call_later(delay, self._executor.guarded, self._connect, place)
@@ -319,6 +336,8 @@ class RemoteLoader(Ordered[Request]):
             return
         place.link = None
         was_ready, place.ready = place.ready, False
+        if was_ready:
+            self._alone_since = monotonic()
         place.bytes += link.got
         outstanding, place.outstanding = place.outstanding, {}
         if self._closed:
@@ -389,9 +408,10 @@ class RemoteLoader(Ordered[Request]):
         self._arm()
 
     def _room(self, asked: Request, most: int) -> Place | None:
+        most = 1 if asked.suspect else most
         free = [
             place for place in self._places.values()
-            if place.ready and not place.leaving and len(place.outstanding) < most and place not in asked.places
+            if place.ready and not place.leaving and len(place.outstanding) < most and place not in asked.places and not place.guarded
         ]  # fmt: skip
         if not free:
             return None

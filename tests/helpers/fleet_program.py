@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 import numpy as np
 
@@ -36,3 +37,15 @@ def train():
     number = fn.external_source(source=give)
     drawn = fn.random.uniform(range=[0, 1], shape=[40_000])
     return fn.python_function(number, function=faulty), drawn
+
+
+def slowly(number: np.ndarray) -> np.ndarray:
+    """Half of the number, after SLOW milliseconds."""
+    time.sleep(float(os.environ.get("SLOW", "0")) / 1000)
+    return number / 2
+
+
+@pipeline_def(batch_size=8, num_threads=1, seed=3, prefetch_queue_depth=6)
+def endless():
+    drawn = fn.random.uniform(range=[0, 1], shape=[40_000])
+    return fn.python_function(fn.random.uniform(range=[0, 1]), function=slowly, batch_processing=False), drawn

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import random
+import signal
+import threading
+import time
 
 import cv2
 import numpy as np
 import pytest
 from helpers import fleet_program
 from helpers.engines import data_files
-from helpers.fleets import TOKEN, actors, batches_of, processes
+from helpers.fleets import PROGRAM, TOKEN, actors, batches_of, processes
 
 from asyncdali import fn, pipeline_def, types
-from asyncdali.fleet import Actor, loader, near
+from asyncdali.__main__ import main
+from asyncdali.fleet import Actor, loader, near, remote
+from asyncdali.fleet.actor import Peer
 
 BATCH = 12
 
@@ -79,6 +85,9 @@ def test_actors_of_this_machine_share_their_memory(train, three):
             held = batches.pipeline.run()
             (item,) = batches.engines()
             assert item["near"] and item["bytes"] > BATCH * 90 * 70 * 4
+            kept = [batches.pipeline.run() for _ in range(near.MOST_LENT + 3)]  # more than an engine lends
+            assert batches.engines()[0]["restarts"] == 0
+            del kept
         was = [[np.array(sample) for sample in output] for output in held]
         # The loader is gone, but its batches are in use. The engine must not make other batches in their memory.
         with loader(train, engines=[actor.address], token=TOKEN) as batches:
@@ -96,7 +105,11 @@ def test_a_checkpoint_resumes_under_another_fleet(train, three):
 
 @pytest.mark.slow
 def test_two_hundred_combinations(train, three):
-    choices = [0, 2, three[:1], three[:2], three]
+    with Actor(train, token=TOKEN, engines=2) as actor:
+        combinations(train, [0, 2, three[:1], three[:2], three, [actor.address], [actor.address, *three]])
+
+
+def combinations(train, choices):
     for number in range(200):
         choose = random.Random(number)
         place = choose.randint(0, 6)
@@ -200,6 +213,84 @@ def test_actors_come_and_go(train):
             assert [item["address"] for item in batches.engines()] == [second.address]
 
 
+def test_an_actor_that_starts_again_is_connected_again(monkeypatch, train):
+    """The time without an engine counts, not the time since the first connection."""
+    ahead = 0.0
+    monkeypatch.setattr(remote, "monotonic", lambda: time.monotonic() + ahead)
+    wanted, _ = run_fleet(train, 1, 0, 8)
+    actor = Actor(train, token=TOKEN)
+    with loader(train, engines=[actor.address], token=TOKEN) as batches:
+        found = batches_of(batches.pipeline, 3)
+        ahead = 1e6
+        actor.close()
+        with Actor(train, token=TOKEN, listen=actor.address):
+            found += batches_of(batches.pipeline, 5)
+            assert found == wanted and batches.engines()[0]["restarts"] == 1
+
+
+def test_a_second_answer_is_compared(monkeypatch):
+    """The first engine that gets the number 5 waits until the second one has it. They return different numbers."""
+    monkeypatch.setattr(remote, "UNKNOWN", 0.05)
+    calls, both = itertools.count(), threading.Event()
+
+    def differs(number):
+        if number == 5:
+            if next(calls) == 1:
+                both.set()
+                return number + 1
+            both.wait(60)
+        return number
+
+    @pipeline_def(batch_size=4, num_threads=1, seed=3)
+    def train():
+        return fn.python_function(fn.external_source(source=lambda k: np.arange(4) + 4 * k), function=differs)
+
+    with actors(train, 2) as found, loader(train, engines=[actor.address for actor in found], token=TOKEN, hedge_compare=True) as batches:
+        with pytest.raises(RuntimeError, match=r"made other data for iteration 1 .*hedge_compare"):
+            for _ in range(1000):
+                batches.pipeline.run()
+        assert sum(item["late"] for item in batches.engines()) == 1
+
+
+def test_an_iteration_that_ends_engines_fails_and_names_them(monkeypatch, train):
+    """Engines are lost while they make the second iteration, until the loader has seen enough."""
+    ended = []
+    original = Peer._answer
+
+    def answer(self, header, batches):
+        if "a" in header and header["a"][0] == 1 and len(ended) < remote.LOSSES:
+            ended.append(header)
+            self.close()
+        else:
+            original(self, header, batches)
+
+    monkeypatch.setattr(Peer, "_answer", answer)
+    with actors(train, 1) as (actor,), loader(train, engines=[actor.address], token=TOKEN) as batches:
+        first = batches_of(batches.pipeline, 1)
+        with pytest.raises(RuntimeError, match=f"4 engines ended while they made this iteration: {actor.address}") as caught:
+            batches.pipeline.run()
+        assert caught.value.iteration == 1
+        rest = batches_of(batches.pipeline, 1)
+    wanted, _ = run_fleet(train, 1, 0, 3)
+    assert first + rest == [wanted[0], wanted[2]]
+
+
+def test_epochs_end_as_in_one_process(tmp_path):
+    files = data_files(tmp_path, 10)
+
+    @pipeline_def(batch_size=4, num_threads=1, seed=1)
+    def train():
+        return fn.readers.file(files=files, name="reader", random_shuffle=True)[1]
+
+    def epochs(engines, **options):
+        with loader(train, rank=1, world_size=2, engines=engines, **options) as batches:
+            found = [[[int(label[0]) for label in map(np.asarray, labels)] for (labels,) in batches] for _ in range(3)]
+            return found, batches.checkpoint()
+
+    with actors(train, 2) as found:
+        assert epochs([actor.address for actor in found], token=TOKEN) == epochs(0)
+
+
 def test_the_error_names_the_actors_when_none_is_left(train):
     actor = Actor(train, token=TOKEN)
     with loader(train, engines=[actor.address], token=TOKEN, reconnect_timeout=0) as batches:
@@ -208,6 +299,45 @@ def test_the_error_names_the_actors_when_none_is_left(train):
         with pytest.raises(RuntimeError, match=f"no engine can be reached .*{actor.address}: "):
             for _ in range(10):
                 batches.pipeline.run()
+
+
+@pytest.mark.slow
+def test_an_actor_is_killed_every_two_seconds(tmp_path):
+    """For three minutes. No batch takes longer than a second while another engine lives."""
+    ends = time.monotonic() + 180
+    slowest, killed, count = 0.0, 0, 0
+    with contextlib.ExitStack() as stack, loader(fleet_program.endless, engines=0) as alone:
+        folders = [tmp_path / str(k) for k in range(200)]
+        running = []
+
+        def start():
+            folder = folders.pop()
+            folder.mkdir()
+            fleet = processes(folder, 1, program=f"{PROGRAM}:endless", SLOW="20")
+            (address,) = stack.enter_context(fleet)
+            running.append(address)
+            return address
+
+        addresses = [start() for _ in range(3)]
+        batches = stack.enter_context(loader(fleet_program.endless, engines=addresses, token=TOKEN))
+        batches_of(batches.pipeline, 10)
+        batches_of(alone.pipeline, 10)
+        due = time.monotonic() + 2
+        while time.monotonic() < ends:
+            began = time.monotonic()
+            got = batches_of(batches.pipeline, 1)
+            slowest = max(slowest, time.monotonic() - began)
+            assert got == batches_of(alone.pipeline, 1), count
+            count += 1
+            if time.monotonic() > due:
+                victim = running.pop(0)
+                os.kill(next(item["pid"] for item in batches.engines() if item["address"] == victim), signal.SIGKILL)
+                killed += 1
+                batches.remove_engine(victim)
+                batches.add_engine(start())
+                due = time.monotonic() + 2
+    print(f"{killed} engines killed, {count} batches, the slowest after {slowest:.2f} s")
+    assert killed > 30 and slowest < 1
 
 
 def test_an_actor_that_differs_is_refused(train):
@@ -280,3 +410,17 @@ def test_batches_travel_before_they_become_floats(tmp_path):
             assert item["answered"] * 2 * small < item["bytes"] < item["answered"] * 2 * small * 1.1 < item["answered"] * widened * small
         with pytest.raises(RuntimeError, match="graph, cut: "):
             loader(train, engines=[actor.address], token=TOKEN, engine_cut="small").pipeline.build()
+
+
+def test_the_command_says_what_is_wrong(tmp_path, capsys):
+    token = tmp_path / "token"
+    token.write_bytes(TOKEN)
+    for words, text in (
+        (["--listen", "127.0.0.1:0", "--token-file", "/nowhere", f"{PROGRAM}:train"], "/nowhere"),
+        (["--listen", "127.0.0.1", "--token-file", str(token), f"{PROGRAM}:train"], "is no address of an engine"),
+        (["--listen", "127.0.0.1:0", "--token-file", str(token), f"{PROGRAM}:nothing"], "defines no 'nothing'"),
+        (["--listen", "127.0.0.1:0", "--token-file", str(token), "--set", "batch", f"{PROGRAM}:train"], "not of the form NAME=VALUE"),
+        (["--listen", "127.0.0.1:0", "--token-file", str(token), "--set", "batch_size=0", f"{PROGRAM}:train"], "batch_size"),
+    ):
+        assert main(["engine", *words]) == 1
+        assert text in capsys.readouterr().err
