@@ -1,10 +1,13 @@
 """Runs the tests marked slow in pieces that end: each piece is a pytest process with a time limit.
 
-    python .ci/pieces.py [--limit SECONDS] [--size TESTS] [PATH...]
+    python .ci/pieces.py [--seconds SECONDS] [--limit SECONDS] [--size TESTS] [PATH...]
 
-A piece holds up to TESTS tests of one file. A summary ends the run. The exit status is 1 if a test failed, a piece ran out of time or did
-not run all of its tests, a file could not be collected, or there was nothing to run. A test that skips itself counts as run, but a
-piece in which every test is skipped ran no test.
+A piece holds up to TESTS tests of one file. When `--seconds` are over, no further test of the piece begins, and the tests that are left are
+another piece. So pieces end between two tests, however long the tests of a file take. A piece that still runs after `--limit`, because one
+test does not end, is killed and has failed.
+
+A summary ends the run. The exit status is 1 if a test failed, a piece was killed or did not run its tests, a file could not be collected,
+or there was nothing to run. A test that skips itself counts as run, but a piece in which every test is skipped ran no test.
 """
 
 from __future__ import annotations
@@ -18,9 +21,28 @@ import tempfile
 import time
 import xml.etree.ElementTree as tree
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+
+PLUGIN = """
+import os, time
+import pytest
+
+began = time.monotonic()
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    yield
+    with open(os.environ["PIECE_RAN"], "a") as file:
+        file.write(item.nodeid + "\\n")
+    if nextitem is not None and time.monotonic() - began > float(os.environ["PIECE_SECONDS"]):
+        item.session.shouldstop = "the time of this piece is over"
+"""
+"""Loaded by the pytest process of a piece: notes which tests ran, and ends the piece between two tests."""
+
+STOPPED = 2
+"""pytest's exit status if a plugin stopped the run."""
 
 
 @dataclass
@@ -33,6 +55,8 @@ class Outcome:
     skipped: int = 0
     seconds: float = 0.0
     wrong: str = ""
+    left: list[str] = field(default_factory=list)
+    """Tests that another piece has to run."""
 
     def line(self) -> str:
         return f"{self.seconds:8.1f} s  {self.tests:5} tests  {self.failed:4} failed  {self.skipped:4} skipped  {self.name}  {self.wrong}"
@@ -57,13 +81,19 @@ def pieces(tests: list[str], size: int) -> Iterator[tuple[str, list[str]]]:
             yield (f"{file} {k + 1}/{len(parts)}" if len(parts) > 1 else file), part
 
 
-def run(name: str, tests: list[str], limit: float) -> Outcome:
-    """Run one piece; its whole process group is killed when the time is over."""
+def run(name: str, tests: list[str], seconds: float, limit: float) -> Outcome:
+    """Run one piece. After `seconds` no test begins; after `limit` the whole process group is killed."""
     outcome, began = Outcome(name, len(tests)), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder, "report.xml")
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "slow", f"--junitxml={report}", *tests]
-        process = subprocess.Popen(command, start_new_session=True)
+        report, ran_file = Path(folder, "report.xml"), Path(folder, "ran")
+        ran_file.touch()
+        Path(folder, "piece_plugin.py").write_text(PLUGIN)
+        environment = {
+            **os.environ, "PIECE_RAN": str(ran_file), "PIECE_SECONDS": str(seconds),
+            "PYTHONPATH": os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")])),
+        }  # fmt: skip
+        options = ["-q", "-p", "no:cacheprovider", "-p", "piece_plugin", "-m", "slow", f"--junitxml={report}"]
+        process = subprocess.Popen([sys.executable, "-m", "pytest", *options, *tests], start_new_session=True, env=environment)
         try:
             status = process.wait(limit)
         except subprocess.TimeoutExpired:
@@ -78,11 +108,15 @@ def run(name: str, tests: list[str], limit: float) -> Outcome:
             outcome.wrong = f"ended with status {status} and no report"
             return outcome
         suites = list(tree.parse(report).getroot().iter("testsuite"))
-        ran, outcome.skipped = (sum(int(suite.get(key, "0")) for suite in suites) for key in ("tests", "skipped"))
+        outcome.skipped = sum(int(suite.get("skipped", "0")) for suite in suites)
         outcome.failed = sum(int(suite.get(key, "0")) for suite in suites for key in ("failures", "errors"))
+        done = set(ran_file.read_text().splitlines())
+    ran = len(done & set(tests))
+    if status == STOPPED and ran:
+        outcome.left, outcome.tests, status = [test for test in tests if test not in done], ran, 0
     if outcome.failed or status:
         outcome.wrong = f"failed (status {status})"
-    elif ran < len(tests):
+    elif ran < outcome.tests:
         outcome.wrong = f"ran {ran} of {len(tests)} tests"
     elif outcome.skipped == ran:
         outcome.wrong = "ran no test: all are skipped"
@@ -100,7 +134,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def main(arguments: list[str]) -> int:
     """See the module docstring."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--limit", type=float, default=1200.0, help="seconds for each piece")
+    parser.add_argument("--seconds", type=float, default=600.0, help="seconds after which no test of a piece begins")
+    parser.add_argument("--limit", type=float, default=7200.0, help="seconds after which a piece is killed")
     parser.add_argument("--size", type=int, default=120, help="most tests of a piece")
     parser.add_argument("paths", nargs="*", default=["tests"])
     chosen = parser.parse_args(arguments)
@@ -108,9 +143,12 @@ def main(arguments: list[str]) -> int:
     tests = collected(chosen.paths)
     outcomes = []
     for name, own in pieces(tests, chosen.size):
-        print(f"\n== {name}: {len(own)} tests", flush=True)
-        outcomes.append(run(name, own, chosen.limit))
-        print(outcomes[-1].line(), flush=True)
+        part, left = name, own
+        while left:
+            print(f"\n== {part}: {len(left)} tests", flush=True)
+            outcomes.append(run(part, left, chosen.seconds, chosen.limit))
+            print(outcomes[-1].line(), flush=True)
+            part, left = f"{name}, continued", outcomes[-1].left
     wrong = [outcome for outcome in outcomes if outcome.wrong]
     print("\n== summary")
     for outcome in outcomes:

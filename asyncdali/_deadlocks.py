@@ -14,6 +14,7 @@ This runs on the thread that calls the pipeline, and only while it waits. Stacks
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import time
@@ -41,8 +42,23 @@ _BOOTSTRAP = threading.Thread._bootstrap.__code__  # type: ignore[attr-defined]
 _waits: dict[CodeType, Callable[[Any], threading.Thread | None]] = {}
 """Methods that wait for a thread, with a function that gives the thread from the method's `self`."""
 
+_main = threading.main_thread().ident
+
 Holder = Callable[[FrameType], bool]
 """Whether a call waits for a frame. The inner frames of its stack are, or may be, a function that the pipeline calls."""
+
+
+def _after_fork() -> None:
+    global _main
+    _main = threading.get_ident()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def in_main_thread() -> bool:
+    """Whether the caller is on the main thread. Every iteration asks this; ``threading`` would need three calls for the answer."""
+    return threading.get_ident() == _main
 
 
 def waits_for_thread(method: Any, thread_of: Callable[[Any], threading.Thread | None]) -> None:
@@ -109,10 +125,8 @@ class PatientLock:
     def __init__(self, holds: Holder):
         self._lock = threading.RLock()
         self._holds = holds
-
-    def held_here(self) -> bool:
-        """Whether the calling thread holds it."""
-        return bool(self._lock._is_owned())  # type: ignore[attr-defined]
+        self.held_here: Callable[[], bool] = self._lock._is_owned  # type: ignore[attr-defined]
+        """Whether the calling thread holds the lock."""
 
     def held(self) -> AbstractContextManager[Any]:
         """Hold the lock for a block.
@@ -120,7 +134,7 @@ class PatientLock:
         The main thread takes the lock directly, because an interrupt (Ctrl-C) in a method of ours could leave the lock held. No function
         can have started the main thread, so no function waits for it.
         """
-        return self._lock if threading.current_thread() is threading.main_thread() else self
+        return self._lock if in_main_thread() else self
 
     def __enter__(self) -> None:
         if self._lock.acquire(timeout=FIRST_LOOK):

@@ -10,9 +10,9 @@ from .errors import ArgumentTypeError, OperatorError, OperatorValueError, refuse
 from .graph import node as nodes
 from .graph.dali_attributes import DaliAttributes
 from .operators.base import Spec
+from .sources.external_source import ExternalInput
 from .sources.group import Group
 from .sources.kinds import SourceKind, get_callback_from_source
-from .sources.operator import ExternalInput
 from .types import DALIDataType
 from .types.conversions import given_dtype
 

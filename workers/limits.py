@@ -91,7 +91,9 @@ def check_array(array: Any, what: str) -> None:
 
 def new_array(count: int, dtype: Any, what: str) -> np.ndarray:
     """An uninitialised array of `count` elements. TooLarge if there is no memory for it; `what` begins the message."""
-    check_size(count * np.dtype(dtype).itemsize, what)
+    size = count * np.dtype(dtype).itemsize
+    if size >= CHECKED:
+        check(size, what)
     return np.empty(count, dtype)
 
 

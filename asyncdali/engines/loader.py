@@ -36,6 +36,9 @@ WINDOW = 2
 ANSWERS = 1.0
 """Seconds that :meth:`Loader.statistics` waits for the engines' own numbers. A busy engine answers after its iteration."""
 
+WATCHING = 1.0
+"""Most seconds between two looks for engines that have not answered for `engine_timeout`."""
+
 DEATHS = 2
 """Number of engines that end at the same iteration before this iteration has failed."""
 
@@ -145,7 +148,7 @@ class Loader(Ordered[Request]):
             pass  # the engine has ended, which its socket reports; the socket's buffer always has room for two requests
         if self._pool.timeout is not None and not self._watched:
             self._watched = True
-            self._loop.loop.call_later(min(self._pool.timeout / 4, 1.0), self._executor.guarded, self._watch)
+            self._loop.loop.call_later(min(self._pool.timeout / 4, WATCHING), self._executor.guarded, self._watch)
 
     def _outer(self, engine: EngineProcess, blocks: dict[int, int]) -> tuple[dict[str, Any], list[int]]:
         """Fields that every message has: leases that ended, new blocks, and freed blocks."""
@@ -269,7 +272,7 @@ class Loader(Ordered[Request]):
             busy = busy or bool(place.outstanding)
         if busy or self._asked:
             self._watched = True
-            self._loop.loop.call_later(min(timeout / 4, 1.0), self._executor.guarded, self._watch)
+            self._loop.loop.call_later(min(timeout / 4, WATCHING), self._executor.guarded, self._watch)
 
     def _lost(self, place: Place, engine: EngineProcess) -> None:
         """Handle the end of an engine."""

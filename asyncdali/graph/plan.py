@@ -246,9 +246,10 @@ def cut_segments(
 
     producer: dict[int, PlannedOperator] = {}
     for planned in operators:
-        contents = set(planned.reads_contents(on_cuda and planned.backend != "cpu"))
+        gpu = on_cuda and planned.backend != "cpu"
+        contents = set(planned.reads_contents(gpu))
         passed_on = planned.kind.passes_on and all(producer[edge].eager for edge in planned.inputs)
-        planned.eager = planned.kind.eager or planned.early or passed_on
+        planned.eager = planned.kind.is_eager(gpu) or planned.early or passed_on
         for edge in [*planned.inputs, *planned.arguments.values()]:
             source = producer[edge]
             cut = (

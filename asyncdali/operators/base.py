@@ -56,6 +56,8 @@ class Operator:
     """Like `reads`, for operators on a GPU; None: the same."""
     eager: ClassVar[bool] = False
     """Whether outputs have their contents after `plan` (draws, constants, readers)."""
+    eager_on_cuda: ClassVar[bool | None] = None
+    """Like `eager`, for operators on a GPU; None: the same."""
     passes_on: ClassVar[bool] = False
     """Whether outputs have their contents after `plan` if the inputs have theirs."""
     to_dtype: ClassVar[bool] = False
@@ -93,6 +95,11 @@ class Operator:
     def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:
         """Positional inputs whose contents `prepare` or `plan` of the instance `spec` read. `on_cuda`: whether a GPU does the work."""
         return cls.reads if not on_cuda or cls.reads_on_cuda is None else cls.reads_on_cuda
+
+    @classmethod
+    def is_eager(cls, on_cuda: bool) -> bool:
+        """Whether outputs have their contents after `plan`. `on_cuda`: whether a GPU does the work."""
+        return cls.eager if not on_cuda or cls.eager_on_cuda is None else cls.eager_on_cuda
 
     @property
     def output_device(self) -> str:

@@ -102,7 +102,7 @@ MODULES: tuple[str, ...] = (
     "readers.video.video",
     "readers.video.video_resize",
     "readers.webdataset.webdataset",
-    "sources.operator",
+    "sources.external_source",
     "sources.video_input",
 )
 """Every module that declares operators, relative to the package."""

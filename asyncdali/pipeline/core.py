@@ -169,11 +169,13 @@ class Core:
     def built(self) -> Session:
         """The session. Builds the pipeline if necessary. PipelineClosed after :meth:`close`, RuntimeError in a forked process."""
         self.check_open()
-        if self.session is None:
+        session = self.session
+        if session is None:
             self.pipeline.build()  # programs override it
-        assert self.session is not None
-        self.session.executor.check_process()
-        return self.session
+            session = self.session
+            assert session is not None
+        session.executor.check_process()
+        return session
 
     def rebuild(self, options: PipelineOptions) -> None:
         """Build again with other options; the pipeline keeps its own options. Iterations in flight are dropped, processes are restarted."""

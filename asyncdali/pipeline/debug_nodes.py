@@ -23,7 +23,7 @@ from ..graph.node import Definition, OperatorInstance
 from ..operators.base import Role
 from ..options import PipelineOptions
 from ..runtime.immediate import Engine, Immediate, repeated, stand_in
-from ..sources.operator import ExternalInput
+from ..sources.external_source import ExternalInput
 from ..sources.sources import Fed, Sources, batch_size_of
 from ..tensors import TensorListCPU, TensorListGPU
 from ..types import DALIDataType

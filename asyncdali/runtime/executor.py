@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._deadlocks import Patience
+from .._deadlocks import FIRST_LOOK, Patience
 from ..access import Access
 from ..batch import Batch
 from ..device.base import Device, Stream
@@ -126,12 +126,14 @@ class Record:
         """Block until finished; signals interrupt the wait. RuntimeError if a function of an operator waits for the calling thread."""
         if self.finished:
             return
-        patience = Patience(self.runs_in)
         gate = threading.Lock()
         gate.acquire()
         self.on_finished(gate.release)
         try:
             # A signal between the interpreter's last check and the wait would not be noticed until the end, so check periodically.
+            if gate.acquire(timeout=FIRST_LOOK):
+                return
+            patience = Patience(self.runs_in)
             while not gate.acquire(timeout=patience.seconds()):
                 patience.look(notice=False)
         except BaseException:  # a signal handler raised (Ctrl-C)
@@ -323,7 +325,7 @@ class Executor:
         return self.gpu is not None and segment.backend != "cpu"
 
     def _run_of(self, segment: BuiltSegment, record: Record) -> SegmentRun:
-        if not self._on_gpu(segment):
+        if self.gpu is None or not self._on_gpu(segment):
             return SegmentRun(segment, record, self)
         return _device_run()(segment, record, self, self._segment_streams[segment.index])
 
@@ -373,7 +375,7 @@ class Executor:
 
     def check_process(self) -> None:
         """RuntimeError in a forked child."""
-        if self.inherited:
+        if os.getpid() != self._pid:
             raise RuntimeError(f"this pipeline was built in process {self._pid} and cannot be used in its forked child; build one here")
 
     # --- decisions: one at a time, by a thread that finds no other thread deciding

@@ -26,7 +26,7 @@ from ..graph.node import OperatorInstance
 from ..graph.plan import PlannedOperator, build_plan
 from ..operators.base import Environment
 from ..options import PipelineOptions
-from ..sources.operator import ExternalInput
+from ..sources.external_source import ExternalInput
 from ..sources.sources import Fed, Sources
 from ..tensors import TensorListCPU, TensorListGPU
 from ..tensors.data import Converter

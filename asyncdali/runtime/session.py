@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from asyncdali_workers.interrupts import uninterrupted
 
 from .. import checkpoint as checkpoints
-from .._deadlocks import PatientLock
+from .._deadlocks import PatientLock, in_main_thread
 from ..access import Access
 from ..batch import Batch
 from ..device.host import FUSES_BACKENDS
@@ -160,6 +160,8 @@ class Session:
         if self.counters is not None:
             sources.counters = [self.counters.source(puller.group) for puller in sources.pullers]
         self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size), self.part, bool(self.whole))
+        self.in_flight: deque[Record] = self.producer.in_flight
+        """Records of the iterations queued and not yet returned."""
         self.stateful: dict[str, Any] = {item.planned.spec.name: item for item in self.operators if item.operator.stateful}
         self.stateful.update(sources.stateful)
         self.iterator_data: Any = None
@@ -181,19 +183,15 @@ class Session:
 
         Three cases: a thread of the pipeline, a source (on any thread), or a coroutine of a source. With `hook`, also the legacy
         ``iter_setup``."""
-        if threading.current_thread().name.startswith(self.executor.threads):
+        if not in_main_thread() and threading.current_thread().name.startswith(self.executor.threads):
             return True
-        return self.producer.asks_here(hook) or self.producer.sources.awaited_here()
+        producer = self.producer
+        return producer.asks_here(hook) or producer.sources.awaited_here()
 
     def _is_waited_for(self, frame: FrameType) -> bool:
         """Whether a frame runs a segment of the oldest iteration, for which all consumers wait."""
         queue = list(self.in_flight)
         return bool(queue) and not queue[0].finished and queue[0].runs_in(frame)
-
-    @property
-    def in_flight(self) -> deque[Any]:
-        """Records of the iterations queued and not yet returned."""
-        return self.producer.in_flight
 
     @property
     def iteration(self) -> int:
@@ -284,7 +282,7 @@ class Session:
             self.gpu.order(record.outputs, stream_handle(stream))
         elif self.gpu is not None:
             self.gpu.complete(record.outputs)
-        return tuple(self._tensor_list(batch) for batch in record.outputs)
+        return tuple(map(self._tensor_list, record.outputs))
 
     def _tensor_list(self, batch: Batch) -> TensorListCPU | TensorListGPU:
         batch = batch.private()

@@ -349,6 +349,8 @@ class SampleOrder:
 
     def _shard_size(self, epoch: int) -> int:
         """Samples of the shard read in shard-epoch `epoch`."""
+        if self.num_shards == 1:
+            return self.count
         begin, end = self._shard_bounds(epoch)
         return end - begin
 

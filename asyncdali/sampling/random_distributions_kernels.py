@@ -10,10 +10,36 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from ..compiled.intrinsics import c_function, copy_bytes, load_f64, load_i64, local_array, store_f32, store_f64, store_i64
+from ..compiled.intrinsics import (  # fmt: skip
+    address,
+    c_function,
+    copy_bytes,
+    load_f64,
+    load_i32,
+    load_i64,
+    local_array,
+    smaller,
+    store_f32,
+    store_f64,
+    store_i32,
+    store_i64,
+)
 from ..compiled.step import compiled, inlined
+from ..compiled.vectors import lanes
+from .philox_vectors import ELEMENTS, blocks_of
 from .random_choice_tables import CHOICE
-from .random_streams_kernels import STREAM_FIELDS, below, canonical32, next_word, open_stream, parameter, store_value
+from .random_streams_kernels import (
+    STREAM_FIELDS,
+    below,
+    block_at,
+    make_canonical32,
+    next_word,
+    next_words,
+    open_stream,
+    parameter,
+    store_value,
+    word,
+)
 
 _U = np.uint64
 _32 = _U(32)
@@ -30,12 +56,19 @@ _expf = c_function("expf", types.float32, types.float32)
 _powf = c_function("powf", types.float32, types.float32, types.float32)
 
 
-@inlined
-def canonical64(stream):
-    """float64 in [0, 1) from two words."""
-    low = np.float64(next_word(stream))
-    value = (low + np.float64(next_word(stream)) * 4294967296.0) / 18446744073709551616.0
-    return value if value < 1.0 else _BELOW_ONE
+def _make_canonical64(next_word: Any) -> Any:
+    """``canonical64(stream)``: float64 in [0, 1) from two words, which `next_word` takes from the stream."""
+
+    @inlined
+    def canonical64(stream):
+        low = np.float64(next_word(stream))
+        value = (low + np.float64(next_word(stream)) * 4294967296.0) / 18446744073709551616.0
+        return value if value < 1.0 else _BELOW_ONE
+
+    return canonical64
+
+
+canonical64 = _make_canonical64(next_word)
 
 
 @inlined
@@ -113,18 +146,70 @@ _new_kept = local_array(np.float64, 2)
 normal64 = _make_normal(np.float64, canonical64, _log)
 
 
+# A beta number takes some five words, nearly always from the first two blocks of its element. Therefore these blocks are computed for
+# _HELD elements at a time, as vectors: one block alone takes as long as the other arithmetic of a number.
+_HELD, _ROWS = 32, 4
+_LANES = _HELD // _ROWS  # elements of a row are 4 apart, see ``philox_vectors``
+_HELD_WORDS = 8
+_FEW = 8  # fewer elements take less time one by one
+_new_held = local_array(np.uint64, _HELD * _HELD_WORDS)
+_blocks, _store_words = blocks_of(_LANES), lanes("uint64", _LANES).store
+_row = _LANES * 8
+
+
+@inlined
+def _hold(held, key, hi, lo, offset, count):
+    """Compute the first two blocks of `count` elements, of which the first begins with word `offset`.
+
+    Word w of element 4 k + r is held[64 r + 8 w + k].
+    """
+    if count >= _FEW:
+        at = address(held)
+        for r in range(_ROWS):
+            for b in range(2):
+                words = _blocks(np.int64(key), np.int64(hi), np.int64(lo), np.int64((offset >> _U(2)) + _U(b)))
+                for w in range(4):
+                    _store_words(at + (_HELD_WORDS * r + 4 * b + w) * _row, words[w])
+            offset += _ELEMENT_STRIDE
+        return
+    for e in range(count):
+        at = _HELD_WORDS * _LANES * (e % _ROWS) + e // _ROWS
+        for b in range(2):
+            words = block_at(key, hi, lo, (offset >> _U(2)) + _U(b))
+            for w in range(4):
+                held[at + _LANES * (4 * b + w)] = words[w]
+        offset += _ELEMENT_STRIDE
+
+
+@inlined
+def _next_held(stream):
+    """``next_word`` of a stream whose first two blocks are held: uint64[6] = key, hi, lo, offset of the next word, address of word 0,
+    number of the first block."""
+    offset = stream[3]
+    stream[3] = offset + _U(1)
+    place = offset - (stream[5] << _U(2))
+    if place < _U(_HELD_WORDS):
+        return _U(load_i64(np.int64(stream[4] + place * _U(_row))))
+    return word(stream[0], stream[1], stream[2], offset)
+
+
 def _make_beta(real: Any, canonical: Any, log: Any, exp: Any, power: Any, store: Any, itemsize: int) -> Any:
     gamma, one = _make_gamma(real, canonical, log, power), real(1)
 
     @inlined
     def beta_range(key, hi, lo, phase, begin, end, alpha, beta, out):
         """Elements begin..end-1 of a sample. The gamma generators keep a value from one element to the next."""
-        stream, kept_a, kept_b = new_stream(), _new_kept(), _new_kept()
+        stream, kept_a, kept_b, held = new_stream(), _new_kept(), _new_kept(), _new_held()
         kept_a[0] = kept_b[0] = 0.0
         small = alpha < one and beta < one
         ratio = real(beta / alpha)
+        stream[0], stream[1], stream[2] = key, hi, lo
         for e in range(begin, end):
-            open_stream(stream, key, hi, lo, phase + _ELEMENT_STRIDE * _U(e))
+            offset, k = phase + _ELEMENT_STRIDE * _U(e), (e - begin) % _HELD
+            if k == 0:
+                _hold(held, key, hi, lo, offset, smaller(end - e, _HELD))
+            stream[3], stream[5] = offset, offset >> _U(2)
+            stream[4] = _U(address(held) + 8 * (_HELD_WORDS * _LANES * (k % _ROWS) + k // _ROWS))
             a = gamma(stream, kept_a, real(alpha + one) if small else alpha)
             b = gamma(stream, kept_b, real(beta + one) if small else beta)
             if small:
@@ -155,8 +240,8 @@ def _make_beta(real: Any, canonical: Any, log: Any, exp: Any, power: Any, store:
     return draw_beta
 
 
-draw_beta32 = _make_beta(np.float32, canonical32, _logf, _expf, _powf, store_f32, 4)
-draw_beta64 = _make_beta(np.float64, canonical64, _log, exp_64, _pow, store_f64, 8)
+draw_beta32 = _make_beta(np.float32, make_canonical32(_next_held), _logf, _expf, _powf, store_f32, 4)
+draw_beta64 = _make_beta(np.float64, _make_canonical64(_next_held), _log, exp_64, _pow, store_f64, 8)
 
 
 # ------------------------------------------------------------------------------------------------------------------------- choice
@@ -181,6 +266,48 @@ def _pick(stream, cumulated, weights, population):
 
 
 choice = CHOICE.at
+_new_words = local_array(np.uint32, ELEMENTS)
+
+
+@inlined
+def _copy_element(target, source, size):
+    """Copy an element. The usual sizes take one load, a call of ``memcpy`` several nanoseconds."""
+    if size == 8:
+        store_i64(target, load_i64(source))
+    elif size == 4:
+        store_i32(target, load_i32(source))
+    else:
+        copy_bytes(target, source, size)
+
+
+@inlined
+def _give(out, index, kind, source, size):
+    """Store the picked element, or the index itself in a type of number `kind`."""
+    if kind < 0:
+        _copy_element(out, source + size * index, size)
+    elif size == 8:
+        store_i64(out, index)
+    else:
+        store_value(out, 0, kind, np.float64(index))
+
+
+@inlined
+def _pick_evenly(key, hi, lo, phase, picks, population, kind, source, size, out):
+    """Picks with equal probability. The first word of each element decides, except where ``below`` would draw again."""
+    words, stream = _new_words(), new_stream()
+    done = np.int64(0)
+    while done < picks:
+        offset = phase + _ELEMENT_STRIDE * _U(done)
+        count = next_words(key, hi, lo, offset, picks - done, words)
+        for k in range(count):
+            product = _U(words[k]) * _U(population)
+            index = np.int64(product >> _32)
+            if product & _U(0xFFFFFFFF) < _U(population):
+                open_stream(stream, key, hi, lo, offset + _ELEMENT_STRIDE * _U(k))
+                index = below(stream, population)
+            _give(out, index, kind, source, size)
+            out += size
+        done += count
 
 
 @compiled(1)
@@ -200,19 +327,16 @@ def draw_choices(table):
             first = load_i64(load_i64(table + choice.firsts) + 8 * i)
             weights = load_i64(load_i64(table + choice.firsts) + 8 * (i + 1)) - first
             cumulated += 8 * first
-        open_stream(stream, key, sample_hi, lo, phase)
-        for e in range(load_i64(load_i64(table + choice.picks) + 8 * i)):
-            if shared == 0:
-                open_stream(stream, key, sample_hi, lo, phase + _ELEMENT_STRIDE * _U(e))
-            index = _pick(stream, cumulated, weights, population)
-            if kind >= 0:
-                if size == 8:
-                    store_i64(out, index)
-                else:
-                    store_value(out, 0, kind, np.float64(index))
-                out += size
-            else:
-                copy_bytes(out, source + size * index, size)
+        picks = load_i64(load_i64(table + choice.picks) + 8 * i)
+        if shared == 0 and weights == 0 and population <= 0xFFFFFFFF:
+            _pick_evenly(key, sample_hi, lo, phase, picks, population, kind, source, size, out)
+            out += size * picks
+        else:
+            open_stream(stream, key, sample_hi, lo, phase)
+            for e in range(picks):
+                if shared == 0:
+                    open_stream(stream, key, sample_hi, lo, phase + _ELEMENT_STRIDE * _U(e))
+                _give(out, _pick(stream, cumulated, weights, population), kind, source, size)
                 out += size
         sample_hi += _SAMPLE_STRIDE
     return 0

@@ -15,6 +15,7 @@ All floating-point steps are written one operation at a time: the order of round
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import types
@@ -179,11 +180,18 @@ def below(stream, n):
     return np.int64(product >> _32)
 
 
-@inlined
-def canonical32(stream):
-    """float32 in [0, 1) from one word."""
-    value = _F32(next_word(stream)) * _2_POW_MINUS_32
-    return value if value < _F32(1) else _BELOW_ONE
+def make_canonical32(next_word: Any) -> Any:
+    """``canonical32(stream)``: float32 in [0, 1) from one word, which `next_word` takes from the stream."""
+
+    @inlined
+    def canonical32(stream):
+        value = _F32(next_word(stream)) * _2_POW_MINUS_32
+        return value if value < _F32(1) else _BELOW_ONE
+
+    return canonical32
+
+
+canonical32 = make_canonical32(next_word)
 
 
 @inlined

@@ -134,6 +134,9 @@ class Sources:
         order of definition. Batches of the other sources are kept, and the next call asks only the sources that failed.
         """
         self.commit(index)
+        if not self.pullers:
+            self._held_for = index
+            return {}
         error: Exception | None = None
         for k, puller in enumerate(self.pullers):
             if k in self._held:
@@ -215,7 +218,7 @@ class Sources:
 
     def before(self) -> dict[str, Any]:
         """Positions of the sources with a state, before the batches that are held."""
-        return {name: snapshots.before for name, snapshots in self.stateful.items()}
+        return {name: snapshots.before for name, snapshots in self.stateful.items()} if self.stateful else {}
 
     # --- fed inputs
 
@@ -284,6 +287,9 @@ def check_sizes(fed: Fed) -> None:
 
 def batch_size_of(fed: Fed, default: int) -> int:
     """Number of samples of an iteration."""
-    return next((len(batch) for batch in fed.values() if isinstance(batch, Batch)), default)
+    for batch in fed.values():
+        if isinstance(batch, Batch):
+            return len(batch.shapes)
+    return default
 
 

@@ -73,6 +73,7 @@ def test_a_stopped_engine_is_replaced(files, monkeypatch):
     found = stream(pipe, 5)
     [place] = pipe._core.processes.engines._loader._places
     os.kill(place.engine.pid, signal.SIGSTOP)
+    monkeypatch.setattr(engine_loader, "WATCHING", 0.05)
     monkeypatch.setattr(engine_loader, "monotonic", EngineClock(lambda: place.restarts == 0))
     found += stream(pipe, 5)
     assert found == wanted
@@ -186,6 +187,7 @@ def test_a_hung_function_is_an_error(tmp_path, monkeypatch):
     pipe = pipeline(define, 1, batch_size=1, engine_timeout=TIMEOUT)
     pipe.build()
     [place] = pipe._core.processes.engines._loader._places
+    monkeypatch.setattr(engine_loader, "WATCHING", 0.05)
     monkeypatch.setattr(engine_loader, "monotonic", EngineClock(lambda: hung.stat().st_size > place.restarts))
     failed = 0
     for _ in range(6):

@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 from asyncdali_workers import Source, WorkerDied, WorkerError, WorkerPool
+from helpers.processes import wait_for_zygote
 
 
 @pytest.fixture
@@ -130,6 +131,7 @@ def test_closing_our_descriptors(reuse, tmp_path):
     code = f"""
 import os, numpy as np
 from asyncdali_workers import Source, WorkerDied, WorkerError, WorkerPool
+from helpers.processes import wait_for_zygote
 
 def source(iteration):
     if iteration == 2:
@@ -277,6 +279,7 @@ def test_libraries_get_one_thread(make_pool, monkeypatch):
     pool = make_pool(source)
     assert ask(pool).outputs[0].sample(0).tolist() == [1, 1, 3]
     os.kill(pool.pids[0], signal.SIGKILL)
+    wait_for_zygote(pool)
     os.kill(pool._dispatcher._launcher.process, signal.SIGKILL)  # a new zygote is forked later
     for iteration in range(4):
         assert ask(pool, iteration).outputs[0].sample(0).tolist() == [1, 1, 3]

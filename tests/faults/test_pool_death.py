@@ -14,6 +14,7 @@ import pytest
 from asyncdali_workers import Source, WorkerDied, WorkerPool
 from asyncdali_workers.processes import launch, replacement
 from helpers import worker_sources as ws
+from helpers.processes import wait_for_zygote
 
 
 @pytest.fixture
@@ -24,6 +25,7 @@ def make_pool():
         pool = WorkerPool(list(sources), num_workers=workers, **options)
         pools.append(pool)
         pool.start()
+        wait_for_zygote(pool)
         return pool
 
     yield make

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from helpers.containers import fits
 from helpers.lz4 import compress
+from helpers.opencv_programs import PROGRAMS, check
 from helpers.videos import write_video
 from PIL import Image
 from test_operators import gpu, pictures, results, samples_of  # noqa: F401
@@ -52,6 +53,13 @@ def test_as_on_the_cpu(name):
             for x, y in zip(left, right, strict=True):
                 assert x.shape == y.shape and x.dtype == y.dtype
                 np.testing.assert_allclose(y.astype(np.float64), x.astype(np.float64), rtol=0, atol=most)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_as_opencv(name):
+    """Also run on the stand-in for CUDA: tests/unit/test_cuda_opencv_images.py."""
+    for one, other in zip(*(results(PROGRAMS[name][0], on_gpu) for on_gpu in (False, True)), strict=True):
+        check(name, one[0], other[0])
 
 
 def outputs(make, iterations=4, feed=None, **options):

@@ -31,6 +31,12 @@ def values(outputs: Any) -> list[Any]:
     return [[np.asarray(tensor).tolist() for tensor in batch.as_cpu()] for batch in outputs]
 
 
+def outputs_of(graph: Callable[[], Any], iterations: int = 1, **options: Any) -> list[list[list[np.ndarray]]]:
+    """Copies of the samples of a pipeline's first iterations: [iteration][output][sample]."""
+    with pipeline_of(graph, **options) as pipeline:
+        return [[[np.array(sample) for sample in output.as_cpu()] for output in pipeline.run()] for _ in range(iterations)]
+
+
 def run_script(text: str, *args: Any, timeout: float = 300, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a fresh interpreter that finds the package and these helpers. Returns the finished process."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_TESTS), str(_TESTS.parent)]), **environment}

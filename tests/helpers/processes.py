@@ -54,3 +54,14 @@ def wait_until(condition: Callable[[], bool], seconds: float = 300) -> None:
         if time.monotonic() > limit:
             raise TimeoutError("waited in vain")
         time.sleep(0.005)
+
+
+def wait_for_zygote(pool: Any) -> None:
+    """Wait until the pool's zygote, if there is one, has reported its start. A first zygote that ends before that is not made again."""
+    launcher = pool._dispatcher._launcher
+
+    def reported() -> bool:
+        pool._dispatcher._look()
+        return launcher.process is None or launcher._failures is not None
+
+    wait_until(reported)

@@ -277,3 +277,18 @@ def delivered(kind: Kind, pipe: Any, runs: int) -> list[list[int]]:
         outputs = pipe.run()
         result.append([kind.number([np.asarray(column[k]) for column in outputs]) for k in range(len(outputs[0]))])
     return result
+
+
+def lmdb_reader(operator: str, path: Any, batch: int = 1, **arguments: Any) -> Any:
+    """A built pipeline of readers.caffe or readers.caffe2, named R."""
+    pipe = asyncdali.Pipeline(batch_size=batch, num_threads=2, seed=1)
+    with pipe:
+        made = getattr(asyncdali.fn.readers, operator)(path=path, name="R", **arguments)
+        pipe.set_outputs(*(made if isinstance(made, list) else [made]))
+    pipe.build()
+    return pipe
+
+
+def texts(column: Any) -> list[bytes]:
+    """The bytes of each sample of an output."""
+    return [np.asarray(sample).tobytes() for sample in column]

@@ -99,5 +99,5 @@ def test_both_refuse(constants):
 
 
 def test_labels_that_do_not_fit_are_refused():
-    with pytest.raises(RuntimeError, match="2 boxes, but labels of shape"):
+    with pytest.raises(RuntimeError, match="2 boxes, but its labels have shape"):
         ours([np.zeros((2, 4), np.float32)], [np.zeros(1, np.int32)], anchors=[0.0, 0.0, 1.0, 1.0])

@@ -90,8 +90,10 @@ def test_seeds_in_loops(test, after, order, tmp_path):
 
 
 @pytest.mark.slow
-def test_many_random_programs(files, tmp_path):
-    """ASYNCDALI_PROGRAMS: number of programs. Two of three have images."""
-    count = int(os.environ.get("ASYNCDALI_PROGRAMS", "3000"))
-    taken = sum(check(10**6 + seed, tmp_path, 3, files if seed % 3 else None) for seed in range(count))
+@pytest.mark.parametrize("part", range(10))
+def test_many_random_programs(files, tmp_path, part):
+    """ASYNCDALI_PROGRAMS: number of programs of all parts. Two of three have images."""
+    count = int(os.environ.get("ASYNCDALI_PROGRAMS", "3000")) // 10
+    seeds = range(part * count, (part + 1) * count)
+    taken = sum(check(10**6 + seed, tmp_path, 3, files if seed % 3 else None) for seed in seeds)
     assert taken >= count * 0.99 - 1

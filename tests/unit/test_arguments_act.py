@@ -21,7 +21,7 @@ from asyncdali.operators.base import COMMON_ARGUMENTS, REGISTRY
 
 ROOT = Path(asyncdali.__path__[0])
 ROOMS = ("operators", "readers", "sources")
-ELSEWHERE = {"external_source": ("external_source.py", "sources/operator.py", "sources/sources.py")}
+ELSEWHERE = {"external_source": ("external_source.py", "sources/external_source.py", "sources/sources.py")}
 """Files that read an operator's arguments without being imported by it."""
 DEPTH = 3
 READ_ALL_THE_SAME = ("image_type", "skip_cached_images", "fill_value", "additional_decode_surfaces")

@@ -1,4 +1,4 @@
-"""lookup_table, one_hot, full, zeros, ones (and like), element_extract, per_frame, shapes, cast_like: pipelines, empty input, errors."""
+"""full, zeros, ones and those like another input: pipelines, empty input, errors; input sets of operators of arrays."""
 
 from __future__ import annotations
 
@@ -16,26 +16,6 @@ FILMS = [np.arange(12, dtype=np.uint8).reshape(3, 2, 2), np.arange(16, dtype=np.
 def nothing():
     """An empty batch."""
     return []
-
-
-def test_labels_in_a_pipeline_on_both_devices():
-    def graph():
-        labels = fn.external_source(lambda: LABELS, layout="X")
-        table = fn.lookup_table(labels, keys=[2, 3], values=[0.5, 7], default_value=-1)
-        return (
-            table,
-            fn.one_hot(labels.gpu(), num_classes=4, axis_name="C", dtype=types.UINT8),
-            fn.cast_like(labels, np.float16([1])),
-            labels,
-        )
-
-    pipe = pipeline_of(graph)
-    with pipe:
-        table, vectors, halves, _ = pipe.run()
-    assert [np.asarray(row).tolist() for row in table] == [[-1, 0.5, -1], [-1, 7], []]
-    for row, label in zip(vectors.as_cpu(), LABELS):
-        np.testing.assert_array_equal(np.asarray(row), np.eye(6, 4, dtype=np.uint8)[label] if len(label) else np.zeros((0, 4)))
-    assert vectors.layout() == "XC" and halves.dtype == types.FLOAT16
 
 
 def test_filled_samples_in_a_pipeline():
@@ -60,36 +40,11 @@ def test_filled_samples_in_a_pipeline():
             assert zeros.layout() == "FHW"
 
 
-def test_frames_in_a_pipeline():
-    def graph():
-        films = fn.external_source(lambda: FILMS, layout="FHW")
-        first, last = fn.element_extract(films, element_map=[0, 2])
-        return first, last, fn.per_frame(films), fn.shapes(films, dtype=types.INT32)
-
-    pipe = pipeline_of(graph, batch_size=2)
-    with pipe:
-        first, last, frames, shapes = pipe.run()
-    for i, film in enumerate(FILMS):
-        np.testing.assert_array_equal(np.asarray(first[i]), film[0])
-        np.testing.assert_array_equal(np.asarray(last[i]), film[2])
-        assert np.asarray(shapes[i]).tolist() == list(film.shape)
-    assert first.layout() == "HW" and frames.layout() == "FHW" and shapes.dtype == types.INT32
-
-
 def test_filled_values_are_known_while_planning():
     for name in ("zeros", "ones"):
         assert plan(name, [], {}, {"shape": [2]}, 3).outputs[0].values.tolist() == [[int(name == "ones")] * 2] * 3
         assert plan(f"{name}_like", [batch([np.zeros(2)])], {}, {}).outputs[0].values is not None
     assert not plan("per_frame", [batch([np.zeros((2, 3))])], {}, {}).steps
-
-
-def test_keys_out_of_range_of_every_type():
-    for dtype, extreme in (("int8", -128), ("int64", -(2**63)), ("uint64", 2**64 - 1), ("int32", 2**31 - 1)):
-        sample = np.array([extreme, 1], dtype)
-        assert ours("lookup_table", [[sample]], keys=[1], values=[5.0], default_value=2).samples[0].tolist() == [2, 5]
-        assert ours("one_hot", [[sample]], num_classes=2).samples[0].tolist() == [[0, 0], [0, 1]]
-    assert ours("one_hot", [[np.array([np.nan, np.inf, -np.inf], np.float32)]], num_classes=1).samples[0].sum() == 0
-    assert ours("lookup_table", [[np.uint8([4])]], default_value=2).samples[0].tolist() == [2]
 
 
 def test_the_class_api_and_input_sets():
@@ -122,32 +77,14 @@ FILM = [np.zeros((2, 3), np.uint8)]
 @pytest.mark.parametrize(
     "name, inputs, arguments, message",
     [
-        ("lookup_table", [FILM], {"keys": [1], "values": [1, 2]}, "same length, got 1 and 2"),
-        ("lookup_table", [FILM], {"keys": [-1], "values": [1]}, "0 to 65535, got -1"),
-        ("lookup_table", [[np.float32(1)]], {}, "Unsupported input type FLOAT (input 0, keys); supported types are: UINT8"),
-        ("one_hot", [FILM], {"axis": 3}, "-1 to 2 for 2-D samples, got 3"),
-        ("one_hot", [FILM], {"axis_name": "AB"}, "single character, got 'AB'"),
-        ("one_hot", [FILM], {"num_classes": -1}, "must not be negative, got -1"),
-        ("one_hot", [FILM], {"dtype": types.STRING}, "STRING is not supported"),
         ("zeros", [], {"shape": [-1], "count": 1}, "must not be negative, got [-1]"),
         ("ones", [], {"shape": [1], "layout": "HW", "count": 1}, "2 letters for 1 dimensions"),
         ("zeros_like", [FILM], {"dtype": types.STRING}, "STRING has no elements"),
         ("full", [FILM], {"shape": [3, 2]}, "data of shape (2, 3) cannot be broadcast to shape (3, 2)"),
         ("full", [FILM], {}, "cannot be broadcast to shape ()"),
         ("full_like", [FILM, [np.zeros(2)]], {}, "cannot be broadcast"),
-        ("element_extract", [FILM], {"element_map": [0, 2]}, "frame 2 of a sequence of 2"),
-        ("element_extract", [FILM], {"element_map": [-2]}, "must not be negative, got -2"),
-        ("element_extract", [[np.zeros(3)]], {"element_map": [0]}, "has 1 dimensions; supported are: 2 or more"),
-        ("per_frame", [[np.float32(1)]], {}, "has 0 dimensions; supported are: 1 or more"),
-        ("shapes", [FILM], {"dtype": types.UINT8}, "must be one of INT32"),
     ],
 )
 def test_errors_say_what_was_given(name, inputs, arguments, message):
     result = ours(name, inputs, **arguments)
     assert isinstance(result, Failed) and message in result.message, result
-
-
-def test_layouts_that_are_no_sequence():
-    assert 'layout "HW" does not match any of the allowed layouts' in ours("element_extract", [FILM], ["HW"], element_map=[0]).message
-    assert "`replace=True`" in ours("per_frame", [FILM], ["HW"]).message
-    assert ours("per_frame", [FILM], ["HW"], replace=True).layout == "FW"

@@ -220,7 +220,6 @@ def test_the_users_cache_folder(tmp_path):
     assert compiles(tmp_path, XDG_CACHE_HOME=str(tmp_path / "xdg"))[:2] == (False, str(tmp_path / "xdg"))
     assert compiles(tmp_path, XDG_CACHE_HOME="relative")[:2] == (True, str(tmp_path / ".cache"))  # as the XDG specification says
     assert compiles(tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "chosen"))[:2] == (False, str(tmp_path / "chosen"))
-    assert compiles(tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "chosen"))[0]
     assert stat.S_IMODE((tmp_path / ".cache").stat().st_mode) == 0o700
 
 
@@ -267,10 +266,10 @@ def test_several_processes_at_once(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     running = [
         subprocess.Popen([sys.executable, "-c", COMPILES], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(4)
+        for _ in range(3)
     ]
     said = [process.communicate(timeout=300) for process in running]
-    assert [process.returncode for process in running] == [0] * 4, said
+    assert [process.returncode for process in running] == [0] * 3, said
     assert len(kernels(tmp_path)) == 1 and not list(tmp_path.rglob("*.new"))
 
 
@@ -341,12 +340,12 @@ class Package:
 def package(tmp_path):
     made = Package(tmp_path)
     assert made.run() == [(80, 0), (41, 0)]
-    assert made.run() == [(80, 1), (41, 1)]
     return made
 
 
 def test_an_edited_helper_in_another_file(package):
     """Numba's own cache checks only the kernel's file, and would run the old code."""
+    assert package.run() == [(80, 1), (41, 1)]
     package.edit("helpers.py", "value * 2", "value * 3")
     assert package.run() == [(100, 0), (41, 1)]
     package.edit("limits.py", "100", "110")

@@ -10,12 +10,12 @@ PIECES = Path(__file__).resolve().parent.parent.parent / ".ci" / "pieces.py"
 HEAD = "import pytest, time\npytestmark = pytest.mark.slow\n"
 
 
-def nightly(folder, limit=150, **files):
+def nightly(folder, *options, **files):
     for name, text in files.items():
         (folder / f"test_{name}.py").write_text(HEAD + text)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = slow: long\n")
-    command = [sys.executable, str(PIECES), "--limit", str(limit), "--size", "2", "."]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200, check=False)
+    command = [sys.executable, str(PIECES), "--size", "2", *options, "."]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, done.stdout.rpartition("== summary")[2]
 
 
@@ -39,8 +39,15 @@ def test_pieces_that_are_wrong(tmp_path):
     assert all(said in lines[name] for name, (_, said) in WRONG.items())
 
 
+def test_the_tests_that_are_left_when_the_time_is_over_are_another_piece(tmp_path):
+    status, summary = nightly(tmp_path, "--seconds", "0", two="def test_one(): assert False\ndef test_two(): pass\n")
+    assert status == 1 and "2 slow tests in 2 pieces; 1 pieces failed" in summary
+    first, second, *_ = summary.strip().splitlines()
+    assert "failed (status 0)" in first and second.rstrip().endswith("test_two.py, continued")
+
+
 def test_a_piece_that_does_not_end(tmp_path):
-    status, summary = nightly(tmp_path, 1, endless="def test_it():\n    while True: time.sleep(1)\n")
+    status, summary = nightly(tmp_path, "--limit", "1", endless="def test_it():\n    while True: time.sleep(1)\n")
     assert status == 1 and "did not end in 1 s" in summary
 
 

@@ -21,6 +21,9 @@ FRAMEWORKS = [
     for name, module in (("pytorch", "torch"), ("jax", "jax"))
 ]
 
+if not any(importlib.util.find_spec(module) for module in ("torch", "jax")):
+    pytest.skip("neither torch nor jax is installed", allow_module_level=True)
+
 
 def restored(framework, saved, folder):
     (folder / "saved").write_bytes(pickle.dumps(saved))

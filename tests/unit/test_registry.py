@@ -10,6 +10,7 @@ from helpers.mentions import mentions
 from helpers.readers import EVERY_KIND
 
 from asyncdali.operators import load_registry
+from asyncdali.operators.elements import ElementOperator
 
 TESTS = Path(__file__).resolve().parent.parent
 REGISTRY = load_registry()
@@ -34,7 +35,6 @@ NO_PARITY = {
 }  # fmt: skip
 
 _DALI_CPU = "DALI has it for CPUs only"
-_HOST_LIBRARY = "a library of the host makes the pixels"
 NO_GPU = {
     **dict.fromkeys(
         ("batch_permutation", "bbox_paste", "bbox_rotate", "decoders.audio", "decoders.numpy", "full", "full_like", "io.file.read", "ones",
@@ -45,10 +45,6 @@ NO_GPU = {
         _DALI_CPU,
     ),
     **dict.fromkeys(("_conditional.not_", "_conditional.validate_logical"), "conditions are on the CPU"),
-    **dict.fromkeys(
-        ("clahe", "experimental.warp_perspective", "jpeg_compression_distortion"),
-        _HOST_LIBRARY + ", or a compiled step without a kernel yet: refused on a GPU",
-    ),
 }  # fmt: skip
 
 SAME_KERNEL = {
@@ -90,7 +86,7 @@ def test_parity_case_or_reason(name, parity):
 @pytest.mark.parametrize("name", [name for name in NAMES if "readers." not in name and REGISTRY[name].schema.inputs != (0, 0)])
 def test_gpu_twin_or_reason(name, twins):
     operator = REGISTRY[name]
-    if operator.schema.uploads:
+    if operator.schema.uploads or issubclass(operator, ElementOperator):  # test_element_operators.py finds the latter
         return
     if operator.on_cuda:
         assert name not in NO_GPU and (mentions(name, twins) or name in SAME_KERNEL)
@@ -117,6 +113,6 @@ def test_docs_row(name):
 
 def test_serialization_cases():
     """test_serialize_operators.py runs them (slow): those it names, and all others that run on the inputs that they declare."""
-    text = sources("unit/test_serialize_operators.py", "unit/test_input_video.py")
+    text = sources("unit/test_serialize_operators.py", "unit/test_video_input.py")
     public = [name for name in NAMES if not name.startswith("_") and name.rpartition("readers.")[2] not in EVERY_KIND]
     assert not [name for name in public if not mentions(name, text) and not calls(name, REGISTRY[name].schema)]

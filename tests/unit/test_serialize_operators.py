@@ -87,7 +87,7 @@ CALLS = {
     ),
     "experimental.remap": lambda: fn.experimental.remap(picture()[:4, :4], numbers(4, 4) * 4.0, numbers(4, 4) * 4.0, pixel_origin="center"),
     "experimental.resize": lambda: fn.experimental.resize(picture(), size=[7, 5], antialias=False),
-    "debayer": lambda: fn.debayer(picture()[:, :, :1], blue_position=[1, 0], algorithm="edgeaware_ocv"),
+    "debayer": lambda: fn.debayer(picture()[:4, :4, :1], blue_position=[1, 0], algorithm="edgeaware_ocv"),
     "experimental.dilate": lambda: fn.experimental.dilate(picture(), mask_size=[5, 2], anchor=[1, 0], iterations=2, border_mode="wrap"),
     "experimental.erode": lambda: fn.experimental.erode(picture(), mask_size=[2, 3], border_mode="reflect"),
     "experimental.median_blur": lambda: fn.experimental.median_blur(picture(), window_size=[3, 5]),
@@ -332,5 +332,5 @@ def test_every_operator_has_its_case(tmp_path):
         folder.mkdir()
         found |= operators_in(pipeline(EVERY_KIND[name], EVERY_KIND[name].write(folder)))
     videos = {"decoders.video", "experimental.readers.video", "readers.video"}  # where PyAV is not
-    elsewhere = {"experimental.inputs.video", "readers.video_resize"}  # test_input_video.py
+    elsewhere = {"experimental.inputs.video", "readers.video_resize"}  # test_video_input.py
     assert set(load_registry()) - OF_PYTHON - found <= {"_transfer", *videos, *elsewhere}

@@ -40,13 +40,20 @@ def make(**options):
     return pipeline_of(sums, batch_size=6, **options)
 
 
+def settled(pipe):
+    """The statistics when no iteration is under way. Iterations run ahead of the consumer, and their counters change together."""
+    pipe.build()
+    pipe._core.session.wait_all()
+    return pipe.statistics()
+
+
 def test_everything_is_counted():
     pipe = make()
     produced = 0
     for _ in range(5):
         outputs = pipe.run()
         produced += sum(tensor.nbytes for tensor in (np.asarray(sample) for sample in outputs[0]))
-    found = pipe.statistics()
+    found = settled(pipe)
     assert (found.consumer.iterations, found.consumer.samples, found.consumer.failed) == (5, 30, 0)
     assert found.batch_size == 6 and found.queue.depth == 2
     pad = found.operator("pad")
@@ -77,7 +84,7 @@ def test_ragged_batches_count_their_bytes():
     sizes = iter([3, 1, 4, 1, 5, 9, 2, 6, 5, 3] * 20)
     pipe = pipeline_of(lambda: fn.copy(fn.external_source(lambda i: [np.zeros((next(sizes), 7), np.int16)] * 2), name="copy"), batch_size=2)
     total = sum(np.asarray(sample).nbytes for _ in range(80) for sample in pipe.run()[0])
-    found = pipe.statistics().operator("copy")  # two more are in work or done
+    found = settled(pipe).operator("copy")  # two more are in work or done
     extra = found.iterations - 80
     rows = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3] * 20
     assert 0 <= extra <= 2
@@ -88,10 +95,10 @@ def test_ragged_batches_count_their_bytes():
 def test_the_difference_of_two():
     pipe = make()
     pipe.run()
-    first = pipe.statistics()
+    first = settled(pipe)
     for _ in range(3):
         pipe.run()
-    found = pipe.statistics().since(first)
+    found = settled(pipe).since(first)
     assert (found.consumer.iterations, found.consumer.samples) == (3, 18)
     assert sum(found.queue.ready_on_arrival) == 3
     assert 0 < found.elapsed_seconds < first.elapsed_seconds + found.elapsed_seconds
@@ -100,7 +107,7 @@ def test_the_difference_of_two():
     other = pipeline_of(lambda: fn.random.uniform(name="another"))
     other.run()
     with pytest.raises(ValueError, match="another pipeline"):
-        pipe.statistics().since(other.statistics())
+        settled(pipe).since(settled(other))
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.elapsed_seconds = 0
     assert json.loads(json.dumps(found.as_dict()))["consumer"]["samples"] == 18
@@ -112,12 +119,12 @@ def test_the_slowest_sample_is_looked_for_anew():
     pipe = make()
     for _ in range(4):
         pipe.run()
-    assert any(item.slowest_sample for item in pipe.statistics().segments)
+    assert any(item.slowest_sample for item in settled(pipe).segments)
     pipe._core.session.counters.forget_slowest()
-    assert not any(item.slowest_sample for item in pipe.statistics().segments)
+    assert not any(item.slowest_sample for item in settled(pipe).segments)
     for _ in range(20):  # one iteration of sixteen looks
         pipe.run()
-    assert any(item.slowest_sample[1] >= 16 for item in pipe.statistics().segments if item.slowest_sample)
+    assert any(item.slowest_sample[1] >= 16 for item in settled(pipe).segments if item.slowest_sample)
     pipe.close()
 
 
@@ -171,7 +178,7 @@ def test_mixed_and_gpu_operators_count():
     pipe = pipeline_of(lambda: fn.random.uniform(device="cpu").gpu() + 1, device_id=0)
     for _ in range(3):
         pipe.run()
-    found = pipe.statistics()
+    found = settled(pipe)
     assert {item.backend for item in found.segments} >= {"gpu"}
     assert {stream.name for stream in found.streams} >= {"gpu"}
     pipe.close()
@@ -186,7 +193,7 @@ def test_errors_count_as_iterations():
     with pytest.raises(RuntimeError, match="reshape"):
         pipe.run()
     pipe.run()
-    found = pipe.statistics().consumer
+    found = settled(pipe).consumer
     assert (found.iterations, found.samples, found.failed) == (3, 4, 1)
     pipe.close()
 
@@ -195,10 +202,10 @@ def test_instant_operators_share_the_planning_of_their_segment():
     """Their times are measured in one iteration of sixteen; the segment's in all."""
     pipe = pipeline_of(lambda: (fn.random.uniform(name="one"), fn.random.normal(name="two")), batch_size=4)
     for count in (40, 100):
-        before = pipe.statistics()
+        before = settled(pipe)
         for _ in range(count):
             pipe.run()
-        found = pipe.statistics().since(before)
+        found = settled(pipe).since(before)
         (segment,) = found.segments
         assert segment.stream == "loop" and abs(segment.iterations - count) <= 2  # what is prefetched
         times = [item.planning_seconds for item in found.operators]
@@ -226,7 +233,7 @@ def test_who_waits_for_whom():
     slow = pipeline_of(lambda: fn.external_source(lambda i: time.sleep(0.01) or [np.float32([1])] * 3, name="slow"))
     for _ in range(5):
         slow.run()
-    found = slow.statistics()
+    found = settled(slow)
     assert found.sources[0].wait_seconds >= 0.01 * found.sources[0].batches
     assert found.sources[0].processor_seconds < 0.5 * found.sources[0].wait_seconds
     slow.close()
@@ -252,7 +259,7 @@ def test_a_stage_waits_for_its_input():
     pipe = pipeline_of(lambda: fn.python_function(fn.random.uniform(name="draw"), function=slow, name="slow") + 1, batch_size=2)
     for _ in range(4):
         pipe.run()
-    found = pipe.statistics()
+    found = settled(pipe)
     last = found.segments[-1]
     assert last.wait_input_seconds > 0 and last.wait_input_seconds + last.wait_turn_seconds > 0.02  # CPU segments take turns
     assert found.operator("slow").planning_seconds > 0.04
@@ -339,7 +346,7 @@ def test_worker_processes_count():
     pipe = pipeline_of(lambda: fn.external_source(Positions(), batch=False, parallel=True, name="numbers"), py_num_workers=2, batch_size=4)
     for _ in range(4):
         pipe.run()
-    found = pipe.statistics()
+    found = settled(pipe)
     assert found.workers.count == 2 and found.workers.samples >= 16 and found.workers.tasks >= 4
     assert found.sources[0].kind == "parallel" and found.sources[0].batches >= 4
     pipe.close()

@@ -174,7 +174,7 @@ class _Splitting(_Dividing):
         which = self._which(arguments)
         (batch,) = inputs
         if len(which) != len(batch):
-            raise RuntimeError(f"the condition has {len(which)} samples, the data to be split has {len(batch)}")
+            raise RuntimeError(f"the condition has {len(which)} samples, but the data have {len(batch)}; they must have the same number")
         return Planned([part_of(batch, places) for places in places_by_part(which, self._count())])
 
 

@@ -7,10 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from ...batch import Batch
+from ...device.launch import Launch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
 from ..base import REQUIRED, Arg, Arguments, Environment, Schema, Spec, register
 from ..images.opencv_images import OpenCVColors
+from .clahe_launches import clahe_launches
 
 _BINS = 256
 
@@ -45,9 +47,17 @@ class Clahe(OpenCVColors):
             raise ValueError(f"`bins` is {spec.constant('bins')}; only {_BINS} is supported, one for each value")
 
     def work(self, source: Batch, arguments: Arguments) -> Callable[[np.ndarray, np.ndarray, int], None]:
-        limit, grid = self.spec.constant("clip_limit"), (self.spec.constant("tiles_x"), self.spec.constant("tiles_y"))
-        luma_only = self.spec.constant("luma_only")
+        limit, grid, luma_only = self._settings()
         return lambda sample, target, i: _equalize(sample, target, limit, grid, luma_only)
+
+    def launches(self, source: Batch, output: Batch, arguments: Arguments) -> Callable[[], list[Launch]]:
+        limit, grid, luma_only = self._settings()
+        return lambda: clahe_launches(source, output, limit, grid, luma_only)
+
+    def _settings(self) -> tuple[float, tuple[int, int], bool]:
+        """The limit, the tiles along x and y, and whether only the lightness is equalized."""
+        constant = self.spec.constant
+        return constant("clip_limit"), (constant("tiles_x"), constant("tiles_y")), constant("luma_only")
 
 
 def _equalize(source: np.ndarray, target: np.ndarray, limit: float, grid: tuple[int, int], luma_only: bool) -> None:

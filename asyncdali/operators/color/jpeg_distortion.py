@@ -7,10 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from ...batch import Batch
+from ...device.launch import Launch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
 from ..base import Arg, Arguments, SampleError, Schema, register
 from ..images.opencv_images import OpenCVColors
+from .jpeg_distortion_launches import distortion_launches
 
 _LARGEST = 65500
 """Most rows and columns that libjpeg can write."""
@@ -30,13 +32,22 @@ class JpegCompressionDistortion(OpenCVColors):
     )
 
     def work(self, source: Batch, arguments: Arguments) -> Callable[[np.ndarray, np.ndarray, int], None]:
+        qualities = self._qualities(source, arguments).tolist()
+        return lambda sample, target, i: _through_jpeg(sample, target, qualities[i])
+
+    def launches(self, source: Batch, output: Batch, arguments: Arguments) -> Callable[[], list[Launch]]:
+        qualities = self._qualities(source, arguments)
+        return lambda: distortion_launches(source, output, qualities)
+
+    @staticmethod
+    def _qualities(source: Batch, arguments: Arguments) -> np.ndarray:
+        """int64[samples], from 1 to 100. SampleError for images that no JPEG holds."""
         extents = source.shapes[:, -3:-1]
         wrong = ((extents == 0) | (extents > _LARGEST)).any(axis=1)
         if wrong.any():
             i = int(np.argmax(wrong))
             raise SampleError(i, f"height and width must be from 1 to {_LARGEST}, got {extents[i].tolist()}")
-        quality = np.clip(arguments.scalars("quality", np.int64), 1, 100).tolist()
-        return lambda sample, target, i: _through_jpeg(sample, target, quality[i])
+        return np.clip(arguments.scalars("quality", np.int64), 1, 100)
 
 
 def _through_jpeg(source: np.ndarray, target: np.ndarray, quality: int) -> None:

@@ -113,7 +113,8 @@ class BBoxRotate(Operator):
         wrong = labels.shapes[:, 0] != boxes.shapes[:, 0]
         if wrong.any():
             i = int(np.argmax(wrong))
-            raise SampleError(i, f"{int(labels.shapes[i, 0])} labels for {int(boxes.shapes[i, 0])} boxes")
+            found = f"{int(labels.shapes[i, 0])} labels and {int(boxes.shapes[i, 0])} boxes"
+            raise SampleError(i, f"the sample has {found}; expected one label per box")
         return labels
 
     def _canvas(self, arguments: Arguments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

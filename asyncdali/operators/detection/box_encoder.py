@@ -67,7 +67,7 @@ class BoxEncoder(Operator):
         wrong = labels.shapes.prod(axis=1) != boxes.shapes[:, 0]
         if wrong.any():
             i = int(np.argmax(wrong))
-            raise SampleError(i, f"{int(boxes.shapes[i, 0])} boxes, but labels of shape {labels.shapes[i].tolist()}")
+            raise SampleError(i, f"the sample has {int(boxes.shapes[i, 0])} boxes, but its labels have shape {labels.shapes[i].tolist()}")
         count, device = len(boxes), boxes.device
         encoded = Batch(np.tile(np.array([[len(self._anchors), 4]]), (count, 1)), DALIDataType.FLOAT, device=device)
         classes = Batch(np.full((count, 1), len(self._anchors)), DALIDataType.INT32, device=device)

@@ -182,7 +182,8 @@ class RandomBBoxCrop(StreamOperator):
         wrong = labels.shapes[:, 0] != source.shapes[:, 0]
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
-            raise SampleError(i, f"{int(labels.shapes[i, 0])} labels for {int(source.shapes[i, 0])} boxes")
+            found = f"{int(labels.shapes[i, 0])} labels and {int(source.shapes[i, 0])} boxes"
+            raise SampleError(i, f"the sample has {found}; expected one label per box")
         together = np.ascontiguousarray(all_rows(labels))
         out = np.empty_like(together)
         row = math.prod(together.shape[1:]) * together.itemsize

@@ -155,9 +155,9 @@ class TensorSubscript(EarlyOperator):
             return np.full(arguments.count, absent if value is None else value, np.int64)
         batch = arguments.batch(full)
         if batch.dtype > DALIDataType.INT64:
-            raise RuntimeError(f"Array indices must be of integral type; that of axis {axis} is {batch.dtype.name}")
+            raise RuntimeError(f"Array indices must be of integral type; the index of axis {axis} is {batch.dtype.name}")
         if batch.ndim:
-            raise RuntimeError(f"Array indices must be scalar (0D); that of axis {axis} is a {batch.ndim}-D tensor")
+            raise RuntimeError(f"Array indices must be scalar (0D); the index of axis {axis} is a {batch.ndim}-D tensor")
         if batch.dtype is DALIDataType.UINT64:
             return np.minimum(arguments.scalars(full, np.uint64), np.uint64(2**63 - 1)).astype(np.int64)
         return np.maximum(arguments.scalars(full, np.int64), _NOTHING + 1)

@@ -62,7 +62,7 @@ class Operation:
         """The type of the result for operands of `kinds`; RuntimeError (as DALI raises) when they are not allowed."""
         for kind in kinds:
             if kind not in OPERANDS:
-                raise RuntimeError(f"`{self.symbol}` got {self._given(kinds)}: elements of type {kind.name} cannot be calculated with")
+                raise RuntimeError(f"`{self.symbol}` got {self._given(kinds)}: the operation does not support elements of type {kind.name}")
         if self.rule == "truth":
             return _T.BOOL
         if self.rule == "bits" and any(kind in FLOATS for kind in kinds):

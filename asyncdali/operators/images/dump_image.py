@@ -79,7 +79,7 @@ class DumpImage(Operator):
         wrong = ~np.isin(source.shapes[:, 2], (1, 3))
         if wrong.any():
             i = int(np.argmax(wrong))
-            raise SampleError(i, f"the image must have 1 or 3 channels, got the shape {tuple(source.shapes[i].tolist())}")
+            raise SampleError(i, f"the image must have 1 or 3 channels, but its shape is {tuple(source.shapes[i].tolist())}")
         return () if self._on_gpu else self._writing(source)
 
     def _writing(self, images: Batch) -> Preparation:

@@ -1,4 +1,7 @@
-"""Base classes of operators that compute images with OpenCV: one Python call per sample, which releases the interpreter lock."""
+"""Base classes of operators that compute images with OpenCV: one Python call per sample, which releases the interpreter lock.
+
+On a GPU kernels compute the same images.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ from typing import ClassVar
 import numpy as np
 
 from ...batch import Batch
+from ...device.launch import Launch
 from ...types import DALIDataType
-from ..base import Arguments, Iteration, Operator, Planned, Preparation, PythonJob, SampleError
+from ..base import Arguments, Environment, Iteration, Operator, Planned, Preparation, PythonJob, SampleError, Spec, Step, no_explanation
 from ..moves.strided import like
 
 Work = Callable[[np.ndarray, int], None]
@@ -17,13 +21,23 @@ Work = Callable[[np.ndarray, int], None]
 
 
 class OpenCVOperator(Operator):
-    """Operators implement :meth:`results`. The first input provides the source images."""
+    """Operators implement :meth:`results` and :meth:`launched`. The first input provides the source images."""
 
-    # The work is done in `prepare`, so the input's contents must be known, and the output's contents are known.
+    # The work is done in `prepare`, so the input's contents must be known, and the output's contents are known. Not so on a GPU.
     reads: ClassVar[tuple[int, ...]] = (0,)
+    reads_on_cuda = ()
     eager = True
+    eager_on_cuda = False
+    on_cuda = True
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        self._on_gpu = spec.device == "gpu" and environment.gpu is not None
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
+        return () if self._on_gpu else self._by_host(inputs, arguments)
+
+    def _by_host(self, inputs: list[Batch], arguments: Arguments) -> Preparation:
         output, work = self.results(inputs, arguments)
         output.reserve(self.environment.allocate)
         yield PythonJob(range(len(output)), lambda i: work(output.sample(i), i))
@@ -33,12 +47,19 @@ class OpenCVOperator(Operator):
         """The output, without memory, and the function that fills it."""
         raise TypeError("abstract")
 
+    def launched(self, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Callable[[], list[Launch]]]:
+        """The output, without memory, and the function that returns the launches that fill it."""
+        raise TypeError("abstract")
+
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        return Planned([iteration.prepared])
+        if not self._on_gpu:
+            return Planned([iteration.prepared])
+        output, launches = self.launched(inputs, arguments)
+        return Planned([output], [Step(0, np.empty(0, np.int64), no_explanation, keep=[inputs], launches=launches)])
 
 
 class OpenCVColors(OpenCVOperator):
-    """Operators that turn UINT8 images into images of the same shape. They implement :meth:`work`."""
+    """Operators that turn UINT8 images into images of the same shape. They implement :meth:`work` and :meth:`launches`."""
 
     channels: ClassVar[tuple[int, ...]] = (3,)
     """Accepted numbers of channels."""
@@ -48,15 +69,28 @@ class OpenCVColors(OpenCVOperator):
 
     def results(self, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Work]:
         source = inputs[0]
+        output = self._output(source)
+        work = self.work(source, arguments)
+        return output, lambda target, i: work(source.sample(i), target, i)
+
+    def launched(self, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Callable[[], list[Launch]]]:
+        source = inputs[0]
+        output = self._output(source)
+        return output, self.launches(source, output, arguments)
+
+    def _output(self, source: Batch) -> Batch:
         layout = self.layout_of(source)
         wrong = ~np.isin(source.shapes[:, -1], self.channels)
         if wrong.any():
             i = int(np.argmax(wrong))
             allowed = " or ".join(map(str, self.channels))
             raise SampleError(i, f"the image must have {allowed} channels, got shape {tuple(source.shapes[i].tolist())}")
-        work = self.work(source, arguments)
-        return like(source, layout=layout), lambda target, i: work(source.sample(i), target, i)
+        return like(source, layout=layout)
 
     def work(self, source: Batch, arguments: Arguments) -> Callable[[np.ndarray, np.ndarray, int], None]:
         """``f(sample, target, index)``, called on several threads."""
+        raise TypeError("abstract")
+
+    def launches(self, source: Batch, output: Batch, arguments: Arguments) -> Callable[[], list[Launch]]:
+        """The function that returns the launches; called when addresses are known."""
         raise TypeError("abstract")

@@ -26,7 +26,10 @@ def kernel_of(function: Any, name: str) -> tuple[FunctionType, dict[str, Any]]:
         given = getattr(function, "targetoptions", {})
         for refused in ("link", "extensions", "max_registers"):
             if given.get(refused):
-                raise ValueError(f"`{name}` is compiled by cuda.jit with `{refused}`, which numba_function cannot keep")
+                raise ValueError(
+                    f"`{name}` is compiled by cuda.jit with the option `{refused}`, which numba_function does not support; "
+                    "compile it without the option"
+                )
         options = {key: given[key] for key in _PASSED_ON if given.get(key) is not None}
         function = function.py_func
     if not isinstance(function, FunctionType):

@@ -92,7 +92,7 @@ class _PythonOperator(Operator):
         if self.spec.constant("batch_processing") and not isinstance(samples, (list, tuple)):
             whole = arrays.result(samples)
             if not whole.shape:
-                raise ValueError("a batch has at least one dimension, the Python function returned a scalar")
+                raise ValueError("the Python function returned a scalar; it must return an array whose first axis counts samples")
             return whole.samples()
         found = []
         for k, sample in enumerate(samples):

@@ -59,7 +59,8 @@ class Choice(StreamOperator):
         empty = (populations < 1) & (picks > 0)
         if empty.any():
             i = int(np.flatnonzero(empty)[0])
-            raise SampleError(i, f"there is nothing to choose from: {'the input is' if scalar else 'elements:'} {int(populations[i])}")
+            what = "its value" if scalar else "its number of elements"
+            raise SampleError(i, f"the input is empty: {what} is {int(populations[i])}; at least 1 is needed")
         cumulated, firsts = self._weights(populations, arguments)
         result = Batch(np.concatenate([shapes, source.shapes[:, 1:]], axis=1), source.dtype, self._layout(source, shapes))
         result.reserve(self.environment.allocate)

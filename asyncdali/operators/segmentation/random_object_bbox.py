@@ -82,7 +82,8 @@ class RandomObjectBBox(StreamOperator):
         source, position, count = inputs[0], iteration.position, arguments.count
         sizes = source.shapes.prod(axis=1)
         if (sizes > _LARGEST_MASK).any():
-            raise SampleError(int(np.argmax(sizes)), f"the mask has {int(sizes.max())} elements; up to {_LARGEST_MASK} are possible")
+            message = f"the mask has {int(sizes.max())} elements; the largest supported mask has {_LARGEST_MASK}"
+            raise SampleError(int(np.argmax(sizes)), message)
         backgrounds, classes, weights, firsts = self._classes(arguments)
         if source.dtype == DALIDataType.UINT32:
             backgrounds = backgrounds.astype(np.int32).astype(np.int64)

@@ -82,7 +82,7 @@ class SelectMasks(Operator):
         if cause == self._kernels.OUT_OF_RANGE:
             mask, begin, end = polygons.sample(i)[k].tolist()
             available = int(vertices.shapes[i, 0])
-            raise SampleError(i, f"a polygon of mask {mask} has the vertices {begin} to {end}; there are {available}")
+            raise SampleError(i, f"the polygon of mask {mask} refers to vertices {begin} to {end}; the sample has {available} vertices")
         twice = cause == self._kernels.TWICE
         what = "is selected twice" if twice else "is selected, but no polygon belongs to it"
         raise SampleError(i, f"the mask {int(ids.sample(i)[k])} {what}")

@@ -40,7 +40,7 @@ class CoordTransform(PerFrame):
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         if spec.given("MT") and (spec.given("M") or spec.given("T")):
-            raise ValueError("`MT` is matrix and offset at once; it cannot be given together with `M` or `T`")
+            raise ValueError("`MT` contains both the matrix and the offset; give either `MT`, or `M` and `T`")
         from . import coord_transform_kernels
 
         self._kernels: Any = coord_transform_kernels
@@ -108,7 +108,7 @@ def _matrix(arguments: Arguments, name: str, columns: int) -> np.ndarray:
         rows = columns if name == "M" else columns - 1
         return numbers[:, :, None] * np.eye(rows, columns, dtype=np.float32)
     if not numbers.shape[1] or numbers.shape[1] % columns:
-        raise ValueError(f"`{name}` has {numbers.shape[1]} numbers: they do not form rows of {columns}")
+        raise ValueError(f"`{name}` has {numbers.shape[1]} numbers; the number must be a multiple of {columns}")
     return numbers.reshape(len(numbers), -1, columns)
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...batch import Batch
+from ...batch import Batch, storage_dtype
+from ...device.launch import Launch
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import CHOSEN, LIKE, Input, Output, listed
 from ..base import Arg, Arguments, Environment, SampleError, Schema, Spec, register
 from ..images.opencv_images import OpenCVOperator, Work
 from ..sequences.per_frame_arguments import Frames, agreed, is_sequence, named_arguments, unfolded
+from .warp_perspective_launches import inverses, perspective_launches
+from .warp_perspective_tables import PERSPECTIVE_RECORD
 
 _LAYOUTS = ("HW", "HWC", "FHWC", "CHW", "FCHW")
 _TYPES = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.FLOAT)
@@ -21,6 +26,27 @@ _INTERPOLATIONS = {
 _BORDERS = ("constant", "replicate", "reflect", "reflect_101", "wrap")
 _ORIGINS = ("corner", "center")
 _MOST_CHANNELS = 4
+
+
+@dataclass
+class _Request:
+    """What is decided before any pixel: the images with a layout, their frames (None: no sequences), whether frames come from arguments
+    only (`expanded`), the output, and the fill values of each sample."""
+
+    source: Batch
+    frames: Frames | None
+    expanded: bool
+    output: Batch
+    fill: list[tuple[float, ...]]
+
+    @property
+    def planar(self) -> bool:
+        return self.output.layout.endswith("CHW")
+
+    @property
+    def first(self) -> np.ndarray:
+        """int64[samples]: index of each sample's first frame among all frames."""
+        return np.arange(len(self.source)) if self.frames is None else self.frames.first
 
 
 @register
@@ -65,48 +91,79 @@ class WarpPerspective(OpenCVOperator):
         return dtypes[:1]
 
     def results(self, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Work]:
+        request = self._request(inputs, arguments)
+        source, frames, output, first = request.source, request.frames, request.output, request.first
+        maps = self._maps(inputs, arguments, frames)
+        flags, border = self._flags()
+
+        def work(target: np.ndarray, i: int) -> None:
+            sample, sequence = source.sample(i), target if frames is not None else target[None]
+            for k, out in enumerate(sequence):
+                image = sample if frames is None or request.expanded else sample[k]
+                _warp(image, out, maps[first[i] + k], flags, border, request.fill[i], output.layout, i)
+
+        return output, work
+
+    def launched(self, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Callable[[], list[Launch]]]:
+        request = self._request(inputs, arguments)
+        source, output = request.source, request.output
+        records = _records(request)
+        corner, inverted = self.spec.constant("pixel_origin") == "corner", not self.spec.constant("inverse_map")
+        fills = _stored(request.fill, storage_dtype(source.dtype))
+        maps: np.ndarray | Batch
+        if len(inputs) == 2:  # in device memory
+            maps = self._checked(inputs[1], len(source))
+            if is_sequence(maps):
+                records[:, PERSPECTIVE_RECORD.word.transform_step] = maps.shapes[:, 0] != 1
+        else:
+            maps = self._maps(inputs, arguments, request.frames)
+            maps = inverses(maps) if inverted else maps
+        border, interpolation = self.spec.constant("border_mode"), list(_INTERPOLATIONS).index(self.spec.constant("interp_type"))
+        return output, lambda: perspective_launches(source, output, maps, records, fills, border, interpolation, corner, inverted)
+
+    def _request(self, inputs: list[Batch], arguments: Arguments) -> _Request:
         source = inputs[0]
         layout = self.layout_of(source)
         if source.layout != layout:
             source = Batch.alias(source, source.shapes, source.dtype, layout)
         named = [(f"input {k}", batch) for k, batch in enumerate([source, *inputs[1:]])]
         frames = agreed(named, named_arguments(arguments), True)
-        maps = self._maps(inputs, arguments, frames)
         shapes = source.shapes.copy()
         at = layout.index("H")
         if arguments.given("size"):
             shapes[:, at : at + 2] = self._size(arguments)
         channels = shapes[:, layout.index("C")] if "C" in layout else np.ones(len(shapes), np.int64)
         fill = self._fill(channels, layout.endswith("CHW"))
+        wrong = (source.shapes[:, at : at + 2] == 0).any(axis=1) & (shapes != 0).all(axis=1)
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            given, wanted = source.shapes[i].tolist(), shapes[i].tolist()
+            raise SampleError(i, f"an image without pixels, of shape {given}, cannot become one of shape {wanted}")
         expanded = frames is not None and not is_sequence(source)
         if expanded:
             assert frames is not None
             shapes, layout = np.concatenate([frames.counts[:, None], shapes], axis=1), "F" + layout
         output = Batch(shapes, source.dtype, layout, device=source.device, source_info=source.source_info)
-        first = np.arange(len(source)) if frames is None else frames.first
-        flags, border = self._flags()
+        return _Request(source, frames, expanded, output, fill)
 
-        def work(target: np.ndarray, i: int) -> None:
-            sample, sequence = source.sample(i), target if frames is not None else target[None]
-            for k, out in enumerate(sequence):
-                image = sample if frames is None or expanded else sample[k]
-                _warp(image, out, maps[first[i] + k], flags, border, fill[i], layout, i)
-
-        return output, work
+    @staticmethod
+    def _checked(batch: Batch, count: int) -> Batch:
+        """The transforms of all samples, in sequences or not. SampleError for other shapes."""
+        if batch.dtype != DALIDataType.FLOAT:
+            raise ValueError(f"the transforms must be FLOAT, got {batch.dtype.name}")
+        shapes = batch.shapes[:, int(is_sequence(batch)) :]
+        wrong = np.ones(count, bool) if shapes.shape[1] != 2 else (shapes != 3).any(axis=1)
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise SampleError(i, f"the transform must have shape (3, 3), got {tuple(shapes[i].tolist())}")
+        return batch
 
     def _maps(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> np.ndarray:
         """float64[all frames, 3, 3] for pixels with integer centres, as in OpenCV."""
         count = arguments.count if frames is None else frames.total
         if len(inputs) == 2 or arguments.is_input("matrix"):
-            batch = inputs[1] if len(inputs) == 2 else arguments.batch("matrix")
-            if batch.dtype != DALIDataType.FLOAT:
-                raise ValueError(f"the transforms must be FLOAT, got {batch.dtype.name}")
+            batch = self._checked(inputs[1] if len(inputs) == 2 else arguments.batch("matrix"), arguments.count)
             rows = batch if frames is None else unfolded(batch, frames)
-            wrong = np.ones(count, bool) if rows.ndim != 2 else (rows.shapes != 3).any(axis=1)
-            if wrong.any():
-                k = int(np.argmax(wrong))
-                i = k if frames is None else int(frames.sample[k])
-                raise SampleError(i, f"the transform must have shape (3, 3), got {tuple(rows.shapes[k].tolist())}")
             matrices = np.stack([rows.sample(k) for k in range(count)]) if count else np.zeros((0, 3, 3), np.float32)
         else:
             matrices = np.broadcast_to(np.array(arguments.constant("matrix"), np.float32).reshape(3, 3), (count, 3, 3))
@@ -147,6 +204,31 @@ class WarpPerspective(OpenCVOperator):
         flags = getattr(cv2, _INTERPOLATIONS[self.spec.constant("interp_type")])
         border = getattr(cv2, "BORDER_" + self.spec.constant("border_mode").upper())
         return flags | (cv2.WARP_INVERSE_MAP if self.spec.constant("inverse_map") else 0), border
+
+
+def _records(request: _Request) -> np.ndarray:
+    """PERSPECTIVE_RECORDs, with one transform for each frame."""
+    source, output, word = request.source, request.output, PERSPECTIVE_RECORD.word
+    records = PERSPECTIVE_RECORD.ones(len(source))
+    at, to = source.layout.index("H"), output.layout.index("H")
+    if request.frames is not None:
+        records[:, word.frames] = request.frames.counts
+    records[:, word.step] = not request.expanded
+    records[:, PERSPECTIVE_RECORD.span("height", "width")] = source.shapes[:, at : at + 2]
+    records[:, PERSPECTIVE_RECORD.span("rows", "columns")] = output.shapes[:, to : to + 2]
+    records[:, word.first] = request.first
+    records[:, word.transform_step] = 0
+    if "C" in source.layout:
+        records[:, word.planes if request.planar else word.channels] = source.shapes[:, source.layout.index("C")]
+    return records
+
+
+def _stored(fill: list[tuple[float, ...]], dtype: np.dtype) -> np.ndarray:
+    """float32[samples, 4]: the fill values as elements of a type."""
+    values = np.array(fill, np.float64).reshape(-1, _MOST_CHANNELS)
+    if dtype.kind in "iu":
+        values = np.rint(values).clip(np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return values.astype(np.float32)
 
 
 def _warp(image: np.ndarray, out: np.ndarray, matrix: Any, flags: int, border: int, fill: tuple[float, ...], layout: str, i: int) -> None:

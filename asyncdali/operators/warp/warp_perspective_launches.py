@@ -1,0 +1,52 @@
+"""Perspective transforms on a GPU: the launches of a batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of
+from .warp_perspective_tables import PERSPECTIVE, PERSPECTIVE_RECORD
+
+_SOURCE = Path(__file__).with_name("warp_perspective_kernels.cu")
+BORDERS = ("reflect_101", "reflect", "wrap", "replicate", "constant")
+"""In the order of borders.cuh."""
+
+
+def perspective_launches(
+    source: Batch, output: Batch, maps: np.ndarray | Batch, records: np.ndarray, fills: np.ndarray, border: str, interpolation: int,
+    corner: bool, inverted: bool,
+) -> list[Launch]:
+    """The launches for a batch with PERSPECTIVE_RECORDs.
+
+    `maps` are float64[frames of all samples, 3, 3] from output to input, or the second input, whose transforms only the device knows.
+    `fills` is float32[samples, 4]; `interpolation` is 0 nearest, 1 linear, 2 cubic.
+    """
+    count, word = len(records), PERSPECTIVE_RECORD.word
+    if not count:
+        return []
+    macros = (("IN", element_type(storage_dtype(source.dtype))), ("INTERPOLATION", interpolation))
+    frames = records[:, word.frames]
+    late = isinstance(maps, Batch)
+    transforms = maps.addresses if isinstance(maps, Batch) else np.zeros(count, np.int64)
+    ready: Entry = Scratch(8 * 9 * int(frames.sum())) if isinstance(maps, Batch) else np.ascontiguousarray(maps, np.float64)
+    entries = PERSPECTIVE.entries(
+        inputs=source.addresses, outputs=output.addresses, transforms=transforms, maps=ready, records=records, fills=fills,
+        border=BORDERS.index(border), corner=corner, inverted=inverted, samples=count,
+    )  # fmt: skip
+    pixels = frames * records[:, word.planes] * records[:, word.rows] * records[:, word.columns]
+    launches = [Launch(Kernel(_SOURCE, "warp_perspective", macros), entries, grid_of(int(pixels.max()), count))]
+    if late:
+        launches.insert(0, Launch(Kernel(_SOURCE, "prepare_maps", macros), entries, grid_of(int(frames.max()), count)))
+    return launches
+
+
+def inverses(maps: np.ndarray) -> np.ndarray:
+    """The inverses of float64[n, 3, 3]; 0 where there is none, as OpenCV."""
+    rows = np.cross(np.roll(maps, -1, axis=1), np.roll(maps, -2, axis=1))  # the cofactors
+    determinants = (maps[:, 0] * rows[:, 0]).sum(axis=1)
+    with np.errstate(divide="ignore"):
+        factors = np.where(determinants == 0, 0.0, 1 / determinants)
+    return rows.transpose(0, 2, 1) * factors[:, None, None]

@@ -1,0 +1,246 @@
+"""Repeated plans: a plan that depends only on the shapes of its inputs is made twice, compared, and then copied.
+
+Planning an operator takes 30 to 400 us in the interpreter, however small the batch is. A pipeline whose samples have one size (behind a
+resize, for example) makes the same plan in every iteration; only the addresses differ. A copy takes about 10 us.
+
+A plan is copied only if two plans for the same shapes were equal word by word, except for the addresses of arrays that both plans have in
+the same places: address tables of inputs and outputs, and arrays that the plan made. Both plans are alive while they are compared, so
+equal addresses belong to memory that the operator keeps. Tables and arrays are compared and copied as they were before any step ran,
+because steps may write to them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..batch import Batch
+from ..compiled.addresses import address_of
+from ..graph.plan import PlannedOperator
+from ..operators.base import Arguments, Iteration, Operator, Planned, Step
+
+_MOST_PLANS = 4
+"""Plans that are kept per operator: those of whole batches and of a last, smaller one."""
+_MOST_BYTES = 1 << 16
+"""Larger tables are planned anew: copying them would take longer."""
+_LEAST_ADDRESS = 1 << 32
+_LINE = 64
+
+_INPUT, _OUTPUT, _OWN = range(3)
+Place: TypeAlias = "tuple[int, int, int]"
+"""What a word points to: kind, number of the array, offset in bytes."""
+
+
+def replays_of(planned: PlannedOperator, operator: Operator) -> Replays | None:
+    """The repeated plans of an operator. None if a plan may depend on more than constants and shapes of inputs."""
+    spec, kind = operator.spec, type(operator)
+    known = operator.stateful or operator.eager or operator.passes_on or operator.barrier or operator.hands_out_samples
+    if known or spec.device != "cpu" or not planned.inputs or planned.arguments or spec.argument_inputs:
+        return None
+    if kind.prepare is not Operator.prepare or tuple(kind.inputs_read(spec, False)) or operator.environment.gpu is not None:
+        return None
+    return Replays(operator)
+
+
+class Replays:
+    """The repeated plans of one operator. Segments plan one iteration at a time, so there is no lock."""
+
+    __slots__ = ("_before", "_operator", "_pending", "_plans")
+
+    def __init__(self, operator: Operator):
+        self._operator = operator
+        self._plans: dict[Any, _Replay | None] = {}
+        self._before: Any = None  # the key of the last plan
+        self._pending: _Seen | None = None  # the last plan, if its key occurred twice in a row
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        """:meth:`Operator.plan`, or a copy of an earlier plan."""
+        key = _key(inputs)
+        if key is None:
+            return self._operator.plan(inputs, arguments, iteration)
+        replay = self._plans.get(key)
+        if replay is not None:
+            return replay.planned(inputs)
+        planned = self._operator.plan(inputs, arguments, iteration)
+        if len(self._plans) < _MOST_PLANS and key not in self._plans:
+            self._learn(key, inputs, planned)
+        return planned
+
+    def _learn(self, key: Any, inputs: list[Batch], planned: Planned) -> None:
+        pending, self._pending = self._pending, None
+        if key != self._before:
+            self._before = key
+            return
+        seen = _Seen(inputs, planned)
+        if pending is None:
+            self._pending = seen
+            return
+        self._plans[key] = _compared(pending, seen)
+        self._before = None
+
+
+def _key(inputs: Sequence[Batch]) -> Any:
+    """What a plan depends on. None for inputs that a plan may treat differently."""
+    parts = []
+    for batch in inputs:
+        if batch.rows is not None or batch.feed is not None or batch.links:
+            return None
+        shapes = batch.shapes
+        parts.append((shapes.shape, shapes.tobytes(), batch.dtype, batch.layout, batch.contiguous, batch.values is None))
+    return tuple(parts)
+
+
+def _flat(objects: Iterable[Any]) -> Iterator[Any]:
+    for item in objects:
+        if isinstance(item, (list, tuple)):
+            yield from _flat(item)
+        else:
+            yield item
+
+
+class _Seen:
+    """A plan, and the arrays of its steps as they were before any step ran. It keeps no memory of samples unless a step's `keep` does."""
+
+    def __init__(self, inputs: list[Batch], planned: Planned):
+        outputs, steps = planned.outputs, planned.steps
+        self.tables = [[batch.addresses for batch in inputs], [batch.addresses for batch in outputs]]
+        self.outputs = [(batch.shapes, batch.dtype, batch.layout, batch.device, batch.source_info is not None) for batch in outputs]
+        self.steps = [(step.function, step.explain, step.scratch_bytes, step.scratch_field) for step in steps]
+        self.contexts = [step.context for step in steps]
+        self.kept = [step.keep for step in steps]
+        plain_steps = all(step.inner is None and step.hardware is None and step.afterwards is None for step in steps)
+        # Decided now, before the outputs get their memory.
+        self.plain = bool(steps) and plain_steps and all(_is_plain(batch, inputs) for batch in outputs)
+        self.arrays: list[np.ndarray] = []
+        self.objects: list[Any] = []
+        met = {id(table) for tables in self.tables for table in tables} | {id(batch) for batch in (*inputs, *outputs)}
+        for item in (*self.contexts, *_flat(self.kept)):
+            if id(item) in met:
+                continue
+            met.add(id(item))
+            if isinstance(item, np.ndarray):
+                self.arrays.append(item)
+            else:
+                self.objects.append(item)
+        small = sum(array.nbytes for array in self.arrays) <= _MOST_BYTES
+        self.copies = [array.copy() for array in self.arrays] if small else []
+
+    def ranges(self, own: Sequence[int]) -> list[tuple[int, int, int, int]]:
+        """(first byte, past the last byte, kind, number) of the arrays that words may point to; `own`: numbers of arrays to copy."""
+        found = [(kind, k, table) for kind, tables in enumerate(self.tables) for k, table in enumerate(tables)]
+        found += [(_OWN, k, self.arrays[k]) for k in own]
+        return [(at := address_of(array), at + array.nbytes, kind, k) for kind, k, array in found if array.nbytes]
+
+
+def _place(ranges: Sequence[tuple[int, int, int, int]], address: int) -> Place | None:
+    return next(((kind, k, address - begin) for begin, end, kind, k in ranges if begin <= address < end), None)
+
+
+def _is_plain(batch: Batch, inputs: Sequence[Batch]) -> bool:
+    """Whether an output is a batch of its own that has shapes only."""
+    if batch.owner is not None or batch.values is not None or batch.alias_of is not None or batch.links or batch.feed is not None:
+        return False
+    if batch.rows is not None or batch.reused is not False or any(batch is source for source in inputs):
+        return False
+    return batch.source_info is None or batch.source_info is inputs[0].source_info
+
+
+def _alike(a: _Seen, b: _Seen) -> bool:
+    """Whether two plans have the same steps and outputs, and keep the same objects."""
+    if not (a.plain and b.plain) or a.steps != b.steps or [output[1:] for output in a.outputs] != [output[1:] for output in b.outputs]:
+        return False
+    if not all(np.array_equal(output[0], other[0]) for output, other in zip(a.outputs, b.outputs, strict=True)):
+        return False
+    return len(a.objects) == len(b.objects) and all(map(_is, a.objects, b.objects))
+
+
+def _is(one: Any, other: Any) -> bool:
+    return one is other
+
+
+def _compared(a: _Seen, b: _Seen) -> _Replay | None:
+    """The plan that both are copies of. None if they differ in more than addresses."""
+    if not _alike(a, b) or len(a.copies) != len(b.copies) or not a.copies:
+        return None
+    kinds = [(array.dtype, array.shape, array.flags.c_contiguous) for array in a.arrays]
+    if kinds != [(array.dtype, array.shape, array.flags.c_contiguous) for array in b.arrays]:
+        return None
+    own = [k for k, array in enumerate(a.arrays) if array is not b.arrays[k]]
+    if not all(a.arrays[k].flags.c_contiguous for k in own) or any(map(_is, a.contexts, b.contexts)):
+        return None
+    begins: dict[int, int] = {}
+    size = 0
+    for k in own:
+        begins[k] = size
+        size += -(-max(a.copies[k].nbytes, 1) // _LINE) * _LINE
+    block = np.zeros(size // 8, np.int64)
+    a_ranges, b_ranges = a.ranges(own), b.ranges(own)
+    if any(behind[0] < before[1] for before, behind in itertools.pairwise(sorted(a_ranges))):
+        return None  # arrays that share memory would no longer share it
+    pointers: dict[tuple[int, int], list[int]] = {}
+    for k in own:
+        one, other, begin = a.copies[k], b.copies[k], begins[k]
+        if one.dtype != np.int64:
+            if one.tobytes() != other.tobytes():
+                return None
+            block.view(np.uint8)[begin : begin + one.nbytes] = np.frombuffer(one.tobytes(), np.uint8)
+            continue
+        words, theirs = one.reshape(-1), other.reshape(-1)
+        block[begin // 8 : begin // 8 + len(words)] = words
+        for i in np.flatnonzero((words != theirs) | (words >= _LEAST_ADDRESS)).tolist():
+            place, their = _place(a_ranges, int(words[i])), _place(b_ranges, int(theirs[i]))
+            if place != their or (place is None and words[i] != theirs[i]):
+                return None
+            if place is None:
+                continue  # a number, or the address of memory that the operator keeps
+            kind, number, offset = place
+            word = begin // 8 + i
+            block[word] = offset + (begins[number] if kind == _OWN else 0)
+            pointers.setdefault((kind, 0 if kind == _OWN else number), []).append(word)
+    return _Replay(a, block, begins, pointers)
+
+
+class _Replay:
+    """A plan that is copied. `block`: its arrays, one behind the other; addresses in it are offsets from what they point to."""
+
+    __slots__ = ("_block", "_contexts", "_inputs", "_kept", "_outputs", "_own", "_shapes", "_steps")
+
+    def __init__(self, a: _Seen, block: np.ndarray, begins: dict[int, int], pointers: dict[tuple[int, int], list[int]]):
+        self._block = block
+        self._own = np.array(pointers.get((_OWN, 0), []), np.int64)
+        self._inputs = [(number, np.array(words)) for (kind, number), words in pointers.items() if kind == _INPUT]
+        self._outputs = [(number, np.array(words)) for (kind, number), words in pointers.items() if kind == _OUTPUT]
+        self._shapes, self._steps = a.outputs, a.steps
+        places = {id(array): k for k, array in enumerate(a.arrays)}
+        self._contexts = []
+        for context in a.contexts:
+            first = begins[places[id(context)]] // 8
+            self._contexts.append(slice(first, first + len(context)))
+        self._kept = [array for k, array in enumerate(a.arrays) if k not in begins], a.objects
+
+    def planned(self, inputs: list[Batch]) -> Planned:
+        """A copy for the batches `inputs`."""
+        block = self._block.copy()
+        outputs = []
+        for shapes, dtype, layout, device, named in self._shapes:
+            batch = Batch(shapes, dtype, layout, device=device)
+            if named:
+                batch.source_info = inputs[0].source_info
+            outputs.append(batch)
+        if len(self._own):
+            block[self._own] += address_of(block)
+        tables = []
+        for batches, targets in ((inputs, self._inputs), (outputs, self._outputs)):
+            for number, words in targets:
+                table = batches[number].addresses
+                block[words] += address_of(table)
+                tables.append(table)
+        keep = [block, self._kept, tables]
+        steps = [
+            Step(function, block[context], explain, scratch_bytes, scratch_field, keep)
+            for (function, explain, scratch_bytes, scratch_field), context in zip(self._steps, self._contexts, strict=True)
+        ]
+        return Planned(outputs, steps)

@@ -1,0 +1,21 @@
+"""cast: saturation and rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+from helpers import operators as harness
+from helpers.pipelines import pipeline_of
+
+from asyncdali import fn, types
+
+
+def test_values_are_rounded_to_even_and_saturated():
+    sample = np.array([-300.5, -0.5, 0.5, 1.5, 2.5, 254.6, 1e9, np.inf, -np.inf], np.float32)
+    assert harness.run("cast", [sample], dtype=types.UINT8)[0].tolist() == np.clip(np.rint(sample), 0, 255).tolist()
+    assert harness.run("cast", [np.array([-(2**40), 7], np.int64)], dtype=types.INT16)[0].tolist() == [-(2**15), 7]
+
+
+def test_layouts_stay():
+    with pipeline_of(lambda: fn.cast(fn.external_source(lambda: [np.zeros((2, 2))] * 3, layout="HW"), dtype=types.INT32)) as pipeline:
+        [output] = pipeline.run()
+        assert output.layout() == "HW" and output.dtype == types.INT32

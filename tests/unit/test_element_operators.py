@@ -1,0 +1,109 @@
+"""Operators of elements: the step against the function in plain Python, the GPU kernel against the step. Found from the declarations.
+
+The operator of docs/adding_an_operator.md is one of them: its two files are taken from the page, literally.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.guarded import Call, calls
+from helpers.operators import run
+from helpers.pipelines import values
+from helpers.twins import both
+
+from asyncdali import Pipeline, fn, pipeline_def
+from asyncdali.device.launch import Kernel, element_type, source_of
+from asyncdali.graph.reference import operator_modules, reference_table, stub_files
+from asyncdali.operators import load_registry
+from asyncdali.operators.elements import ELEMENTS, FLOAT32_TYPES, ElementOperator
+from asyncdali.types.conversions import STORAGE
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "adding_an_operator.md").read_text()
+FILES = dict(re.findall(r"^`([a-z_/]+\.(?:py|cu))`\n\n((?:(?: {4}.*)?\n)+)", PAGE, re.MULTILINE))
+SAMPLES = [np.random.default_rng(k).integers(0, 256, (3 + k, 7, 3)) for k in range(3)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def solarize(tmp_path_factory):
+    """The operator of the page. Its module has the name that it would have in the package, so that its imports work."""
+    folder = tmp_path_factory.mktemp("operators")
+    for name, text in FILES.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+    spec = importlib.util.spec_from_file_location("asyncdali.operators.color.solarize", folder / "color" / "solarize.py")
+    registry = load_registry()
+    sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module.Solarize
+    del sys.modules[spec.name], registry["solarize"]
+
+
+def names():
+    return sorted(name for name, kind in load_registry().items() if issubclass(kind, ElementOperator))
+
+
+def test_the_page_has_two_files(solarize):
+    assert set(FILES) == {"color/solarize.py", "color/solarize.cu"}
+    assert names() == sorted({*names(), "solarize"}) and solarize.on_cuda
+    assert calls("solarize", solarize.schema) == [Call()], "test_declared_inputs.py and test_serialize_operators.py need nothing more"
+
+
+@pytest.mark.parametrize("dtype", [STORAGE[kind] for kind in FLOAT32_TYPES], ids=str)
+def test_steps_and_kernels_compute_the_function(dtype):
+    samples = [(sample if np.dtype(dtype).kind == "f" else sample % 128).astype(dtype) for sample in SAMPLES]
+    for name in names():
+        kind = load_registry()[name]
+        numbers = np.float32([kind.schema.by_name[number].default for number in kind.numbers])
+        steps, kernels = both(name, samples, "HWC")
+        for sample, step, kernel in zip(samples, steps, kernels, strict=True):
+            wanted = [kind.element(value, numbers) for value in sample.astype(np.float32).ravel()]
+            np.testing.assert_array_equal(step.ravel(), np.array(wanted, np.float32).astype(dtype))
+            np.testing.assert_array_equal(kernel, step)
+
+
+def test_arguments_per_sample_and_results_out_of_range():
+    samples = [np.int8([-100, 0, 100])] * 2
+    made = run("solarize", samples, per_sample={"threshold": np.float32([0, 200])})
+    assert [sample.tolist() for sample in made] == [[-100, 127, 127], [-100, 0, 100]]
+
+
+def test_pipelines_run_store_and_restore_the_operator():
+    def graph():
+        return fn.solarize(fn.cast(fn.random.uniform(range=[0, 255], shape=[6, 5, 3], seed=1), dtype=0), threshold=100)
+
+    with pipeline_def(graph, batch_size=3, num_threads=2, device_id=None)() as pipeline:
+        stored = pipeline.serialize()
+        (first,) = values(pipeline.run())
+    with Pipeline.deserialize(stored) as again:
+        assert values(again.run()) == [first]
+    assert np.max(first) <= 155 and np.min(first) < 100
+
+
+def test_stubs_and_documentation_are_generated(solarize):
+    page = reference_table([solarize.schema])
+    assert "## fn.solarize" in page and "Elements from here on are inverted." in page
+    assert any("def solarize(" in text for text in stub_files().values())
+    assert operator_modules(str(solarize.cuda_source.parents[1])) == ["color.solarize"]
+
+
+def test_the_kernel_compiles_for_a_gpu(solarize):
+    from test_cuda_compile import ARCHITECTURES, compile_for, library_of
+
+    for kind in ("uint8", "float32"):
+        kernel = Kernel(solarize.cuda_source, "elements", (("T", element_type(kind)),))
+        assert compile_for(library_of(12), source_of(kernel), ARCHITECTURES[12][0]) > 0
+
+
+def test_wrong_types_are_refused_before_the_plan():
+    with pytest.raises(RuntimeError, match="supported types are: UINT8, INT8, UINT16, INT16, FLOAT"):
+        pipeline_def(lambda: fn.solarize(fn.constant(idata=[1])), batch_size=1, num_threads=1, device_id=None)().run()
+    assert ELEMENTS.types == FLOAT32_TYPES

@@ -1,0 +1,190 @@
+"""Repeated plans (``runtime/replays.py``): which plans are copied, and that copies compute the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.operators import batch_of, make, run_step
+from helpers.pipelines import pipeline_of, values
+
+from asyncdali import fn, types
+from asyncdali.operators.base import Arguments, Iteration
+from asyncdali.runtime import segments
+from asyncdali.runtime.replays import Replays
+
+
+class Source:
+    """Batches of given sizes, with other contents in every iteration."""
+
+    def __init__(self, *counts, shape=(6, 5, 3), dtype=np.uint8):
+        self.counts, self.shape, self.dtype = counts, shape, dtype
+
+    def __call__(self, info):
+        count = self.counts[info % len(self.counts)]
+        drawn = np.random.default_rng(info).integers(0, 200, (count, *self.shape))
+        return drawn.astype(self.dtype)
+
+
+def fed(*counts, layout="HWC", **options):
+    return fn.external_source(source=Source(*counts, **options), batch=True, layout=layout)
+
+
+GRAPHS = {
+    "crop": lambda: fn.crop(fed(4), crop=[3, 3]),
+    "crop_mirror_normalize": lambda: fn.crop_mirror_normalize(fed(4), crop=[4, 4], mean=[1.0, 2, 3], std=[2.0], mirror=1),
+    "pad": lambda: fn.pad(fed(4), axis_names="HW", shape=[8, 8], fill_value=3),
+    "full": lambda: fn.full(fed(4, shape=(), layout=""), shape=[2, 3]),
+    "transpose of a cast": lambda: fn.transpose(fn.cast(fed(4), dtype=types.INT16), perm=[2, 0, 1]),
+    "normalize": lambda: fn.normalize(fed(4, dtype=np.float32), axes=[0, 1]),
+    "spectrogram": lambda: fn.spectrogram(fed(4, shape=(600,), layout="", dtype=np.float32), nfft=64, window_length=64, window_step=32),
+    "a smaller batch now and then": lambda: fn.one_hot(fed(4, 4, 4, 4, 2, 2, 2, 4, 2, shape=(), layout=""), num_classes=200),
+    "sizes that change": lambda: fn.coord_flip(fed(3, 4, 3, 3, 3, 3, 2, 4, 4, 4, shape=(5, 2), layout="", dtype=np.float32)),
+}
+
+
+def results(graph, iterations):
+    pipeline = pipeline_of(graph, batch_size=4)
+    found = [values(pipeline.run()) for _ in range(iterations)]
+    pipeline.close()
+    return found
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_copies_compute_what_plans_compute(name, monkeypatch):
+    repeated = results(GRAPHS[name], 10)
+    monkeypatch.setattr(segments, "replays_of", lambda planned, operator: None)
+    assert repeated == results(GRAPHS[name], 10)
+
+
+class Counted:
+    """An operator whose plans are counted and may be changed."""
+
+    def __init__(self, operator):
+        self.operator, self.spec, self.plans = operator, operator.spec, 0
+        self.change = lambda planned: planned
+
+    def plan(self, inputs, arguments, iteration):
+        self.plans += 1
+        return self.change(self.operator.plan(inputs, arguments, iteration))
+
+
+def counted(name="crop", **constants):
+    operator = make(name, 2, constants or {"crop": [3, 4]}, {})
+    operator.infer([types.UINT8])
+    return Counted(operator)
+
+
+def planned(plans, operator, number, shape=(6, 5, 3), layout="HWC"):
+    """The samples of iteration `number`, computed by the steps that ``plans.plan`` returns."""
+    images = [np.random.default_rng([number, k]).integers(0, 255, shape, np.uint8) for k in range(2)]
+    plan = plans.plan([batch_of(images, layout)], Arguments(operator.spec, {}, 2), Iteration(number, 2))
+    (output,) = plan.outputs
+    output.place(np.zeros(int(output.sizes().sum()), np.uint8))
+    for step in plan.steps:
+        run_step(step, 2)
+    return [output.sample(k).tolist() for k in range(2)]
+
+
+def test_the_third_equal_plan_is_the_last():
+    operator = counted()
+    replays = Replays(operator)
+    for number in range(8):
+        assert planned(replays, operator, number) == planned(operator.operator, operator, number)
+    assert operator.plans == 3
+
+
+def test_other_shapes_and_layouts_are_planned():
+    operator = counted()
+    replays = Replays(operator)
+    for number in range(4):
+        planned(replays, operator, number)
+    planned(replays, operator, 4, shape=(8, 5, 3))
+    planned(replays, operator, 5, layout="")
+    assert operator.plans == 5
+
+
+def test_shapes_that_never_repeat_keep_nothing():
+    operator = counted()
+    replays = Replays(operator)
+    for number in range(12):
+        planned(replays, operator, number, shape=(4 + number, 5, 3))
+    assert operator.plans == 12 and replays._pending is None and not replays._plans
+
+
+def test_a_plan_that_differs_in_a_number_is_made_anew():
+    operator = counted()
+
+    def change(plan):
+        plan.steps[0].scratch_bytes = operator.plans
+        return plan
+
+    operator.change = change
+    replays = Replays(operator)
+    for number in range(6):
+        planned(replays, operator, number)
+    assert operator.plans == 6
+
+
+def test_a_table_with_another_array_is_made_anew():
+    operator = counted()
+    hidden = []
+
+    def change(plan):
+        hidden.append(np.zeros(4, np.int64))  # an array that no plan keeps
+        step = plan.steps[0]
+        step.context = np.append(step.context, hidden[-1].ctypes.data)
+        return plan
+
+    operator.change = change
+    replays = Replays(operator)
+    for number in range(6):
+        planned(replays, operator, number)
+    assert operator.plans == 6
+
+
+def test_arrays_that_share_memory_are_made_anew():
+    operator = counted()
+
+    def change(plan):
+        step = plan.steps[0]
+        whole = np.zeros(8, np.int64)
+        step.keep = [*step.keep, whole, whole[2:]]
+        return plan
+
+    operator.change = change
+    replays = Replays(operator)
+    for number in range(6):
+        planned(replays, operator, number)
+    assert operator.plans == 6
+
+
+def test_arrays_that_a_step_wrote_to_are_copied_as_they_were_planned():
+    operator = counted()
+
+    def change(plan):
+        step = plan.steps[0]
+        step.keep = [*step.keep, np.arange(5)]
+        return plan
+
+    operator.change = change
+    replays = Replays(operator)
+    plans = []
+    for number in range(5):
+        images = [np.full((6, 5, 3), number, np.uint8)] * 2
+        plans.append(replays.plan([batch_of(images, "HWC")], Arguments(operator.spec, {}, 2), Iteration(number, 2)))
+        for item in plans[-1].steps[0].keep:
+            if isinstance(item, np.ndarray) and item.tolist() == [0, 1, 2, 3, 4]:
+                item[:] = 77  # as a step may do
+    assert operator.plans == 3
+    block = plans[-1].steps[0].context.base
+    assert not (block == 77).any()
+
+
+@pytest.mark.slow  # compiles nearly everything
+def test_every_operator_computes_the_same_from_copies(monkeypatch):
+    from test_serialize_operators import CALLS
+
+    repeated = {name: results(graph, 6) for name, graph in CALLS.items()}
+    monkeypatch.setattr(segments, "replays_of", lambda planned, operator: None)
+    for name, graph in CALLS.items():
+        np.testing.assert_equal(repeated[name], results(graph, 6), err_msg=name)

@@ -1,0 +1,37 @@
+"""spectrogram and power_spectrum against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import operators as harness
+from helpers.pipelines import pipeline_of
+
+from asyncdali import fn
+
+
+def signal(n, seed=0):
+    return np.random.default_rng(seed).standard_normal(n).astype(np.float32)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 12, 31, 64, 100, 257, 1000, 1024])
+def test_transforms_of_any_length(n):
+    data = signal(n)
+    (result,) = harness.run("power_spectrum", [data])
+    expected = np.abs(np.fft.rfft(data.astype(np.float64))) ** 2
+    np.testing.assert_allclose(result, expected, rtol=2e-6, atol=2e-6 * expected.max())
+
+
+def test_negative_axes_count_from_the_end():
+    data = signal(6 * 8 * 5).reshape(6, 8, 5)
+    np.testing.assert_array_equal(harness.run("power_spectrum", [data], axis=-2)[0], harness.run("power_spectrum", [data], axis=1)[0])
+    assert harness.run("power_spectrum", [data], axis=-2)[0].shape == (6, 5, 5)
+
+
+def test_a_tone_is_in_its_bin():
+    rate, frequency = 16000, 1000
+    tone = np.sin(2 * np.pi * frequency * np.arange(rate) / rate).astype(np.float32)
+    with pipeline_of(lambda: fn.spectrogram(fn.external_source(lambda: [tone] * 3), nfft=512, layout="tf")) as pipeline:
+        (spectrum,) = pipeline.run()
+        assert spectrum.layout() == "tf"
+        assert (np.asarray(spectrum[0]).argmax(axis=1)[2:-2] == frequency * 512 // rate).all()
