@@ -234,7 +234,9 @@ class RankLoader:
                     epochs.advance()
                 raise
             keep = epochs.advance()
-            yield self.pipeline._named(batch if keep is None else tuple(output[:keep] for output in batch))
+            outputs = batch if keep is None else tuple(output[:keep] for output in batch)
+            names = self.pipeline.output_names
+            yield outputs if names is None else dict(zip(names, outputs, strict=True))
         self._end(epochs)
 
     def _end(self, epochs: RankEpochs) -> None:
