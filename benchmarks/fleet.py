@@ -1,4 +1,4 @@
-"""Costs and gains of engines on other machines (docs/fleet.md): ``python -m benchmarks.fleet [training decode]``.
+"""Costs and gains of engines on other machines (docs/fleet.md): ``python -m benchmarks.fleet [training decode frames]``.
 
 The engines are two processes of this machine with one thread each. They are used by TCP, as from another machine, and by shared memory.
 They and a pipeline with two threads run in turns.
@@ -6,16 +6,25 @@ They and a pipeline with two threads run in turns.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
+import numpy as np
+
 import asyncdali
-from asyncdali.fleet import Actor, loader, near, read_token
+from asyncdali.device.buffers import BufferPool
+from asyncdali.fleet import Actor, link, loader, near, read_token
+from asyncdali.runtime.loop import shared_loop
 
 from . import engines, programs
 from .pictures import picture_folder
@@ -56,42 +65,126 @@ def serve(name: str, token: str) -> None:
         actor.wait()
 
 
-def measure(name: str, rounds: int = 5) -> None:
-    with tempfile.NamedTemporaryFile("w") as file:
+COUNT, ROUNDS = 20, 6
+"""Measured iterations of a turn, and turns."""
+
+
+def turn(item: Any, pids: list[int]) -> engines.Row:
+    """Per iteration: wall seconds, processor seconds of this process, and of the engines.
+
+    The clock starts when the full queue is empty. All work of the turn is counted, and ends before the next turn begins.
+    """
+    first = item.pipeline.prefetch_queue_depth + 1
+    here, there = time.process_time(), engines.used_by(pids)
+    for _ in range(first):
+        engines.read(item.pipeline.run())
+    began = time.perf_counter()
+    for _ in range(COUNT):
+        engines.read(item.pipeline.run())
+    wall = time.perf_counter() - began
+    while (queue := item.statistics().queue).ready < queue.in_flight:
+        time.sleep(0.005)
+    every = COUNT + first
+    return wall / COUNT, (time.process_time() - here) / every, (engines.used_by(pids) - there) / every
+
+
+def measure(name: str) -> None:
+    with contextlib.ExitStack() as stack, tempfile.NamedTemporaryFile("w") as file:
         file.write("a token for the benchmark")
         file.flush()
-        command = [sys.executable, "-m", "benchmarks.fleet", "serve", name, file.name]
-        processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        token = read_token(file.name)
+        loaders = {"2 threads": stack.enter_context(loader(train_of(name), threads=2))}
+        pids: dict[str, list[int]] = {"2 threads": []}
+        for title, connect in (("TCP", lambda *_: None), ("shared", near.connect)):
+            addresses = [stack.enter_context(process(name, file.name)) for _ in range(2)]
+            with mock.patch.object(near, "connect", connect):
+                loaders[title] = stack.enter_context(loader(train_of(name), engines=addresses, token=token, depth=4))
+            pids[title] = [engine["pid"] for engine in loaders[title].engines()]
+        rows: dict[str, list[engines.Row]] = {title: [] for title in loaders}
+        for number in range(ROUNDS + 1):
+            for title in list(loaders)[:: 1 if number % 2 else -1]:
+                row = turn(loaders[title], pids[title])
+                if number:
+                    rows[title].append(row)
+        engines.table(f"{name} pipeline (batch 64), two threads here or two engines with one thread each", rows, 64)
+        used = {title: statistics.median(row[1] + row[2] for row in each) for title, each in rows.items()}
+        print(", ".join(f"{title}: {used[title] / used['2 threads'] - 1:+.1%} processor time" for title in ("TCP", "shared")))
+        print(f"checkpoint: {len(loaders['TCP'].checkpoint())} bytes")
+
+
+FRAME = 64 * 224 * 224 * 3
+"""Bytes of the training pipeline's batch as it travels."""
+
+
+def frames(count: int = 200) -> None:
+    """Processor time of sending and receiving one frame by TCP, and nothing else."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        command = [sys.executable, "-m", "benchmarks.fleet", "send", str(server.getsockname()[1]), str(count)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as sender:
+            done, pool, links = threading.Event(), BufferPool(), []
+            left = [count]
+
+            def received(*_: Any) -> None:
+                left[0] -= 1
+                if not left[0]:
+                    done.set()
+                links[0].send({"k": 1})
+
+            sock = server.accept()[0]
+            began = time.process_time()
+            shared_loop().call(lambda: links.append(link.Link(sock, pool.allocate, received, lambda reason: done.set())))
+            done.wait()
+            here = (time.process_time() - began) / count
+            there = float(sender.stdout.readline() if sender.stdout else "nan")
+            print(f"a frame of {FRAME / 1e6:.1f} MB by TCP: {here * 1e3:.2f} ms here, {there * 1e3:.2f} ms there")
+
+
+def send(port: int, count: int) -> None:
+    """The other end: two frames ahead, then one for each answer."""
+    data, done, links = np.ones(FRAME, np.uint8), threading.Event(), []
+    left = [count - 2]
+
+    def answered(*_: Any) -> None:
+        left[0] -= 1
+        if left[0] >= 0:
+            one()
+        elif left[0] == -2:
+            done.set()
+
+    def one() -> None:
+        links[0].send({"a": 1}, b"", [[data.data]], [data])
+
+    def go() -> None:
+        links.append(link.Link(socket.create_connection(("127.0.0.1", port)), BufferPool().allocate, answered, lambda reason: done.set()))
+        one()
+        one()
+
+    began = time.process_time()
+    shared_loop().call(go)
+    done.wait()
+    print((time.process_time() - began) / count, flush=True)
+
+
+@contextlib.contextmanager
+def process(name: str, token: str) -> Iterator[str]:
+    """The address of an engine's process."""
+    command = [sys.executable, "-m", "benchmarks.fleet", "serve", name, token]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
         try:
-            addresses = [process.stdout.readline().strip() for process in processes if process.stdout]
-            token = read_token(file.name)
-            loaders = {"2 threads": loader(train_of(name), threads=2)}
-            for title, connect in (("TCP", lambda *_: None), ("shared", near.connect)):
-                with mock.patch.object(near, "connect", connect):
-                    loaders[title] = loader(train_of(name), engines=addresses, token=token, depth=4)
-                    loaders[title].pipeline.build()
-            pipes = {title: item.pipeline for title, item in loaders.items()}
-            for pipe in pipes.values():
-                for _ in range(6):
-                    pipe.run()
-            found = engines.in_turns(pipes, 10, engines.read, rounds)
-            engines.table(f"{name} pipeline (batch 64), two threads here or two engines with one thread each", found, 64)
-            used = {title: statistics.median(row[1] + row[2] for row in rows) for title, rows in found.items()}
-            more = {title: used[title] / used["2 threads"] - 1 for title in ("TCP", "shared")}
-            print(", ".join(f"{title}: {share:+.1%} processor time" for title, share in more.items()))
-            print(f"checkpoint: {len(loaders['TCP'].checkpoint())} bytes")
-            for item in loaders.values():
-                item.close()
+            yield started.stdout.readline().strip() if started.stdout else ""
         finally:
-            for process in processes:
-                process.kill()
-                process.communicate()
+            started.kill()
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["serve"]:
         serve(*sys.argv[2:])
+    elif sys.argv[1:2] == ["send"]:
+        send(*map(int, sys.argv[2:]))
     else:
         os.environ.setdefault("ASYNCDALI_BENCH_DATA", picture_folder(None))
-        for chosen in sys.argv[1:] or list(PROGRAMS):
-            measure(chosen)
+        for chosen in sys.argv[1:] or [*PROGRAMS, "frames"]:
+            if chosen == "frames":
+                frames()
+            else:
+                measure(chosen)
