@@ -62,7 +62,10 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(1)
     if ranks > 1:
-        dist.init_process_group("gloo")
+        # Ranks of an earlier attempt have left their addresses in the launcher's store.
+        launcher = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+        store = dist.PrefixStore(f"attempt {os.environ['TORCHELASTIC_RESTART_COUNT']}", launcher)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
     options.folder.mkdir(parents=True, exist_ok=True)
     saved, stream = options.folder / "checkpoint.pt", options.folder / "stream.txt"
     model = nn.Linear(24 * 24 * 3, 8)
