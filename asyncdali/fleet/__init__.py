@@ -10,8 +10,9 @@ May import ``pipeline``, ``engines``, ``runtime``, ``graph.plan``, ``device.buff
 import this room.
 """
 
+from ..plugin.epochs import LastBatchPolicy
 from .actor import Actor
 from .proof import read_token
 from .ranks import RankLoader, loader
 
-__all__ = ["Actor", "RankLoader", "loader", "read_token"]
+__all__ = ["Actor", "LastBatchPolicy", "RankLoader", "loader", "read_token"]

@@ -7,10 +7,15 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from .._version import __version__
+from ..checkpoint import write
+from ..errors import CheckpointError
 from ..pipeline import Pipeline
 from ..pipeline.front import core_of
+from ..plugin.epochs import LastBatchPolicy
 from ..runtime.parts import Part
 from .addresses import Address
+from .epochs import RankEpochs
 from .metrics import trainer_metrics
 from .proof import as_token
 from .remote import Actors
@@ -29,6 +34,8 @@ def loader(
     hedge_compare: bool = False,
     reconnect_timeout: float = 60.0,
     buffer_bytes: int = 1 << 30,
+    last_batch_policy: LastBatchPolicy | None = None,
+    reader_name: str | None = None,
     **options: Any,
 ) -> RankLoader:
     """Rank `rank`'s share of the batches of a pipeline.
@@ -48,14 +55,19 @@ def loader(
         hedge_compare: compare both answers, and fail if they differ. For debugging.
         reconnect_timeout: seconds without any engine after which the loader fails.
         buffer_bytes: bytes of batches that are requested or wait here. One iteration may exceed them.
+        last_batch_policy: the treatment of the last global batch of a reader's epoch, see :class:`LastBatchPolicy`. FILL: the batch is
+            returned whole. DROP: the batch is not returned. PARTIAL: each rank keeps those of its samples that belong to the epoch, so
+            the last ranks may get empty batches. None: the batch is returned whole, and an epoch ends as ``Pipeline.epoch`` ends it.
+        reader_name: with `last_batch_policy`: the reader whose epochs count. It may be omitted if there is one reader.
         options: further options of the pipeline (``device_id=local_rank``) and arguments of `train`.
 
     Returns:
         A :class:`RankLoader`, not built yet.
 
     Raises:
-        ValueError: the rank does not exist, the batch cannot be divided, there is no seed, or an address or the token is wrong.
-        TypeError: `train` does not return a pipeline, or returns one in debug mode.
+        ValueError: the rank does not exist, the batch cannot be divided, there is no seed, or an address or the token is wrong. When the
+            pipeline is built: there is no reader for the `last_batch_policy`.
+        TypeError: `train` does not return a pipeline, or returns one in debug mode, or `last_batch_policy` is of another type.
 
     ::
 
@@ -69,6 +81,7 @@ def loader(
         raise ValueError(f"rank is {rank}, world_size {world_size}: ranks go from 0 to world_size - 1")
     if not callable(train):
         raise TypeError(f"`train` must be a function that returns a pipeline (pipeline_def), got {type(train).__name__}")
+    _check_policy(last_batch_policy, reader_name)
     actors = None
     if not isinstance(engines, int):
         actors = _actors(engines, token, rank, hedge_after, hedge_compare, reconnect_timeout, buffer_bytes)
@@ -86,7 +99,7 @@ def loader(
         if pipeline.seed is None:
             raise ValueError("the pipeline has no seed: every engine would draw one of its own. Give `seed`, the same everywhere")
         core_of(pipeline).elsewhere = actors.start
-    return RankLoader(pipeline, rank, world_size, actors)
+    return RankLoader(pipeline, rank, world_size, actors, last_batch_policy, reader_name)
 
 
 def _actors(
@@ -109,6 +122,13 @@ def _actors(
     return Actors(found, as_token(token), rank, hedge_after, compare, timeout, most)
 
 
+def _check_policy(policy: Any, reader_name: Any) -> None:
+    if policy is not None and not isinstance(policy, LastBatchPolicy):
+        raise TypeError(f"`last_batch_policy` must be a LastBatchPolicy or None, got {type(policy).__name__} {policy!r}")
+    if policy is None and reader_name is not None:
+        raise ValueError(f"reader_name={reader_name!r} has no effect without `last_batch_policy`. Give both, or none")
+
+
 def _check(pipeline: Pipeline, rank: int, world_size: int, uneven: bool) -> None:
     """ValueError unless the ranks can share the batches of `pipeline`."""
     size = pipeline.max_batch_size
@@ -123,6 +143,18 @@ def _check(pipeline: Pipeline, rank: int, world_size: int, uneven: bool) -> None
         raise ValueError("the pipeline has no seed: every rank would draw one of its own. Give `seed`, the same on all ranks")
 
 
+def _meta_of(name: str | None, metas: dict[str, dict[str, int]]) -> dict[str, int]:
+    """Size and shards of the reader whose epochs count. ValueError if there is none, or more than one to choose from."""
+    if name is None and len(metas) == 1:
+        return next(iter(metas.values()))
+    if name is not None and name in metas:
+        return metas[name]
+    if not metas:
+        raise ValueError("last_batch_policy needs a reader, and this pipeline has none: its sources end the epoch. Leave the policy out")
+    wanted = "reader_name is missing" if name is None else f"reader_name={name!r} is no reader of this pipeline"
+    raise ValueError(f"{wanted}. Readers: {', '.join(sorted(metas))}")
+
+
 class RankLoader:
     """The result of :func:`loader`: batches of one rank, and a checkpoint for all ranks.
 
@@ -131,14 +163,25 @@ class RankLoader:
         rank, world_size: as given.
     """
 
-    def __init__(self, pipeline: Pipeline, rank: int, world_size: int, actors: Actors | None = None):
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        rank: int,
+        world_size: int,
+        actors: Actors | None = None,
+        last_batch_policy: LastBatchPolicy | None = None,
+        reader_name: str | None = None,
+    ):
         self.pipeline, self.rank, self.world_size = pipeline, rank, world_size
         self._actors = actors
+        self._policy, self._reader_name = last_batch_policy, reader_name
+        self._epochs: RankEpochs | None = None
 
     def __enter__(self) -> RankLoader:
         """Build the pipeline. It is closed at the end of the block."""
         try:
             self.pipeline.build()
+            self._counted()
         except BaseException:
             self.close()
             raise
@@ -148,13 +191,69 @@ class RankLoader:
         self.close()
 
     def __iter__(self) -> Iterator[Any]:
-        """One epoch, as :meth:`Pipeline.epoch` gives it: this rank's samples of each batch. After a `break` the next call continues the
-        epoch.
+        """One epoch: this rank's samples of each batch. After a `break` the next call continues the epoch.
 
         An iteration fails on the ranks that make the failing sample, or on all ranks if each makes all samples (:attr:`made_whole`). The
         next iteration over the loader continues behind the failed one.
         """
-        return self.pipeline.epoch()
+        epochs = self._counted()
+        return self.pipeline.epoch() if epochs is None else self._epoch(epochs)
+
+    def _counted(self) -> RankEpochs | None:
+        """The position in the epochs under the last-batch policy. None without a policy. Builds."""
+        if self._policy is not None and self._epochs is None:
+            session = core_of(self.pipeline).built()
+            meta = _meta_of(self._reader_name, session.reader_metas())
+            assert self.pipeline.max_batch_size is not None
+            epochs = RankEpochs(meta, self.pipeline.max_batch_size, self._policy, Part(self.rank, self.world_size))
+            place = session.producer.place()
+            if session.iterator_data is not None:
+                epochs.load(session.iterator_data)
+            elif place.epoch:
+                raise CheckpointError(
+                    "the checkpoint was taken without `last_batch_policy`, and sources have ended an epoch before: the reader's position "
+                    "in its epoch is not known. Take the checkpoint of a loader with `last_batch_policy`"
+                )
+            else:
+                epochs.go_to(place.iteration)
+            self._epochs = epochs
+        return self._epochs
+
+    def _epoch(self, epochs: RankEpochs) -> Iterator[Any]:
+        if epochs.over():  # a checkpoint may have been taken after the last batch, before the end of the epoch
+            self._end(epochs)
+        while not epochs.over():
+            before = self._place()
+            try:
+                batch = self.pipeline.run()
+            except StopIteration:  # a source has ended before the reader
+                self.pipeline.reset()
+                break
+            except Exception:
+                if self._place() != before:  # the error of a source leaves the position unchanged
+                    epochs.advance()
+                raise
+            keep = epochs.advance()
+            outputs = batch if keep is None else tuple(output[:keep] for output in batch)
+            names = self.pipeline.output_names
+            yield outputs if names is None else dict(zip(names, outputs, strict=True))
+        self._end(epochs)
+
+    def _end(self, epochs: RankEpochs) -> None:
+        """Begin the next epoch. Batches that the policy drops are made and discarded, and so are their errors."""
+        for _ in range(epochs.surplus()):
+            before = self._place()
+            try:
+                self.pipeline.run()
+            except Exception:
+                if self._place() == before:
+                    raise
+        epochs.next_epoch()
+
+    def _place(self) -> tuple[int, int]:
+        """Numbers of the epoch and the iteration that comes next."""
+        place = core_of(self.pipeline).built().producer.place()
+        return place.epoch, place.iteration
 
     @property
     def made_whole(self) -> str:
@@ -166,7 +265,13 @@ class RankLoader:
 
         It is equal on all ranks that returned as many batches.
         """
-        return self.pipeline.checkpoint(filename)
+        epochs = self._counted()
+        if epochs is None:
+            return self.pipeline.checkpoint(filename)
+        data = core_of(self.pipeline).built().checkpoint(__version__, iterator=epochs.state())
+        if filename is not None:
+            write(filename, data)
+        return data
 
     def statistics(self) -> Any:
         """As :meth:`Pipeline.statistics`."""

@@ -419,3 +419,13 @@ def test_equal_files_are_one_array_until_one_differs(tmp_path, jobs):
         counts.append(len(jobs))
     assert dense == [True, True, True, False, True, True] * 2
     assert counts[:4] == [2, 1, 1, 2]  # the first, and the one that holds a file of another size
+
+
+def test_a_slice_of_a_batch_keeps_its_files(ten):
+    """The origins of samples are text on demand, also in a slice."""
+    pipe = Pipeline(batch_size=4, num_threads=1)
+    with pipe:
+        pipe.set_outputs(fn.readers.file(files=ten)[0])
+    data = pipe.run()[0]
+    assert [sample.source_info() for sample in data[1:3]] == [data[1].source_info(), data[2].source_info()] == ten[1:3]
+    pipe.close()

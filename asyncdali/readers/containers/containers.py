@@ -245,6 +245,8 @@ class RecordNames(Sequence):
         return len(self._indices)
 
     def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+        if isinstance(index, slice):
+            return RecordNames(self._name, self._indices[index])
         return self._name(int(self._indices[index]))
 
 

@@ -32,6 +32,8 @@ class SampleNames(Sequence):
         return len(self._indices)
 
     def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+        if isinstance(index, slice):
+            return SampleNames(self._table, self._indices[index])
         return self._table.name(int(self._indices[index]))
 
 
@@ -49,6 +51,8 @@ class StampedNames(SampleNames):
         self._stamps = stamps
 
     def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+        if isinstance(index, slice):
+            return StampedNames(self._table, self._indices[index], self._stamps[index])
         name = StampedName(super().__getitem__(index))
         name.stamp = self._stamps[index]
         return name

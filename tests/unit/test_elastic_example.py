@@ -1,0 +1,32 @@
+"""examples/elastic_torchrun.py: processes die, and others go on in another number. The global batches stay the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="the example takes torch")
+
+EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "elastic_torchrun.py"
+
+
+def run(folder, *arguments, ranks=0, restarts=0):
+    """The lines of stream.txt. `ranks` 0: without torchrun."""
+    launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", f"--max-restarts={restarts}"] if ranks else []
+    command = [sys.executable, *launch, os.fspath(EXAMPLE), "--folder", os.fspath(folder), *map(str, arguments)]
+    subprocess.run(command, check=True, timeout=600)
+    return (folder / "stream.txt").read_text().splitlines()
+
+
+@pytest.mark.slow
+def test_restarts_under_other_ranks_give_the_same_batches(tmp_path):
+    wanted = run(tmp_path / "alone", "--steps", 9)
+    assert len(wanted) == 9 and len({line.split()[0] for line in wanted}) == 2  # the last batch of an epoch is smaller
+    folder = tmp_path / "elastic"
+    assert run(folder, "--steps", 5, "--die-at", 3, ranks=3, restarts=1) == wanted[:5]
+    assert run(folder, "--steps", 7, "--engines", 1, ranks=2) == wanted[:7]
+    assert run(folder, "--steps", 9, ranks=4) == wanted

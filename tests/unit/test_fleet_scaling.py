@@ -1,0 +1,36 @@
+"""The number of engines that trainers need, and the error without Ray."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import pytest
+
+from asyncdali.fleet.scaling import wanted
+
+
+@pytest.mark.parametrize(
+    "count, waiting, busy, expected",
+    [
+        (2, 0.5, 1.6, 3),  # trainers wait for busy engines
+        (8, 0.5, 1.6, 10),
+        (16, 0.5, 1.6, 16),  # the largest number
+        (4, 0.5, 0.2, 4),  # trainers wait for something else
+        (4, 0.03, 1.6, 4),
+        (4, 0.0, 0.3, 3),  # three engines would be busy for 0.4 of their time
+        (4, 0.0, 0.6, 4),
+        (2, 0.0, 0.0, 2),  # the least number
+    ],
+)
+def test_the_number_follows_what_trainers_wait_for(count, waiting, busy, expected):
+    assert wanted(count, 2, 16, waiting, busy) == expected
+
+
+def test_without_ray_the_error_names_the_extra(monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "ray" else find(name, *rest))
+    for name in [name for name in sys.modules if name == "ray" or name.startswith(("ray.", "asyncdali.ray"))]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ModuleNotFoundError, match=r"asyncdali.ray needs ray, which is not installed: pip install asyncdali\[ray\]"):
+        import asyncdali.ray  # noqa: F401
