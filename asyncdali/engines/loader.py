@@ -170,7 +170,7 @@ class Loader(Ordered[Request]):
         place.alone = asked.deaths > 0
         place.asked += 1
         header, descriptors = self._outer(engine, asked.blocks)
-        header.update(asked.header)
+        header.update(asked.header, g=asked.generation)
         if asked.search is not None:
             header.update(slice=asked.search.probe, probe=1)
         try:

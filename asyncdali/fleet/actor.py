@@ -103,6 +103,7 @@ class Actor:
         if core.options.seed is None:
             raise ValueError("the pipeline has no seed: every engine would draw one of its own. Give `seed`, the same everywhere")
         core.options.check_for_build()
+        core.options.engine_sources = False  # trainers call the sources
         if core.options.engine_cut is None:
             program = program_of(core)
             plan = build_plan(program.outputs, program.instances, program.definition, Seeds(program.seed).entry)

@@ -438,7 +438,7 @@ def cut_of(define, cut=None, **options):
 
     pipe = pipeline(define, 0, **options)
     plan = build_plan(pipe._core.output_nodes(), pipe._core.definition.instances, pipe._core.definition, lambda k: k)
-    return make_cut(plan, cut), plan
+    return make_cut(plan, cut, sources=True), plan
 
 
 def gpu_graph(files):
