@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 from collections import deque
@@ -37,7 +38,10 @@ class Call:
         self.held: Lease | None = None  # what keeps the batch in the engine
         self._nodes: dict[str, list[Any]] | None = None
         self._error: Exception | None = None
-        self._done = threading.Event()
+        self._finished = False
+        # A lock and no Event: Ctrl-C in the Python code of an Event may leave its inner lock held, and the loop would wait for ever.
+        self._gate = threading.Lock()
+        self._gate.acquire()
 
     @property
     def position(self) -> list[int]:
@@ -50,16 +54,21 @@ class Call:
 
     def answered(self, nodes: dict[str, list[Any]]) -> None:
         self._nodes = nodes
-        self._done.set()
+        self._finish()
 
     def failed(self, error: Exception) -> None:
         self._error = error
-        self._done.set()
+        self._finish()
+
+    def _finish(self) -> None:
+        self._finished = True
+        with contextlib.suppress(RuntimeError):  # it has finished before
+            self._gate.release()
 
     def result(self) -> dict[str, list[Any]]:
         """Wait for the answer. Raises the source's error, and StopIteration at its end."""
-        while not self._done.wait(1.0):  # a signal between the interpreter's last check and the wait is noticed after a second
-            pass
+        while not self._finished:  # a signal between the interpreter's last check and the wait is noticed after a second
+            self._gate.acquire(timeout=1.0)
         if self._error is not None:
             raise self._error
         assert self._nodes is not None

@@ -7,6 +7,7 @@ kernel to the loop, which asks another actor at once. Connections are made on sh
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import socket
@@ -204,7 +205,9 @@ class RemoteLoader(Ordered[Request]):
         self._timer: Any = None
         self._due = 0.0  # when the timer fires
         self._overdue = False  # whether an old request has found no second actor
-        self._news = threading.Condition()
+        # Held, except for a moment after news. No Condition: Ctrl-C in its Python code may leave its lock held, and the loop would hang.
+        self._news = threading.Lock()
+        self._news.acquire()
         self._started = False
         self._alone_since = monotonic()
         for place in self._places.values():
@@ -243,26 +246,25 @@ class RemoteLoader(Ordered[Request]):
     def wait_for_one(self) -> None:
         """Wait until every actor has answered or failed once, and one is ready. RuntimeError when none is in time, or one differs."""
         began, timeout = monotonic(), self._actors.reconnect_timeout
-        with self._news:
-            while True:
-                places = list(self._places.values())
-                differing = next((place for place in places if place.refused), None)
-                if differing is not None:
-                    raise RuntimeError(f"engine {differing.address} cannot be used: {differing.reason}")
-                ready = [place for place in places if place.ready]
-                tried = all(place.ready or place.attempts for place in places)
-                if ready and tried:
+        while True:
+            places = list(self._places.values())
+            differing = next((place for place in places if place.refused), None)
+            if differing is not None:
+                raise RuntimeError(f"engine {differing.address} cannot be used: {differing.reason}")
+            ready = [place for place in places if place.ready]
+            tried = all(place.ready or place.attempts for place in places)
+            if ready and tried:
+                break
+            if monotonic() - began >= (timeout if tried else max(timeout, ATTEMPT)):  # a stopped engine accepts, and says nothing
+                if ready:
                     break
-                if monotonic() - began >= (timeout if tried else max(timeout, ATTEMPT)):  # a stopped engine accepts, and says nothing
-                    if ready:
-                        break
-                    raise RuntimeError(self._none_left())
-                self._news.wait(0.2)  # a signal interrupts the wait
+                raise RuntimeError(self._none_left())
+            self._news.acquire(timeout=0.2)  # a signal interrupts the wait
         self._started = True
 
     def _tell(self) -> None:
-        with self._news:
-            self._news.notify_all()
+        with contextlib.suppress(RuntimeError):  # nobody has taken the last news
+            self._news.release()
 
     # --- connections
 
