@@ -206,5 +206,5 @@ def test_options_of_cuda_jit(monkeypatch):
     function, options = numba_gpu_kernels.kernel_of(numba_cuda.jit(fastmath=True)(doubled), "run_fn")
     assert numba_gpu_kernels.compiled(function, options, DTYPES, NDIMS, (8, 6)) == Code(".entry name(", "name")
     assert given[0]["fastmath"] is True and given[0]["cc"] == (8, 6)
-    with pytest.raises(ValueError, match="`run_fn` is compiled by cuda.jit with `link`"):
+    with pytest.raises(ValueError, match="`run_fn` is compiled by cuda.jit with the option `link`"):
         numba_gpu_kernels.kernel_of(SimpleNamespace(py_func=doubled, targetoptions={"link": ["a.cu"]}), "run_fn")
