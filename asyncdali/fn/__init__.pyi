@@ -45,6 +45,8 @@ def bb_flip(input_0: Any, /, *, horizontal: int | DataNode | None = ..., ltrb: b
 
     - Input 0 (boxes): types: FLOAT
     - Output 0: type, dimensions and layout as input 0
+    - Example: [[0.0, 0.25, 0.5, 0.75]] with `ltrb=True` gives [[0.5, 0.25, 1.0, 0.75]]
+    - Example: [[0.0, 0.25, 0.5, 0.5]] gives [[0.5, 0.25, 0.5, 0.5]]
     """
 
 def bbox_paste(input_0: Any, /, *, ratio: float | DataNode, ltrb: bool | None = ..., paste_x: float | DataNode | None = ..., paste_y: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -180,6 +182,7 @@ def coord_flip(input_0: Any, /, *, center_x: float | DataNode | None = ..., cent
 
     - Input 0 (points): types: FLOAT; dimensions: 2
     - Output 0: type, dimensions and layout as input 0
+    - Example: [[0.25, 0.5], [1.0, 0.0]] with `flip_x=1` gives [[0.75, 0.5], [0.0, 0.0]]
     """
 
 def coord_transform(input_0: Any, /, *, M: float | Sequence[float] | DataNode | None = ..., MT: float | Sequence[float] | DataNode | None = ..., T: float | Sequence[float] | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:

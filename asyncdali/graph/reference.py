@@ -69,7 +69,7 @@ def _result(schema: Schema) -> str:
 
 
 def declarations(schema: Schema) -> list[str]:
-    """Inputs and outputs of an operator, one line each. The last input or output stands for all further ones."""
+    """Inputs, outputs and examples of an operator, one line each. The last input or output stands for all further ones."""
     lines = []
     accepts, gives = schema.accepts if schema.inputs[1] else (), schema.gives
     for k, accepted in enumerate(accepts):
@@ -80,7 +80,7 @@ def declarations(schema: Schema) -> list[str]:
         lines.append(f"Output {k}{further}: {given.describe()}")
     if schema.per_frame:
         lines.append(f"Arguments that may be per frame: {', '.join(f'`{name}`' for name in schema.per_frame)}")
-    return lines
+    return [*lines, *(example.describe() for example in schema.examples)]
 
 
 def _doc(schema: Schema, indent: str) -> str:

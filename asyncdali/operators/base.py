@@ -34,12 +34,12 @@ from .accepts import Input, declared
 from .arguments import Arguments
 from .gate import Gate
 from .registry import REGISTRY, STORABLE, register, storable
-from .schema import COMMON_ARGUMENTS, REQUIRED, SEED_ARGUMENT, Arg, Role, Schema, camel_case
+from .schema import COMMON_ARGUMENTS, REQUIRED, SEED_ARGUMENT, Arg, Example, Role, Schema, camel_case
 from .spec import Environment, Iteration, Spec, check_access
 from .steps import NOTHING, CompiledJob, Planned, Preparation, PythonJob, Step, no_explanation
 
 __all__ = [
-    "Operator", "Schema", "Arg", "Role", "REQUIRED", "COMMON_ARGUMENTS", "SEED_ARGUMENT", "camel_case",
+    "Operator", "Schema", "Arg", "Example", "Role", "REQUIRED", "COMMON_ARGUMENTS", "SEED_ARGUMENT", "camel_case",
     "Spec", "Environment", "Iteration", "check_access", "Arguments", "Gate",
     "Step", "Planned", "PythonJob", "CompiledJob", "Preparation", "no_explanation",
     "REGISTRY", "register", "STORABLE", "storable", "SampleError",

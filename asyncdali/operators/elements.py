@@ -6,16 +6,15 @@ docs/adding_an_operator.md shows both. Table, step, launch and tests follow from
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ..batch import Batch, storage_dtype
 from ..types import DALIDataType
 from .accepts import ANY_RANK, Input
-from .base import Arguments, Environment, Iteration, Operator, Planned, Spec
+from .base import Arguments, Environment, Iteration, Planned, Spec
+from .two_files import TwoFileOperator
 
 FLOAT32_TYPES = (DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.FLOAT)
 """Element types with only values that float32 represents exactly."""
@@ -24,23 +23,12 @@ ELEMENTS = Input(FLOAT32_TYPES, ranks=ANY_RANK)
 """What such an operator accepts: samples of any shape and layout."""
 
 
-class ElementOperator(Operator):
+class ElementOperator(TwoFileOperator):
     """An operator with one input. Each output element is a function of the input element and of the sample's arguments.
 
     A subclass has a `schema` that accepts :data:`ELEMENTS` and gives ``Output()``, the names of its float arguments in `numbers`, and the
     static method :meth:`element`. The output has the type, shape and layout of the input.
     """
-
-    numbers: ClassVar[tuple[str, ...]] = ()
-    """Names of the float arguments, in the order in which `element` reads them."""
-
-    cuda_source: ClassVar[Path]
-    """The CUDA source beside the module. If the file exists, the operator runs on GPUs."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls.cuda_source = Path(str(sys.modules[cls.__module__].__file__)).with_suffix(".cu")
-        cls.on_cuda = cls.cuda_source.exists()
 
     @staticmethod
     def element(value: Any, numbers: Any) -> Any:
@@ -67,9 +55,7 @@ class ElementOperator(Operator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         (source,) = inputs
         output = Batch(source.shapes, source.dtype, source.layout, device=source.device, source_info=source.source_info)
-        numbers = np.zeros((len(source), max(1, len(self.numbers))), np.float32)
-        for column, name in enumerate(self.numbers):
-            numbers[:, column] = arguments.scalars(name)
+        numbers = self.numbers_of(arguments, len(source))
         dtype = storage_dtype(source.dtype)
         counts = np.ascontiguousarray(source.shapes.prod(axis=1))
         step = self._kernels.make_elements_step(

@@ -181,6 +181,27 @@ class Role(enum.Enum):
 
 
 @dataclass(frozen=True)
+class Example:
+    """A call with one sample. The documentation shows it, and tests/unit/test_examples.py runs it.
+
+    inputs     one sample per input, as nested lists;  layout  of input 0
+    arguments  constant arguments
+    outputs    one sample per output
+    """
+
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    arguments: dict[str, Any] = field(default_factory=dict)
+    layout: str = ""
+
+    def describe(self) -> str:
+        """For the docs."""
+        call = ", ".join(f"`{name}={value!r}`" for name, value in self.arguments.items())
+        made = " and ".join(map(repr, self.outputs))
+        return f"Example: {' and '.join(map(repr, self.inputs)) or 'no input'}{f' with {call}' if call else ''} gives {made}"
+
+
+@dataclass(frozen=True)
 class Schema:
     """The declaration of an operator; see the module docstring.
 
@@ -207,6 +228,7 @@ class Schema:
     output_per_optional_input  each given optional input adds one output (for example labels of boxes)
     positional     arguments that its class in ``ops`` also accepts by position
     hand_written   module of its ``fn`` and ``ops`` forms, if they are not derived (they take Python objects)
+    examples       calls for the documentation and the tests
     results        a function of (constants, outputs) that makes the result of a call, if it is neither a node nor a list of nodes
     """
 
@@ -234,6 +256,7 @@ class Schema:
     role: Role = Role.WORK
     looks_across: bool = False
     composed_of: tuple[str, ...] = ()
+    examples: tuple[Example, ...] = ()
 
     def __post_init__(self) -> None:
         own = self.args + COMMON_ARGUMENTS + ((SEED_ARGUMENT,) if self.seeded else ())

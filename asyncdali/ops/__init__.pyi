@@ -56,6 +56,8 @@ class BbFlip:
 
     - Input 0 (boxes): types: FLOAT
     - Output 0: type, dimensions and layout as input 0
+    - Example: [[0.0, 0.25, 0.5, 0.75]] with `ltrb=True` gives [[0.5, 0.25, 1.0, 0.75]]
+    - Example: [[0.0, 0.25, 0.5, 0.5]] gives [[0.5, 0.25, 0.5, 0.5]]
     """
 
     def __init__(self, *, horizontal: int | DataNode | None = ..., ltrb: bool | None = ..., vertical: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -261,6 +263,7 @@ class CoordFlip:
 
     - Input 0 (points): types: FLOAT; dimensions: 2
     - Output 0: type, dimensions and layout as input 0
+    - Example: [[0.25, 0.5], [1.0, 0.0]] with `flip_x=1` gives [[0.75, 0.5], [0.0, 0.0]]
     """
 
     def __init__(self, *, center_x: float | DataNode | None = ..., center_y: float | DataNode | None = ..., center_z: float | DataNode | None = ..., flip_x: int | DataNode | None = ..., flip_y: int | DataNode | None = ..., flip_z: int | DataNode | None = ..., layout: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...

@@ -5,14 +5,9 @@ The operator of docs/adding_an_operator.md is one of them: its two files are tak
 
 from __future__ import annotations
 
-import importlib.util
-import re
-import sys
-import textwrap
-from pathlib import Path
-
 import numpy as np
 import pytest
+from helpers.documented import registered
 from helpers.guarded import Call, calls
 from helpers.operators import run
 from helpers.pipelines import values
@@ -25,34 +20,21 @@ from asyncdali.operators import load_registry
 from asyncdali.operators.elements import ELEMENTS, FLOAT32_TYPES, ElementOperator
 from asyncdali.types.conversions import STORAGE
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "adding_an_operator.md").read_text()
-FILES = dict(re.findall(r"^`([a-z_/]+\.(?:py|cu))`\n\n((?:(?: {4}.*)?\n)+)", PAGE, re.MULTILINE))
 SAMPLES = [np.random.default_rng(k).integers(0, 256, (3 + k, 7, 3)) for k in range(3)]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def solarize(tmp_path_factory):
-    """The operator of the page. Its module has the name that it would have in the package, so that its imports work."""
-    folder = tmp_path_factory.mktemp("operators")
-    for name, text in FILES.items():
-        path = folder / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(textwrap.dedent(text))
-    spec = importlib.util.spec_from_file_location("asyncdali.operators.color.solarize", folder / "color" / "solarize.py")
-    registry = load_registry()
-    sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module.Solarize
-    del sys.modules[spec.name], registry["solarize"]
+    """The operator of the page."""
+    with registered(tmp_path_factory.mktemp("operators"), "color/solarize", "Solarize") as operator:
+        yield operator
 
 
 def names():
     return sorted(name for name, kind in load_registry().items() if issubclass(kind, ElementOperator))
 
 
-def test_the_page_has_two_files(solarize):
-    assert set(FILES) == {"color/solarize.py", "color/solarize.cu"}
+def test_the_operator_of_the_page_is_found(solarize):
     assert names() == sorted({*names(), "solarize"}) and solarize.on_cuda
     assert calls("solarize", solarize.schema) == [Call()], "test_declared_inputs.py and test_serialize_operators.py need nothing more"
 

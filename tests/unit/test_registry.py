@@ -10,7 +10,7 @@ from helpers.mentions import mentions
 from helpers.readers import EVERY_KIND
 
 from asyncdali.operators import load_registry
-from asyncdali.operators.elements import ElementOperator
+from asyncdali.operators.two_files import TwoFileOperator
 
 TESTS = Path(__file__).resolve().parent.parent
 REGISTRY = load_registry()
@@ -86,7 +86,7 @@ def test_parity_case_or_reason(name, parity):
 @pytest.mark.parametrize("name", [name for name in NAMES if "readers." not in name and REGISTRY[name].schema.inputs != (0, 0)])
 def test_gpu_twin_or_reason(name, twins):
     operator = REGISTRY[name]
-    if operator.schema.uploads or issubclass(operator, ElementOperator):  # test_element_operators.py finds the latter
+    if operator.schema.uploads or issubclass(operator, TwoFileOperator):  # test_element_operators.py, test_sample_operators.py
         return
     if operator.on_cuda:
         assert name not in NO_GPU and (mentions(name, twins) or name in SAME_KERNEL)

@@ -1,0 +1,27 @@
+// The kernel of an operator that computes every sample by a function of arrays (operators/samples.py).
+// Macros: INPUTS, their number; IN0, ..., OUT0, ..., the element types. The source that includes this header defines `item`.
+#include "kernel.cuh"
+#include "../compiled/sample_tables.py"
+
+struct Sample {
+    const int64 *context;
+    int64 index;
+    const int64 *record;
+    const float32 *numbers;
+
+    // The samples of input and output `k`.
+    template <class T> DEVICE_MEMBER const T *input(int k) const { return at<const T>(address(context, SAMPLE_WORDS + k, index)); }
+    template <class T> DEVICE_MEMBER T *output(int k) const { return at<T>(address(context, SAMPLE_WORDS + INPUTS + k, index)); }
+};
+
+// Work item `i` of a sample; by default there is one for each element of output 0.
+DEVICE void item(int64 i, const Sample &sample);
+
+KERNEL samples(const int64 *context) {
+    FOR_SAMPLES(index, context[SAMPLE_SAMPLES]) {
+        const int64 *record = array<int64>(context, SAMPLE_RECORDS) + context[SAMPLE_LENGTH] * index;
+        const float32 *numbers = array<float32>(context, SAMPLE_NUMBERS) + context[SAMPLE_WIDTH] * index;
+        const Sample sample = {context, index, record, numbers};
+        FOR_ITEMS(i, array<int64>(context, SAMPLE_ITEMS)[index]) item(i, sample);
+    }
+}

@@ -1,0 +1,93 @@
+"""Base class of operators that compute every sample by a function of arrays: two files declare such an operator.
+
+The module has the schema, the record of a sample, the shapes, and the function. The CUDA source beside it, with the same name, has the same
+function for GPUs. docs/adding_an_operator.md shows both. Table, step, launch and tests follow from the declaration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from types import FunctionType
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..batch import Batch, storage_dtype
+from ..compiled.tables import Table
+from ..types import DALIDataType
+from .accepts import LIKE, declared
+from .base import Arguments, Environment, Planned, Spec
+from .two_files import TwoFileOperator
+
+
+@cache
+def _dtype_names(*dtypes: DALIDataType) -> tuple[str, ...]:
+    return tuple(storage_dtype(dtype).name for dtype in dtypes)
+
+
+def stored(value: Any) -> Any:
+    """A float32 as an element of output 0: rounded and clamped, as ``cast`` does. For the functions of :class:`SampleOperator`."""
+    raise RuntimeError("`stored` has a meaning only within the compiled function of a sample operator")
+
+
+def bound(function: Callable[..., None], convert: Callable[[Any], Any]) -> Callable[..., None]:
+    """A copy of the function of a sample in which :func:`stored` is `convert`.
+
+    Numba could call a function that is passed as an argument, too, but then it could not keep the machine code on disk.
+    """
+    names = {name: convert if value is stored else value for name, value in function.__globals__.items()}
+    made = FunctionType(function.__code__, names, function.__name__)
+    made.__qualname__ = function.__qualname__
+    return made
+
+
+class SampleOperator(TwoFileOperator):
+    """An operator with any number of inputs, argument inputs and outputs. No sample depends on another one.
+
+    A subclass has a `schema`, the table `record` with the numbers that the function reads, and the names of its float arguments in
+    `numbers`. Its `plan` computes the shapes of the outputs, and returns :meth:`planned`. Its static method `sample` computes a sample::
+
+        sample(input_0, ..., output_0, ..., record, numbers)
+
+    Inputs and outputs are flat arrays in the order of memory; FLOAT16 is seen as uint16, BOOL as uint8. `record` is int64[words] and
+    `numbers` float32[arguments]. Numba compiles `sample`. It may call :func:`stored`. An operator that needs scratch memory, several steps
+    or messages from compiled code is written in the longer form.
+    """
+
+    record: ClassVar[Table]
+    sample: ClassVar[Callable[..., None]]
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        from . import sample_kernels  # imports Numba: only in build()
+
+        self._kernels: Any = sample_kernels
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        """The types that the schema gives. The step is compiled if they are known."""
+        rules = [declared(self.schema.gives, k).type for k in range(self.spec.output_count)]
+        made = [dtypes[0] if rule is LIKE else rule if isinstance(rule, DALIDataType) else None for rule in rules]
+        if None not in dtypes and None not in made:
+            self._step(dtypes, made).compile()
+        return made
+
+    def _step(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+        return self._kernels.samples_step(type(self).sample, _dtype_names(*inputs), _dtype_names(*outputs))
+
+    def planned(
+        self, inputs: list[Batch], outputs: list[Batch], arguments: Arguments, items: np.ndarray | None = None, **words: Any
+    ) -> Planned:
+        """The plan of a batch. `words` has each word of the record by name: a number, or one per sample.
+
+        items   int64[samples]: work items of a GPU; by default the elements of output 0
+        """
+        samples, values = len(outputs[0]), self.record.entries(**words)
+        records = np.empty((samples, self.record.words), np.int64)
+        records[:] = [0 if isinstance(value, np.ndarray) else value for value in values]
+        for column, value in enumerate(values):
+            if isinstance(value, np.ndarray):
+                records[:, column] = value
+        numbers = self.numbers_of(arguments, samples)
+        step = self._step([batch.dtype for batch in inputs], [batch.dtype for batch in outputs])
+        return Planned(outputs, [self._kernels.make_samples_step(step, self.cuda_source, inputs, outputs, records, numbers, items)])

@@ -1,0 +1,143 @@
+"""Operators of samples: the step against the function in plain Python, the GPU kernel against the step. Found from the declarations.
+
+The operator of docs/adding_an_operator.md is one of them: its two files are taken from the page, literally.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.documented import FILES, registered
+from helpers.guarded import Call, calls, usual
+from helpers.operators import batch_of, first_iteration, make, run
+from helpers.pipelines import values
+from helpers.twins import outputs_of
+
+from asyncdali import Pipeline, fn, pipeline_def
+from asyncdali.batch import storage_dtype
+from asyncdali.compiled.sample_tables import SAMPLE
+from asyncdali.device.launch import Kernel, element_type, source_of
+from asyncdali.graph.reference import operator_modules, reference_table, stub_files
+from asyncdali.operators import load_registry
+from asyncdali.operators.accepts import declared
+from asyncdali.operators.base import Arguments, SampleError
+from asyncdali.operators.samples import SampleOperator, bound
+from asyncdali.types.conversions import STORAGE
+
+COUNT = 2
+
+
+@pytest.fixture(scope="module", autouse=True)
+def average_pool(tmp_path_factory):
+    """The operator of the page."""
+    with registered(tmp_path_factory.mktemp("operators"), "filters/average_pool", "AveragePool") as operator:
+        yield operator
+
+
+def names():
+    return sorted(name for name, kind in load_registry().items() if issubclass(kind, SampleOperator))
+
+
+def stored_as(dtype):
+    """A float32 as an element of `dtype`: rounded half away from zero, and clamped."""
+    if np.dtype(dtype).kind == "f":
+        return np.dtype(dtype).type
+    bounds = np.iinfo(dtype)
+    return lambda x: np.dtype(dtype).type(np.clip(np.trunc(np.float64(x) + np.copysign(0.5, np.float64(x))), bounds.min, bounds.max))
+
+
+def records_of(step, operator, samples):
+    """The records and numbers that a step reads."""
+    table = dict(zip(SAMPLE._names, step.context, strict=False))
+    arrays = {array.ctypes.data: array for array in step.keep if isinstance(array, np.ndarray)}
+    return arrays[table["records"]].reshape(samples, -1), arrays[table["numbers"]].reshape(samples, -1)
+
+
+def by_function(name, inputs, layout, constants):
+    """All outputs of an operator by its function in plain Python."""
+    operator = make(name, COUNT, constants, {}, len(inputs))
+    sources = [batch_of(samples, layout if k == 0 else "") for k, samples in enumerate(inputs)]
+    planned = operator.plan(sources, Arguments(operator.spec, {}, COUNT), first_iteration(operator, COUNT))
+    records, numbers = records_of(planned.steps[0], operator, COUNT)
+    made = [[np.zeros(shape, storage_dtype(output.dtype)) for shape in output.shapes] for output in planned.outputs]
+    for i in range(COUNT):
+        arrays = [samples[i].ravel() for samples in inputs] + [output[i].reshape(-1) for output in made]
+        bound(operator.sample, stored_as(storage_dtype(planned.outputs[0].dtype)))(*arrays, records[i], numbers[i])
+    return made
+
+
+def inputs_of(schema, call, dtype):
+    """Valid inputs of a call, input 0 with elements of `dtype`."""
+    inputs = []
+    for position in range(call.inputs):
+        kind, shape = usual(declared(schema.accepts, position), call, position)
+        storage = storage_dtype(dtype if position == 0 else kind)
+        content = call.contents.get(position)
+        samples = [np.random.default_rng(7 * k + position).integers(0, 120, shape) for k in range(COUNT)]
+        inputs.append([(sample if content is None else np.reshape(content, shape)).astype(storage) for sample in samples])
+    return inputs
+
+
+@pytest.mark.parametrize("kind", list(STORAGE), ids=lambda kind: kind.name)
+def test_steps_and_kernels_compute_the_function(kind):
+    for name in names():
+        schema = load_registry()[name].schema
+        if kind not in declared(schema.accepts, 0).types:
+            continue
+        for call in calls(name, schema):
+            inputs = inputs_of(schema, call, kind)
+            wanted = by_function(name, inputs, "", call.constants)
+            steps, kernels = (outputs_of(name, inputs, "", None, gpu, **call.constants) for gpu in (False, True))
+            for made in (steps, kernels):
+                for found, expected in zip(made, wanted, strict=True):
+                    for sample, model in zip(found, expected, strict=True):
+                        np.testing.assert_array_equal(sample, model, err_msg=f"{name} {call}")
+
+
+def test_the_page_has_two_files_for_each_form(average_pool):
+    assert set(FILES) == {f"{name}.{ending}" for name in ("color/solarize", "filters/average_pool") for ending in ("py", "cu")}
+    assert "average_pool" in names() and average_pool.on_cuda
+    assert calls("average_pool", average_pool.schema) == [Call()], "tests of inputs and of serialization need nothing more"
+
+
+def test_arguments_per_sample():
+    samples = [np.arange(36, dtype=np.uint8).reshape(6, 6, 1)] * 3
+    made = run("average_pool", samples, "HWC", per_sample={"window": np.int32([1, 3, 7])})
+    assert [sample.shape for sample in made] == [(6, 6, 1), (2, 2, 1), (0, 0, 1)]
+    np.testing.assert_array_equal(made[1][..., 0], [[7, 10], [25, 28]])
+
+
+def test_refusals_name_the_sample():
+    with pytest.raises(SampleError, match=r"window.*at least 1, got 0"):
+        run("average_pool", [np.zeros((4, 4, 1), np.uint8)], "HWC", window=0)
+
+
+def test_pipelines_run_store_and_restore_the_operator():
+    def graph():
+        image = fn.cast(fn.random.uniform(range=[0, 255], shape=[6, 5, 3], seed=1), dtype=0)
+        return fn.average_pool(image, window=fn.random.uniform(values=[1, 2, 3], seed=2, dtype=3))
+
+    with pipeline_def(graph, batch_size=3, num_threads=2, device_id=None)() as pipeline:
+        stored = pipeline.serialize()
+        (first,) = values(pipeline.run())
+    with Pipeline.deserialize(stored) as again:
+        assert values(again.run()) == [first]
+
+
+def test_stubs_and_documentation_are_generated(average_pool):
+    page = reference_table([average_pool.schema])
+    assert "## fn.average_pool" in page and "Pixels of a side of a window." in page and "Example: [[[1.0]" in page
+    assert any("def average_pool(" in text for text in stub_files().values())
+    assert operator_modules(str(average_pool.cuda_source.parents[1])) == ["filters.average_pool"]
+
+
+def test_the_kernel_compiles_for_a_gpu(average_pool):
+    from test_cuda_compile import ARCHITECTURES, compile_for, library_of
+
+    for kind in ("uint8", "float32"):
+        kernel = Kernel(average_pool.cuda_source, "samples", (("INPUTS", 1), ("IN0", element_type(kind)), ("OUT0", element_type(kind))))
+        assert compile_for(library_of(12), source_of(kernel), ARCHITECTURES[12][0]) > 0
+
+
+def test_every_operator_has_an_example():
+    assert [name for name in names() if not load_registry()[name].schema.examples] == []
