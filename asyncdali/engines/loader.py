@@ -1,4 +1,8 @@
-"""Requests, answers, and the order of iterations. Everything runs on the loop's thread of the training process.
+"""Requests, answers, and the order of iterations. One thread of the training process at a time decides.
+
+If engines make whole iterations, the threads that call the pipeline decide: a waiting call receives the answers itself (:meth:`Loader.drive`).
+No other thread is woken, which halves the time of a hand-over, and nothing runs beside the training step. Otherwise the loop's thread
+decides: segments behind the cut begin when an answer arrives, and a coroutine does not wait on a thread.
 
 A request for an iteration contains the positions before it. The least busy engine gets the request; this choice is only a hint. Answers are
 delivered in order. When an engine ends, its iterations are requested again, from the same positions. An iteration at which two engines
@@ -8,16 +12,20 @@ ended has failed.
 from __future__ import annotations
 
 import contextlib
+import select
+import socket
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from asyncdali_workers.interrupts import uninterrupted
+
 from ..device.buffers import BufferPool
 from ..errors import PipelineClosed, SampleError, operator_error
 from ..graph.plan import Plan
-from ..runtime.executor import Executor
+from ..runtime.executor import Executor, Record
 from ..runtime.segments import BuiltSegment, SegmentRun
 from . import channel as channels
 from .blocks import Lease
@@ -37,6 +45,9 @@ WINDOW = 2
 
 ANSWERS = 1.0
 """Seconds that :meth:`Loader.statistics` waits for the engines' own numbers. A busy engine answers after its iteration."""
+
+PAUSE = 0.5
+"""Most seconds that a waiting call sleeps before it looks whether the loop's thread has taken over."""
 
 WATCHING = 1.0
 """Most seconds between two looks for engines that have not answered for `engine_timeout`."""
@@ -99,7 +110,78 @@ class Loader(Ordered[Request]):
         self._packer = Packer(pool.own, allocate, self._kept)
         self._watched = False
         self._waiting: list[Callable[[dict[str, Any]], None]] = []
-        self._loop.call(self._listen_all)
+        self._deciding = threading.RLock()
+        self._later: deque[Callable[[], None]] = deque()
+        self._poll = select.poll()
+        self._channels: dict[int, Place] = {}
+        for place in self._places:
+            self._await(place)
+        self._here = self._may_stay(pool.depth)
+        if self._here:
+            executor.here = self
+        else:
+            self._loop.call(self._listen_all)
+
+    def _may_stay(self, depth: int) -> bool:
+        """Whether nothing has to happen between two calls of the pipeline."""
+        behind = len(self._executor.outputs) and self._executor.is_single(self._segment)
+        requests_fit = depth <= WINDOW * len(self._places)
+        return bool(behind) and requests_fit and not self._called and not self._chained and self._executor.gpu is None
+
+    # --- decisions on the threads that call the pipeline (``runtime.engine_protocol.Here``)
+
+    def decide(self, function: Callable[..., None], *args: Any) -> bool:
+        if not self._here:
+            return False
+        with uninterrupted(), self._deciding:
+            if not self._here:
+                return False
+            self._executor.guarded(function, *args)
+            return True
+
+    def drive(self, record: Record) -> bool:
+        pause = PAUSE if self._pool.timeout is None else min(PAUSE, self._pool.timeout / 4)
+        while not record.finished:
+            if not self._here:
+                return False
+            if self._later:
+                self.decide(self._do_later)
+            else:
+                self._receive(pause)
+        return True
+
+    def _receive(self, seconds: float) -> None:
+        """Wait for answers, and handle those that have arrived. Signals interrupt the wait."""
+        found = self._poll.poll(seconds * 1000)
+        if not found:
+            self.decide(self._check_times)
+        for descriptor, _ in found:
+            place = self._channels.get(descriptor)
+            if place is not None:
+                self.decide(self._readable, place, place.engine)
+
+    def _do_later(self) -> None:
+        while self._later:
+            self._later.popleft()()
+
+    def _soon(self, function: Callable[[], None]) -> None:
+        if self._here:
+            self._later.append(function)
+        else:
+            super()._soon(function)
+
+    def leave_to_loop(self) -> None:
+        with uninterrupted(), self._deciding:
+            if self._here:
+                self._here = False
+                self._executor.here = None
+                self._loop.call(self._executor.guarded, self._do_later)
+                self._loop.call(self._listen_all)
+                self._loop.call(self._watch_soon)
+
+    def _await(self, place: Place) -> None:
+        self._channels[place.engine.channel.fileno()] = place
+        self._poll.register(place.engine.channel, select.POLLIN)
 
     # --- requests
 
@@ -180,7 +262,7 @@ class Loader(Ordered[Request]):
         self._watch_soon()
 
     def _watch_soon(self) -> None:
-        if self._pool.timeout is not None and not self._watched:
+        if not self._here and self._pool.timeout is not None and not self._watched:
             self._watched = True
             self._loop.loop.call_later(min(self._pool.timeout / 4, WATCHING), self._executor.guarded, self._watch)
 
@@ -270,12 +352,19 @@ class Loader(Ordered[Request]):
             for place in self._places:
                 self._listen(place)
 
+    def _ignore(self, place: Place) -> None:
+        descriptor = place.engine.channel.fileno()
+        if self._channels.pop(descriptor, None) is not None:
+            self._poll.unregister(descriptor)
+            if not self._here:
+                self._loop.loop.remove_reader(descriptor)
+
     def _listen(self, place: Place) -> None:
         self._loop.loop.add_reader(place.engine.channel.fileno(), self._executor.guarded, self._readable, place, place.engine)
 
     def _readable(self, place: Place, engine: EngineProcess) -> None:
-        # One message only: a check for more costs an exception, and the loop calls again if there are more.
-        if engine.ended:
+        # One message only: a check for more costs an exception, and the caller calls again if there are more.
+        if engine.ended or self._closed:
             return
         try:
             data, descriptors = channels.receive(engine.channel)
@@ -353,21 +442,26 @@ class Loader(Ordered[Request]):
         """End engines that have not answered for `engine_timeout` seconds."""
         self._watched = False
         timeout = self._pool.timeout
+        if timeout is not None and self._check_times():
+            self._watched = True
+            self._loop.loop.call_later(min(timeout / 4, WATCHING), self._executor.guarded, self._watch)
+
+    def _check_times(self) -> bool:
+        """Kill engines that are late. Returns whether anything is outstanding."""
+        timeout = self._pool.timeout
         if self._closed or timeout is None:
-            return
+            return False
         time, busy = monotonic(), False
         for place in self._places:
             waiting = [next(iter(queue.values())).sent for queue in (place.outstanding, place.calls) if queue]  # type: ignore[attr-defined]
             if waiting and place.engine.ready and time - max(min(waiting), place.heard) > timeout:
                 place.engine.kill(f"did not answer for {timeout:g} s (engine_timeout)")
             busy = busy or bool(waiting)
-        if busy or self._asked:
-            self._watched = True
-            self._loop.loop.call_later(min(timeout / 4, WATCHING), self._executor.guarded, self._watch)
+        return busy or bool(self._asked)
 
     def _lost(self, place: Place, engine: EngineProcess) -> None:
         """Handle the end of an engine."""
-        self._loop.loop.remove_reader(engine.channel.fileno())
+        self._ignore(place)
         iteration, what, number, sample = engine.status()
         ready, reason = engine.ready, engine.reason
         engine.close()
@@ -409,7 +503,9 @@ class Loader(Ordered[Request]):
             return
         place.heard = 0.0
         self._pool.engines[engine.number] = place.engine
-        self._listen(place)
+        self._await(place)
+        if not self._here:
+            self._listen(place)
         for call in place.calls.values():
             self._send_call(call, place)
         self._deliver()
@@ -472,6 +568,12 @@ class Loader(Ordered[Request]):
             if len(found) == len(self._places):
                 done.set()
 
+        def wait() -> None:
+            end = monotonic() + ANSWERS
+            while self._here and not done.is_set() and monotonic() < end:
+                self._receive(max(0.0, end - monotonic()))
+            done.wait(end - monotonic())
+
         def ask() -> None:
             for place in self._places:
                 self._waiting.append(heard)
@@ -482,8 +584,9 @@ class Loader(Ordered[Request]):
                     pass
 
         if not self._closed and not self._loop.is_current():
-            self._loop.call(ask)
-            done.wait(ANSWERS)
+            if not self.decide(ask):
+                self._loop.call(ask)
+            wait()
         return [
             {
                 "engine": place.engine.number, "pid": place.engine.pid, "asked": place.asked, "answered": place.answered,
@@ -504,13 +607,16 @@ class Loader(Ordered[Request]):
         def end() -> None:
             self._closed = True
             for place in self._places:
-                if place.engine.channel.fileno() >= 0:
-                    self._loop.loop.remove_reader(place.engine.channel.fileno())
+                with contextlib.suppress(OSError):  # wakes a thread that waits for answers
+                    place.engine.channel.shutdown(socket.SHUT_RDWR)
+                self._ignore(place)
             self._asked.clear()
             self._fail_calls(PipelineClosed("the pipeline was closed"))
             done.set()
 
-        if self._loop.is_current():
+        if self.decide(end):
+            pass
+        elif self._loop.is_current():
             end()
         else:
             self._loop.call(end)

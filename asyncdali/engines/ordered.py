@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from time import perf_counter_ns as now
 from typing import Any, Generic, TypeVar
 
@@ -74,6 +75,10 @@ class Ordered(Generic[Kind]):
         """Forget who works on an iteration: its request has changed."""
         raise NotImplementedError
 
+    def _soon(self, function: Callable[[], None]) -> None:
+        """Call a method after the current decision."""
+        self._loop.loop.call_soon(self._executor.guarded, function)
+
     # --- requests
 
     def begin(self, run: SegmentRun) -> None:
@@ -96,7 +101,7 @@ class Ordered(Generic[Kind]):
         self._asked[record.index] = asked
         if error is not None:
             asked.error = error
-            self._loop.loop.call_soon(self._executor.guarded, self._deliver)  # later, because the scheduler is running now
+            self._soon(self._deliver)  # later, because the scheduler is running now
             return
         self._dispatch()
 
@@ -190,7 +195,7 @@ class Ordered(Generic[Kind]):
             later.answer = later.error = None
             self._withdraw(later)
             self._place(later)
-        self._loop.loop.call_soon(self._executor.guarded, self._dispatch)
+        self._soon(self._dispatch)
 
     def _count(self, run: SegmentRun) -> None:
         counters = run.segment.counters

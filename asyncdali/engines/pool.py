@@ -109,6 +109,7 @@ class EnginePool:
         self._sources = bool(program.options.engine_sources)
         self.count = count
         self.timeout = timeout
+        self.depth = program.options.depth
         self.seed = program.seed
         self._options = program.options
         self._description: Description = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from ..sources.group import Group
     from ..sources.ports import Port
     from ..sources.pullers import Puller
-    from .executor import Executor
+    from .executor import Executor, Record
     from .segments import BuiltSegment, SegmentRun
 
 
@@ -19,6 +20,19 @@ class Remote(Protocol):
 
     def begin(self, run: SegmentRun) -> None:
         """Make the segment for an iteration and call :meth:`Executor.finish_remote` when it is done. Runs on the loop's thread."""
+
+
+class Here(Protocol):
+    """Decides on the threads that call the pipeline, one at a time, in place of the loop's thread."""
+
+    def decide(self, function: Callable[..., None], *args: Any) -> bool:
+        """Call ``executor.guarded(function, *args)``. False, and nothing is called, if the loop's thread decides."""
+
+    def drive(self, record: Record) -> bool:
+        """Receive what finishes an iteration, until it is finished. False if the loop's thread receives. Signals interrupt the call."""
+
+    def leave_to_loop(self) -> None:
+        """From now on the loop's thread receives and decides. Idempotent; may be called from any thread."""
 
 
 class Engines(Protocol):

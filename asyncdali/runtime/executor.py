@@ -35,6 +35,7 @@ from ..operators.base import Environment
 from ..types import OperatorConcurrency, StreamPolicy
 from .counters import PipelineCounters
 from .jobs import CompiledSamples, Job, Waiting
+from .engine_protocol import Here
 from .loop import LoopThread, shared_loop
 from .memory_statistics import MemoryStatistics
 from .segments import BuiltSegment, SegmentRun
@@ -56,7 +57,7 @@ class Record:
 
     __slots__ = (
         "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "careful", "done_at", "done_segments", "edges",
-        "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "number", "on_planned", "outputs", "place",
+        "driver", "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "number", "on_planned", "outputs", "place",
         "positions", "produced", "sources", "weight", "whole",
     )  # fmt: skip
 
@@ -70,6 +71,7 @@ class Record:
         self.whole = 0  # samples of the iteration where only a part is made, `batch_size` samples; 0: all are
         self.first = 0  # of these, the number of the first in the iteration
         self.careful = False  # in an engine: the steps of pixels are done one by one, and noted, to find the one that ends the process
+        self.driver: Here | None = None  # what the waiting thread drives; None: other threads finish the iteration
         self.handed: tuple[int, int] | None = None  # samples made that are handed out, from and to; None: all
         self.edges: list[Batch | None] = [None] * edge_count
         self.fed: dict[str, Any] = {}  # batches of external inputs
@@ -106,6 +108,8 @@ class Record:
 
     def on_finished(self, wake: Callable[[], None]) -> None:
         """Call `wake` when the iteration is finished; immediately if it already is."""
+        if self.driver is not None:
+            self.driver.leave_to_loop()  # nobody waits here
         with self._lock:
             if not self.finished:
                 self._waiters.append(wake)
@@ -124,7 +128,7 @@ class Record:
 
     def wait(self) -> None:
         """Block until finished; signals interrupt the wait. RuntimeError if a function of an operator waits for the calling thread."""
-        if self.finished:
+        if self.finished or (self.driver is not None and self.driver.drive(self)):
             return
         gate = threading.Lock()
         gate.acquire()
@@ -269,6 +273,8 @@ class Executor:
         """The thread that is deciding."""
         self.on_loop = False
         """Whether only the loop's thread decides. Sessions with engines need this, because the loop's thread talks to engines."""
+        self.here: Here | None = None
+        """Decides on the threads that call the pipeline, as long as nothing needs the loop's thread."""
         self._open_records: deque[Record] = deque()
         self._admitted = 0
         self.closed = False
@@ -312,6 +318,10 @@ class Executor:
     def loaded(self) -> bool:
         """Whether the executor has the operators, and therefore closes them."""
         return bool(self._segments)
+
+    def is_single(self, segment: BuiltSegment) -> bool:
+        """Whether an iteration consists of this segment alone."""
+        return self._segments == [segment]
 
     def _count(self, counters: PipelineCounters) -> None:
         names = {id(stream): str(key) for key, stream in [("cpu", self._cpu_stage), *self._streams.items()]}
@@ -357,11 +367,12 @@ class Executor:
         if self.counters is not None:
             stride = self.counters.stride
             record.weight = 0 if index % stride else stride
+        record.driver = self.here
         return record
 
     def submit(self, record: Record) -> None:
         """Queue an iteration and return at once. A second call with the same record does nothing."""
-        if self._loop is not None:
+        if self._loop is not None and not (self.here is not None and self.here.decide(self._admit, record)):
             self._loop.call(self.guarded if self.on_loop else self._post, self._admit, record)
 
     def submit_here(self, record: Record) -> None:
@@ -584,7 +595,7 @@ class Executor:
             done.set()
 
         done = threading.Event()
-        if self._loop is None:
+        if self._loop is None or (self.here is not None and self.here.decide(abandon)):
             return
         # The last reference was dropped in a decision.
         if self._loop.is_current() if self.on_loop else self._decider == threading.get_ident():
