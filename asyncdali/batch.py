@@ -126,8 +126,8 @@ class Batch:
     """
 
     __slots__ = (
-        "_addresses", "_view", "alias_of", "contiguous", "device", "dtype", "feed", "layout", "links", "owner", "reused", "rows", "shapes",
-        "source_info", "values",
+        "_addresses", "_first", "_view", "alias_of", "contiguous", "device", "dtype", "feed", "layout", "links", "owner", "reused", "rows",
+        "shapes", "source_info", "values",
     )  # fmt: skip
 
     def __init__(
@@ -146,6 +146,7 @@ class Batch:
         self.dtype = dtype
         self.layout = layout
         self._addresses = addresses
+        self._first = 0  # address of the first sample, see place_dense
         self.owner = owner
         self.contiguous = contiguous
         self.device = device
@@ -185,7 +186,12 @@ class Batch:
     def addresses(self) -> np.ndarray:
         """int64[samples]; one array for the life of the batch. It is made at first use, because many dense batches never need it."""
         found = self._addresses
-        if found is None:
+        if found is None and self._first:
+            found = np.arange(len(self.shapes), dtype=np.int64)
+            found *= self.sizes()[:1]
+            found += self._first
+            self._addresses = found
+        elif found is None:
             found = self._addresses = np.empty(len(self.shapes), np.int64)
             if self.values is not None:
                 stride = self.values.strides[0] if self.values.ndim else 0
@@ -257,6 +263,15 @@ class Batch:
         addresses -= sizes
         addresses += address_of(memory) if address is None else address
         self.owner = memory
+        self.contiguous = True
+
+    def place_dense(self, owner: Any, address: int) -> None:
+        """Like :meth:`place`, for samples of one shape. The addresses are computed at first use."""
+        self._first, self.owner, self.contiguous = address, owner, True
+
+    def hold(self, values: np.ndarray) -> None:
+        """Take the contents, a dense C-contiguous array [samples, ...] of the batch's type and shapes."""
+        self.owner = self.values = values
         self.contiguous = True
 
     def sample(self, index: int) -> np.ndarray:

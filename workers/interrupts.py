@@ -20,7 +20,7 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-class uninterrupted:  # noqa: N801  used like a function
+class uninterrupted:
     """Delays an interrupt until the end of the block. Only the main thread is ever interrupted."""
 
     __slots__ = ("_handler", "_later")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from enum import IntEnum
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,9 +22,16 @@ from .blocks import Lease, OwnBlocks
 INLINE = SMALL - 1
 """Contents up to this size (bytes) are copied into the frame, because the pool has no block for them."""
 
-_VALUES, _BYTES, _PLACED, _SCATTERED, _PLACED_VALUES = range(5)
-"""Form of the contents: a dense array in the frame; samples one after another in the frame; the same in a block; samples at offsets of a
-block; a dense array in a block."""
+
+
+class Form(IntEnum):
+    """Form of the contents: a dense array in the frame; samples one after another in the frame; the same in a block; samples at offsets of
+    a block; a dense array in a block."""
+
+    VALUES, BYTES, PLACED, SCATTERED, PLACED_VALUES = range(5)
+
+
+_VALUES, _BYTES, _PLACED, _SCATTERED, _PLACED_VALUES = map(int, Form)
 
 
 class Frame:
@@ -31,6 +39,7 @@ class Frame:
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
+        self._infos: dict[int, tuple[Sequence[str], list[int]]] = {}
         self.size = 0
 
     def add(self, data: bytes) -> list[int]:
@@ -39,6 +48,13 @@ class Frame:
         self._parts.append(data)
         self.size += len(data)
         return place
+
+    def add_info(self, info: Sequence[str]) -> list[int]:
+        """Append the origins of samples, once for all batches that share them."""
+        found = self._infos.get(id(info))
+        if found is None:
+            found = self._infos[id(info)] = info, self.add("\0".join(map(str, info)).encode("utf-8", "surrogateescape"))
+        return found[1]
 
     def joined(self) -> bytes:
         return b"".join(self._parts)
@@ -54,7 +70,7 @@ class Entries:
         equal = count > 0 and (batch.values is not None or bool((shapes == shapes[0]).all()))
         extents = shapes[0].tolist() if equal else None
         places = None if equal else frame.add(np.ascontiguousarray(shapes, np.int64).tobytes())
-        info = None if not batch.source_info else frame.add("\0".join(map(str, batch.source_info)).encode("utf-8", "surrogateescape"))
+        info = None if not batch.source_info else frame.add_info(batch.source_info)
         rows = None if batch.rows is None else frame.add(np.ascontiguousarray(batch.rows, np.int64).tobytes())
         return [int(batch.dtype), batch.layout, count, ndim, extents, places, info, rows, *self._contents(batch, frame)]
 
@@ -199,6 +215,11 @@ def _gather_into(batch: Batch, sizes: np.ndarray, memory: np.ndarray) -> None:
         if size:
             ctypes.memmove(address + at, source, size)
             at += size
+
+
+def lease_of(entry: list[Any]) -> int:
+    """The lease of an entry, or 0."""
+    return entry[11] if entry[8] not in (_VALUES, _BYTES) else 0
 
 
 class SourceInfo(Sequence):

@@ -1,8 +1,8 @@
 """Requests, answers, and the order of iterations. One thread of the training process at a time decides.
 
-If engines make whole iterations, the threads that call the pipeline decide: a waiting call receives the answers itself (:meth:`Loader.drive`).
-No other thread is woken, which halves the time of a hand-over, and nothing runs beside the training step. Otherwise the loop's thread
-decides: segments behind the cut begin when an answer arrives, and a coroutine does not wait on a thread.
+If engines make whole iterations, the threads that call the pipeline decide: a waiting call receives the answers (:meth:`Loader.drive`).
+No other thread is woken, and nothing runs beside the training step. Otherwise the loop's thread decides: segments behind the cut begin
+when an answer arrives, and a coroutine does not wait on a thread.
 
 A request for an iteration contains the positions before it. The least busy engine gets the request; this choice is only a hint. Answers are
 delivered in order. When an engine ends, its iterations are requested again, from the same positions. An iteration at which two engines
@@ -16,7 +16,7 @@ import select
 import socket
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +28,16 @@ from ..graph.plan import Plan
 from ..runtime.executor import Executor, Record
 from ..runtime.segments import BuiltSegment, SegmentRun
 from . import channel as channels
+from . import fixed
 from .blocks import Lease
 from .cut import Cut
-from .encoding import Frame, Packer, unpack
+from .encoding import Frame, Packer, lease_of, unpack
 from .failures import EngineError, unpacked
 from .ordered import Asked, Ordered
 from .search import Search
 from .sources import Call
 from .spans import hand_on
+from .steps import RENEWED, Base, Behind
 
 if TYPE_CHECKING:
     from .pool import EnginePool, EngineProcess
@@ -45,6 +47,9 @@ WINDOW = 2
 
 ANSWERS = 1.0
 """Seconds that :meth:`Loader.statistics` waits for the engines' own numbers. A busy engine answers after its iteration."""
+
+SHORT = 0.02
+"""Seconds between two looks of :meth:`Loader.statistics` for answers that another thread has received."""
 
 PAUSE = 0.5
 """Most seconds that a waiting call sleeps before it looks whether the loop's thread has taken over."""
@@ -65,10 +70,12 @@ STARTS = 3
 class Request(Asked):
     """An iteration requested from engines of this machine."""
 
-    __slots__ = ("blocks", "deaths", "died", "engine", "home", "keep", "search", "sent", "spared")
+    __slots__ = ("base", "blocks", "deaths", "died", "engine", "home", "keep", "search", "sent", "spared", "steps")
 
-    def __init__(self, run: SegmentRun, before: dict[str, Any]):
+    def __init__(self, run: SegmentRun, before: Mapping[str, Any]):
         super().__init__(run, before)
+        self.base: Base | None = None  # what the positions are counted from, in iterations; None: the header has the positions
+        self.steps = 0
         self.blocks: dict[int, int] = {}  # blocks of this process that the request refers to
         self.keep: list[Any] = []  # objects that keep these blocks in use
         self.engine: EngineProcess | None = None
@@ -108,17 +115,22 @@ class Loader(Ordered[Request]):
         self._keep: list[Any] = []
         allocate = (pool.pool or BufferPool(pool.own.make)).allocate
         self._packer = Packer(pool.own, allocate, self._kept)
+        self._stateful = {built.planned.spec.name: built for built in segment.stateful}
+        self._base: Base | None = None
+        self._steps = self._bases = 0
         self._watched = False
         self._waiting: list[Callable[[dict[str, Any]], None]] = []
         self._deciding = threading.RLock()
         self._later: deque[Callable[[], None]] = deque()
         self._poll = select.poll()
+        self._receiving = threading.Lock()  # a poll object serves one thread at a time
         self._channels: dict[int, Place] = {}
         for place in self._places:
             self._await(place)
         self._here = self._may_stay(pool.depth)
         if self._here:
             executor.here = self
+            executor.start_at_once(segment)
         else:
             self._loop.call(self._listen_all)
 
@@ -147,14 +159,17 @@ class Loader(Ordered[Request]):
             if self._later:
                 self.decide(self._do_later)
             else:
-                self._receive(pause)
+                self._receive(pause, record)
         return True
 
-    def _receive(self, seconds: float) -> None:
+    def _receive(self, seconds: float, record: Record | None = None) -> None:
         """Wait for answers, and handle those that have arrived. Signals interrupt the wait."""
-        found = self._poll.poll(seconds * 1000)
+        with self._receiving:
+            if record is not None and record.finished:  # another thread has received it
+                return
+            found = self._poll.poll(seconds * 1000)
         if not found:
-            self.decide(self._check_times)
+            self.decide(self._look_once)
         for descriptor, _ in found:
             place = self._channels.get(descriptor)
             if place is not None:
@@ -184,6 +199,58 @@ class Loader(Ordered[Request]):
         self._poll.register(place.engine.channel, select.POLLIN)
 
     # --- requests
+
+    def begin(self, run: SegmentRun) -> None:
+        record = run.record
+        if not self._here or self._fed or record.whole or self._broken is not None or self._recorder() is not None:
+            self._settle()
+            super().begin(run)
+            return
+        base = self._base
+        if base is None or base.samples != record.batch_size:
+            self._settle()
+            positions = {name: built.position for name, built in self._stateful.items()}
+            base = self._base = self._new_base(positions, record.batch_size)
+        asked = self._asked[record.index] = Request(run, Behind(base, self._steps))
+        asked.base, asked.steps = base, self._steps
+        self._steps += 1
+        record.positions = Behind(base, self._steps)
+        run.committed = True
+        place = self._room(asked)
+        if place is not None:
+            self._send(asked, place)
+
+    def _new_base(self, positions: Mapping[str, Any], samples: int) -> Base:
+        self._bases += 1
+        self._steps = 0
+        return Base(self._bases, self._stateful, positions, samples)
+
+    def _settle(self) -> None:
+        """Bring the operators to their positions: the next request contains them."""
+        if self._base is not None:
+            self._segment.go_to(self._base.at(self._steps))
+            self._base = None
+
+    def _stands(self, number: int, steps: int, data: dict[str, Any]) -> None:
+        """An engine reports the positions `steps` iterations behind a base. Later requests are counted from there."""
+        base = self._base
+        if base is not None and base.number == number and 0 < steps <= self._steps:
+            ahead = self._steps - steps
+            positions = {name: built.load(data[name]) for name, built in self._stateful.items()}
+            self._base = self._new_base(positions, base.samples)
+            self._steps = ahead
+
+    def _correct(self, asked: Asked, produced: dict[str, int]) -> None:
+        """Positions depend on data after all. From now on each request waits for the one before."""
+        self._settle()
+        for item in self._asked.values():
+            if item.base is not None:
+                item.run.record.positions = {}
+                self._packed(item, self._packer, Frame())
+                item.base = None
+        self._executor.start_in_turns()
+        self.leave_to_loop()
+        super()._correct(asked, produced)
 
     def _pack(self, asked: Request) -> None:
         frame = Frame()
@@ -240,6 +307,9 @@ class Loader(Ordered[Request]):
         if home is not None and not asked.deaths:
             return None if home.alone or len(home.outstanding) >= WINDOW else home
         count = len(self._places)
+        if count == 1 and not asked.deaths:
+            place = self._places[0]
+            return None if place.alone or len(place.outstanding) >= WINDOW else place
         number = asked.run.record.index
         free = [place for place in self._places if not place.alone and len(place.outstanding) < (1 if asked.deaths else WINDOW)]
         return min(free, key=lambda place: (len(place.outstanding), (place.engine.number - number) % count), default=None)
@@ -251,15 +321,31 @@ class Loader(Ordered[Request]):
         place.outstanding[asked.run.record.index, asked.generation] = asked
         place.alone = asked.deaths > 0
         place.asked += 1
-        header, descriptors = self._outer(engine, asked.blocks)
-        header.update(asked.header, g=asked.generation)
-        if asked.search is not None:
-            header.update(slice=asked.search.probe, probe=1)
+        record, base = asked.run.record, asked.base
         try:
+            if base is not None and base is engine.base and asked.search is None and not (engine.gone or engine.unneeded):
+                report = base is self._base and asked.steps >= RENEWED
+                wanted = report, record.index, asked.generation, record.number, record.batch_size, asked.steps
+                engine.channel.send(fixed.request(wanted, engine.returned))
+                return
+            header, descriptors = self._outer(engine, asked.blocks)
+            if base is not None:
+                self._packed(asked, self._packer, Frame())
+                engine.base = base
+            header.update(asked.header, g=asked.generation)
+            if asked.search is not None:
+                header.update(slice=asked.search.probe, probe=1)
             channels.send(engine.channel, channels.message(header, asked.body), descriptors)
         except OSError:
             pass  # the engine has ended, which its socket reports; the socket's buffer always has room for two requests
         self._watch_soon()
+
+    def _place(self, asked: Asked) -> None:
+        assert isinstance(asked, Request)
+        if asked.base is None:
+            super()._place(asked)
+        else:
+            asked.header.update(base=[asked.base.number, asked.base.samples, asked.base.data()], steps=asked.steps, g=asked.generation)
 
     def _watch_soon(self) -> None:
         if not self._here and self._pool.timeout is not None and not self._watched:
@@ -373,6 +459,9 @@ class Loader(Ordered[Request]):
         if not data:
             self._lost(place, engine)
             return
+        if data.startswith(fixed.MARK):
+            self._heard_whole(place, engine, data)
+            return
         header, body = channels.parsed(data)
         for number, descriptor in zip(header.get("new", ()), descriptors):
             engine.blocks.add(number, descriptor)
@@ -386,9 +475,29 @@ class Loader(Ordered[Request]):
         if gone:
             engine.blocks.drop(gone)
 
+    def _heard_whole(self, place: Place, engine: EngineProcess, data: bytes) -> None:
+        """An answer in fixed form."""
+        index, generation, took = fixed.answered(data)
+        place.heard = monotonic()
+        place.alone = False
+        place.answered += 1
+        place.busy += took
+        asked = place.outstanding.pop((index, generation), None)
+        if asked is None or asked.generation != generation:
+            fixed.drop(data, engine.returned)
+        else:
+            try:
+                asked.answer = {"out": fixed.batches(data, engine.templates, engine.blocks, engine.returned)}
+            except (ValueError, MemoryError) as error:
+                asked.error = EngineError(f"the answer of engine {engine.number} cannot be used: {error}")
+            asked.keep = []
+        self._deliver()
+        self._dispatch()
+
     def _heard(self, place: Place, engine: EngineProcess, header: dict[str, Any], body: memoryview) -> None:
         place.heard = monotonic()
         if "a" in header:
+            engine.templates.extend(fixed.Template(*item) for item in header.get("templates", ()))
             key = tuple(header["a"])
             place.alone = False
             place.answered += 1
@@ -397,6 +506,8 @@ class Loader(Ordered[Request]):
             if recorder is not None and "spans" in header:
                 hand_on(header["spans"], recorder.span, engine.number)
             asked = place.outstanding.pop(key, None)  # type: ignore[call-overload]
+            if asked is None or asked.generation != key[1]:
+                engine.returned.extend(lease_of(entry) for entry in header.get("out", ()) if lease_of(entry))
             if asked is not None and asked.generation == key[1] and asked.search is not None:
                 asked.search.survived()
                 self._search_on(asked)
@@ -406,6 +517,8 @@ class Loader(Ordered[Request]):
             self._dispatch()
         elif "planned" in header:
             self._planned(place.outstanding.get(tuple(header["planned"])), header["produced"])  # type: ignore[call-overload]
+        elif "stands" in header:
+            self._stands(*header["stands"])
         elif "asked" in header:
             self._source_heard(place, header)
         elif "ready" in header:
@@ -445,6 +558,9 @@ class Loader(Ordered[Request]):
         if timeout is not None and self._check_times():
             self._watched = True
             self._loop.loop.call_later(min(timeout / 4, WATCHING), self._executor.guarded, self._watch)
+
+    def _look_once(self) -> None:
+        self._check_times()
 
     def _check_times(self) -> bool:
         """Kill engines that are late. Returns whether anything is outstanding."""
@@ -571,8 +687,11 @@ class Loader(Ordered[Request]):
         def wait() -> None:
             end = monotonic() + ANSWERS
             while self._here and not done.is_set() and monotonic() < end:
-                self._receive(max(0.0, end - monotonic()))
-            done.wait(end - monotonic())
+                if self._receiving.locked():  # by a call that waits for an iteration
+                    done.wait(SHORT)
+                else:
+                    self._receive(SHORT)
+            done.wait(max(0.0, end - monotonic()))
 
         def ask() -> None:
             for place in self._places:

@@ -42,6 +42,7 @@ class Maker:
     Attributes:
         cut: the part of the plan that is made here.
         numbers: the number of each operator of the plan, by name.
+        stateful: the operators that have positions, by name.
         description: what the handshake compares.
         busy: nanoseconds in which an iteration was made, summed over iterations.
         made: number of iterations.
@@ -80,7 +81,7 @@ class Maker:
         by_id = {id(item.planned): item for item in built}
         parts = segments_before(cut) if engines is None else [item for item in plan.segments if item.in_engines]
         segments = [BuiltSegment(item, [by_id[id(planned)] for planned in item.operators]) for item in parts]
-        self._stateful = {item.planned.spec.name: item for item in built if item.operator.stateful}
+        self.stateful = {item.planned.spec.name: item for item in built if item.operator.stateful}
         self._inputs = set(cut.inputs)
         self._segments = len(segments)
         self.empty = not cut.before
@@ -94,6 +95,8 @@ class Maker:
         pulled: dict[str, Batch] | None = None, error: Exception | None = None,
     ) -> None:  # fmt: skip
         """Queue an iteration. `fed` turns an entry of the header into a batch. `answer` is called with each answer.
+
+        The positions are in the header as JSON data ("at"), or as they are ("given").
 
         `guarded` is called with a function and its arguments; it handles the function's errors. `pulled` are the whole batches of the
         sources that the owner calls, by node; `error` is an error of one of them.
@@ -124,8 +127,10 @@ class Maker:
         record.number = header["k"]
         if stop - first < samples:
             record.first, record.whole = first, samples
-        positions = header["at"]
-        record.given = {name: built.load(positions[name]) for name, built in self._stateful.items()}
+        record.given = header.get("given")
+        if record.given is None:
+            positions = header["at"]
+            record.given = {name: built.load(positions[name]) for name, built in self.stateful.items()}
         self._trace(header.get("trace"), record)
         record.careful = bool(header.get("probe"))
         offset = first - header["from"]

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import perf_counter_ns as now
 from typing import Any, Generic, TypeVar
 
@@ -27,9 +27,9 @@ class Asked:
 
     __slots__ = ("answer", "before", "body", "error", "generation", "header", "run", "told")
 
-    def __init__(self, run: SegmentRun, before: dict[str, Any]):
+    def __init__(self, run: SegmentRun, before: Mapping[str, Any]):
         self.run = run
-        self.before = before  # positions
+        self.before: Mapping[str, Any] = before  # positions
         self.header: dict[str, Any] = {}
         self.body = b""
         self.generation = 0

@@ -33,6 +33,7 @@ from . import channel as channels
 from .blocks import ForeignBlocks, OwnBlocks
 from .cut import Cut, make_cut, segments_behind
 from .failures import unpacked
+from .fixed import Template
 from .handshake import Description, description, difference
 from .loader import Loader
 from .process import ENGINE, FORKER, forked
@@ -40,6 +41,7 @@ from .program import Program, dumps
 from .server import STATUS
 from .source_calls import SOURCE_STATUS, SOURCE_STATUS_AT
 from .sources import EnginePuller
+from .steps import Base
 
 _BOOT = (
     "import os,sys,marshal;n=int.from_bytes(os.pread({program},8,0),'little');sys.path[:]=marshal.loads(os.pread({program},n,8));"
@@ -64,6 +66,10 @@ class EngineProcess:
         """Blocks of this process that the engine knows."""
         self.gone: list[int] = []
         """Blocks of this process that the engine must still forget."""
+        self.templates: list[Template] = []
+        """What its answers refer to."""
+        self.base: Base | None = None
+        """The base that the engine knows."""
         self.ready = self.ended = False
         self.pid = 0
         """Process id, set when the engine is ready."""

@@ -17,12 +17,14 @@ from ..runtime.executor import Record
 from ..runtime.loop import shared_loop
 from ..runtime.segments import BuiltOperator
 from . import channel as channels
+from . import fixed
 from .blocks import ForeignBlocks, OwnBlocks
 from .encoding import Frame, Packer, unpack
 from .failures import packed
 from .maker import Maker
 from .program import Program
 from .source_calls import SourceCalls
+from .steps import Base, loaded
 
 log = logging.getLogger("asyncdali")
 
@@ -31,6 +33,9 @@ STATUS = struct.Struct("<qqqq")
 an operator), the operator's number, and the sample that a user's function is called for (-1: none).
 
 The status is in a page of shared memory. The training process can read the page after the engine's death, too."""
+
+_PLAIN = {"a", "took", "out"}
+"""Fields of an answer without errors, spans and corrections of positions."""
 
 _SAMPLE, _SAMPLE_AT = struct.Struct("<q"), 24
 
@@ -43,6 +48,8 @@ class EngineServer:
         self._lent: dict[int, Any] = {}
         self._leases = itertools.count(1)
         self._announced: set[int] = set()
+        self._templates = fixed.Templates()
+        self._base: Base | None = None
         self._foreign = ForeignBlocks()
         self._blocks = OwnBlocks()
         self._maker = Maker(program, BufferPool(self._blocks.make), self._note, sources=bool(program.options.engine_sources))
@@ -79,6 +86,9 @@ class EngineServer:
         if not data:
             self._ended()
             return
+        if data.startswith(fixed.MARK):
+            self._begin_whole(data)
+            return
         header, body = channels.parsed(data)
         for number, descriptor in zip(header.get("new", ()), descriptors):
             self._foreign.add(number, descriptor)
@@ -89,6 +99,12 @@ class EngineServer:
             body = self._foreign.bytes(header["large"])
         if "unneeded" in header:
             self._sources.forget(header["unneeded"])
+        if "base" in header:
+            number, samples, positions = header["base"]
+            self._base = loaded(number, self._maker.stateful, positions, samples)
+        if "steps" in header:
+            assert self._base is not None
+            header["given"] = self._base.at(header["steps"])
         if "ask" in header:
             self._sources.ask(header["ask"], header["source"], header["position"])
         elif header.get("sources"):
@@ -97,6 +113,21 @@ class EngineServer:
             self._begin(header, body)
         elif "statistics" in header:
             self._answer({"statistics": {**self._maker.statistics(), "lent": len(self._lent)}}, Frame())
+
+    def _begin_whole(self, data: bytes) -> None:
+        """A request in fixed form."""
+        wanted, back = fixed.requested(data)
+        for number in back:
+            self._lent.pop(number, None)
+        base, samples = self._base, wanted.samples
+        assert base is not None
+        if wanted.report:
+            self._send(channels.message({"stands": [base.number, wanted.steps, base.data(wanted.steps)]}), [])
+        header = {
+            "i": wanted.record, "g": wanted.generation, "k": wanted.number, "n": samples, "slice": (0, samples), "from": 0, "fed": {},
+            "given": base.at(wanted.steps),
+        }  # fmt: skip
+        self._begin(header, memoryview(b""))
 
     def _begin(
         self, header: dict[str, Any], body: memoryview, pulled: dict[str, Batch] | None = None, error: Exception | None = None
@@ -116,12 +147,20 @@ class EngineServer:
         except Exception as error:  # no shared memory left
             header.pop("out", None)
             header["error"], frame = packed(error), Frame()
-        self._answer(header, frame)
+        if header.keys() == _PLAIN and frame.size < channels.LARGEST // 2:
+            text = self._templates.answer(header, frame)
+            self._answer(header, frame, text)
+        else:
+            self._answer(header, frame)
 
-    def _answer(self, header: dict[str, Any], frame: Frame) -> None:
-        """Send an answer. A frame that is too large for a message goes through a block."""
+    def _answer(self, header: dict[str, Any], frame: Frame, short: bytes | None = None) -> None:
+        """Send an answer. A frame that is too large for a message goes through a block. `short` is the answer in fixed form."""
         gone = self._blocks.take_gone()
         self._announced.difference_update(gone)
+        if short is not None and not gone and self._announced.issuperset(self._packer.used):
+            self._packer.used.clear()
+            self._send(short, [])
+            return
         text, body = header, frame.joined()
         if len(body) + 4 * len(str(header)) > channels.LARGEST // 2:
             inner = channels.message(header, body)

@@ -34,8 +34,8 @@ from ..errors import PipelineClosed
 from ..operators.base import Environment
 from ..types import OperatorConcurrency, StreamPolicy
 from .counters import PipelineCounters
-from .jobs import CompiledSamples, Job, Waiting
 from .engine_protocol import Here
+from .jobs import CompiledSamples, Job, Waiting
 from .loop import LoopThread, shared_loop
 from .memory_statistics import MemoryStatistics
 from .segments import BuiltSegment, SegmentRun
@@ -56,9 +56,9 @@ class Record:
     """One iteration in flight: its batches, the positions after it, and the callers that wait for it."""
 
     __slots__ = (
-        "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "careful", "done_at", "done_segments", "edges",
-        "driver", "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "number", "on_planned", "outputs", "place",
-        "positions", "produced", "sources", "weight", "whole",
+        "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "careful", "done_at", "done_segments", "driver",
+        "edges", "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "number", "on_planned", "outputs",
+        "place", "positions", "produced", "sources", "weight", "whole",
     )  # fmt: skip
 
     def __init__(self, index: int, batch_size: int, edge_count: int):
@@ -76,7 +76,7 @@ class Record:
         self.edges: list[Batch | None] = [None] * edge_count
         self.fed: dict[str, Any] = {}  # batches of external inputs
         self.place = (0, 0)  # epoch, and iteration in it
-        self.positions: dict[str, Any] = {}
+        self.positions: Any = {}  # a mapping
         self.sources: dict[str, Any] = {}  # positions of the sources before this iteration
         self.done_segments: set[int] = set()
         self.error: BaseException | None = None
@@ -179,6 +179,14 @@ class Scheduler:
         self._pumping = False
         self._busy_backends: set[str] = set()
 
+    def in_turns(self, concurrency: OperatorConcurrency, admitted: int) -> Scheduler:
+        """A scheduler for the same segments that goes on where this one is. All `admitted` iterations have been started."""
+        other = Scheduler(self._segments, concurrency, self._start)
+        other._records.update(self._records)
+        other._next = [admitted] * len(self._segments)
+        other._running = len(self._records)
+        return other
+
     def admit(self, record: Record) -> None:
         self._records[record.index] = record
         self.pump()
@@ -233,6 +241,24 @@ class Scheduler:
         if self._one_at_a_time and self._running:
             return False
         return segment.backend not in self._busy_backends
+
+
+class OneSegment(Scheduler):
+    """The scheduler of iterations that consist of one segment, whose positions are known when it is started."""
+
+    def admit(self, record: Record) -> None:
+        self._records[record.index] = record
+        self._start(self._segments[0], record)
+
+    def planned(self, segment: BuiltSegment, record: Record) -> None:
+        pass
+
+    def done(self, segment: BuiltSegment, record: Record) -> bool:
+        del self._records[record.index]
+        return True
+
+    def pump(self) -> None:
+        pass
 
 
 class Executor:
@@ -322,6 +348,15 @@ class Executor:
     def is_single(self, segment: BuiltSegment) -> bool:
         """Whether an iteration consists of this segment alone."""
         return self._segments == [segment]
+
+    def start_at_once(self, segment: BuiltSegment) -> None:
+        """Start every iteration when it is admitted. The positions of its only segment are known then."""
+        assert self.is_single(segment)
+        self._scheduler = OneSegment(self._segments, self._concurrency, self._start)
+
+    def start_in_turns(self) -> None:
+        """Undo :meth:`start_at_once`. Iterations in flight have been started."""
+        self._scheduler = self._scheduler.in_turns(self._concurrency, self._admitted)
 
     def _count(self, counters: PipelineCounters) -> None:
         names = {id(stream): str(key) for key, stream in [("cpu", self._cpu_stage), *self._streams.items()]}

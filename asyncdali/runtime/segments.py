@@ -7,7 +7,7 @@ the pixels the worker that finished last. No thread waits.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -65,6 +65,14 @@ class BuiltOperator:
         """Move the position by an iteration of `samples` samples."""
         self.position = self.operator.after(self.position, samples)
 
+    def after(self, position: Any, samples: int) -> Any:
+        """The position behind an iteration of `samples` samples. An operator that cannot compute it (a reader without data) stays."""
+        try:
+            return self.operator.after(position, samples)
+        except Exception as error:
+            log.debug("operator %s keeps its position: %s", self.planned.spec.name, error)
+            return position
+
 
 class BuiltSegment:
     """A segment ready to run: its operators, and the objects that must live as long as it."""
@@ -86,7 +94,7 @@ class BuiltSegment:
         self.counters: SegmentCounters | None = None
         _find_feeds(operators, self.kept)
 
-    def go_to(self, positions: dict[str, Any]) -> None:
+    def go_to(self, positions: Mapping[str, Any]) -> None:
         """Set the positions of the operators."""
         for built in self.stateful:
             built.position = positions[built.planned.spec.name]
@@ -102,10 +110,7 @@ class BuiltSegment:
             samples = record.whole or produced.get(id(built.operator), record.batch_size)
             if record.given is not None and samples != (record.whole or record.batch_size):
                 record.produced[built.planned.spec.name] = samples
-            try:
-                built.move_on(samples)
-            except Exception as error:
-                log.debug("operator %s keeps its position: %s", built.planned.spec.name, error)
+            built.position = built.after(built.position, samples)
             record.positions[built.planned.spec.name] = built.position
         if record.on_planned is not None:
             record.on_planned()

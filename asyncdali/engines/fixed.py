@@ -1,0 +1,139 @@
+"""Messages of a fixed form, for what is sent for every iteration. Everything else is JSON (``channel``).
+
+A fixed message begins with four zero bytes, where a JSON message has the length of its header. It needs one call of `struct` in place of
+five calls. What the batches of an output have in common is a template, which is sent once.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..batch import AddressView, Batch, dense_shapes, storage_dtype
+from ..types import DALIDataType
+from .blocks import ForeignBlocks, Lease
+from .encoding import Form, Frame, SourceInfo
+
+MARK = b"\0\0\0\0"
+
+_REQUEST = struct.Struct("<4xiqqqqq")
+_ANSWER = struct.Struct("<4xiqqq")
+_OUTPUT = struct.Struct("<qqqqqq")
+_NO_INFO = 0, -1
+_MOST = 64
+"""Most templates of an engine. Outputs beyond are sent as JSON."""
+
+
+class Wanted(NamedTuple):
+    """A request for a whole iteration: `steps` behind the base, which the engine knows. `report`: how the positions stand there, too."""
+
+    report: int
+    record: int
+    generation: int
+    number: int
+    samples: int
+    steps: int
+
+
+def request(wanted: tuple[int, ...], returned: deque[int]) -> bytes:
+    """The bytes of a :class:`Wanted`, and the leases to give back, which leave `returned`."""
+    data = _REQUEST.pack(*wanted)
+    count = len(returned)
+    return data if not count else data + struct.pack(f"<{count}q", *[returned.popleft() for _ in range(count)])
+
+
+def requested(data: bytes) -> tuple[Wanted, memoryview]:
+    """What :func:`request` packed."""
+    return Wanted(*_REQUEST.unpack_from(data)), memoryview(data)[_REQUEST.size :].cast("q")
+
+
+class Template:
+    """What the batches of an output have in common: everything but the contents and the origins of the samples."""
+
+    __slots__ = ("_dtype", "_form", "_layout", "_shape", "_shapes", "_storage", "_total")
+
+    def __init__(self, dtype: int, layout: str, count: int, extents: list[int], form: int):
+        self._dtype, self._layout, self._form = DALIDataType(dtype), layout, Form(form)
+        self._storage = storage_dtype(self._dtype)
+        self._shape = (count, *extents)
+        self._shapes = dense_shapes(count, tuple(extents))
+        self._total = int(np.prod(self._shape, dtype=np.int64)) * self._storage.itemsize
+
+    def batch(self, first: int, second: int, lease: int, data: memoryview, blocks: ForeignBlocks, returned: deque[int]) -> Batch:
+        """The batch whose contents are in the message, or in a block. ValueError if they are not."""
+        batch = Batch(self._shapes, self._dtype, self._layout)
+        if self._form in (Form.VALUES, Form.BYTES):
+            if first < 0 or second != self._total or first + second > len(data):
+                raise ValueError(f"a batch of {self._total} bytes came with {second} at {first} of {len(data)}")
+            memory = np.frombuffer(data, np.uint8, second, first).copy()
+            if self._form is Form.VALUES:
+                batch.hold(memory.view(self._storage).reshape(self._shape))
+            else:
+                batch.place(memory)
+            return batch
+        address, mapping = blocks.at(first, second, self._total)
+        owner = Lease(mapping, lease, returned, self._total)
+        if self._form is Form.PLACED_VALUES:
+            batch.hold(np.asarray(AddressView(address, self._shape, self._storage, owner)))
+        else:
+            batch.place_dense(owner, address)
+        return batch
+
+
+class Templates:
+    """An engine's side: the templates that the training process knows, and answers made of them."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[Any, ...], int] = {}
+
+    def answer(self, header: dict[str, Any], frame: Frame) -> bytes | None:
+        """An answer in fixed form. None if it must be sent as JSON, to which new templates are added then."""
+        found = []
+        for dtype, layout, count, _ndim, extents, _places, info, rows, form, first, second, *more in header["out"]:
+            if extents is None or rows is not None or form == Form.SCATTERED:
+                return None
+            found.append(((dtype, layout, count, tuple(extents), form), first, second, more[0] if more else 0, *(info or _NO_INFO)))
+        new = [key for key, *_ in found if key not in self._numbers]
+        if new and len(self._numbers) + len(new) <= _MOST:
+            new = list(dict.fromkeys(new))
+            for key in new:
+                self._numbers[key] = len(self._numbers)
+            header["templates"] = new
+        if new:
+            return None
+        outputs = [_OUTPUT.pack(self._numbers[key], *places) for key, *places in found]
+        return b"".join((_ANSWER.pack(len(outputs), *header["a"], header["took"]), *outputs, frame.joined()))
+
+
+def answered(data: bytes) -> tuple[int, int, int]:
+    """(index, generation, nanoseconds that the engine took) of an answer."""
+    _, index, generation, took = _ANSWER.unpack_from(data)
+    return index, generation, took
+
+
+def batches(data: bytes, templates: list[Template], blocks: ForeignBlocks, returned: deque[int]) -> list[Batch]:
+    """The batches of an answer. ValueError if they are not where it says."""
+    count = _ANSWER.unpack_from(data)[0]
+    at = _ANSWER.size
+    body = memoryview(data)[at + count * _OUTPUT.size :]
+    found = []
+    infos: dict[int, SourceInfo] = {}
+    for number, first, second, lease, info, size in _OUTPUT.iter_unpack(memoryview(data)[at : at + count * _OUTPUT.size]):
+        batch = templates[number].batch(first, second, lease, body, blocks, returned)
+        if size >= 0:
+            text = infos.get(info)
+            if text is None:
+                text = infos[info] = SourceInfo(bytes(body[info : info + size]), len(batch.shapes))
+            batch.source_info = text
+        found.append(batch)
+    return found
+
+
+def drop(data: bytes, returned: deque[int]) -> None:
+    """Give back what an answer lends that nobody waits for."""
+    count = _ANSWER.unpack_from(data)[0]
+    at = _ANSWER.size
+    returned.extend(item[3] for item in _OUTPUT.iter_unpack(memoryview(data)[at : at + count * _OUTPUT.size]) if item[3])
