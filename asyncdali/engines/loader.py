@@ -149,6 +149,8 @@ class Loader(Ordered[Request]):
             if not self._here:
                 return False
             self._executor.guarded(function, *args)
+            while self._later:
+                self._executor.guarded(self._later.popleft())
             return True
 
     def drive(self, record: Record) -> bool:
@@ -156,10 +158,7 @@ class Loader(Ordered[Request]):
         while not record.finished:
             if not self._here:
                 return False
-            if self._later:
-                self.decide(self._do_later)
-            else:
-                self._receive(pause, record)
+            self._receive(pause, record)
         return True
 
     def _receive(self, seconds: float, record: Record | None = None) -> None:
@@ -175,10 +174,6 @@ class Loader(Ordered[Request]):
             if place is not None:
                 self.decide(self._readable, place, place.engine)
 
-    def _do_later(self) -> None:
-        while self._later:
-            self._later.popleft()()
-
     def _soon(self, function: Callable[[], None]) -> None:
         if self._here:
             self._later.append(function)
@@ -190,7 +185,6 @@ class Loader(Ordered[Request]):
             if self._here:
                 self._here = False
                 self._executor.here = None
-                self._loop.call(self._executor.guarded, self._do_later)
                 self._loop.call(self._listen_all)
                 self._loop.call(self._watch_soon)
 
@@ -434,9 +428,10 @@ class Loader(Ordered[Request]):
     # --- answers
 
     def _listen_all(self) -> None:
-        if not self._closed:
-            for place in self._places:
-                self._listen(place)
+        with self._deciding:  # the thread that has handed over may not be done with its decision
+            if not self._closed:
+                for place in self._places:
+                    self._listen(place)
 
     def _ignore(self, place: Place) -> None:
         descriptor = place.engine.channel.fileno()

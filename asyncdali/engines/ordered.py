@@ -77,7 +77,7 @@ class Ordered(Generic[Kind]):
 
     def _soon(self, function: Callable[[], None]) -> None:
         """Call a method after the current decision."""
-        self._loop.loop.call_soon(self._executor.guarded, function)
+        self._loop.call(self._executor.guarded, function)
 
     # --- requests
 

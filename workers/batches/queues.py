@@ -21,7 +21,7 @@ class Queues:
     def put(self, ring: Ring, tasks: list[Task]) -> None:
         """Add tasks for workers, behind the waiting ones."""
         backlog = self._backlog[ring.number]
-        if backlog or ring.room() < len(tasks):
+        if backlog or ring.room(len(tasks)) < len(tasks):
             backlog.extend(tasks)
             return
         for place, task in enumerate(tasks):
@@ -35,7 +35,7 @@ class Queues:
         """Fill rings that have room again."""
         for number, backlog in self._backlog.items():
             ring = self._rings[number]
-            while backlog and ring.room():
+            while backlog and ring.room(1):
                 with uninterrupted():  # tasks must be published once
                     ring.write(0, backlog.popleft())
                     ring.publish(1)

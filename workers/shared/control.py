@@ -4,6 +4,9 @@
 
 A *ring* is a queue of tasks. Only the parent adds tasks. Workers take tasks from its head under a lock on one byte of the file. A worker
 writes the task into its *claim block* before it moves the head. So the parent can always tell whether a dead worker had taken a task.
+
+A page of the file takes memory when it is first touched. So what every pool needs shares the first page, and a ring uses only as many of
+its entries as were ever waiting at a time: with all 1,024 in turn, each ring would take 128 KB after some seconds.
 """
 
 from __future__ import annotations
@@ -15,8 +18,11 @@ from .. import errors
 from .records import TASK, TASK_SIZE, Task
 from .system import PAGE, Mapping, locked, up
 
-RING_ENTRIES = 1024
-RING_SIZE = PAGE + RING_ENTRIES * TASK_SIZE
+RING_ENTRIES, FIRST_ENTRIES = 1024, 16
+"""Most entries of a ring, and those that it uses first."""
+RING_HEAD = 128
+RING_SIZE = RING_HEAD + RING_ENTRIES * TASK_SIZE
+HEADER_SIZE = 64
 CLAIM_SIZE = 512
 STREAM_SIZE = 128
 STACK_SIZE = 64 * 1024
@@ -29,6 +35,9 @@ CLOSING, END, BOOT, BOOT_SIZE = range(4)
 
 # Claim block, in words of eight bytes.
 TASK_ID, SEQUENCE, RING, SAMPLE, SINCE, PID, INCARNATION, TASKS, SAMPLES, BUSY, WAIT, RESTARTS, EXTENTS = range(13)
+# Head of a ring, in words of eight bytes. Parent and workers write to different cache lines.
+HEAD, TAIL, ENTRIES = 0, 8, 9
+
 NOTED_EXTENTS = 8  # overflow extents of the running task: (offset, size) pairs from word EXTENTS on
 
 # Stream block, in words of eight bytes.
@@ -41,10 +50,10 @@ class Layout:
 
     def __init__(self, workers: int, sources: int, rings: int):
         self.workers, self.sources, self.rings = workers, sources, rings
-        self.claims = PAGE
+        self.claims = HEADER_SIZE
         self.streams = self.claims + workers * CLAIM_SIZE
-        self.ring = up(self.streams + sources * STREAM_SIZE, PAGE)
-        self.stack = self.ring + rings * RING_SIZE
+        self.ring = up(self.streams + sources * STREAM_SIZE, TASK_SIZE)
+        self.stack = up(self.ring + rings * RING_SIZE, PAGE)
         self.size = up(self.stack + STACK_SIZE, PAGE)
 
 
@@ -56,7 +65,7 @@ class Control:
         self.layout = layout
         self.mapping = Mapping(descriptor, 0, layout.size)
         self.view = memoryview(self.mapping.bytes)  # type: ignore[arg-type]
-        self.header = self._words(0, PAGE)
+        self.header = self._words(0, HEADER_SIZE)
         self.claims = [self._words(layout.claims + i * CLAIM_SIZE, CLAIM_SIZE) for i in range(layout.workers)]
         self.streams = [self._words(layout.streams + i * STREAM_SIZE, STREAM_SIZE) for i in range(layout.sources)]
 
@@ -83,40 +92,58 @@ class Ring:
         start = control.layout.ring + number * RING_SIZE
         self.number = number
         self.tokens = tokens
-        self._words = control.view[start : start + PAGE].cast("q")
-        self._entries = control.view[start + PAGE : start + RING_SIZE]
+        self._words = control.view[start : start + RING_HEAD].cast("q")
+        self._entries = control.view[start + RING_HEAD : start + RING_SIZE]
         self._descriptor = control.descriptor
         self._byte = RING_LOCK + number
 
     @property
     def head(self) -> int:
-        return self._words[0]
+        return self._words[HEAD]
 
     @property
     def tail(self) -> int:
-        return self._words[8]  # on another cache line than the tail
+        return self._words[TAIL]
 
     def locked(self) -> Any:
         return locked(self._descriptor, self._byte)
 
     # ------------------------------------------------------------------------------------------------------------ parent
 
-    def room(self) -> int:
-        return RING_ENTRIES - (self.tail - self.head)
+    def _at(self, sequence: int) -> int:
+        """Where the entry of a task is. The parent may change it with the lock held only."""
+        return sequence % (self._words[ENTRIES] or FIRST_ENTRIES) * TASK_SIZE
+
+    def room(self, wanted: int) -> int:
+        """Number of tasks that can be added. The ring uses more entries, if it has them, for as many tasks as are wanted."""
+        waiting = self.tail - self.head
+        used = self._words[ENTRIES] or FIRST_ENTRIES
+        needed = min(waiting + wanted, RING_ENTRIES)
+        if needed > used:
+            self._use(1 << (needed - 1).bit_length())
+            used = self._words[ENTRIES]
+        return used - waiting
+
+    def _use(self, entries: int) -> None:
+        with self.locked():
+            waiting = [(sequence, TASK.unpack_from(self._entries, self._at(sequence))) for sequence in range(self.head, self.tail)]
+            self._words[ENTRIES] = entries
+            for sequence, task in waiting:
+                TASK.pack_into(self._entries, self._at(sequence), *task)
 
     def write(self, place: int, task: Task) -> None:
         """Write a task `place` entries behind the tail. Workers see it after `publish`."""
-        TASK.pack_into(self._entries, (self.tail + place) % RING_ENTRIES * TASK_SIZE, *task)
+        TASK.pack_into(self._entries, self._at(self.tail + place), *task)
 
     def publish(self, count: int) -> None:
-        self._words[8] = self.tail + count
+        self._words[TAIL] = self.tail + count
 
     def withdraw(self, tasks: range) -> set[int]:
         """Cancel the given tasks that no worker has taken, and return them."""
         with self.locked():
             found = set()
             for sequence in range(self.head, self.tail):
-                at = sequence % RING_ENTRIES * TASK_SIZE
+                at = self._at(sequence)
                 task = Task._make(TASK.unpack_from(self._entries, at))
                 if task.live and task.task in tasks:
                     TASK.pack_into(self._entries, at, *task._replace(live=0))
@@ -125,25 +152,26 @@ class Ring:
 
     def put_back(self, task: Task) -> None:
         """Put a task back at the head. Only for a ring whose single reader is dead."""
+        self.room(1)
         head = self.head - 1
-        TASK.pack_into(self._entries, head % RING_ENTRIES * TASK_SIZE, *task)
-        self._words[0] = head
+        TASK.pack_into(self._entries, self._at(head), *task)
+        self._words[HEAD] = head
 
     # ------------------------------------------------------------------------------------------------------------ worker
 
     def claim(self, block: Any) -> Task | None:
         """Take the first task, or return None."""
         with self.locked():
-            head, tail = self._words[0], self._words[8]
+            head, tail = self._words[HEAD], self._words[TAIL]
             while head < tail:
-                task = Task._make(TASK.unpack_from(self._entries, head % RING_ENTRIES * TASK_SIZE))
+                task = Task._make(TASK.unpack_from(self._entries, self._at(head)))
                 if task.live:
                     block[SEQUENCE] = head
                     block[RING] = self.number
                     block[SAMPLE] = task.first
                     block[TASK_ID] = task.task
-                    self._words[0] = head + 1
+                    self._words[HEAD] = head + 1
                     return task
                 head += 1
-                self._words[0] = head
+                self._words[HEAD] = head
             return None
