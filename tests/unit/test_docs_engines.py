@@ -1,0 +1,36 @@
+"""docs/engines.md says what the code does: options with their defaults, and numbers that decide."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from asyncdali.engines import loader, steps
+from asyncdali.options import PipelineOptions
+
+PAGE = Path(__file__).parents[2] / "docs" / "engines.md"
+
+
+@pytest.fixture(scope="module")
+def page():
+    if not PAGE.exists():
+        pytest.skip("an installed package has no docs folder")
+    return PAGE.read_text()
+
+
+def test_every_option_is_in_the_table(page):
+    rows = dict(re.findall(r"^\| `(engine\w*)` \| (\S+) \|", page, re.MULTILINE))
+    options = {item.name: item.default for item in dataclasses.fields(PipelineOptions) if item.name.startswith("engine")}
+    assert {name: text.strip("`\"") for name, text in rows.items()} == {name: str(default) for name, default in options.items()}
+
+
+def test_numbers_are_those_of_the_code(page):
+    text = " ".join(page.split())
+    words = {2: "two", 3: "three"}
+    assert f"a `prefetch_queue_depth` of at most {words[loader.WINDOW]} iterations per engine" in text
+    assert f"An engine that ends {words[loader.STARTS]} times before it is ready ends the pipeline" in text
+    assert f"If {words[loader.SOURCE_DEATHS]} engines end in the same call of a source" in text
+    assert f"at most some {round(steps.RENEWED, -1)} iterations" in text
