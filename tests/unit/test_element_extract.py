@@ -1,4 +1,4 @@
-"""element_extract and per_frame: frames of sequences."""
+"""element_extract: frames of sequences."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ def test_frames_in_a_pipeline():
         ("element_extract", [FILM], {"element_map": [0, 2]}, "frame 2 of a sequence of 2"),
         ("element_extract", [FILM], {"element_map": [-2]}, "must not be negative, got -2"),
         ("element_extract", [[np.zeros(3)]], {"element_map": [0]}, "has 1 dimensions; supported are: 2 or more"),
-        ("per_frame", [[np.float32(1)]], {}, "has 0 dimensions; supported are: 1 or more"),
     ],
 )
 def test_errors_say_what_was_given(name, inputs, arguments, message):
@@ -44,5 +43,3 @@ def test_errors_say_what_was_given(name, inputs, arguments, message):
 
 def test_layouts_that_are_no_sequence():
     assert 'layout "HW" does not match any of the allowed layouts' in ours("element_extract", [FILM], ["HW"], element_map=[0]).message
-    assert "`replace=True`" in ours("per_frame", [FILM], ["HW"]).message
-    assert ours("per_frame", [FILM], ["HW"], replace=True).layout == "FW"

@@ -6,27 +6,25 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
-from ..accepts import Input, Output, argument, listed
-from ..base import Arg, Arguments, Environment, Planned, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Planned, Spec
 from ..sequences.per_frame_arguments import Frames, PerFrame
 from .color_tables import LINEAR_FACTORS
 
 word = LINEAR_FACTORS.word
-
 LAYOUTS = ("HWC", "FHWC", "DHWC")
 """Layouts that colour operators accept. Unlabelled data gets the first layout of its length."""
 
 _U8, _I16, _I32, _F32 = DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT
-_RANGE = {_U8: 255.0, _I16: 32767.0, _I32: 2147483647.0, _F32: 1.0}
+RANGES = {_U8: 255.0, _I16: 32767.0, _I32: 2147483647.0, _F32: 1.0}
 """Supported types, and the largest positive value of each (1 for floats)."""
 _CENTER = {_U8: 128.0, _I16: 16384.0, _I32: 1073741824.0, _F32: 0.5}
 """Middle of the positive range of each type: the default of `contrast_center`, the value that `contrast` leaves unchanged."""
 
-_BRIGHTNESS = (
+BRIGHTNESS_ARGS = (
     Arg("brightness", "float", 1.0, "Factor of the brightness.", tensor=True),
     Arg("brightness_shift", "float", 0.0, "Added brightness; 1 is the largest positive value of the output type.", tensor=True),
 )
-_CONTRAST = (
+CONTRAST_ARGS = (
     Arg("contrast", "float", 1.0, "Factor of the contrast; 0 gives uniform grey.", tensor=True),
     Arg("contrast_center", "float", None, "The value that does not change; by default half the input type's positive range.", tensor=True),
 )
@@ -37,7 +35,7 @@ class ElementwiseColor(PerFrame):
     """Base of colour operators: the output has the input's shape and layout, and the type `dtype`."""
 
     on_cuda = True
-    types: tuple[DALIDataType, ...] = tuple(_RANGE)
+    types: tuple[DALIDataType, ...] = tuple(RANGES)
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
@@ -70,7 +68,7 @@ class ElementwiseColor(PerFrame):
         return Batch(source.shapes, dtype, layout, device=source.device, source_info=source.source_info)
 
 
-class _Linear(ElementwiseColor):
+class Linear(ElementwiseColor):
     """``shift * range + brightness * (center + contrast * (input - center))``. Arguments that an operator lacks have neutral values."""
 
     def compile(self, in_dtype: str, out_dtype: str) -> None:
@@ -80,7 +78,7 @@ class _Linear(ElementwiseColor):
         source = inputs[0]
         output = self.output(source)
         # DALI rounds to float32 in this order.
-        shift = self._value("brightness_shift", arguments, 0.0) * np.float32(_RANGE[output.dtype])
+        shift = self._value("brightness_shift", arguments, 0.0) * np.float32(RANGES[output.dtype])
         brightness, contrast = self._value("brightness", arguments, 1.0), self._value("contrast", arguments, 1.0)
         center = self._value("contrast_center", arguments, _CENTER[source.dtype])
         factors = np.empty((arguments.count, LINEAR_FACTORS.words), np.float32)
@@ -92,47 +90,3 @@ class _Linear(ElementwiseColor):
         if name in self.schema.by_name and arguments.given(name):
             return arguments.scalars(name)
         return np.full(arguments.count, default, np.float32)
-
-
-@register
-class BrightnessContrast(_Linear):
-    schema = Schema(
-        name="brightness_contrast",
-        doc="""Adjusts brightness and contrast.
-
-        ``brightness_shift * range + brightness * (contrast_center + contrast * (input - contrast_center))``, where range is the largest
-        positive value of the output type (1 for floats). Layouts: HWC, FHWC, DHWC.""",
-        accepts=(Input(tuple(_RANGE), listed(*LAYOUTS), "images"),),
-        per_frame=("brightness", "brightness_shift", "contrast", "contrast_center"),
-        gives=(Output(type=argument("dtype")),),
-        args=(*_BRIGHTNESS, *_CONTRAST, DTYPE),
-        devices=("cpu", "gpu"),
-    )
-
-
-@register
-class Brightness(_Linear):
-    schema = Schema(
-        name="brightness",
-        doc="""Adjusts the brightness: ``brightness_shift * range + brightness * input``.
-
-        The range is the largest positive value of the output type (1 for floats). Layouts: HWC, FHWC, DHWC.""",
-        accepts=(Input(tuple(_RANGE), listed(*LAYOUTS), "images"),),
-        per_frame=("brightness", "brightness_shift"),
-        gives=(Output(type=argument("dtype")),),
-        args=(*_BRIGHTNESS, DTYPE),
-        devices=("cpu", "gpu"),
-    )
-
-
-@register
-class Contrast(_Linear):
-    schema = Schema(
-        name="contrast",
-        doc="Adjusts the contrast: ``contrast_center + contrast * (input - contrast_center)``. Layouts: HWC, FHWC, DHWC.",
-        accepts=(Input(tuple(_RANGE), listed(*LAYOUTS), "images"),),
-        per_frame=("contrast", "contrast_center"),
-        gives=(Output(type=argument("dtype")),),
-        args=(*_CONTRAST, DTYPE),
-        devices=("cpu", "gpu"),
-    )

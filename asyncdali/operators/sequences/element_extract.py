@@ -1,4 +1,4 @@
-"""element_extract and per_frame: samples as sequences of frames."""
+"""element_extract: frames of sequences as outputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ...batch import Batch
 from ...device.launch import Launch
 from ...types import DALIDataType
-from ..accepts import CHOSEN, ELEMENTS, LIKE, ONE_LESS, SEQUENCES, Input, Output, at_least
+from ..accepts import ELEMENTS, LIKE, ONE_LESS, SEQUENCES, Input, Output, at_least
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from ..moves.strided import Pieces, dense_strides, like
 
@@ -69,28 +69,3 @@ def _launches(source: Batch, output: Batch, frame: int) -> list[Launch]:
     pieces, strides = Pieces(output), dense_strides(source.shapes, source.itemsize)
     pieces.add(source, output.shapes, strides[:, 1:], frame * strides[:, 0])
     return pieces.launches()
-
-
-@register
-class PerFrame(Operator):
-    on_cuda = True
-    schema = Schema(
-        name="per_frame",
-        doc="""Marks the input as a sequence: its layout begins with F. The data are not copied.
-
-        An input with another layout is refused, unless `replace` is true: then its first letter becomes F.""",
-        accepts=(Input(ELEMENTS, ranks=at_least(1)),),
-        gives=(Output(layout=CHOSEN),),
-        devices=("cpu", "gpu"),
-        args=(Arg("replace", "bool", False, "Whether another first letter is replaced."),),
-    )
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return dtypes
-
-    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        source = inputs[0]
-        if source.layout and source.layout[0] != "F" and not arguments.constant("replace"):
-            raise ValueError(f"the layout must begin with F, got {source.layout!r} (`replace=True` replaces its first letter)")
-        layout = "F" + (source.layout[1:] if source.layout else "*" * (source.ndim - 1))
-        return Planned([Batch.alias(source, source.shapes, source.dtype, layout)])

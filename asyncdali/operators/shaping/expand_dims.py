@@ -1,4 +1,4 @@
-"""expand_dims, squeeze: insert or remove axes of extent 1. The data is not copied."""
+"""expand_dims: insert axes of extent 1. The data is not copied."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import CHOSEN, DATA, LIKE, Output
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from ..moves.strided import named_axes, normal_axes
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
 
 
 @register
@@ -58,63 +57,3 @@ class ExpandDims(Operator):
             letters = dict(zip(self._axes, self._names)) | dict(zip(kept, source.layout))
             layout = "".join(letters[axis] for axis in range(ndim))
         return Planned([Batch.alias(source, shapes, source.dtype, layout)])
-
-
-@register
-class Squeeze(Operator):
-    on_cuda = True
-    schema = Schema(
-        name="squeeze",
-        doc="Removes axes of extent 1, given by number or by letter; the data are not copied.",
-        accepts=(DATA,),
-        gives=(Output(LIKE, CHOSEN, CHOSEN),),
-        devices=("cpu", "gpu"),
-        args=(
-            Arg("axes", "int_list", None, "The axes; negative ones count from the back.", tensor=True),
-            Arg("axis_names", "layout", None, "The axes by their letters in the layout."),
-        ),
-    )
-
-    def __init__(self, spec: Spec, environment: Environment):
-        super().__init__(spec, environment)
-        if spec.given("axes") == spec.given("axis_names"):
-            raise ValueError("exactly one of `axes` and `axis_names` must be given")
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return dtypes
-
-    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        source = inputs[0]
-        if arguments.is_input("axes"):
-            return Planned([Batch.alias(source, self._per_sample(source, arguments), source.dtype, "")])
-        if arguments.given("axes"):
-            axes = normal_axes(arguments.constant("axes"), source.ndim)
-        else:
-            axes = named_axes(arguments.constant("axis_names"), source.layout)
-        _check_ones(source.shapes, source.shapes[:, axes])
-        kept = [axis for axis in range(source.ndim) if axis not in axes]
-        layout = "".join(source.layout[axis] for axis in kept) if source.layout else ""
-        return Planned([Batch.alias(source, source.shapes[:, kept], source.dtype, layout)])
-
-    def _per_sample(self, source: Batch, arguments: Arguments) -> np.ndarray:
-        """Shapes after each sample drops its own axes. All samples drop the same number."""
-        axes = arguments.vectors("axes", None, np.int64)
-        wrong = (axes < -source.ndim) | (axes >= source.ndim)
-        if wrong.any():
-            i = int(np.flatnonzero(wrong.any(axis=1))[0])
-            raise SampleError(i, f"`axes` {axes[i].tolist()} are out of range for {source.ndim}-D samples")
-        drop = np.zeros(source.shapes.shape, bool)
-        np.put_along_axis(drop, np.where(axes < 0, axes + source.ndim, axes), True, 1)
-        repeated = drop.sum(axis=1) != axes.shape[1]
-        if repeated.any():
-            i = int(np.flatnonzero(repeated)[0])
-            raise SampleError(i, f"an axis occurs more than once in `axes` {axes[i].tolist()}")
-        _check_ones(source.shapes, np.where(drop, source.shapes, 1))
-        return source.shapes[~drop].reshape(len(source), source.ndim - axes.shape[1])
-
-
-def _check_ones(shapes: np.ndarray, dropped: np.ndarray) -> None:
-    wrong = (dropped != 1).any(axis=1)
-    if wrong.any():
-        i = int(np.flatnonzero(wrong)[0])
-        raise SampleError(i, f"only axes of extent 1 can be removed; the shape is {tuple(shapes[i].tolist())}")

@@ -1,12 +1,12 @@
-"""Metadata as data: shapes, layouts, origins of samples."""
+"""get_property: layouts and origins of samples as data."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
+from ...batch import Batch
 from ...types import DALIDataType
-from ..accepts import ANYTHING, Output, argument
+from ..accepts import ANYTHING, Output
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
 
 
@@ -48,29 +48,3 @@ class GetProperty(Operator):
             info = batch.source_info
             result = text_batch([(info[i] or "").encode("utf-8", "surrogateescape") if info else b"" for i in range(len(batch))])
         return Planned([result])
-
-
-@register
-class Shape(Operator):
-    """``DataNode.shape()``: reads only metadata, so a GPU input is neither copied nor awaited."""
-
-    on_cuda = True
-    schema = Schema(
-        name="_shape",
-        doc="Shape of each sample: a 1-D tensor of length ndim.",
-        accepts=(ANYTHING,),
-        gives=(Output(argument("dtype", DALIDataType.INT64), 1, ""),),
-        devices=("cpu", "gpu"),
-        metadata_inputs=(0,),
-        args=(Arg("dtype", "dtype", None, "Element type, INT64 by default."),),
-    )
-    eager = True
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        dtype = self.spec.constant("dtype")
-        return [DALIDataType.INT64 if dtype is None else dtype]
-
-    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        dtype = arguments.constant("dtype")
-        kind = DALIDataType.INT64 if dtype is None else dtype
-        return Planned([Batch.from_values(inputs[0].shapes.astype(storage_dtype(kind)), dtype=kind)])

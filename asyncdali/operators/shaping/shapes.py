@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...types import DALIDataType
 from ..accepts import ANYTHING, Output, argument
 from ..base import Arg, Environment, Schema, Spec, register
-from .get_property import Shape
+from .node_shape import Shape
 
 _TYPES = ("INT32", "UINT32", "INT64", "UINT64", "FLOAT", "FLOAT64")
 

@@ -1,8 +1,7 @@
-"""sphere and water: every pixel is copied from a displaced position."""
+"""What sphere and water share: every pixel is copied from a displaced position."""
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,20 +9,19 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...compiled.tables import laid_out
 from ...types import DALIDataType, DALIInterpType
-from ..accepts import Input, Output, listed
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, no_explanation, register
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Spec, Step, no_explanation
 from ..moves.strided import fill_values, like
 from .displacement_tables import DISPLACEMENT
 
-_TYPES = (DALIDataType.UINT8, DALIDataType.FLOAT)
-_ARGS = (
+TYPES = (DALIDataType.UINT8, DALIDataType.FLOAT)
+DISPLACEMENT_ARGS = (
     Arg("fill_value", "float", 0.0, "Value outside the image; UINT8: without its fraction, the low 8 bits."),
     Arg("interp_type", "interp", DALIInterpType.INTERP_NN, "INTERP_NN or INTERP_LINEAR."),
     Arg("mask", "int", 1, "0: the image does not change.", tensor=True),
 )
 
 
-class _Displacement(Operator):
+class Displacement(Operator):
     """Common base. The operators differ in their parameters, and in the kernel of their name."""
 
     on_cuda = True
@@ -41,7 +39,7 @@ class _Displacement(Operator):
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
-        if source in _TYPES:
+        if source in TYPES:
             self._kernel(source).compile()
         return dtypes
 
@@ -65,43 +63,3 @@ class _Displacement(Operator):
         launches = self._kernels.launches_of(self.schema.name, source, entries)
         step = Step(self._kernel(source.dtype).address, table, no_explanation, scratch, DISPLACEMENT.word.scratch, keep, launches=launches)
         return Planned([output], [step])
-
-
-@register
-class Sphere(_Displacement):
-    schema = Schema(
-        name="sphere",
-        doc="""Distorts images as if they were seen in a sphere.
-
-        Layout HWC, UINT8 or FLOAT. The source of a pixel at distance d from the centre is at the distance d * d / (half of the
-        longer side).""",
-        accepts=(Input(_TYPES, listed("HWC"), "images"),),
-        gives=(Output(),),
-        devices=("cpu", "gpu"),
-        args=_ARGS,
-    )
-
-
-@register
-class Water(_Displacement):
-    parameters = ("ampl_x", "ampl_y", "freq_x", "freq_y", "phase_x", "phase_y")
-    schema = Schema(
-        name="water",
-        doc="""Distorts images as if they were seen under water.
-
-        Layout HWC, UINT8 or FLOAT. The source of pixel (x, y) is (x + ampl_x sin(freq_x y + phase_x), y + ampl_y cos(freq_y x +
-        phase_y)).""",
-        accepts=(Input(_TYPES, listed("HWC"), "images"),),
-        gives=(Output(),),
-        devices=("cpu", "gpu"),
-        args=(
-            Arg("ampl_x", "float", 10.0, "Amplitude of the wave along x, in pixels."),
-            Arg("ampl_y", "float", 10.0, "Amplitude of the wave along y, in pixels."),
-            *_ARGS[:1],
-            Arg("freq_x", "float", round(math.tau / 128, 9), "Radians per row of the wave along x."),
-            Arg("freq_y", "float", round(math.tau / 128, 9), "Radians per column of the wave along y."),
-            *_ARGS[1:],
-            Arg("phase_x", "float", 0.0, "Radians at row 0 of the wave along x."),
-            Arg("phase_y", "float", 0.0, "Radians at column 0 of the wave along y."),
-        ),
-    )

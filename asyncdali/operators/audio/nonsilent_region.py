@@ -1,0 +1,66 @@
+"""nonsilent_region: where a recording is louder than a threshold."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...types import DALIDataType
+from ..accepts import Input, Output
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from .signal_types import SIGNAL_TYPES
+
+
+@register
+class NonsilentRegion(Operator):
+    on_cuda = True
+    schema = Schema(
+        name="nonsilent_region",
+        doc="""The part of a signal that is not silent: first sample and length, INT32 scalars (0 and 0 if nothing is above the cut-off).
+
+        The power of the signal, averaged over `window_length` samples, is compared with the cut-off below the reference power.""",
+        accepts=(Input(SIGNAL_TYPES, name="sound", ranks=(1,)),),
+        gives=(Output(DALIDataType.INT32, 0, ""),),
+        devices=("cpu", "gpu"),
+        outputs=2,
+        args=(
+            Arg("cutoff_db", "float", -60.0, "Signals below this are silent."),
+            Arg("reference_power", "float", 0.0, "The power at 0 dB; by default the largest averaged power of each sample."),
+            Arg("reset_interval", "int", 8192, "Samples after which float sums are recomputed, a multiple of the window; -1: never."),
+            Arg("window_length", "int", 2048, "Samples that are averaged; no more than the signal has."),
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        window, interval = spec.constant("window_length"), spec.constant("reset_interval")
+        if window <= 0:
+            raise ValueError(f"`window_length` must be positive, got {window}")
+        if interval != -1 and (interval <= 0 or interval % window):
+            raise ValueError(f"`reset_interval` must be -1 or a positive multiple of `window_length`, got {interval} and {window}")
+        if spec.given("reference_power") and spec.constant("reference_power") <= 0:
+            raise ValueError(f"`reference_power` must be positive, got {spec.constant('reference_power')}")
+        from . import signal_kernels
+
+        self._kernels = signal_kernels
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        source = DALIDataType.FLOAT if dtypes[0] is None else dtypes[0]
+        if source in SIGNAL_TYPES:
+            self._kernels.nonsilent_step(storage_dtype(source).name).compile()
+        return [DALIDataType.INT32, DALIDataType.INT32]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        empty = source.shapes[:, 0] == 0
+        if empty.any():
+            raise SampleError(int(np.argmax(empty)), "the signal is empty")
+        scalars = np.empty((len(source), 0), np.int64)
+        outputs = [Batch(scalars, DALIDataType.INT32, device=source.device) for _ in range(2)]
+        spec = self.spec
+        factor = 10.0 ** (spec.constant("cutoff_db") / 10.0)
+        interval = spec.constant("reset_interval")
+        step = self._kernels.make_nonsilent_step(
+            source, outputs, spec.constant("window_length"), interval, spec.constant("reference_power"), factor
+        )
+        return Planned(outputs, [step])

@@ -1,0 +1,93 @@
+"""What zeros, ones and their "like" forms share: samples that are filled with one number."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from asyncdali_workers import limits
+
+from ...batch import Batch, storage_dtype
+from ...types import DALIDataType
+from ...types.conversions import STORAGE
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Spec
+
+SHAPE_ARG = Arg("shape", "int_list", None, "Shape of the samples; by default scalars.", tensor=True)
+LAYOUT_ARG = Arg("layout", "layout", None, "Layout of the samples.")
+
+
+def wanted_shapes(arguments: Arguments) -> np.ndarray:
+    """The argument `shape` as int64[samples, ndim]."""
+    if not arguments.given("shape"):
+        return np.empty((arguments.count, 0), np.int64)
+    shapes = arguments.vectors("shape", None, np.int64)
+    if shapes.size and shapes.min() < 0:
+        i = int(np.flatnonzero((shapes < 0).any(axis=1))[0])
+        raise SampleError(i, f"`shape` must not be negative, got {shapes[i].tolist()}")
+    return shapes
+
+
+def checked_layout(layout: str | None, ndim: int) -> str:
+    if layout and len(layout) != ndim:
+        raise ValueError(f"`layout` {layout!r} has {len(layout)} letters for {ndim} dimensions")
+    return layout or ""
+
+
+class OneValue(Operator):
+    """Samples filled with one number. Their contents are known after planning."""
+
+    eager = True
+    value: ClassVar[int] = 0
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        self._dtype: DALIDataType | None = spec.constant("dtype")
+        if self._dtype is not None and self._dtype not in STORAGE:
+            raise ValueError(f"`dtype` {self._dtype.name} has no elements")
+        self._made: Batch | None = None
+
+    def _batch(self, shapes: np.ndarray, dtype: DALIDataType, layout: str) -> Batch:
+        storage = storage_dtype(dtype)
+        batch = Batch(shapes, dtype, layout)
+        total = int(batch.checked_sizes().sum())
+        limits.check_size(total, "a batch of equal values")
+        if len(shapes) and (shapes == shapes[0]).all():
+            values = np.full((len(shapes), *shapes[0]), self.value, storage)
+            return Batch.from_values(values, layout, dtype)
+        memory = np.full(total // storage.itemsize, self.value, storage)
+        batch.place(memory.view(np.uint8))
+        return batch
+
+
+class Filled(OneValue):
+    """zeros and ones. Results that depend only on constants are made once."""
+
+    @property
+    def instant(self) -> bool:
+        return not self.spec.argument_inputs
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [self._dtype]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        made = self._made
+        if made is not None and len(made) == arguments.count:
+            return Planned([made])
+        shapes = wanted_shapes(arguments)
+        assert self._dtype is not None
+        batch = self._batch(shapes, self._dtype, checked_layout(arguments.constant("layout"), shapes.shape[1]))
+        if not arguments.is_input("shape"):
+            batch.reused = True
+            self._made = batch
+        return Planned([batch])
+
+
+class FilledLike(OneValue):
+    """zeros_like and ones_like."""
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return dtypes if self._dtype is None else [self._dtype]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        return Planned([self._batch(source.shapes, source.dtype if self._dtype is None else self._dtype, source.layout)])
