@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from asyncdali_workers.shared.control import SINCE, TASK_ID
+
+from asyncdali.runtime import counters, executor, segment_counters
 
 from .processes import wait_until
 
@@ -54,3 +59,26 @@ class EngineClock:
         if self.hangs():
             self.moved += 2 * TIMEOUT
         return time.monotonic() + self.moved
+
+
+class CountedClock:
+    """Replaces the clocks of a pipeline's statistics: time passes, and processor time is used, only where a test says so.
+
+    With one iteration in flight (`prefetch_queue_depth=1`), every time of the statistics is exact.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.time = 1_000_000_000
+        self._used = threading.local()
+        for module in (counters, executor, segment_counters):
+            monkeypatch.setattr(module, "now", lambda: self.time)
+        for module in (counters, segment_counters):
+            monkeypatch.setattr(module, "time", SimpleNamespace(thread_time_ns=self._processor))
+
+    def _processor(self) -> int:
+        return getattr(self._used, "time", 0)
+
+    def passes(self, milliseconds: int, processor: int = 0) -> None:
+        """Let so many milliseconds pass, of which this thread uses `processor` on a processor."""
+        self.time += milliseconds * 1_000_000
+        self._used.time = self._processor() + processor * 1_000_000

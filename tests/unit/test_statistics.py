@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers.clocks import CountedClock
 from helpers.pipelines import pipeline_of, values
 from helpers.probe_kernels import number_step
 from helpers.probe_tables import NUMBER
@@ -38,6 +39,12 @@ def sums():
 
 def make(**options):
     return pipeline_of(sums, batch_size=6, **options)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """No time passes during a test, except where the test says so."""
+    return CountedClock(monkeypatch)
 
 
 def settled(pipe):
@@ -229,42 +236,63 @@ def test_off_there_is_nothing():
         item.close()
 
 
-def test_who_waits_for_whom():
-    slow = pipeline_of(lambda: fn.external_source(lambda i: time.sleep(0.01) or [np.float32([1])] * 3, name="slow"))
+def exactly(seconds):
+    return pytest.approx(seconds, rel=1e-9)
+
+
+def test_who_waits_for_whom(clock):
+    """A source sleeps most of its time. The consumer waits for the source; the consumer is not away."""
+
+    def ask(i):
+        clock.passes(10, processor=3)
+        return [np.float32([1])] * 3
+
+    pipe = pipeline_of(lambda: fn.external_source(ask, name="slow"), prefetch_queue_depth=1)
     for _ in range(5):
-        slow.run()
-    found = settled(slow)
-    assert found.sources[0].wait_seconds >= 0.01 * found.sources[0].batches
-    assert found.sources[0].processor_seconds < 0.5 * found.sources[0].wait_seconds
-    slow.close()
+        pipe.run()
+    found = settled(pipe)
+    (source,) = found.sources
+    assert source.batches >= 5
+    assert source.wait_seconds == exactly(0.01 * source.batches)
+    assert source.processor_seconds == exactly(0.003 * source.batches)
+    assert found.consumer.away_seconds == 0
+    pipe.close()
 
 
-@pytest.mark.slow  # compares wall-clock times
-def test_a_consumer_that_is_away():
-    quick = pipeline_of(lambda: fn.random.uniform(name="quick"))
+def test_a_consumer_that_is_away(clock):
+    pipe = pipeline_of(lambda: fn.random.uniform(name="quick"), prefetch_queue_depth=1)
     for _ in range(5):
-        quick.run()
-        time.sleep(0.01)
-    found = quick.statistics()
-    assert found.consumer.away_seconds >= 0.04 > found.consumer.wait_seconds
-    assert found.segments[0].wait_output_seconds > 0.02  # it could have gone on
-    quick.close()
+        pipe.run()
+        settled(pipe)
+        clock.passes(10)
+    found = settled(pipe)
+    assert found.consumer.away_seconds == exactly(0.04) and found.consumer.wait_seconds == 0
+    assert found.segments[0].wait_output_seconds == exactly(0.04)  # it could have gone on
+    assert found.segments[0].wait_input_seconds == found.segments[0].wait_turn_seconds == 0
+    pipe.close()
 
 
-def test_a_stage_waits_for_its_input():
+def test_a_stage_waits_for_its_input(clock):
     def slow(sample):
-        time.sleep(0.005)
+        clock.passes(5, processor=1)
         return sample
 
-    pipe = pipeline_of(lambda: fn.python_function(fn.random.uniform(name="draw"), function=slow, name="slow") + 1, batch_size=2)
+    def graph():
+        return fn.python_function(fn.random.uniform(name="draw"), function=slow, name="slow") + 1
+
+    pipe = pipeline_of(graph, batch_size=2, prefetch_queue_depth=1)
     for _ in range(4):
         pipe.run()
     found = settled(pipe)
     last = found.segments[-1]
-    assert last.wait_input_seconds > 0 and last.wait_input_seconds + last.wait_turn_seconds > 0.02  # CPU segments take turns
-    assert found.operator("slow").planning_seconds > 0.04
+    assert "slow" not in last.operators
+    assert last.wait_input_seconds == exactly(0.01 * 3)  # before the first iteration nothing waits
+    assert last.wait_turn_seconds == last.wait_output_seconds == 0
+    assert found.operator("slow").planning_seconds == exactly(0.01 * 4)
     function = next(item for item in found.segments if "slow" in item.operators)
-    assert function.planning_processor_seconds < 0.5 * function.planning_seconds  # it sleeps
+    assert function.planning_seconds == exactly(0.01 * 4)
+    assert function.planning_processor_seconds == exactly(0.002 * 4)  # it sleeps
+    assert found.consumer.latency_seconds == exactly(0.01 * 4)
     pipe.close()
 
 
