@@ -21,6 +21,7 @@ struct boolean { uint8 bits; };
 #define KERNEL extern "C" __global__ void __launch_bounds__(256, RESIDENT)
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_MEMBER __device__ __forceinline__
+#define WHOLE_WORD DEVICE
 #endif
 
 // ---------------------------------------------------------------------------------------------------------------- the launch's table
@@ -30,6 +31,9 @@ template <class T> DEVICE T *at(int64 address) { return reinterpret_cast<T *>(ad
 // Entry `k` of the table as an array, and element `i` of an array of addresses that is entry `k`.
 template <class T> DEVICE const T *array(const int64 *context, int k) { return at<const T>(context[k]); }
 DEVICE int64 address(const int64 *context, int k, int64 i) { return at<const int64>(context[k])[i]; }
+
+// The aligned word at `address`. It may lie in part before or behind a sample's memory: a word never crosses a page.
+WHOLE_WORD uint32 word_at(int64 address) { return *at<const uint32>(address); }
 
 // Work items of a sample, `i` in [0, count), over the blocks in x; samples over the blocks in y.
 #define FOR_SAMPLES(sample, count) for (int64 sample = blockIdx.y; sample < (count); sample += gridDim.y)
@@ -156,6 +160,11 @@ template <class Real> DEVICE Real magnitude(Real x) { return x < 0 ? -x : x; }
 
 // Floats become integers by rounding half away from zero (AWAY) or by dropping the fraction, saturated; NaN as in convert_kernels.py.
 template <class To, bool AWAY, class Real> DEVICE To whole_number(Real x) {
+    if constexpr (Same<To, uint8>::value && Same<Real, float32>::value) {
+        // Adding rounds down to multiples of 1/2 (of 1), which are the last bits of the sum. Other instructions that round are slow.
+        const float32 inside = fminf(fmaxf(x, 0.0f), 255.0f);
+        return AWAY ? (uint8)(__float_as_uint(__fadd_rz(inside, 4194304.5f)) >> 1) : (uint8)__float_as_uint(__fadd_rz(inside, 8388608.0f));
+    }
     Real whole = truncated(x);
     if (AWAY && magnitude(x - whole) >= (Real)0.5) whole += x < 0 ? (Real)-1 : (Real)1;
     if constexpr (sizeof(To) < 4) {

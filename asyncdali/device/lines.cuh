@@ -11,10 +11,8 @@ struct alignas(LINE) Line {
 };
 
 #ifdef HOST_BUILD
-WHOLE_WORD uint32 word_at(int64 address) { return *at<const uint32>(address); }
 WHOLE_WORD Line line_at(int64 address) { return *at<const Line>(address); }
 #else
-DEVICE uint32 word_at(int64 address) { return *at<const uint32>(address); }
 DEVICE Line line_at(int64 address) { return *at<const Line>(address); }
 #endif
 

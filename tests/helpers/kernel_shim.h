@@ -36,6 +36,13 @@ static inline unsigned __float_as_uint(float real) {
     return bits;
 }
 
+// The sum rounded towards zero.
+static inline float __fadd_rz(float a, float b) {
+    const double sum = (double)a + b;
+    const float nearest = (float)sum;
+    return std::fabs((double)nearest) > std::fabs(sum) ? std::nextafter(nearest, 0.0f) : nearest;
+}
+
 static inline float host_half_to_float(unsigned short bits) {
     _Float16 half;
     std::memcpy(&half, &bits, 2);

@@ -24,7 +24,7 @@ REQUIRED = os.environ.get("ASYNCDALI_NVRTC", "") == "required"
 TYPES = [("uint8", "uint8"), ("int16", "float32"), ("float32", "int32")]
 WITH_HALVES = (
     "crop_mirror_normalize_kernels.cu", "crop_kernels.cu", "cast_kernels.cu", "strided_kernels.cu", "move_kernels.cu",
-    "separable_kernels.cu",
+    "separable_kernels.cu", "small_window_kernels.cu",
     "filter_kernels.cu",
 )  # fmt: skip
 HALVES = [("uint8", "float16"), ("float16", "float32"), ("float16", "int16")]
@@ -55,6 +55,10 @@ MACROS = {
     "warp_perspective_kernels.cu": [(("INTERPOLATION", kind),) for kind in (0, 1, 2)],
     "displacement_kernels.cu": [(("WATER", water),) for water in (0, 1)],
     "separable_kernels.cu": [(("ROWS", rows),) for rows in (64, 160)],
+    "small_window_kernels.cu": [
+        (("CHANNELS", channels), ("TAPS_X", size), ("TAPS_Y", size), ("LONGEST", longest), ("DOWN", down), ("SINGLE", size % 2))
+        for channels, size, longest, down in ((3, 23, 31, 16), (1, 0, 31, 16))
+    ],
     "reduction_kernels.cu": [(("KIND", kind), ("WHOLE", whole)) for kind in range(5) for whole in (0, 1)],
 }
 """Macros beside IN and OUT, one tuple per variant."""

@@ -34,6 +34,31 @@ def test_gaussian_blur(dtype, out):
 
 
 @pytest.mark.parametrize(
+    "channels, dtype, size",
+    [
+        (3, "uint8", [7, 5]), *[pytest.param(*case, marks=SLOW) for case in (
+            (1, "uint8", [1, 31]), (2, "int8", [31, 1]), (4, "uint16", [23, 23]), (3, "float32", [23, 9]), (1, "float64", [3, 3]),
+            (3, "uint8", [23, 23]),
+        )],
+    ],
+)  # fmt: skip
+def test_windows_of_one_size(channels, dtype, size):
+    """Several tiles along both axes, rows that do not begin at words, and pictures that are smaller than the window."""
+    rng = np.random.default_rng(8)
+    samples = data(rng, dtype, (67, 101, channels), (2, 3, channels), (65, 33, channels), (1, 200, channels))
+    assert_near(*both("gaussian_blur", samples, "HWC", window_size=size))
+
+
+def test_infinities_beside_windows():
+    """Elements outside a window do not count, not even as infinity times 0; windows of several sizes."""
+    rng = np.random.default_rng(9)
+    samples = data(rng, "float32", (20, 41, 1), (9, 50, 1))
+    samples[0][10, 20], samples[1][3, 7] = np.inf, np.nan
+    sizes = np.array([[3, 5], [9, 7]], np.int32)
+    assert_near(*both("gaussian_blur", samples, "HWC", {"window_size": sizes}))
+
+
+@pytest.mark.parametrize(
     "layout, window",
     [
         ("FHWC", [5, 201]), ("HW", [131, 3]), pytest.param("CHW", [33, 61], marks=SLOW), pytest.param("HW", [129, 3], marks=SLOW),

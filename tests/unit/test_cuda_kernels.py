@@ -176,7 +176,8 @@ def values_of(name: str) -> np.ndarray:
         some = [0, 1, 2, 127, 128, 255, 256, 32767, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**64 - 1, -1, -32769]
         return np.array([value for value in some if info.min <= value <= info.max] + [info.min, info.max], dtype)
     some = [0, -0.0, 0.25, 0.5, -0.5, 1.5, 2.5, -1.5, -2.5, 127.5, 254.5, 255.5, 256, -129, 65504, 65519, 65520, 1e5, -1e5, 2.0**31,
-            2.0**32, 2.0**63, 2.0**64, 1e30, -1e30, np.inf, -np.inf, np.nan, 2049, 2051, 1e-7, 6e-8, 3e-8]  # fmt: skip
+            2.0**32, 2.0**63, 2.0**64, 1e30, -1e30, np.inf, -np.inf, np.nan, 2049, 2051, 1e-7, 6e-8, 3e-8,
+            0.49999997, 0.50000006, -0.49999997, 1.4999999, 1.5000001, 2.4999998, 127.49999, 254.49998, 255.49998, 1e-30]  # fmt: skip
     with np.errstate(over="ignore"):
         return np.array(some).astype(dtype)
 

@@ -16,6 +16,16 @@ DEVICE int64 offset_of(int64 x, int64 y, int64 height, int64 width, int64 channe
 // Positions are those of float32 pictures: they fit into 32 bits, even far outside.
 DEVICE int32 whole(float32 position) { return (int32)floorf(smaller(larger(position, -1e6f), 1e6f + 16777216.0f)); }
 
+// Six neighbouring bytes. Words are read, each of which has one of the bytes.
+struct SixBytes { uint32 low, high; };
+DEVICE SixBytes six_bytes(int64 address) {
+    const int64 word = address & -4ll;
+    const int32 bits = 8 * (int32)(address & 3);
+    const uint32 a = word_at(word), b = word_at(word + 4), c = bits == 24 ? word_at(word + 8) : 0;
+    return SixBytes{__funnelshift_r(a, b, bits), __funnelshift_r(b, c, bits)};
+}
+DEVICE float32 byte_of(const SixBytes &bytes, int32 k) { return real((uint8)((k < 4 ? bytes.low : bytes.high) >> 8 * (k & 3))); }
+
 DEVICE void pixel(const IN *source, float32 px, float32 py, const int64 *r, float32 fill, bool clamp, bool linear, OUT *to) {
     const int32 height = (int32)r[ROTATE_RECORD_IN_HEIGHT], width = (int32)r[ROTATE_RECORD_IN_WIDTH], channels = CHANNELS ? CHANNELS : (int32)r[ROTATE_RECORD_CHANNELS];
     const int32 x = whole(px), y = whole(py);
@@ -33,6 +43,19 @@ DEVICE void pixel(const IN *source, float32 px, float32 py, const int64 *r, floa
         const OUT nothing = convert<OUT>(fill);
         for (int32 c = 0; c < channels; ++c) to[c] = nothing;
         return;
+    }
+    if constexpr (CHANNELS == 3 && sizeof(IN) == 1 && (IN)-1 > (IN)0) {
+        if (near && next && up && down) {  // the six bytes of both rows: a third of the loads
+            const float32 fx = px - (float32)x, fy = py - (float32)y;
+            const SixBytes high = six_bytes((int64)(above + left * 3)), low = six_bytes((int64)(below + left * 3));
+            #pragma unroll
+            for (int32 c = 0; c < 3; ++c) {
+                const float32 one = byte_of(high, c), other = byte_of(low, c);
+                const float32 over = fmaf(byte_of(high, c + 3) - one, fx, one), under = fmaf(byte_of(low, c + 3) - other, fx, other);
+                to[c] = convert<OUT>(fmaf(under - over, fy, over));
+            }
+            return;
+        }
     }
     const bool a = clamp || (near && up), b = clamp || (next && up), d = clamp || (near && down), e = clamp || (next && down);
     const float32 fx = px - (float32)x, fy = py - (float32)y;
@@ -111,7 +134,14 @@ DEVICE Walk walk_of(const float32 *m, float32 y, float32 z, bool volume) {
     return Walk{first, m[0], first, 0, 0};
 }
 
+#define TILE 2048 // as _TILE of rotate_kernels.py
+#define CHUNK 16
+#define SPREAD(i) ((i) + (i) / CHUNK)  // so that the chunks of neighbouring threads begin in different banks
+
 KERNEL rotate(const int64 *context) {
+#if !VOLUME
+    __shared__ float32 positions[2][SPREAD(TILE)];
+#endif
     const float32 fill = *array<float32>(context, ROTATE_FILL);
     const bool linear = context[ROTATE_LINEAR] != 0;
     FOR_SAMPLES(sample, context[ROTATE_SAMPLES]) {
@@ -133,18 +163,36 @@ KERNEL rotate(const int64 *context) {
             voxel(source + frame * r[ROTATE_RECORD_IN_DEPTH] * plane, px, py, pz, r, fill, clamp, linear, out + i * channels);
         }
 #else
-        // Frames and depth are planes. Positions are those of the compiled step, to the last bit.
-        const int32 lanes = lanes_of(out_width);
-        FOR_ROWS(row, r[ROTATE_RECORD_FRAMES] * r[ROTATE_RECORD_IN_DEPTH] * out_height, lanes) {
-            int64 frame = row;
-            const int64 y = take(frame, out_height);
-            const float32 *m = array<float32>(context, ROTATE_MAPS) + 12 * (r[ROTATE_RECORD_MAP] + frame * r[ROTATE_RECORD_MAP_STEP]);
-            Walk along_x = walk_of(m, (float32)y, 0, false), along_y = walk_of(m + 4, (float32)y, 0, false);
-            const IN *from = source + frame * plane;
-            OUT *to = out + row * out_width * channels;
-            FOR_COLUMNS(x, out_width, lanes) {
-                pixel(from, along_x.at(x) - shift, along_y.at(x) - shift, r, fill, clamp, linear, to + x * channels);
+        // Frames and depth are planes. Positions are those of the compiled step, to the last bit: sums of many steps, each rounded. A thread
+        // computes CHUNK of them for its block, because the first one takes longer than a pixel.
+        const int32 columns = lanes_of(out_width), lines = TILE / columns;
+        const int64 rows = r[ROTATE_RECORD_FRAMES] * r[ROTATE_RECORD_IN_DEPTH] * out_height, across = (out_width + columns - 1) / columns;
+        for (int64 item = blockIdx.x; item < (rows + lines - 1) / lines * across; item += gridDim.x) {
+            int64 rest = item;
+            const int32 part = (int32)take(rest, across), left = part * columns, wide = (int32)smaller((int64)columns, out_width - left);
+            const int64 top = rest * lines;
+            for (int32 i = threadIdx.x; i < 2 * TILE / CHUNK; i += blockDim.x) {
+                const int32 axis = i / (TILE / CHUNK), begin = i % (TILE / CHUNK) * CHUNK, column = begin % columns;
+                int64 frame = top + begin / columns;
+                if (frame >= rows || column >= wide) continue;
+                const int64 y = take(frame, out_height);
+                const float32 *m = array<float32>(context, ROTATE_MAPS) + 12 * (r[ROTATE_RECORD_MAP] + frame * r[ROTATE_RECORD_MAP_STEP]) + 4 * axis;
+                const float32 step = m[0];
+                float32 now = walk_of(m, (float32)y, 0, false).at(left + column), *to = positions[axis] + SPREAD(begin);
+                #pragma unroll
+                for (int32 k = 0; k < CHUNK; ++k) {
+                    to[k] = now - shift;
+                    now += step;
+                }
             }
+            __syncthreads();
+            for (int32 i = threadIdx.x; i < lines * wide; i += blockDim.x) {
+                const int32 line = i / wide, column = i - line * wide, place = SPREAD(line * columns + column);
+                const int64 row = top + line;
+                if (row >= rows) break;
+                pixel(source + (rows == out_height ? 0 : row / out_height) * plane, positions[0][place], positions[1][place], r, fill, clamp, linear, out + (row * out_width + left + column) * channels);
+            }
+            __syncthreads();
         }
 #endif
     }

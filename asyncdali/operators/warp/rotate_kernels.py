@@ -35,7 +35,7 @@ from ...compiled.intrinsics import (
 )
 from ...compiled.step import Compiled, contracted, step_variant
 from ...compiled.tables import laid_out
-from ...device.launch import Kernel, Launch, element_type, row_grid
+from ...device.launch import BLOCK, Kernel, Launch, element_type, grid_of
 from ..base import Step, no_explanation
 from .rotate_tables import ROTATE, ROTATE_RECORD
 
@@ -43,6 +43,8 @@ at, word = ROTATE.at, ROTATE_RECORD.word
 _MAP_BYTES = 3 * 4 * 4
 _RUN = 256
 """Pixels of a row whose positions are one running sum."""
+_TILE = 2048
+"""Pixels that a block of the CUDA kernel computes at a time, as in rotate_kernels.cu."""
 _SOURCE = Path(__file__).with_suffix(".cu")
 # Positions near the edge of a span take the checked path, because a span is computed without the rounding of positions.
 _MARGIN = 1e-3
@@ -461,8 +463,9 @@ def make_rotate_step(
         channels = int(own[0]) if count and (own == own[0]).all() and own[0] <= 4 else 0
         types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype)), ("VOLUME", int(volume)), ("CHANNELS", channels)
         planes = records[:, word.frames] * (1 if volume else records[:, word.in_depth])
-        rows = int((planes * records[:, word.out_depth] * records[:, word.out_height]).max(initial=0))
-        grid = row_grid(rows, int(records[:, word.out_width].max(initial=0)), count)
+        rows, width = planes * records[:, word.out_depth] * records[:, word.out_height], records[:, word.out_width]
+        pixels = rows * (width if volume else -(-width // _RUN) * _RUN)
+        grid = grid_of(int(pixels.max(initial=0)), count, BLOCK if volume else _TILE)
         return [Launch(Kernel(_SOURCE, "rotate", types), entries, grid)]
 
     return Step(compiled.address, table, no_explanation, keep=keep, launches=launches)
