@@ -194,7 +194,10 @@ class Maker:
             data["pixels"] = sum(segment.pixels_busy for segment in segments)
             data["planning_processor"] = sum(segment.planning_processor.of(segment.planning) for segment in segments)
             data["operators"] = {
-                item.planned.spec.name: [item.planning.of(segment.planning), item.jobs, item.steps, item.jobs_processor.of(item.jobs)]
+                item.planned.spec.name: [
+                    item.planning.of(segment.planning), item.jobs, item.steps, item.jobs_processor.of(item.jobs),
+                    *item.totals(segment.iterations), item.counted(),
+                ]
                 for segment in segments
                 for item in segment.operators
             }

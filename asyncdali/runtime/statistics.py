@@ -6,6 +6,7 @@ Counts only grow, so the difference of two reports (:meth:`Statistics.since`) is
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
@@ -307,7 +308,7 @@ def take(
         segment.add_device_times()
     elsewhere = [item["operators"] for item in engines if "operators" in item]
     operators = tuple(
-        _with_times_of(_operator(item, segment), elsewhere)
+        _with_work_of(_operator(item, segment), elsewhere)
         for segment in segments
         for item in segment.operators
         if not item.planned.spec.name.startswith(STAND_IN)
@@ -392,13 +393,21 @@ def _engine(item: Mapping[str, Any]) -> EngineStatistics:
     )  # fmt: skip
 
 
-def _with_times_of(here: OperatorStatistics, elsewhere: Sequence[Mapping[str, Sequence[float]]]) -> OperatorStatistics:
-    """An operator of this process, with the time that it took in engines."""
-    times = [engine[here.name] for engine in elsewhere if here.name in engine]
-    if not times:
+def _with_work_of(here: OperatorStatistics, elsewhere: Sequence[Mapping[str, Sequence[Any]]]) -> OperatorStatistics:
+    """An operator of this process, with what it did in engines.
+
+    This process counts only batches that cross the cut. Engines count all batches, but the count of a replaced engine is lost.
+    """
+    found = [engine[here.name] for engine in elsewhere if here.name in engine]
+    if not found:
         return here
-    planning, jobs, steps, processor = (sum(column) / 1e9 for column in zip(*times))
+    *times, counted = zip(*found)
+    planning, jobs, steps, processor, samples, size = map(sum, times)
+    totals: Counter[str] = Counter()
+    for item in (here.counted, *counted):
+        totals.update(dict(item))
     return dataclasses.replace(
-        here, planning_seconds=here.planning_seconds + planning, prepare_seconds=here.prepare_seconds + jobs,
-        steps_seconds=here.steps_seconds + steps, prepare_processor_seconds=here.prepare_processor_seconds + processor,
+        here, planning_seconds=here.planning_seconds + planning / 1e9, prepare_seconds=here.prepare_seconds + jobs / 1e9,
+        steps_seconds=here.steps_seconds + steps / 1e9, prepare_processor_seconds=here.prepare_processor_seconds + processor / 1e9,
+        samples=max(here.samples, samples), bytes=max(here.bytes, size), counted=tuple(totals.items()),
     )  # fmt: skip

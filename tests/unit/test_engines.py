@@ -8,6 +8,7 @@ import os
 import numpy as np
 import pytest
 from helpers.engines import data_files, pipeline, stream
+from helpers.images import encode, picture
 from helpers.processes import children, descriptors, wait_until
 
 from asyncdali import Pipeline, fn, pipeline_def, types
@@ -414,6 +415,27 @@ def test_options_are_checked():
         pipeline(lambda: fn.random.uniform(), 1, engine_timeout=0).build()
     with pytest.raises(RuntimeError, match="no operator of this pipeline can run in an engine"):
         pipeline(lambda: fn.external_source(name="fed"), 1).build()
+
+
+def test_operators_are_counted_where_they_run(tmp_path, monkeypatch):
+    """Samples, bytes and JPEGs of operators whose outputs never leave the engines."""
+    monkeypatch.setattr(engine_loader, "ANSWERS", 300.0)
+    (tmp_path / "a.jpg").write_bytes(encode(picture(40, 60), "JPEG"))
+
+    def define():
+        data, labels = fn.readers.file(files=[str(tmp_path / "a.jpg")], name="reader")
+        return fn.resize(fn.decoders.image(data, name="decoder"), size=[8, 8], name="small"), labels
+
+    counted = []
+    for engines in (0, 2):
+        pipe = pipeline(define, engines, prefetch_queue_depth=1)
+        stream(pipe, 6)
+        operators = pipe.statistics().operators
+        counted.append([(item.name, item.iterations, item.samples, item.bytes, item.counted) for item in operators])
+        pipe.close()
+    assert counted[0] == counted[1]
+    decoder = next(item for item in counted[1] if item[0] == "decoder")
+    assert decoder[2:4] == (24, 24 * 40 * 60 * 3) and dict(decoder[4])["JPEGs decoded by asyncdali"] == 24
 
 
 def test_engines_are_not_stored():
