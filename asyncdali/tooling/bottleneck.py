@@ -74,6 +74,15 @@ class _Case:
     def share(self, seconds: float) -> float:
         return seconds / self.elapsed
 
+    def threads_are(self) -> str:
+        """How busy the worker threads are, here and in engines."""
+        engines = self.statistics.engines
+        if not engines:
+            return f"the worker threads are busy {percent(self.thread_share)}"
+        share = self.share(sum(item.pixels_seconds for item in engines)) / (self.threads.count * len(engines))
+        here = f", those of this process {percent(self.thread_share)}" if self.threads.busy_seconds else ""
+        return f"the worker threads of {_plural(len(engines), 'engine')} are busy {percent(share)}{here}"
+
 
 def percent(share: float) -> str:
     """0.71 -> "71 %"."""
@@ -151,7 +160,7 @@ def _consumer(case: _Case) -> Bottleneck | None:
     away = case.share(case.statistics.consumer.away_seconds)
     return Bottleneck(
         "consumer", "", away, f"the consumer takes {percent(away)} of the time for itself and waits for batches {percent(case.waits)}",
-        f"the pipeline keeps up; make the training step faster (the worker threads are busy {percent(case.thread_share)})",
+        f"the pipeline keeps up; make the training step faster ({case.threads_are()})",
     )  # fmt: skip
 
 
@@ -363,6 +372,6 @@ def _unclear(case: _Case) -> Bottleneck:
     return Bottleneck(
         "unclear", busiest.name, case.waits,
         f"the consumer waits {percent(case.waits)} of the time and nothing is busy all of it; most work is {busiest.operator} "
-        f"({percent(case.share(busiest.busy_seconds))}), the worker threads are busy {percent(case.thread_share)}",
+        f"({percent(case.share(busiest.busy_seconds))}), {case.threads_are()}",
         "look at the trace (asyncdali bench --trace) for what waits for what",
     )  # fmt: skip

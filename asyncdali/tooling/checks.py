@@ -80,7 +80,8 @@ def engine_threads(setup: Setup) -> Finding | None:
     return Finding(
         "engine_threads",
         f"engines={setup.engines} with num_threads={setup.num_threads} each are {wanted} threads on {cores} CPU{'s' if cores > 1 else ''}",
-        f"Use num_threads={max(1, cores // setup.engines)}: each engine has so many threads of its own",
+        f"Use num_threads={max(1, cores // setup.engines)}: each engine has so many threads of its own" if setup.num_threads > 1
+        else f"Use engines={cores}, unless a Python function in them waits for something else than the processor",
     )
 
 

@@ -19,6 +19,7 @@ from asyncdali.runtime.statistics import (
     ThreadStatistics,
     WorkerStatistics,
 )  # fmt: skip
+from asyncdali.tooling import bottleneck
 from asyncdali.tooling.bottleneck import find
 
 READER = OperatorStatistics("reader", "readers.file", "cpu", 100, 3200, 10**8, 0.1, 0.4, 0.0, 0.35)
@@ -198,6 +199,11 @@ def test_an_engine_that_plans_all_the_time():
     assert "prefetch_queue_depth=4" in find(engines(0.72, 0.71), cores=8).advice
     assert find(engines(0.9, 0.1), cores=8).advice.startswith("a deeper queue")
     assert find(engines(0.4, 0.3), cores=8).kind != "engines"
+
+
+def test_threads_of_engines_that_are_not_busy_all_the_time():
+    found = bottleneck._unclear(bottleneck._Case(engines(0.1, 0.1, pixels=8.0), 8))
+    assert found.finding.endswith(", the worker threads of 2 engines are busy 40 %, those of this process 5 %")
 
 
 def test_threads_of_engines():

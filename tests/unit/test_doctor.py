@@ -281,6 +281,8 @@ def test_threads_of_engines(monkeypatch):
     assert found.message == (
         "engines=4 with num_threads=4 each are 16 threads on 4 CPUs. Use num_threads=1: each engine has so many threads of its own."
     )
+    found = checks.engine_threads(Setup(engines=9, num_threads=1))
+    assert found.message.endswith(" 4 CPUs. Use engines=4, unless a Python function in them waits for something else than the processor.")
     assert checks.engine_threads(Setup(engines=2, num_threads=2)) is None and checks.engine_threads(Setup(num_threads=4)) is None
 
 
