@@ -1,4 +1,5 @@
-"""Costs and gains of engines (docs/engines.md): ``python -m benchmarks.engines [handover training python sources busy]``.
+"""Costs and gains of engines (docs/engines.md):
+``python -m benchmarks.engines [handover training interpreter memory python sources busy]``.
 
 Pipelines with and without engines run in turns, for several rounds. The tables give medians, and medians of the paired ratios.
 """
@@ -19,6 +20,7 @@ import asyncdali
 from asyncdali import fn
 
 from . import programs
+from .large_samples import shared
 from .pictures import picture_folder
 
 ROUNDS = 7
@@ -96,6 +98,69 @@ def training(rounds: int = ROUNDS) -> None:
 
     found = in_turns(built(make, (0, 1)), 30, read, rounds)
     table("training pipeline (batch 64)", found, 64)
+
+
+def interpreter() -> None:
+    """Processor time of the training process, which runs nothing but the interpreter and system calls there. Outputs are not read.
+
+    Calls are counted separately, because counting takes time.
+    """
+    folder = picture_folder(None)
+    print(f"\ninterpreter in the training process (engines=1)\n{'':>12}{'us/iteration':>14}{'us/sample':>12}{'calls':>8}")
+    for batch in (64, 256):
+        pipe = programs.training(asyncdali, folder, batch, threads=1, engines=1)
+        for _ in range(6):
+            pipe.run()
+        count, rows = max(4, 2560 // batch), []
+        for _ in range(ROUNDS):
+            began = time.process_time()
+            for _ in range(count):
+                pipe.run()
+            rows.append((time.process_time() - began) / count * 1e6)
+        used = statistics.median(rows)
+        print(f"{f'batch {batch}':>12}{used:>14,.1f}{used / batch:>12.2f}{calls(pipe.run, count):>8.0f}")
+        pipe.close()
+
+
+def calls(function: Callable[[], Any], count: int) -> float:
+    """Calls of Python functions on this thread per call of a function."""
+    found = 0
+
+    def called(frame: Any, event: str, argument: Any) -> None:
+        nonlocal found
+        found += event == "call"
+
+    sys.setprofile(called)
+    try:
+        for _ in range(count):
+            function()
+    finally:
+        sys.setprofile(None)
+    return found / count
+
+
+def memory() -> None:
+    """Memory after 30 iterations, in MB: of the training process, of an engine, and memory that both share.
+
+    Memory of a process is what it shares with no other (after a fork, much is shared). Two batches are in flight, and one is held.
+    """
+    folder = picture_folder(None)
+
+    def private(pid: int) -> float:
+        with open(f"/proc/{pid}/smaps_rollup") as file:
+            return sum(int(line.split()[1]) for line in file if line.startswith("Private_")) / 1000
+
+    print(f"\nmemory in MB (training pipeline, batch 256)\n{'':>24}{'training process':>18}{'per engine':>12}{'shared':>10}")
+    for method, engines in (("fork", 0), ("fork", 1), ("fork", 2), ("spawn", 2), ("forkserver", 2)):
+        pipe = programs.training(asyncdali, folder, 256, engines=engines, engine_start_method=method)
+        for _ in range(30):
+            outputs = pipe.run()
+        pids = [item.pid for item in pipe.statistics().engines]
+        per_engine = statistics.mean(map(private, pids)) if pids else 0.0
+        name = f"engines={engines} {method if engines else ''}"
+        print(f"{name:>24}{private(os.getpid()):>18,.1f}{per_engine:>12,.1f}{shared(os.getpid()) / 1e6:>10,.1f}")
+        del outputs
+        pipe.close()
 
 
 def read(outputs: Any) -> None:
@@ -180,7 +245,10 @@ def busy() -> None:
         pipe.close()
 
 
-CASES = {"handover": handover, "training": training, "python": python, "sources": sources, "busy": busy}
+CASES = {
+    "handover": handover, "training": training, "interpreter": interpreter, "memory": memory, "python": python, "sources": sources,
+    "busy": busy,
+}  # fmt: skip
 
 
 if __name__ == "__main__":
