@@ -102,9 +102,6 @@ class EngineServer:
         if "base" in header:
             number, samples, positions = header["base"]
             self._base = loaded(number, self._maker.stateful, positions, samples)
-        if "steps" in header:
-            assert self._base is not None
-            header["given"] = self._base.at(header["steps"])
         if "ask" in header:
             self._sources.ask(header["ask"], header["source"], header["position"])
         elif header.get("sources"):
@@ -125,7 +122,7 @@ class EngineServer:
             self._send(channels.message({"stands": [base.number, wanted.steps, base.data(wanted.steps)]}), [])
         header = {
             "i": wanted.record, "g": wanted.generation, "k": wanted.number, "n": samples, "slice": (0, samples), "from": 0, "fed": {},
-            "given": base.at(wanted.steps),
+            "steps": wanted.steps,
         }  # fmt: skip
         self._begin(header, memoryview(b""))
 
@@ -133,8 +130,10 @@ class EngineServer:
         self, header: dict[str, Any], body: memoryview, pulled: dict[str, Batch] | None = None, error: Exception | None = None
     ) -> None:
         """Queue an iteration. `pulled` are the batches of the sources that this engine calls, or an `error` of one of them."""
+        steps, base = header.get("steps"), self._base
+        given = None if steps is None or base is None else base.at(steps)
         self._maker.begin(
-            header, lambda entry: unpack(entry, body, self._foreign, None), self._finished, self._guarded, pulled, error
+            header, lambda entry: unpack(entry, body, self._foreign, None), self._finished, self._guarded, pulled, error, given
         )
 
     # --- answers

@@ -15,7 +15,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from time import perf_counter_ns as now
 from types import FrameType
@@ -64,7 +64,7 @@ class Record:
     def __init__(self, index: int, batch_size: int, edge_count: int):
         self.index = index
         self.number = index  # of the iteration, for operators and errors; an engine makes only some iterations and counts its records
-        self.given: dict[str, Any] | None = None  # in an engine: positions before the iteration, by operator
+        self.given: Mapping[str, Any] | None = None  # in an engine: positions before the iteration, by operator
         self.produced: dict[str, int] = {}  # in an engine: samples that stateful operators produced, if not the batch's
         self.on_planned: Callable[[], None] | None = None  # in an engine: called for every segment whose positions are known
         self.batch_size = batch_size
