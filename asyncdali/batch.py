@@ -19,6 +19,8 @@ from .types import DALIDataType, to_dali_type
 from .types.conversions import FROM_DTYPE, STORAGE
 
 _BYTES = np.dtype(np.uint8)
+_HELD = 500
+"""For more elements numpy releases the interpreter lock, and a busy thread keeps it for 5 ms."""
 
 
 def storage_dtype(dtype: DALIDataType) -> np.dtype:
@@ -213,7 +215,13 @@ class Batch:
 
     def sizes(self) -> np.ndarray:
         """Bytes of each sample, int64[samples]."""
-        sizes: np.ndarray = np.multiply.reduce(self.shapes, 1) * self.itemsize  # called for every batch; half of the time of `prod`
+        shapes, itemsize = self.shapes, self.itemsize
+        if len(shapes) <= _HELD < shapes.size:  # one axis after the other: numpy keeps the interpreter lock
+            sizes: np.ndarray = shapes[:, 0] * itemsize
+            for axis in range(1, shapes.shape[1]):
+                sizes *= shapes[:, axis]
+            return sizes
+        sizes = np.multiply.reduce(shapes, 1) * itemsize  # called for every batch; half of the time of `prod`
         return sizes
 
     def checked_sizes(self, on_gpu: bool = False) -> np.ndarray:

@@ -20,7 +20,7 @@ END, CALL, GROW, OVER, RECALLED = range(5)
 """Reasons for which :func:`serve` returns, in the three lowest bits of its result. The job's address is above them."""
 
 crew_at, job_at, flag, own = CREW.at, JOB.at, FLAGS.at, THREAD.at
-_mutex, _wake = crew_at.mutex_0, crew_at.wake_0
+_mutex, _wake, _left = crew_at.mutex_0, crew_at.wake_0, crew_at.left_0
 _lock = types.ExternalFunction("pthread_mutex_lock", types.int32(types.int64))
 _unlock = types.ExternalFunction("pthread_mutex_unlock", types.int32(types.int64))
 _wait = types.ExternalFunction("pthread_cond_wait", types.int32(types.int64, types.int64))
@@ -120,25 +120,35 @@ def serve(crew, thread):
             call2(load_i64(crew + crew_at.run), job, thread)
         _lock(crew + _mutex)
         if _leave(crew, job):
-            _unlock(crew + _mutex)
-            return job | OVER
+            if load_i64(job + job_at.crew_waits) == 0:
+                _unlock(crew + _mutex)
+                return job | OVER
+            _broadcast(crew + _left)
 
 
 @compiled(3)
 def take_part(crew, job, thread):
-    """Work on a job from a thread outside of the crew, whether it was offered or not. Returns 1 if the thread left last, else 0."""
+    """Work on a job from a thread outside of the crew, whether it was offered or not, and wait for the threads of the crew to leave it.
+
+    Returns 1 if the caller reports the end, 0 if a thread of the crew has done so. The wait is short: every other thread is at its last
+    sample. Without it a thread of the crew would enter the interpreter, too. Only one thread calls this for a job.
+    """
     _lock(crew + _mutex)
-    if load_i64(job + job_at.crew_over) != 0:
+    if load_i64(job + job_at.crew_over) != 0 and load_i64(job + job_at.crew_active) == 0:
         _unlock(crew + _mutex)
         return 0
-    store_i64(job + job_at.crew_active, load_i64(job + job_at.crew_active) + 1)
+    store_i64(job + job_at.crew_waits, 1)
+    if load_i64(job + job_at.crew_over) == 0:
+        store_i64(job + job_at.crew_active, load_i64(job + job_at.crew_active) + 1)
+        _unlock(crew + _mutex)
+        if load_i64(load_i64(job + job_at.flags) + flag.stop) == 0:
+            call2(load_i64(crew + crew_at.run), job, thread)
+        _lock(crew + _mutex)
+        _leave(crew, job)
+    while load_i64(job + job_at.crew_active) != 0:
+        _wait(crew + _left, crew + _mutex)
     _unlock(crew + _mutex)
-    if load_i64(load_i64(job + job_at.flags) + flag.stop) == 0:
-        call2(load_i64(crew + crew_at.run), job, thread)
-    _lock(crew + _mutex)
-    last = _leave(crew, job)
-    _unlock(crew + _mutex)
-    return 1 if last else 0
+    return 1
 
 
 @compiled(1, brief=True)

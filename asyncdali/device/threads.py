@@ -123,7 +123,7 @@ class WorkerThreads:
         self._crew.offer(self.address, address, places)
 
     def take_part(self, job: CompiledWork, thread: int) -> bool:
-        """Work on a job on another thread (given its record's address). Returns whether it left last and must call ``finished``."""
+        """Work on a job on another thread (given its record's address) until it is over. Returns whether to call ``finished``."""
         last = bool(self._crew.take_part(self.address, job.address, thread))
         if last:
             self._jobs.pop(job.address, None)
@@ -211,12 +211,21 @@ class OrderedThread:
         with self._lock:
             if self._closed:
                 return False
-            if self._thread is None:
-                thread = threading.Thread(target=_serve, args=(self._queue, self._affinity, "stage"), name=self._name, daemon=True)
-                thread.start()
-                self._thread = thread
+            self._start()
             self._queue.put(work)
             return True
+
+    def start(self) -> None:
+        """Start the thread before the first call."""
+        with self._lock:
+            if not self._closed:
+                self._start()
+
+    def _start(self) -> None:
+        if self._thread is None:
+            thread = threading.Thread(target=_serve, args=(self._queue, self._affinity, "stage"), name=self._name, daemon=True)
+            thread.start()
+            self._thread = thread
 
     def close(self) -> None:
         """End the thread when the queued calls are done."""

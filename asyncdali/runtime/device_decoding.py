@@ -114,7 +114,7 @@ class SplitDecode:
         if len(self._pinned):
             size, pinned_at = len(self._pinned), address_of(self._pinned)
             copy = device.pool.allocate(size, commands)
-            commands.copy(copy.address, pinned_at, size)
+            commands.copy(copy.address, pinned_at, size, pinned=True)
             moved_by = copy.address - pinned_at
             passing.append(copy)
         elsewhere: list[tuple[Lane, np.ndarray]] = []
@@ -141,7 +141,7 @@ class SplitDecode:
         """Copy the pictures at `sources` (0: none), each by itself. Returns the remaining moves."""
         batch, there = self._batch, sources != 0
         for target, source, size in zip(batch.addresses[there].tolist(), sources[there].tolist(), batch.sizes()[there].tolist()):
-            commands.copy(target, source, size)
+            commands.copy(target, source, size, pinned=True)
         return np.ascontiguousarray(moves[:, ~np.isin(moves[4], batch.addresses[there])])
 
     def _to_cache(self, keep: list[Any]) -> list[Launch]:

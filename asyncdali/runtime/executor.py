@@ -297,11 +297,17 @@ class Executor:
         self._deciding = threading.Lock()
         self._decider = 0
         """The thread that is deciding."""
+        self._plannable: deque[tuple[SegmentRun, Iterator[Job]]] = deque()
+        self._planning = threading.Lock()
         self.on_loop = False
         """Whether only the loop's thread decides. Sessions with engines need this, because the loop's thread talks to engines."""
         self.here: Here | None = None
         """Decides on the threads that call the pipeline, as long as nothing needs the loop's thread."""
         self._open_records: deque[Record] = deque()
+        self._submitted: deque[Record] = deque()
+        """Iterations that are queued and not admitted yet."""
+        self._admits_on_stage = False
+        """Whether the CPU's stage thread admits iterations. It does if every iteration begins there: it is woken in any case."""
         self._admitted = 0
         self.closed = False
         self._broken: BaseException | None = None
@@ -335,10 +341,16 @@ class Executor:
         self._segment_streams = assign_streams(segments, self._stream_policy, self._stream)
         for segment in segments:
             segment.instant = segment.instant and not self._on_gpu(segment)  # the loop's thread must not make calls that can block
+            operators = [built.operator for built in segment.operators]
+            segment.anywhere = self._on_gpu(segment) and all(one.only_compiles and not one.barrier for one in operators)
         if self.counters is not None:
             self._count(self.counters)
         self._scheduler = Scheduler(segments, self._concurrency, self._start)
         self._loop = shared_loop()
+        first = [segment for segment in segments if not segment.producers]
+        if all(segment.backend == "cpu" and not segment.instant and segment.remote is None for segment in first):
+            self._cpu_stage.start()  # now: the user's thread may be interrupted while it starts a thread
+            self._admits_on_stage = True
 
     @property
     def loaded(self) -> bool:
@@ -407,8 +419,15 @@ class Executor:
 
     def submit(self, record: Record) -> None:
         """Queue an iteration and return at once. A second call with the same record does nothing."""
-        if self._loop is not None and not (self.here is not None and self.here.decide(self._admit, record)):
-            self._loop.call(self.guarded if self.on_loop else self._post, self._admit, record)
+        if self._loop is None or (self.here is not None and self.here.decide(self._admit, record)):
+            return
+        if self.on_loop:
+            self._loop.call(self.guarded, self._admit, record)
+            return
+        self._submitted.append(record)
+        # Waking the loop's thread takes the interpreter lock twice more.
+        if not (self._admits_on_stage and self._cpu_stage.submit(self._admit_submitted)):
+            self._loop.call(self._admit_submitted)
 
     def submit_here(self, record: Record) -> None:
         """Like :meth:`submit`, on the loop's thread (see :attr:`on_loop`)."""
@@ -425,6 +444,11 @@ class Executor:
             raise RuntimeError(f"this pipeline was built in process {self._pid} and cannot be used in its forked child; build one here")
 
     # --- decisions: one at a time, by a thread that finds no other thread deciding
+
+    def _admit_submitted(self, state: WorkerState | None = None) -> None:
+        """Request the admission of all queued iterations."""
+        while self._submitted:
+            self._post(self._admit, self._submitted.popleft())
 
     def _admit(self, record: Record) -> None:
         if self.closed:
@@ -455,6 +479,9 @@ class Executor:
             self._run_now(run, phases)
             return
         try:
+            if segment.anywhere and not self.on_loop and not (self._loop is not None and self._loop.is_current()):
+                self._plannable.append((run, phases))
+                return
             self._segment_streams[segment.index].submit(lambda state: self._advance(run, phases, state, None))
         except BaseException as error:  # no thread could be started
             self._failed(run, error)
@@ -583,6 +610,17 @@ class Executor:
             finally:
                 self._decider = 0
                 self._deciding.release()
+        self._plan_waiting()
+
+    def _plan_waiting(self) -> None:
+        """Plan the segments of a GPU that may start, unless another thread plans. A thread of its own would have to be woken for each."""
+        while self._plannable and self._planning.acquire(blocking=False):
+            try:
+                while self._plannable:
+                    run, phases = self._plannable.popleft()
+                    self._advance(run, phases, None, None)
+            finally:
+                self._planning.release()
 
     def guarded(self, function: Callable[..., None], *args: Any) -> None:
         """Call a part of the runtime that decides."""
@@ -624,7 +662,7 @@ class Executor:
         """Runs on the loop's thread, which alone knows what is in flight. Iterations admitted later fail at once."""
 
         def abandon() -> None:
-            for record in self._open_records:
+            for record in (*self._open_records, *self._submitted):
                 record.error = record.error or PipelineClosed("the pipeline was closed while this iteration was in flight")
                 record.finish()
             done.set()

@@ -83,6 +83,8 @@ class BuiltSegment:
         self.producers = segment.producers
         self.operators = operators
         self.instant = all(built.operator.instant for built in operators)
+        self.anywhere = False
+        """Whether any thread of the executor may plan it: it is on a GPU, and has neither user code nor a reader, which may wait."""
         self.stateful = [built for built in operators if built.operator.stateful]
         self.read = sorted({edge for built in operators for edge in built.inputs} - {edge for built in operators for edge in built.outputs})
         """Edges of other segments that are inputs of operators."""

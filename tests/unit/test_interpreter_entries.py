@@ -19,15 +19,15 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler for the stubs"),
 ]
 
-PLANNING = {"training": 6, "two_views": 8}
-"""Entries of the thread that plans the GPU's segment: the number is the same for four operators and for eight."""
-ALL = {"training": 32, "two_views": 34}
+ALL = {"training": 8, "two_views": 9}
+"""Entries of all threads: the number is the same for four operators and for eight."""
 
 
 @pytest.mark.parametrize("pipeline", list(ALL))
 @pytest.mark.parametrize("threads", [2, 8])
 def test_entries_of_an_iteration(pipeline, threads):
     found = interpreter_entries.measure(pipeline, picture_folder(None), threads=threads)
-    assert found["gpu"] < PLANNING[pipeline], found
-    assert found["worker"] < 6, found  # whatever the number of threads: one per job, not one per thread
+    assert not found.get("gpu"), found  # the thread that reports a result plans what may start then
+    assert not found.get("loop"), found
+    assert found["worker"] < 2, found  # whatever the number of threads: one per job, not one per thread
     assert sum(found.values()) < ALL[pipeline], found

@@ -42,6 +42,7 @@ from .jpeg_tables import (  # fmt: skip
     DECODE_COUNTS,
     DECODE_JPEGS,
     DECODE_WINDOW,
+    FEW_HEADERS,
     HWC,
     JPEG_HEADER,
     JPEG_WINDOW,
@@ -514,15 +515,43 @@ def place_windows(table):
     return 0
 
 
+@compiled(5, brief=True)
+def take_images(headers, count, adjusts, images, seen):
+    """Write STORED_IMAGE[count] and the extents as seen, YX[count], of JPEG_HEADER[count]. `adjusts`: EXIF orientations count."""
+    for i in range(count):
+        header, image, extent = headers + head.size * i, images + stored.size * i, seen + yx.size * i
+        width, height = load_i64(header + head.width), load_i64(header + head.height)
+        orientation = load_i64(header + head.orientation) if adjusts else 1
+        store_i64(image + stored.width, width)
+        store_i64(image + stored.height, height)
+        store_i64(image + stored.components, load_i64(header + head.components))
+        store_i64(image + stored.orientation, orientation)
+        store_i64(extent + yx.y, width if orientation >= 5 else height)
+        store_i64(extent + yx.x, height if orientation >= 5 else width)
+    return 0
+
+
 # --------------------------------------------------------------------------------------------------------------------- from Python
 
 
-def read_headers(addresses: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, bool]:
+def read_headers(addresses: np.ndarray, sizes: np.ndarray, mapped: bool = False) -> tuple[np.ndarray, bool]:
     """Call :data:`scan_headers` from Python: JPEG_HEADER[samples] for samples at `addresses` (int64) of `sizes` bytes (int64), and
-    whether all samples are plain files."""
+    whether all samples are plain files.
+
+    A header takes 0.1 us, so the interpreter lock is kept, unless there are many or they lie in `mapped` files, whose pages may be missing.
+    """
     headers = np.empty((len(sizes), JPEG_HEADER.words), np.int64)
-    plain = scan_headers(address_of(addresses), address_of(sizes), len(sizes), address_of(headers))
+    scan = scan_headers if mapped or len(sizes) > FEW_HEADERS else scan_headers.held
+    plain = scan(address_of(addresses), address_of(sizes), len(sizes), address_of(headers))
     return headers, plain == len(sizes)
+
+
+def stored_images(headers: np.ndarray, adjusts: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Call :func:`take_images` from Python: STORED_IMAGE[samples] and YX[samples]. numpy would release the interpreter lock three times."""
+    count = len(headers)
+    images, seen = np.empty((count, STORED_IMAGE.words), np.int64), np.empty((count, YX.words), np.int64)
+    take_images(address_of(headers), count, adjusts, address_of(images), address_of(seen))
+    return images, seen
 
 
 class Windows(NamedTuple):
@@ -531,14 +560,23 @@ class Windows(NamedTuple):
     records  JPEG_WINDOW[samples], the windows to decode
     shapes   HWC[samples], of the outputs
     widest   bytes of the widest row to decode;  turned  bytes of the largest window to rotate
-    places   int64[2, samples, 2], anchors and extents as given
+    places   anchors and extents as given, int64[samples, 2] each
     """
 
     records: np.ndarray
     shapes: np.ndarray
     widest: int
     turned: int
-    places: np.ndarray
+    places: tuple[np.ndarray, np.ndarray]
+
+
+def _pairs(values: np.ndarray) -> np.ndarray:
+    """`values`, [samples, 2], as YX[samples]. Columns are converted one by one, because numpy releases the lock for 500 numbers."""
+    if values.dtype == np.int64 and values.flags.c_contiguous:
+        return values
+    pairs = np.empty(values.shape, np.int64)
+    pairs[:, 0], pairs[:, 1] = values[:, 0], values[:, 1]
+    return pairs
 
 
 def windows_of(
@@ -546,21 +584,19 @@ def windows_of(
 ) -> Windows:
     """Call :func:`place_windows` from Python. PLACE_WINDOWS describes the arguments. One value in `channels` applies to all samples."""
     count = len(headers)
-    memory = np.empty(count * (JPEG_WINDOW.words + HWC.words + 2 * YX.words), np.int64)
-    ends = count * JPEG_WINDOW.words, count * (JPEG_WINDOW.words + HWC.words)
-    records, shapes = memory[: ends[0]].reshape(count, JPEG_WINDOW.words), memory[ends[0] : ends[1]].reshape(count, HWC.words)
-    windows = memory[ends[1] :].reshape(2, count, YX.words)
-    windows[0], windows[1] = anchors, extents
+    memory = np.empty(count * (JPEG_WINDOW.words + HWC.words), np.int64)
+    end = count * JPEG_WINDOW.words
+    records, shapes = memory[:end].reshape(count, JPEG_WINDOW.words), memory[end:].reshape(count, HWC.words)
+    anchors, extents = _pairs(anchors), _pairs(extents)
     at = address_of(memory)
-    anchors_at = at + WORD * ends[1]
     entries = PLACE_WINDOWS.entries(
-        samples=count, headers=address_of(headers), images=address_of(images), anchors=anchors_at, extents=anchors_at + YX.size * count,
+        samples=count, headers=address_of(headers), images=address_of(images), anchors=address_of(anchors), extents=address_of(extents),
         channels=address_of(channels), channel_stride=WORD if len(channels) > 1 else 0, itemsize=itemsize, windows=at,
-        shapes=at + WORD * ends[0], widest=0, turned=0,
+        shapes=at + WORD * end, widest=0, turned=0,
     )  # fmt: skip
     table = np.array(entries, np.int64)
     place_windows(address_of(table))
-    return Windows(records, shapes, int(table[PLACE_WINDOWS.word.widest]), int(table[PLACE_WINDOWS.word.turned]), windows)
+    return Windows(records, shapes, int(table[PLACE_WINDOWS.word.widest]), int(table[PLACE_WINDOWS.word.turned]), (anchors, extents))
 
 
 def most_own_room(sizes: np.ndarray, images: np.ndarray) -> int:

@@ -1,7 +1,8 @@
-"""Commands for streams: collected first, then executed in one call without the interpreter lock.
+"""Commands for streams: collected first, then executed in one call.
 
 Every call of CUDA takes a microsecond or more, and an iteration needs dozens. So an iteration's waits, copies, launches and events become a
-list of integers (:mod:`.command_tables`) that compiled code executes. Nothing happens before :meth:`Commands.perform`. Until then the list
+list of integers (:mod:`.command_tables`) that compiled code executes. A long list, and one that may wait, is executed without the
+interpreter lock. Nothing happens before :meth:`Commands.perform`. Until then the list
 keeps its objects alive.
 """
 
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 
 _ARGUMENTS = tuple(f"argument_{letter}" for letter in "abcdef")
 _NONE = (0,) * len(_ARGUMENTS)
-_FEW_WORDS = 8 * tables.WAIT_COMMAND.words
-"""Most waits and events that are executed with the interpreter lock held. Reacquiring the lock would take longer."""
+_FEW_COMMANDS = 64
+_STAGED_BYTES = 1 << 19
+"""Most commands and staged bytes that are executed with the interpreter lock held. A command takes some microseconds, a busy thread keeps
+the lock for 5 ms."""
 
 
 class Commands:
@@ -35,7 +38,7 @@ class Commands:
     At :meth:`perform` the calling thread's device must be the stream's device.
     """
 
-    __slots__ = ("_brief", "_buffers", "_calls", "_driver", "_kept", "_owners", "_words", "stream")
+    __slots__ = ("_brief", "_buffers", "_calls", "_count", "_driver", "_kept", "_owners", "_staged", "_words", "stream")
 
     def __init__(self, driver: Driver, stream: int):
         self._driver = driver
@@ -45,7 +48,8 @@ class Commands:
         self._buffers: list[DeviceBuffer] = []
         self._owners: list[tuple[int, Any]] = []
         self._calls: list[tuple[int, str]] = []
-        self._brief = True  # only waits and events so far, which take microseconds
+        self._brief = True  # no command so far waits
+        self._count = self._staged = 0
 
     def whose(self, owner: Any) -> None:
         """Commands recorded from here on belong to `owner`: an error has it as its attribute `owner`."""
@@ -57,6 +61,7 @@ class Commands:
 
     def wait(self, event: CudaEvent) -> None:
         """The stream waits for `event`, which must have been recorded."""
+        self._count += 1
         self._words += tables.WAIT_COMMAND.entries(kind=tables.WAIT, stream=self.stream, event=event.handle)
         self._kept.append(event)  # otherwise its handle would be reused
 
@@ -74,23 +79,28 @@ class Commands:
 
     def record(self, event: int) -> None:
         """Record the event of this handle after all previous commands of the stream."""
+        self._count += 1
         self._words += tables.RECORD_COMMAND.entries(kind=tables.RECORD, stream=self.stream, event=event)
 
-    def copy(self, target: int, source: int, size: int) -> None:
-        """Copy bytes between any kinds of memory. Host memory that is read must stay alive until the stream has copied it."""
-        self._brief = False
+    def copy(self, target: int, source: int, size: int, pinned: bool = False) -> None:
+        """Copy bytes between any kinds of memory. Host memory that is read must stay alive until the stream has copied it.
+
+        `pinned`: no side is pageable host memory. The driver copies pageable memory before it returns.
+        """
+        self._count += 1
+        self._brief = self._brief and pinned
         self._words += tables.COPY_COMMAND.entries(kind=tables.COPY, stream=self.stream, target=target, source=source, bytes=size)
 
     def stage(self, target: int, source: np.ndarray) -> None:
         """Copy an array within host memory when the commands are executed, before the later commands."""
         dense = source if source.flags.c_contiguous else np.ascontiguousarray(source)
-        self._brief = False
+        self._staged += dense.nbytes
         self._words += tables.STAGE_COMMAND.entries(kind=tables.STAGE, target=target, source=address_of(dense), bytes=dense.nbytes)
         self._kept.append(dense)
 
     def launch(self, function: Any, grid: tuple[int, int], block: int, shared: int, context: int) -> None:
         """Launch a kernel (from ``Driver.load``) with the address `context` as its only argument."""
-        self._brief = False
+        self._count += 1
         self._words += tables.LAUNCH_COMMAND.entries(
             kind=tables.LAUNCH, stream=self.stream, function=function.ptr, blocks_x=grid[0], blocks_y=grid[1], threads=block, shared=shared,
             context=context, arguments=0,
@@ -125,7 +135,8 @@ class Commands:
             return
         words, kept, buffers, owners, calls = self._words, self._kept, self._buffers, self._owners, self._calls
         self._words, self._kept, self._buffers, self._owners, self._calls = [], [], [], [], []
-        brief, self._brief = self._brief and len(words) <= _FEW_WORDS, True
+        brief = self._brief and self._count <= _FEW_COMMANDS and self._staged <= _STAGED_BYTES
+        self._brief, self._count, self._staged = True, 0, 0
         try:
             self._driver.perform(np.array(words, np.int64), brief)
         except DriverError as error:

@@ -220,7 +220,7 @@ class CudaDevice:
         staged = self.staging.allocate(tables.upload_bytes)
         buffer: DeviceBuffer = self.pool.allocate(tables.total_bytes, commands)
         context = tables.write(address_of(staged), buffer.address, commands)
-        commands.copy(buffer.address, address_of(staged), tables.upload_bytes)
+        commands.copy(buffer.address, address_of(staged), tables.upload_bytes, pinned=True)
         for (owner, launch), begin in zip(launches, tables.begins):
             function = self.function(launch.kernel)
             commands.whose(owner)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...codecs.jpeg.jpeg_tables import DESCRIBE_FILES, FIND_ELIGIBLE, FIND_MOVES, PLACE_REST, TAKE_LANES
-from ...compiled.addresses import address_of
+from ...codecs.jpeg.jpeg_tables import DESCRIBE_FILES, FEW_HEADERS, FIND_ELIGIBLE, FIND_MOVES, PLACE_REST, TAKE_LANES
+from ...compiled.addresses import address_of, zero_words
 from ...device.cuda.nvjpeg_tables import NVJPEG_IMAGE
 from ...types import DALIDataType, DALIImageType
 from ..base import Environment, Spec
@@ -155,7 +155,9 @@ class GpuImages:
 
         count = len(self.sizes)
         images = {lane.number: address_of(found) for lane, found in elsewhere}
-        shapes = np.ascontiguousarray(batch.shapes * (1, 1, batch.itemsize))  # The last axis counts bytes of a pixel, not channels.
+        shapes = np.ascontiguousarray(batch.shapes, np.int64)
+        if batch.itemsize != 1:
+            shapes = shapes * (1, 1, batch.itemsize)  # The last axis counts bytes of a pixel, not channels.
         memory = np.empty((5, count), np.int64)
         at = address_of(memory)
         lanes, _, _, _, anchors, _, places = self._places
@@ -261,9 +263,9 @@ class Lanes:
         return self.engines is not None or self.hybrid is not None
 
     def choose(
-        self, addresses: np.ndarray, sizes: np.ndarray, headers: np.ndarray, anchors: np.ndarray, windows: np.ndarray
+        self, addresses: np.ndarray, sizes: np.ndarray, headers: np.ndarray, anchors: np.ndarray, windows: np.ndarray, mapped: bool
     ) -> GpuImages | None:
-        """The samples for the GPU's decoders; None if there are none.
+        """The samples for the GPU's decoders; None if there are none. `mapped`: the files are mapped, so their pages may be missing.
 
         The smallest files go to the multiprocessors, because their batch takes as long as its largest file. An evenly spread part of the
         other files goes to the engines.
@@ -273,13 +275,14 @@ class Lanes:
         kernels = _kernels()
 
         count = len(sizes)
-        memory = np.zeros(4 * count, np.int64)
+        memory = zero_words(4 * count)
         at = address_of(memory)
         lane_of, targets = memory[:count], memory[count : 2 * count]
         eligible_at, room_at = at + 16 * count, at + 24 * count
         sizes_at = address_of(sizes)
         table, _ = FIND_ELIGIBLE.make(addresses=addresses, sizes=sizes_at, headers=headers, samples=count, eligible=eligible_at)
-        kernels.find_eligible(address_of(table))
+        find_eligible = kernels.find_eligible if mapped or count > FEW_HEADERS else kernels.find_eligible.held
+        find_eligible(address_of(table))
         engines, hybrid = self._split
         table, _ = TAKE_LANES.make(
             samples=count, sizes=sizes_at, eligible=eligible_at, lanes=at, hybrid=round(hybrid * count), least=self._least, keys=room_at,

@@ -19,7 +19,7 @@ from ...batch import Batch, storage_dtype
 from ...codecs import image_formats
 from ...codecs.image_headers import FORMATS, FREE_PIXELS, check_size
 from ...codecs.jpeg.jpeg_tables import DECODE_COUNTS, DECODE_JPEGS, JPEG_HEADER, JPEG_WINDOW, STORED_IMAGE
-from ...compiled.addresses import address_of
+from ...compiled.addresses import address_of, zero_words
 from ...sampling import random_streams
 from ...types import DALIDataType, DALIImageType
 from ..accepts import ANY_RANK, Input, Output, argument, at_least
@@ -187,7 +187,7 @@ class ImageDecoder(Operator):
 
         SampleError for a window that is empty or leaves its image.
         """
-        return np.zeros_like(extents), extents
+        return zero_words(extents.size).reshape(extents.shape), extents
 
     # --- one iteration
 
@@ -195,7 +195,7 @@ class ImageDecoder(Operator):
         source = inputs[0]
         sizes = np.ascontiguousarray(source.shapes.prod(axis=1))  # A row [1, N] of bytes is accepted like N bytes.
         lookup = None if self._cache is None else (yield from look_up(self._cache, source, sizes))
-        headers, plain = self._kernels.read_headers(source.addresses, sizes)
+        headers, plain = self._kernels.read_headers(source.addresses, sizes, source.read_only)
         hits = [] if lookup is None else list(lookup.hits)
         scanned = _Scanned(headers, sizes, plain and not self._whole_from_python and not hits, lookup=lookup)
         if scanned.plain:  # Nearly always true.
@@ -271,9 +271,7 @@ class ImageDecoder(Operator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source, scanned = inputs[0], iteration.prepared
         headers, sizes, ready = scanned.headers, scanned.sizes, scanned.ready
-        images = headers[:, JPEG_HEADER.span("width", "orientation")].copy()  # STORED_IMAGE[samples]
-        if not self._adjusts:
-            images[:, stored.orientation] = 1
+        images, seen = self._kernels.stored_images(headers, self._adjusts)
         addresses = source.addresses.copy() if ready or scanned.lookup is not None else source.addresses
         for i, image in ready.items():
             images[i] = (image.shape[1], image.shape[0], image.shape[2], 0)
@@ -281,16 +279,16 @@ class ImageDecoder(Operator):
         if scanned.lookup is not None:
             scanned.lookup.show(images, addresses)
             self._hits += len(scanned.lookup.hits)
-        seen = images[:, [stored.height, stored.width]]
-        if not scanned.plain:
-            seen = np.where(images[:, [stored.orientation]] >= 5, images[:, [stored.width, stored.height]], seen)
+        if ready or scanned.lookup is not None:  # these change images
+            upright, turned = images[:, [stored.height, stored.width]], images[:, [stored.width, stored.height]]
+            seen = np.where(images[:, [stored.orientation]] >= 5, turned, upright)
         anchors, extents = self.windows(seen, inputs[1:], arguments, iteration.position)
         channels = np.array([_CHANNELS[self._output_type]]) if self._output_type in _CHANNELS else images[:, stored.components].copy()
         windows = self._kernels.windows_of(headers, images, anchors, extents, channels, storage_dtype(self._dtype).itemsize)
         output = Batch(windows.shapes, self._dtype, "HWC", source_info=source.source_info)
         hardware, targets = None, output.addresses
         if self._lanes is not None and not self._whole_from_python:
-            hardware = self._lanes.choose(source.addresses, sizes, headers, *windows.places)
+            hardware = self._lanes.choose(source.addresses, sizes, headers, *windows.places, source.read_only)
         if scanned.lookup is not None and scanned.lookup.cache.device is not None:
             kept = scanned.lookup.on_device(output, self.spec.constant("cache_batch_copy"))
             if kept.sources.any() or kept.slots.any():

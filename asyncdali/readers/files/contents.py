@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 import numpy as np
 
 from ...batch import Batch
-from ...compiled.addresses import address_of
+from ...compiled.addresses import address_of, zero_words
 from ...errors import explained
 from ...operators.base import CompiledJob, Environment, PythonJob, SampleError, Spec, Step, no_explanation
 from ...types import DALIDataType
@@ -178,9 +178,9 @@ class FileContentsReader(ReaderOperator):
     def _read(self, indices: np.ndarray, ahead: np.ndarray | None) -> Generator[PythonJob | CompiledJob, None, Batch]:
         """Jobs that read local files. Returns their contents. `ahead`: files for which the system gets a hint."""
         count, table = len(indices), self.table
-        files = np.zeros((4, count), np.int64)
+        files = zero_words(4 * count).reshape(4, count)
         starts, descriptors, sizes, addresses = files
-        table.starts.take(indices, out=starts)
+        starts[:] = table.starts[indices]  # `take` would release the interpreter lock
         descriptors.fill(-1)
         at = address_of(files)
         starts_at, descriptors_at, sizes_at, addresses_at = range(at, at + 32 * count, 8 * count)
