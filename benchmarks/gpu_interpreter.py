@@ -32,7 +32,7 @@ from typing import Any
 from .gpu import BATCH, decoded, rotated, training, two_views
 
 _PIPELINES = (decoded, training, rotated, two_views)
-_ROLES = ("nvjpeg", "loop", "cpu", "mixed", "gpu", "worker", "device", "Main")
+_ROLES = ("nvjpeg", "loop", "cpu", "mixed", "gpu", "device", "worker", "Main")
 _STRETCHES = 5
 """Number of measurements in a row. On a shared machine processor time varies, and the minimum is nearest to the truth."""
 _SOURCE = Path(__file__).with_name("cuda_stub.cpp")

@@ -18,7 +18,7 @@ from collections import defaultdict
 from pathlib import Path
 
 _SOURCE = Path(__file__).with_suffix(".cpp")
-_ROLES = ("nvjpeg", "loop", "cpu", "mixed", "gpu", "worker", "device", "wait", "MainThread")
+_ROLES = ("nvjpeg", "loop", "cpu", "mixed", "gpu", "device", "worker", "wait", "MainThread")
 
 
 def available() -> bool:

@@ -57,9 +57,9 @@ def _leave(crew, job):
     return active == 0
 
 
-@compiled(3, brief=True)
-def offer(crew, job, places):
-    """Add a job for up to `places` threads. Each thread that comes wakes the next one."""
+@inlined
+def _append(crew, job, places):
+    """Append a job to the list of a crew and wake a thread. The mutex is not held."""
     _lock(crew + _mutex)
     store_i64(job + job_at.crew_next, 0)
     store_i64(job + job_at.crew_left, places)
@@ -73,6 +73,12 @@ def offer(crew, job, places):
     _unlock(crew + _mutex)
     if waiting != 0:
         _signal(crew + _wake)
+
+
+@compiled(3, brief=True)
+def offer(crew, job, places):
+    """Add a job for up to `places` threads. Each thread that comes wakes the next one."""
+    _append(crew, job, places)
     return 0
 
 
@@ -115,15 +121,22 @@ def serve(crew, thread):
         if more:
             _signal(crew + _wake)
         if call != 0:
-            return job | CALL
+            return job | (CALL if call == 1 else OVER)
         if not stopped:  # the thread may lack memory for the job
             call2(load_i64(crew + crew_at.run), job, thread)
         _lock(crew + _mutex)
         if _leave(crew, job):
-            if load_i64(job + job_at.crew_waits) == 0:
+            report = load_i64(job + job_at.crew_report)
+            if load_i64(job + job_at.crew_waits) != 0:
+                _broadcast(crew + _left)
+            elif report == 0:
                 _unlock(crew + _mutex)
                 return job | OVER
-            _broadcast(crew + _left)
+            else:
+                _unlock(crew + _mutex)
+                store_i64(job + job_at.crew_call, 2)
+                _append(report, job, 1)
+                _lock(crew + _mutex)
 
 
 @compiled(3)

@@ -43,7 +43,8 @@ JOB = Table(
     Field("crew_active", "int64", "threads that take part"),
     Field("crew_over", "int64", "1: a thread has found no sample left, so nobody else begins"),
     Field("crew_waits", "int64", "1: a thread outside of the crew waits for the end and reports it"),
-    Field("crew_call", "int64", "1: a call of Python instead of steps; of the table only the words of the crew are used"),
+    Field("crew_report", "CREW", "whose thread reports the end; 0: the thread that leaves last does so itself"),
+    Field("crew_call", "int64", "1: a call of Python, with only the words of the crew; 2: an end to be reported"),
 )
 CREW = Table(
     "CREW",

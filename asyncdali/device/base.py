@@ -16,6 +16,9 @@ class Event(Protocol):
     def wait(self) -> object:
         """Block the calling thread (interpreter lock released) until the work before the event is done."""
 
+    def is_over(self) -> bool:
+        """Whether :meth:`wait` is known to return at once. The device is not asked."""
+
     def when_done(self, call: Callable[[], None]) -> None:
         """Make a short `call` on any thread, when :meth:`wait` will soon return. An event that cannot predict this calls immediately."""
 

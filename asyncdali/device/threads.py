@@ -86,21 +86,29 @@ class _Call:
 class WorkerThreads:
     """`count` threads that work on jobs in order of submission. They wait and work in compiled code (:mod:`..compiled.crew`)."""
 
-    def __init__(self, count: int, name: str, affinity: Sequence[int] | None = None):
+    def __init__(
+        self, count: int, name: str, affinity: Sequence[int] | None = None, *, run: int = 0, reports_to: WorkerThreads | None = None
+    ):
+        """`run`: address of the compiled function that does a job, given the job and the thread; default: the steps of its samples.
+
+        `reports_to`: the threads that call ``finished``, so these threads never enter the interpreter.
+        """
         from ..compiled import crew, driver
 
         for function in (crew.offer, crew.serve, crew.take_part, crew.close, crew.recall):
             function.compile()
         self.count = count
+        self.reports_to = reports_to
         self._block = np.zeros(CREW.words, np.int64)  # zero is the initial state of glibc's mutex and condition variable
-        self._block[CREW.word.run] = driver.run_job.address
+        self._block[CREW.word.run] = run or driver.run_job.address
         self.address = address_of(self._block)
         self._crew = crew
-        self._jobs: dict[int, CompiledWork] = {}
+        self._jobs: dict[int, CompiledWork] = {} if reports_to is None else reports_to._jobs
         self._calls: dict[int, _Call] = {}
+        kept = None if reports_to is None else reports_to._block  # a thread may outlive this object
         self._threads = [
             threading.Thread(target=_serve_crew, args=(self._crew, self._block, self._jobs, self._calls,
-                                                       None if not affinity else [affinity[k % len(affinity)]]),
+                                                       None if not affinity else [affinity[k % len(affinity)]], kept),
                              name=f"{name}-worker-{k}", daemon=True)
             for k in range(count)
         ]  # fmt: skip
@@ -141,7 +149,9 @@ class WorkerThreads:
         return not any(thread.is_alive() for thread in self._threads)
 
 
-def _serve_crew(crew: Any, block: np.ndarray, jobs: dict[int, CompiledWork], calls: dict[int, _Call], cpus: Sequence[int] | None) -> None:
+def _serve_crew(
+    crew: Any, block: np.ndarray, jobs: dict[int, CompiledWork], calls: dict[int, _Call], cpus: Sequence[int] | None, kept: object
+) -> None:
     """Main function of a worker thread. It keeps the crew's memory alive, but not the object, which may be dropped earlier."""
     _pin(cpus)
     state, at = WorkerState(), address_of(block)

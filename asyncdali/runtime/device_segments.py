@@ -141,7 +141,7 @@ class DeviceSegmentRun(SegmentRun):
                 decode.host_over()
         for decode in self._decoded:
             decoded = AllDecoded(decode.images)
-            if not decoded.done():
+            if not decoded.is_over():
                 yield Waiting(decoded)
             if decode.failed:  # a broken file fails its batch on the engines; the CPU decodes the batch, or names the broken file
                 yield from super()._pixels(decode.all_by_host(self._device), fresh, slots, scratch, Timed.NO)

@@ -165,7 +165,7 @@ class CompiledSamples(Job):
             slots=len(slots), slot_arrays=at + 8 * slot_arrays, slot_offsets=at + 8 * offsets, status=at + 8 * status,
             texts=at + 8 * texts, text_bytes=ERROR_TEXT_BYTES, times=at + 8 * times if timed else 0,
             needs_scratch_bytes=self.scratch_bytes, needs_times_words=self._own_times,
-            crew_next=0, crew_left=0, crew_active=0, crew_over=0, crew_waits=0, crew_call=0,
+            crew_next=0, crew_left=0, crew_active=0, crew_over=0, crew_waits=0, crew_report=0, crew_call=0,
         )  # fmt: skip
         block[:status] = [
             *table, *_NO_FLAGS,
@@ -249,7 +249,10 @@ class Waiting(Job):
         """`submit` calls the waiting thread back when little is left to wait for."""
 
         def over() -> None:
-            submit(self.work)
+            if self._event.is_over():
+                self.finished()
+            else:
+                submit(self.work)
 
         self._event.when_done(over)
 

@@ -71,6 +71,9 @@ class StandIn:
         self.broken: str | None = None
         self.fails: dict[str, int] = {}
         self._functions: dict[int, Any] = {}
+        self._failures: dict[int, BaseException] = {}
+        self._performer = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(self._performed)
+        self._performer_address = ctypes.cast(self._performer, ctypes.c_void_p).value
         self.codes: dict[Any, Any] = {}
         """Replaces code of other compilers: ``function(blocks, threads, arguments)``."""
 
@@ -313,6 +316,25 @@ class StandIn:
                 status = getattr(self, f"_do_{name}")(*arguments)
                 if status:
                     raise DriverError(f"status {status}", status, place)
+
+    def performer(self) -> tuple[int, int]:
+        """A C function that calls :meth:`perform` on the calling thread."""
+        return self._performer_address, 0
+
+    def _performed(self, driver: int, begin: int, end: int) -> int:
+        words = np.frombuffer(ctypes.string_at(begin, end - begin), np.int64)
+        try:
+            self.perform(words)
+        except DriverError as error:
+            self._failures[begin] = error
+            return error.place << 32 | error.status
+        except BaseException as error:
+            self._failures[begin] = error
+            return 1
+        return 0
+
+    def failure(self, commands: np.ndarray, result: int) -> BaseException:
+        return self._failures.pop(commands.ctypes.data)
 
     def _do_stream_wait(self, stream: int, event: int) -> None:
         self.stream_wait(stream, event)

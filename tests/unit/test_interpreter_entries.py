@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler for the stubs"),
 ]
 
-ALL = {"training": 8, "two_views": 9}
+ALL = {"training": 6, "two_views": 7}
 """Entries of all threads: the number is the same for four operators and for eight."""
 
 

@@ -6,7 +6,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ...compiled.intrinsics import I64, copy_bytes, load_i64, store_i64
+from ...compiled.intrinsics import I64, call3, copy_bytes, load_i64, store_i64
+from ...compiled.job_tables import JOB
 from ...compiled.step import compiled
 from .command_tables import (
     CALL,
@@ -17,6 +18,7 @@ from .command_tables import (
     LAUNCH,
     LAUNCH_COMMAND,
     LAUNCH_EACH_COMMAND,
+    PERFORM,
     RECORD,
     RECORD_COMMAND,
     STAGE,
@@ -27,7 +29,7 @@ from .command_tables import (
     WAIT_COMMAND,
 )
 
-calls = DRIVER_CALLS.at
+calls, performing, job_at = DRIVER_CALLS.at, PERFORM.at, JOB.at
 wait, record, copy, stage = WAIT_COMMAND.at, RECORD_COMMAND.at, COPY_COMMAND.at, STAGE_COMMAND.at
 launch, launch_each, call, synchronize = LAUNCH_COMMAND.at, LAUNCH_EACH_COMMAND.at, CALL_COMMAND.at, SYNCHRONIZE_COMMAND.at
 
@@ -137,4 +139,16 @@ def perform(driver, begin, end):
             at += launch_each.size
         if status != 0:
             return (place << 29) | status  # bytes become words, in the bits above the status
+    return 0
+
+
+@compiled(2)
+def perform_job(job, thread):
+    """Perform the commands of a job (PERFORM) on a thread of a crew."""
+    table = load_i64(job + job_at.contexts)
+    function, driver, end = load_i64(table + performing.function), load_i64(table + performing.driver), load_i64(table + performing.end)
+    result = call3(function, driver, load_i64(table + performing.begin), end)
+    store_i64(table + performing.result, result)
+    if result != 0:
+        call3(function, driver, end, load_i64(table + performing.settled))
     return 0

@@ -23,6 +23,17 @@ CALLED = {
 }  # fmt: skip
 """The driver's function for each kind of command."""
 
+PERFORM = Table(
+    "PERFORM",
+    Field("function", "address", "of the function that performs commands: function(driver, begin, end) -> result"),
+    Field("driver", "address", "its first argument"),
+    Field("begin", "address", "of the commands"),
+    Field("end", "address", "behind the commands"),
+    Field("settled", "address", "behind the commands that follow them after a failure, to wait for those before it"),
+    Field("result", "int64", "result: 0, or the position of the command that failed, and its status"),
+)
+"""A list of commands for a thread without the interpreter."""
+
 _KIND = Field("kind", "int64", "which command it is")
 _STREAM = Field("stream", "CUstream", "the stream that is told")
 _EVENT = Field("event", "CUevent", "handle of the event")

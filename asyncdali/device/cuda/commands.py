@@ -8,17 +8,19 @@ keeps its objects alive.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...compiled.addresses import address_of
+from ...compiled.job_tables import FLAGS, JOB
 from . import command_tables as tables
 from .driver import DriverError
 from .nvjpeg_library import NvjpegError
 
 if TYPE_CHECKING:
+    from ..threads import WorkerThreads
     from .driver import Driver
     from .memory import CudaEvent, DeviceBuffer
     from .nvjpeg_library import Library
@@ -140,14 +142,72 @@ class Commands:
         try:
             self._driver.perform(np.array(words, np.int64), brief)
         except DriverError as error:
-            for place, name in calls:
-                if place == error.place:
-                    raise NvjpegError(name, error.status) from None
-            error.owner = next((owner for place, owner in reversed(owners) if place <= error.place), None)
-            raise
+            raise _explained(error, owners, calls) from None
         for buffer in buffers:
             buffer.stream_is_behind()
         del kept
+
+    def perform_on(self, threads: WorkerThreads, settled: CudaEvent, done: Callable[[Exception | None], None]) -> None:
+        """Let a thread of `threads` queue all commands, and start an empty list. The thread does not enter the interpreter.
+
+        `done` is called on a thread that reports, with the error that :meth:`perform` would raise. After an error the thread has waited for
+        the commands that were queued, with the event `settled`.
+        """
+        words, kept, buffers, owners, calls = self._words, self._kept, self._buffers, self._owners, self._calls
+        self._words, self._kept, self._buffers, self._owners, self._calls = [], [], [], [], []
+        self._brief, self._count, self._staged = True, 0, 0
+        end = len(words)
+        words += tables.RECORD_COMMAND.entries(kind=tables.RECORD, stream=self.stream, event=settled.handle)
+        words += tables.SYNCHRONIZE_COMMAND.entries(kind=tables.SYNCHRONIZE, event=settled.handle)
+
+        def over(error: DriverError | None) -> None:
+            kept.clear()
+            if error is None:
+                for buffer in buffers:
+                    buffer.stream_is_behind()
+            done(None if error is None else _explained(error, owners, calls))
+
+        threads.submit(_Performed(self._driver, np.array(words, np.int64), end, settled, threads, over), 1)
+
+
+def _explained(error: DriverError, owners: list[tuple[int, Any]], calls: list[tuple[int, str]]) -> Exception:
+    """The error of a command, with its owner; or the error of nvJPEG's function."""
+    for place, name in calls:
+        if place == error.place:
+            return NvjpegError(name, error.status)
+    error.owner = next((owner for place, owner in reversed(owners) if place <= error.place), None)
+    return error
+
+
+class _Performed:
+    """Commands as a job of a crew."""
+
+    def __init__(
+        self, driver: Driver, words: np.ndarray, end: int, settled: CudaEvent, threads: WorkerThreads,
+        over: Callable[[DriverError | None], None],
+    ):  # fmt: skip
+        self._driver, self._words, self._settled, self._over = driver, words, settled, over
+        function, calls = driver.performer()
+        at = address_of(words)
+        self._table, _ = tables.PERFORM.make(
+            function=function, driver=calls, begin=at, end=at + 8 * end, settled=at + words.nbytes, result=0
+        )  # fmt: skip
+        self._block = np.zeros(JOB.words + FLAGS.words, np.int64)
+        self.address = address_of(self._block)
+        self._block[JOB.word.flags] = self.address + JOB.size
+        self._block[JOB.word.contexts] = address_of(self._table)
+        self._block[JOB.word.crew_report] = threads.reports_to.address if threads.reports_to is not None else 0
+        self.crew: WorkerThreads | None = None
+
+    def finished(self) -> None:
+        result = int(self._table[tables.PERFORM.word.result])
+        self._over(self._driver.failure(self._words, result) if result else None)
+
+    def work(self, thread: Any) -> None:
+        raise TypeError("commands are performed in compiled code")
+
+    def grow(self, thread: Any) -> None:
+        raise TypeError("commands need no memory of a thread")
 
 
 def listed(commands: np.ndarray) -> Iterator[tuple[int, list[int]]]:

@@ -15,7 +15,7 @@ import numpy as np
 from ...batch import Batch
 from ...compiled.addresses import address_of
 from ..launch import Code, Kernel, Launch, LaunchPerSample, Scratch
-from ..threads import OrderedThread, WorkerState
+from ..threads import OrderedThread, WorkerState, WorkerThreads
 from .arrays import CudaMemory, buffers_of
 from .command_kernels import perform
 from .commands import Commands
@@ -132,9 +132,17 @@ class CudaDevice:
         self.memory = CudaMemory(self)
         self.parts: list[Any] = []
         """Objects to be closed with the pipeline: decoders with threads."""
+        self._reporter: WorkerThreads | None = None
         self._functions: dict[Kernel | Code, Any] = {}
         self._compiling = threading.Lock()
         self._local = threading.local()
+
+    def reporter(self) -> WorkerThreads:
+        """A thread that reports the ends of work on threads that never enter the interpreter."""
+        if self._reporter is None:
+            self._reporter = WorkerThreads(1, "asyncdali-device-reports")
+            self.parts.append(self._reporter)
+        return self._reporter
 
     def enter(self) -> None:
         """Make this the calling thread's device."""

@@ -53,6 +53,8 @@ class Driver(Protocol):
     def timer_create(self) -> int: ...
     def elapsed(self, begin: int, end: int) -> float: ...
     def perform(self, commands: np.ndarray, brief: bool = False) -> None: ...
+    def performer(self) -> tuple[int, int]: ...
+    def failure(self, commands: np.ndarray, result: int) -> DriverError: ...
     def load(self, kernel: Kernel) -> Any: ...
     def load_code(self, code: Code) -> Any: ...
     def export(self, array: Any, options: dict[str, Any]) -> Any: ...
@@ -205,12 +207,20 @@ class CupyDriver:
         at = address_of(commands)
         result = (kernels.perform.held if brief else kernels.perform)(address_of(self._calls), at, at + commands.nbytes)
         if result:
-            place, status = result >> 32, result & 0xFFFFFFFF
-            kind = int(commands[place])
-            if kind == tables.CALL:  # the caller knows the meaning of its statuses
-                raise DriverError(f"status {status}", status, place)
-            text = f"{self._text('Name', status)}: {self._text('String', status)}"
-            raise DriverError(f"{tables.CALLED[kind]}: {text} ({status})", status, place)
+            raise self.failure(commands, result)
+
+    def performer(self) -> tuple[int, int]:
+        """Address of the function that performs commands without the interpreter, and its first argument."""
+        return kernels.perform.address, address_of(self._calls)
+
+    def failure(self, commands: np.ndarray, result: int) -> DriverError:
+        """The error of a result of :meth:`performer` that is not 0."""
+        place, status = result >> 32, result & 0xFFFFFFFF
+        kind = int(commands[place])
+        if kind == tables.CALL:  # the caller knows the meaning of its statuses
+            return DriverError(f"status {status}", status, place)
+        text = f"{self._text('Name', status)}: {self._text('String', status)}"
+        return DriverError(f"{tables.CALLED[kind]}: {text} ({status})", status, place)
 
     def _text(self, what: str, status: int) -> str:
         """The name of a status of the driver, and its meaning."""

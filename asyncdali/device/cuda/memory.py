@@ -46,6 +46,9 @@ class CudaEvent:
         self._events.driver.event_synchronize(self.handle)
         self._over = True
 
+    def is_over(self) -> bool:
+        return self._over
+
     def when_done(self, call: Callable[[], None]) -> None:
         """The driver has no completion callbacks, so the call runs immediately."""
         call()
@@ -85,14 +88,18 @@ class Events:
 
     def last(self, commands: Commands) -> CudaEvent:
         """Execute `commands` and record the event after them."""
+        event = self.new()
+        commands.record(event.handle)
+        commands.perform()
+        return event
+
+    def new(self) -> CudaEvent:
+        """An event that has not been recorded."""
         try:
             handle = self.free.popleft()
         except IndexError:
             handle = self._create()
-        event = CudaEvent(self, handle)
-        commands.record(handle)
-        commands.perform()
-        return event
+        return CudaEvent(self, handle)
 
     def _create(self) -> int:
         """Create half as many events as there are.

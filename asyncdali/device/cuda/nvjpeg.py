@@ -1,7 +1,8 @@
 """JPEG decoders of a GPU through nvJPEG's batched interface: its JPEG engines and its multiprocessors.
 
 nvJPEG's call for a batch on the engines spins until they have almost finished. So a separate thread makes the call, and only the iteration
-whose pictures it decodes waits for that thread. A second state would occupy a second processor without decoding more.
+whose pictures it decodes waits for that thread. The thread never enters the interpreter: the engines go on with the next batch while
+another thread reports the last one. A second state would occupy a second processor without decoding more.
 
 On the multiprocessors one GPU thread decodes a picture's entropy code. So a batch takes as long as its largest file (about 0.15 ms per KB),
 however many files it has, and almost no processor time. Several states take turns, so several batches are in progress.
@@ -10,7 +11,6 @@ however many files it has, and almost no processor time. Several states take tur
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -18,7 +18,8 @@ import numpy as np
 
 from ..._notices import warn
 from ...compiled.addresses import address_of
-from ..threads import OrderedThread
+from ..threads import WorkerThreads
+from . import command_kernels
 from . import nvjpeg_library as nvjpeg
 from .commands import Commands
 from .idle import leave_stream, take_stream
@@ -62,8 +63,6 @@ class DecodedImages:
 
     def __init__(self) -> None:
         self._over = False
-        self._gate = threading.Lock()  # held until the work is queued or has failed
-        self._gate.acquire()
         self._calls: list[Callable[[], None]] = []
         self.images = np.empty(0, nvjpeg.IMAGE)
         self.buffer: DeviceBuffer | None = None
@@ -72,12 +71,8 @@ class DecodedImages:
         self.then: Callable[[], None] | None = None
         """Called when the work is queued or has failed."""
 
-    def wait(self) -> None:
-        """Block until the work is queued on the device (or has failed)."""
-        self._gate.acquire()
-        self._gate.release()
-
     def done(self) -> bool:
+        """Whether the work is queued on the device (or has failed)."""
         return self._over
 
     def when_done(self, call: Callable[[], None]) -> None:
@@ -89,7 +84,6 @@ class DecodedImages:
         if self.then is not None:
             self.then()
         self._over = True
-        self._gate.release()
         self._make_calls()
 
     def _make_calls(self) -> None:
@@ -102,17 +96,15 @@ class DecodedImages:
 
 
 class AllDecoded:
-    """Waits for several lanes."""
+    """Several lanes, as an event: the work of all is queued on the device (or has failed)."""
 
     def __init__(self, images: Sequence[DecodedImages]):
         self._images = images
 
     def wait(self) -> None:
-        """Block until the work of all is queued on the device (or has failed)."""
-        for images in self._images:
-            images.wait()
+        """Nothing: :meth:`when_done` calls when it is over."""
 
-    def done(self) -> bool:
+    def is_over(self) -> bool:
         return all(images.done() for images in self._images)
 
     def when_done(self, call: Callable[[], None]) -> None:
@@ -133,9 +125,21 @@ class _State:
         self.state = library.handle("JpegStateCreate", handle)
         self.number = nvjpeg.number(self.state)
         self.stream: int = take_stream(device.driver, device.index)
-        self.thread = OrderedThread(f"asyncdali-nvjpeg-{number}")
+        self.thread = WorkerThreads(
+            1, f"asyncdali-nvjpeg-{number}", run=command_kernels.perform_job.address, reports_to=device.reporter()
+        )  # fmt: skip
+        self.thread.submit(_Entering(device), 1)
         self.last: CudaEvent | None = None
-        self.entered = False  # whether its thread has chosen the device
+
+
+class _Entering:
+    """The first work of a thread: it chooses the device."""
+
+    def __init__(self, device: CudaDevice):
+        self._device = device
+
+    def work(self, thread: Any) -> None:
+        self._device.enter()
 
 
 class DecoderOptions(NamedTuple):
@@ -202,21 +206,16 @@ class BatchDecoder:
         state = self._states[self._turn]
         self._turn = (self._turn + 1) % len(self._states)
         output = nvjpeg.OUTPUT_BGRI if bgr else nvjpeg.OUTPUT_RGBI
-        state.thread.submit(lambda _thread: self._decode(state, result, files, output, targets))
+        try:
+            self._queue(state, result, files, output, targets)
+        except Exception as error:
+            self._fail(result, error)
+            result.over()
         return result
 
-    def _decode(self, state: _State, result: DecodedImages, *batch: Any) -> None:
-        try:
-            if not state.entered:
-                self._device.enter()
-                state.entered = True
-            self._queue(state, result, *batch)
-        except Exception as error:
-            result.error = error.with_traceback(None)  # its traceback would keep the batch's memory alive
-            log.debug("the GPU's JPEG engines did not decode a batch: %s", error)
-            self._settle(state)
-        finally:
-            result.over()
+    def _fail(self, result: DecodedImages, error: Exception) -> None:
+        result.error = error.with_traceback(None)  # its traceback would keep the batch's memory alive
+        log.debug("the GPU's JPEG engines did not decode a batch: %s", error)
 
     def gave_up(self, error: nvjpeg.NvjpegError) -> None:
         """A batch failed although the CPU can decode its files: warn once. RuntimeError if only this decoder was to decode it and the error
@@ -227,13 +226,6 @@ class BatchDecoder:
         if self.what not in self._said:
             self._said.add(self.what)
             warn(f"{reason}; the CPU decoded it", RuntimeWarning)
-
-    def _settle(self, state: _State) -> None:
-        """Wait for the work that a failed call has queued, because its memory will be written by others."""
-        try:
-            self._device.driver.stream_synchronize(state.stream)
-        except Exception as error:
-            log.debug("the engines' stream failed, too: %s", error)
 
     def _queue(self, state: _State, result: DecodedImages, files: Files, output: int, targets: Targets | None) -> None:
         commands = Commands(self._device.driver, state.stream)
@@ -252,8 +244,17 @@ class BatchDecoder:
             library, "DecodeBatched", handle, decoder, address_of(files.data), address_of(files.lengths), address_of(files.images),
             state.stream,
         )  # fmt: skip
-        state.last = result.ready = self._device.events.last(commands)
-        result.images, result.buffer = files.images, buffer
+        ready = state.last = self._device.events.new()
+        commands.record(ready.handle)
+
+        def done(error: Exception | None) -> None:
+            if error is None:
+                result.ready, result.images, result.buffer = ready, files.images, buffer
+            else:
+                self._fail(result, error)
+            result.over()
+
+        commands.perform_on(state.thread, ready, done)
 
     def close(self) -> None:
         """End the threads when the queued calls are submitted."""

@@ -263,8 +263,9 @@ class Lanes:
         return self.engines is not None or self.hybrid is not None
 
     def choose(
-        self, addresses: np.ndarray, sizes: np.ndarray, headers: np.ndarray, anchors: np.ndarray, windows: np.ndarray, mapped: bool
-    ) -> GpuImages | None:
+        self, addresses: np.ndarray, sizes: np.ndarray, headers: np.ndarray, anchors: np.ndarray, windows: np.ndarray,
+        mapped: bool = False,
+    ) -> GpuImages | None:  # fmt: skip
         """The samples for the GPU's decoders; None if there are none. `mapped`: the files are mapped, so their pages may be missing.
 
         The smallest files go to the multiprocessors, because their batch takes as long as its largest file. An evenly spread part of the
