@@ -10,9 +10,32 @@ May import ``pipeline``, ``engines``, ``runtime``, ``graph.plan``, ``device.buff
 import this room.
 """
 
-from ..plugin.epochs import LastBatchPolicy
-from .actor import Actor
-from .proof import read_token
-from .ranks import RankLoader, loader
+from __future__ import annotations
 
-__all__ = ["Actor", "LastBatchPolicy", "RankLoader", "loader", "read_token"]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..plugin.epochs import LastBatchPolicy as LastBatchPolicy
+    from .actor import Actor as Actor
+    from .proof import read_token as read_token
+    from .ranks import RankLoader as RankLoader
+    from .ranks import loader as loader
+
+_NAMES = {
+    "Actor": ".actor", "LastBatchPolicy": "..plugin.epochs", "RankLoader": ".ranks", "loader": ".ranks", "read_token": ".proof",
+}  # fmt: skip
+"""Imported at their first use. Ray's manager takes `scaling` only, and starts sooner without the others."""
+
+__all__ = [*_NAMES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_NAMES[name], __name__), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_NAMES})

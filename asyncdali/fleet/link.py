@@ -6,6 +6,7 @@ each side, by the kernel. Lengths are checked before memory is allocated. Nothin
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -270,3 +271,28 @@ def _tune(sock: socket.socket) -> None:
         option = getattr(socket, name, None)
         if option is not None:
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
+    _send_without_pacing(sock)
+
+
+NEARBY = 1000
+"""Round trip (us) below which a connection stays in one data centre."""
+_CONGESTION, _INFO = getattr(socket, "TCP_CONGESTION", None), getattr(socket, "TCP_INFO", None)
+_ROUND_TRIP = struct.Struct("<68xI")
+"""``tcpi_rtt`` of Linux's ``struct tcp_info``, in us."""
+
+
+def _send_without_pacing(sock: socket.socket) -> None:
+    """Replace BBR on a short path. BBR sends by timers, and these cost a quarter of a frame's processor time (docs/fleet.md).
+
+    BBR gains on long paths with loss, so a connection with a longer round trip keeps the system's choice.
+    """
+    if _CONGESTION is None or _INFO is None:
+        return
+    with contextlib.suppress(OSError):  # not a Linux kernel
+        if sock.getsockopt(socket.IPPROTO_TCP, _CONGESTION, 16).startswith(b"bbr"):
+            if _ROUND_TRIP.unpack(sock.getsockopt(socket.IPPROTO_TCP, _INFO, _ROUND_TRIP.size))[0] >= NEARBY:
+                return
+            for name in (b"cubic", b"reno"):  # the administrator may allow reno only
+                with contextlib.suppress(OSError):
+                    sock.setsockopt(socket.IPPROTO_TCP, _CONGESTION, name)
+                    return

@@ -6,11 +6,32 @@ Ray's object store carries the program and counters, never batches.
 May import ``fleet``. Nothing imports this room.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .._extras import need
 
 need("ray", "ray", "asyncdali.ray")
 
-from .fleet import Fleet  # noqa: E402  the error above names the extra
-from .loader import FleetLoader, loader  # noqa: E402
+if TYPE_CHECKING:
+    from .fleet import Fleet as Fleet
+    from .loader import FleetLoader as FleetLoader
+    from .loader import loader as loader
 
-__all__ = ["Fleet", "FleetLoader", "loader"]
+_NAMES = {"Fleet": ".fleet", "FleetLoader": ".loader", "loader": ".loader"}
+"""Imported at their first use, because the manager and the engines need neither."""
+
+__all__ = [*_NAMES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_NAMES[name], __name__), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_NAMES})

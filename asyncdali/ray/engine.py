@@ -9,9 +9,6 @@ from typing import Any
 
 import ray
 
-from ..fleet import Actor
-from ..fleet.addresses import Address
-
 LEAVING = 30.0
 """Seconds that a retired engine waits for its trainers to disconnect."""
 
@@ -19,18 +16,22 @@ LEAVING = 30.0
 class Engine:
     """Makes iterations for the trainers that know the token. Ray calls its methods on threads of their own.
 
-    Args:
-        program: the pickled (train, options). It comes through Ray, like the code of this class.
-        token: the fleet's secret.
+    An engine starts before its program is known, and imports what every program needs (0.5 s of processor time).
     """
 
-    def __init__(self, program: bytes, token: bytes):
+    def __init__(self, token: bytes):
+        self._token = token
+        self._actor: Any = None
+        _prepare()
+
+    def load(self, program: bytes) -> dict[str, Any]:
+        """Build the pickled (train, options), which comes through Ray like the code of this class. Returns where this engine is."""
+        from ..fleet import Actor
+        from ..fleet.addresses import Address
+
         train, options = pickle.loads(program)
         listen = Address(ray.util.get_node_ip_address(), 0)
-        self._actor = Actor(train, listen=str(listen), token=token, **options)
-
-    def about(self) -> dict[str, Any]:
-        """Where this engine is. The call returns when the engine is ready."""
+        self._actor = Actor(train, listen=str(listen), token=self._token, **options)
         return {"address": self._actor.address, "pid": os.getpid(), "node": ray.get_runtime_context().get_node_id()}
 
     def wait(self) -> None:
@@ -47,3 +48,16 @@ class Engine:
         while self._actor.statistics()["connections"] and time.monotonic() < ends:
             time.sleep(0.1)
         self._actor.close()
+
+
+def _prepare() -> None:
+    """Import what building takes, by building a small pipeline."""
+    from .. import fn, pipeline_def
+
+    @pipeline_def(batch_size=1, num_threads=1, seed=0)
+    def small() -> Any:
+        return fn.random.uniform()
+
+    pipe = small()
+    pipe.build()
+    pipe.close()

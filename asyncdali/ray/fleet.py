@@ -24,6 +24,7 @@ class Fleet:
 
     Args:
         actors: the number of engines, or (least, most): then the number follows what trainers wait for.
+        spares: further engines, which are built and wait. One of them takes the place of an engine that has ended, at once.
         resources: what one engine needs of its node. ``"CPU"`` is also the number of its threads.
         lookahead: iterations that each rank requests ahead (``prefetch_queue_depth`` of its pipeline).
         hedge_after: an iteration that an engine has not answered after this multiple of the median time is asked of another one, too. None:
@@ -50,6 +51,7 @@ class Fleet:
         self,
         actors: int | tuple[int, int] = 1,
         *,
+        spares: int = 0,
         resources: Mapping[str, float] | None = None,
         lookahead: int = 16,
         hedge_after: float | None = 3.0,
@@ -59,6 +61,8 @@ class Fleet:
     ):
         self.least, self.most = _limits(actors)
         resources = _checked_resources(resources)
+        if operator.index(spares) < 0:
+            raise ValueError(f"spares={spares} must be at least 0")
         if operator.index(lookahead) < 1:
             raise ValueError(f"lookahead={lookahead} must be at least 1 iteration")
         if not start_timeout > 0:
@@ -70,7 +74,8 @@ class Fleet:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
         shared = {} if name is None else {"name": name, "namespace": NAMESPACE, "get_if_exists": True, "lifetime": "detached"}
         manager: Any = ray.remote(Manager).options(num_cpus=0, max_concurrency=1000, scheduling_strategy=here, **shared)
-        self.manager = manager.remote(self.least, self.most, _engine_options(resources, actor_options))
+        self.manager = manager.remote(self.least, self.most, operator.index(spares), _engine_options(resources, actor_options))
+        self.manager.prepare.remote()
 
     def scale(self, count: int) -> None:
         """Make `count` the number of engines, in the background. ValueError outside the limits of a fleet that scales itself."""
@@ -81,7 +86,7 @@ class Fleet:
         answer(self.manager.scale.remote(count))
 
     def wait(self, timeout: float = 300.0) -> None:
-        """Wait until the wanted engines are ready. Engines start with the first loader. RuntimeError after `timeout` seconds."""
+        """Wait until the wanted engines are ready. They are ready after the first loader was made. RuntimeError after `timeout` seconds."""
         answer(self.manager.settle.remote(timeout))
 
     def statistics(self) -> dict[str, Any]:

@@ -37,23 +37,25 @@ class Slot:
         self.failures = 0  # consecutive failed starts
         self.restarts = 0
         self.leaving = False
+        self.used = False  # whether trainers may use the engine; a spare one waits
         self.task: asyncio.Task[None] | None = None
 
     @property
-    def address(self) -> str | None:
-        """The address, while trainers may use the engine."""
-        return self.about["address"] if self.state == "ready" and not self.leaving else None
+    def usable(self) -> bool:
+        """Whether trainers could use the engine."""
+        return self.state == "ready" and not self.leaving
 
 
 class Manager:
     """See the module. Arguments are those of :class:`asyncdali.ray.Fleet`, checked there."""
 
-    def __init__(self, least: int, most: int, engine_options: dict[str, Any]):
+    def __init__(self, least: int, most: int, spares: int, engine_options: dict[str, Any]):
         self._least, self._most = least, most
         self._class = ray.remote(Engine).options(**engine_options, max_concurrency=8, max_restarts=0)
         self._token = secrets.token_bytes(32)
         self._program: bytes | None = None
-        self._wanted = least
+        self._loadable = asyncio.Event()  # the program is known
+        self._wanted, self._spares = least, spares
         self._slots: dict[int, Slot] = {}
         self._numbers = 0
         self._version = 0
@@ -67,15 +69,16 @@ class Manager:
     # --- engines
 
     def _adjust(self) -> None:
-        """Start or retire engines until their number is the wanted one."""
+        """Start or retire engines until there are the wanted ones and the spare ones."""
         staying = [slot for slot in self._slots.values() if not slot.leaving]
-        for _ in range(self._wanted - len(staying)):
+        count = self._wanted + self._spares
+        for _ in range(count - len(staying)):
             slot = self._slots[self._numbers] = Slot(self._numbers)
             self._numbers += 1
             slot.task = self._start(self._keep(slot))
         # Engines that are not ready leave first.
         staying.sort(key=lambda slot: (slot.state == "ready", -slot.number))
-        for slot in staying[: max(0, len(staying) - self._wanted)]:
+        for slot in staying[: max(0, len(staying) - count)]:
             slot.leaving = True
             self._start(self._retire(slot))
 
@@ -89,9 +92,10 @@ class Manager:
         """Keep an engine running in `slot`."""
         while not slot.leaving:
             slot.state = "starting"
-            slot.handle = self._class.remote(self._program, self._token)
+            slot.handle = self._class.remote(self._token)
+            await self._loadable.wait()
             try:
-                slot.about = await slot.handle.about.remote()
+                slot.about = await slot.handle.load.remote(self._program)
             except Exception as error:
                 if not slot.leaving:
                     await self._failed(slot, f"engine {slot.number} could not start: {_reason(error)}")
@@ -135,9 +139,19 @@ class Manager:
             self._news.notify_all()
 
     def _addresses(self) -> list[str]:
-        return [slot.address for slot in self._slots.values() if slot.address is not None]
+        """Of the engines that trainers use. A spare engine takes the place of one that is gone."""
+        usable = sorted((slot for slot in self._slots.values() if slot.usable), key=lambda slot: (not slot.used, slot.number))
+        for slot in self._slots.values():
+            slot.used = False
+        for slot in usable[: self._wanted]:
+            slot.used = True
+        return [slot.about["address"] for slot in usable[: self._wanted]]
 
     # --- for trainers
+
+    async def prepare(self) -> None:
+        """Start engines before the program is known."""
+        self._adjust()
 
     async def join(self, trainer: str, program: bytes, timeout: float) -> tuple[int, list[str], bytes]:
         """(version, addresses, token), when an engine is ready. The first trainer's program is that of the fleet.
@@ -147,6 +161,7 @@ class Manager:
         self._trainers.setdefault(trainer, {})
         if self._program is None:
             self._program = program
+            self._loadable.set()
         self._adjust()
         try:
             async with self._news:
@@ -192,8 +207,8 @@ class Manager:
         if self._least == self._most or time_now - self._decided < COOLDOWN or any(slot.state != "ready" or slot.leaving for slot in slots):
             return
         reports = [report for report in self._trainers.values() if report]
-        busy = sum(report["busy"] for report in reports) / max(1, len(slots))
-        self._wanted = wanted(len(slots), self._least, self._most, max(report["waiting"] for report in reports), busy)
+        busy = sum(report["busy"] for report in reports) / self._wanted
+        self._wanted = wanted(self._wanted, self._least, self._most, max(report["waiting"] for report in reports), busy)
         self._decided = time_now
         self._adjust()
 
@@ -202,14 +217,15 @@ class Manager:
     async def scale(self, count: int) -> None:
         """Make `count` the number of engines. They start and retire in the background."""
         self._wanted, self._decided = count, time.monotonic()
-        if self._program is not None:
-            self._adjust()
+        self._adjust()
+        await self._tell()
 
     async def settle(self, timeout: float) -> None:
         """Wait until the wanted engines are ready. RuntimeError after `timeout` seconds."""
 
         def settled() -> bool:
-            return len(self._slots) == self._wanted == len(self._addresses())
+            usable = sum(slot.usable for slot in self._slots.values())
+            return len(self._slots) == usable == self._wanted + self._spares
 
         try:
             async with self._news:
@@ -224,8 +240,8 @@ class Manager:
         counted = await asyncio.gather(*(slot.handle.statistics.remote() for slot in ready), return_exceptions=True)
         found = {slot.number: counters for slot, counters in zip(ready, counted) if isinstance(counters, dict)}
         engines = [
-            {"engine": slot.number, "state": slot.state, "leaving": slot.leaving, "restarts": slot.restarts, **slot.about,
-             **found.get(slot.number, {})}
+            {"engine": slot.number, "state": slot.state, "leaving": slot.leaving, "spare": slot.usable and not slot.used,
+             "restarts": slot.restarts, **slot.about, **found.get(slot.number, {})}
             for slot in slots
         ]  # fmt: skip
         present = {report["rank"]: report for report in self._trainers.values() if report}
@@ -234,7 +250,7 @@ class Manager:
 
     async def stop(self) -> None:
         """End all engines now."""
-        self._wanted = 0
+        self._wanted = self._spares = 0
         for task in list(self._tasks):
             task.cancel()
         for slot in self._slots.values():

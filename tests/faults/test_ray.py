@@ -149,6 +149,22 @@ def test_killed_engines_are_replaced(cluster, train, wanted):
         ranks.close()
 
 
+def test_a_spare_engine_takes_the_place_of_a_killed_one(cluster, train, wanted):
+    with Fleet(actors=1, spares=1, resources=ENGINE, lookahead=3) as fleet:
+        ranks = Ranks(train, 1, fleet=fleet)
+        fleet.wait()
+        found = ranks.take(4)
+        (used,), (spare,) = ([engine for engine in ready(fleet) if engine["spare"] is kind] for kind in (False, True))
+        assert [item["address"] for item in ranks.ranks[0].engines()] == [used["address"]]
+        os.kill(used["pid"], signal.SIGKILL)
+        found += ranks.take(20)
+        assert found == wanted
+        fleet.wait()
+        assert {engine["pid"]: engine["spare"] for engine in ready(fleet)}[spare["pid"]] is False
+        assert len([engine for engine in ready(fleet) if engine["spare"]]) == 1
+        ranks.close()
+
+
 def test_a_fleet_survives_the_loss_of_a_node(cluster, train, wanted):
     """Its engine is started again on another node."""
     nodes = [cluster.add_node(num_cpus=1, resources={"spare": 1}) for _ in range(2)]
@@ -257,7 +273,7 @@ def test_another_pipeline_is_refused(cluster, train):
         ({"actors": 0}, "the least number is at least 1"), ({"actors": (3, 2)}, "the least number"),
         ({"actors": (1, 2, 3)}, "a number of engines, or"), ({"lookahead": 0}, "lookahead=0 must be"),
         ({"resources": {"CPU": -1}}, "amounts of at least 0"), ({"actor_options": {"num_cpus": 1}}, "the fleet sets them itself"),
-        ({"start_timeout": 0}, "start_timeout=0 must be"),
+        ({"start_timeout": 0}, "start_timeout=0 must be"), ({"spares": -1}, "spares=-1 must be"),
     ],
 )  # fmt: skip
 def test_wrong_arguments(cluster, arguments, message):

@@ -1,0 +1,50 @@
+"""Sockets of a fleet: what a link sets on its connection."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from asyncdali.fleet import link
+
+
+@pytest.fixture
+def pair():
+    """Both ends of a TCP connection whose congestion control is BBR."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as near,
+        server.accept()[0] as far,
+    ):
+        for sock in (near, far):
+            try:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"bbr")
+            except (OSError, AttributeError):
+                pytest.skip("this kernel has no BBR, or does not allow it")
+        yield near, far
+
+
+def congestion(sock):
+    return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
+
+
+def test_a_short_path_is_not_paced(monkeypatch, pair):
+    monkeypatch.setattr(link, "NEARBY", 1 << 32)
+    for sock in pair:
+        link._tune(sock)
+        assert congestion(sock) in (b"cubic", b"reno")
+
+
+def test_a_long_path_keeps_the_systems_choice(monkeypatch, pair):
+    monkeypatch.setattr(link, "NEARBY", 0)
+    for sock in pair:
+        link._tune(sock)
+        assert congestion(sock) == b"bbr"
+
+
+def test_another_congestion_control_is_kept(pair):
+    near, _ = pair
+    near.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+    link._tune(near)
+    assert congestion(near) == b"reno"
