@@ -54,6 +54,10 @@ LOSSES = 4
 """Number of actors that end with the same iteration before this iteration has failed: it may be the iteration that ends them."""
 SUSPECT = 2
 """Number of actors that end with the same iteration before this iteration is made alone, so that no other one is suspected with it."""
+ANSWERS = 1.0
+"""Seconds that :meth:`RemoteLoader.statistics` waits for the actors' own counters."""
+COUNTERS = ("allocated", "operators", "pixels", "planning", "planning_processor")
+"""The counters of an actor that its trainers use."""
 REMEMBERED = 64
 """Number of answer times whose median decides what is slow."""
 UNKNOWN = 10.0
@@ -128,6 +132,7 @@ class Place:
         self.refused = False  # the last attempt found a difference that time does not change
         self.heard = 0.0
         self.outstanding: dict[tuple[int, int], tuple[Request, float]] = {}
+        self.counters: dict[str, Any] = {}  # its own, of all ranks, when they were last asked for
         self.asked = self.answered = self.late = self.hedged = self.busy = self.bytes = self.restarts = 0
 
     @property
@@ -209,6 +214,7 @@ class RemoteLoader(Ordered[Request]):
         self._news = threading.Lock()
         self._news.acquire()
         self._started = False
+        self._counting: tuple[set[Place], threading.Event] = set(), threading.Event()
         self._alone_since = monotonic()
         for place in self._places.values():
             self.call(self._connect, place)
@@ -342,6 +348,7 @@ class RemoteLoader(Ordered[Request]):
         if place.link is not link:
             return
         place.link = None
+        self._counted(place)
         was_ready, place.ready = place.ready, False
         if was_ready:
             self._alone_since = monotonic()
@@ -517,6 +524,9 @@ class RemoteLoader(Ordered[Request]):
                     self._planned(asked, dict(header["produced"]))
             elif "ready" in header:
                 self._ready(place, header)
+            elif "statistics" in header:
+                place.counters = {name: value for name, value in dict(header["statistics"]).items() if name in COUNTERS}
+                self._counted(place)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, MemoryError) as error:
             self._drop(place, f"its answer cannot be used: {type(error).__name__}: {error}")
 
@@ -576,17 +586,40 @@ class RemoteLoader(Ordered[Request]):
     # --- statistics
 
     def statistics(self) -> list[dict[str, Any]]:
-        """What each actor has done for this loader."""
+        """What each actor has done for this loader, and what it has done for all: its planning and its pixels.
+
+        For an actor that does not answer within a second, only the part known in this process.
+        """
+        done = threading.Event()
+
+        def ask() -> None:
+            links = {place: place.link for place in self._places.values() if place.ready and place.link is not None}
+            self._counting = set(links), done
+            for link in links.values():
+                link.send({"statistics": 1})
+            self._counted(None)
+
+        if not self._closed and not self._loop.is_current():
+            self._loop.call(ask)
+            done.wait(ANSWERS)
         return [
             {
                 "engine": number, "pid": place.pid, "asked": place.asked, "answered": place.answered, "outstanding": len(place.outstanding),
                 "restarts": place.restarts, "busy_seconds": place.busy / 1e9, "address": place.address, "late": place.late,
                 "hedged": place.hedged, "bytes": place.bytes + (0 if place.link is None else place.link.got), "connected": place.ready,
-                "near": place.near,
+                "near": place.near, **place.counters,
                 "reason": place.reason,
             }
             for number, place in enumerate(list(self._places.values()))
         ]  # fmt: skip
+
+    def _counted(self, place: Place | None) -> None:
+        """An actor has sent its counters, or is lost. None: the actors were asked."""
+        waiting, done = self._counting
+        if place is not None:
+            waiting.discard(place)
+        if not waiting:
+            done.set()
 
     # --- the end
 

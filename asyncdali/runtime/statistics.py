@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any, TypeVar
@@ -219,6 +219,9 @@ class EngineStatistics:
         planning_processor_seconds: processor time of its planning, estimated.
         allocated_bytes, lent: memory of its pool, and the number of outputs in use in this process.
         outstanding: number of requested iterations that it has not answered yet.
+        address: of an engine on another machine (docs/fleet.md), else empty. Such an engine counts its planning and pixels for all ranks.
+        late, hedged: iterations that another engine answered first, and iterations that another engine was asked for, too.
+        received_bytes: of its answers.
     """
 
     index: int
@@ -233,6 +236,10 @@ class EngineStatistics:
     allocated_bytes: int
     lent: int
     outstanding: int
+    address: str = ""
+    late: int = 0
+    hedged: int = 0
+    received_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -258,7 +265,10 @@ class Statistics:
 
     def since(self, earlier: Statistics) -> Statistics:
         """The report of the time after `earlier`, a report of the same pipeline. ValueError for a report of another pipeline."""
-        return _difference(self, earlier)
+        return dataclasses.replace(
+            _difference(dataclasses.replace(self, engines=()), dataclasses.replace(earlier, engines=())),
+            engines=tuple(_engines_since(self.engines, earlier.engines)),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """The same as dicts, lists and numbers, for JSON."""
@@ -270,6 +280,14 @@ class Statistics:
             if item.name == name:
                 return item
         raise KeyError(f"no operator {name!r} in the plan; there are {', '.join(item.name for item in self.operators)}")
+
+
+def _engines_since(later: Iterable[EngineStatistics], earlier: Iterable[EngineStatistics]) -> Iterator[EngineStatistics]:
+    """Engines of other machines come and go. One that is new, or has started again, has done all of its work since `earlier`."""
+    before = {(item.address or item.index): item for item in earlier}
+    for item in later:
+        known = before.get(item.address or item.index)
+        yield item if known is None else _difference(item, known)
 
 
 def _difference(later: _Any, earlier: _Any) -> _Any:
@@ -389,7 +407,8 @@ def _engine(item: Mapping[str, Any]) -> EngineStatistics:
     return EngineStatistics(
         item["engine"], item["pid"], item["asked"], item["answered"], item["restarts"], item["busy_seconds"], item.get("planning", 0) / 1e9,
         item.get("planning_processor", 0) / 1e9, item.get("pixels", 0) / 1e9,
-        item.get("allocated", 0), item.get("lent", 0), item["outstanding"],
+        item.get("allocated", 0), item.get("lent", 0), item["outstanding"], item.get("address", ""), item.get("late", 0),
+        item.get("hedged", 0), item.get("bytes", 0),
     )  # fmt: skip
 
 

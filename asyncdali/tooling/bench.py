@@ -37,7 +37,9 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("--threads", type=_count, help="num_threads")
     parser.add_argument("--depth", type=_count, help="prefetch_queue_depth")
     parser.add_argument("--workers", type=_count, help="py_num_workers")
-    parser.add_argument("--engines", type=_count_or_none, help="engines (docs/engines.md); 0: none")
+    parser.add_argument("--engines", type=_engines, metavar="N", help="engines (docs/engines.md); 0: none; or HOST:PORT,... of "
+                        "engines on other machines (docs/fleet.md)")  # fmt: skip
+    parser.add_argument("--token-file", metavar="FILE", help="a file with the secret of engines on other machines")
     swept = ", ".join(_SWEPT)
     parser.add_argument("--sweep", type=_sweep, action="append", metavar="NAME=V,V,...", help=f"measure with several values of {swept}")
     parser.add_argument("--vs", choices=("dali",), help="run the same file with DALI, in turns")
@@ -62,6 +64,10 @@ def _count(text: str) -> int:
 
 def _count_or_none(text: str) -> int:
     return 0 if text == "0" else _count(text)
+
+
+def _engines(text: str) -> int | list[str]:
+    return text.split(",") if ":" in text else _count_or_none(text)
 
 
 def _milliseconds(text: str) -> float:
@@ -137,10 +143,28 @@ def _check_can_be_written(what: str, file: str | None) -> None:
         raise program.ProgramError(f"{what} {file}: " + ("is a folder" if Path(file).is_dir() else f"cannot write into {folder}"))
 
 
-def _settings(options: argparse.Namespace) -> dict[str, int]:
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
     values = {"num_threads": options.threads, "batch_size": options.batch_size, "prefetch_queue_depth": options.depth,
               "py_num_workers": options.workers, "engines": options.engines}  # fmt: skip
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _made(made: Any, settings: dict[str, Any], token_file: str | None) -> Any:
+    """The pipeline, with engines on other machines if `settings` has their addresses."""
+    engines = settings.get("engines")
+    if not isinstance(engines, list):
+        return program.make(made, settings)
+    if token_file is None:
+        raise program.ProgramError("engines on other machines need --token-file, the secret that they were started with")
+    from ..fleet import loader, read_token
+
+    def train(**more: Any) -> Any:
+        return program.make(made, {**settings, **more})
+
+    try:
+        return loader(train, engines=engines, token=read_token(token_file)).pipeline
+    except (OSError, ValueError) as error:
+        raise program.ProgramError(str(error)) from error
 
 
 def _measured(
@@ -148,13 +172,15 @@ def _measured(
 ) -> Measurement:
     """Build, measure, close."""
     decoder = settings.get("decoder")
-    pipeline = program.make(made, {name: value for name, value in settings.items() if name != "decoder"})
+    pipeline = _made(made, {name: value for name, value in settings.items() if name != "decoder"}, options.token_file)
+    engines = settings.get("engines")
     try:
         if decoder is not None:
             program.set_decoder(pipeline, "" if decoder == "default" else decoder)
         shown = {"batch_size": pipeline.max_batch_size, "num_threads": pipeline.num_threads,
                  "prefetch_queue_depth": pipeline.prefetch_queue_depth, "py_num_workers": pipeline.py_num_workers,
-                 "engines": pipeline.engines, **({} if decoder is None else {"decoder": decoder})}  # fmt: skip
+                 "engines": ",".join(engines) if isinstance(engines, list) else pipeline.engines,
+                 **({} if decoder is None else {"decoder": decoder})}  # fmt: skip
         bar = ProgressBar(options.iterations)
         found = measure(pipeline, options.iterations, shown, step, recorder, bar)
         bar.close()

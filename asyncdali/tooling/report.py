@@ -43,6 +43,7 @@ def page(measurement: Measurement, recorder: Recorder, title: str) -> str:
         "<h2>Throughput over time</h2>", _throughput(measurement),
         f"<h2>Who works when (the last {_SHOWN} iterations)</h2>", _timeline(recorder),
         "<h2>Time per operator</h2>", _operators(data["operators"]),
+        *(["<h2>Engines</h2>", _engines(data["statistics"]["engines"])] if data["statistics"]["engines"] else []),
         "<h2>The queue when the consumer comes</h2>", _queue(data["statistics"]["queue"]),
     ]  # fmt: skip
     content = json.dumps(data).replace("<", "\\u003c")
@@ -176,6 +177,25 @@ def _operators(operators: Sequence[dict[str, Any]]) -> str:
         parts.append(_bar(_LEFT, 22 * k + 3, width, 17, _COLOURS[0], f"{item['name']}: {item['seconds']:.3f} s", extra))
         parts.append(_label(_LEFT + width + 6, 22 * k + 16, f"{100 * item['share']:.1f} %, {item['seconds']:.3f} s"))
     return _svg(22 * len(operators) + 6, parts, "operators")
+
+
+_OF_AN_ENGINE = {
+    "asked": "asked", "answered": "answered", "late": "late", "hedged": "hedged", "restarts": "restarts",
+    "received_bytes": "bytes received", "busy_seconds": "busy, s", "planning_seconds": "planning, s", "pixels_seconds": "pixels, s",
+}  # fmt: skip
+
+
+def _engines(engines: Sequence[dict[str, Any]]) -> str:
+    head = "".join(f"<th>{_text(title)}</th>" for title in ("engine", *_OF_AN_ENGINE.values()))
+    rows = []
+    for k, item in enumerate(engines):
+        cells = [
+            f'<td class="number">{_number(f"statistics.engines.{k}.{name}", item[name], f"{item[name]:,.3f}".removesuffix(".000"))}</td>'
+            for name in _OF_AN_ENGINE
+        ]
+        name = item["address"] or f"engine {item['index']}"
+        rows.append(f"<tr><td>{_text(name)}</td>{''.join(cells)}</tr>")
+    return f'<table id="engines"><tr>{head}</tr>{"".join(rows)}</table>'
 
 
 def _queue(queue: dict[str, Any]) -> str:
