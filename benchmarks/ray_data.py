@@ -3,7 +3,8 @@
 Both read JPEGs, decode, crop and resize to 224 x 224, mirror, and return ordered batches of 64 uint8 images. Ray Data decodes with
 OpenCV in its tasks, one block per batch, and gets its files in random order, because its own shuffle waits for all files. An epoch from
 nothing includes the start of actors or tasks. A later epoch of the engines begins with an empty queue; Ray Data starts anew in each epoch.
-Needs ray, pyarrow and pandas.
+The last column leaves the start out: it counts from the first batch on. ``a bare actor`` is the start of a Ray actor that does nothing.
+``python -m benchmarks.ray_data 48`` reads each picture 48 times in place of 12. Needs ray, pyarrow and pandas.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import glob
 import os
 import statistics
+import sys
 from collections.abc import Iterator
 from time import perf_counter
 from typing import Any
@@ -20,7 +22,7 @@ import numpy as np
 from .pictures import picture_folder
 
 BATCH = 64
-REPEATS = 12
+REPEATS = int(sys.argv[1]) if sys.argv[1:] else 12
 """Times that each picture is read in one measurement."""
 ROUNDS = 3
 PROCESSORS = 2
@@ -28,8 +30,10 @@ PROCESSORS = 2
 
 def ours(paths: list[str]) -> tuple[Any, Any]:
     """(fleet, loader)."""
-    from asyncdali import fn, pipeline_def
     from asyncdali.ray import Fleet, loader
+
+    fleet = Fleet(actors=PROCESSORS, resources={"CPU": 1}, lookahead=6)  # starts its actors
+    from asyncdali import fn, pipeline_def
 
     @pipeline_def(batch_size=BATCH, num_threads=1, seed=1)
     def train() -> Any:
@@ -37,7 +41,6 @@ def ours(paths: list[str]) -> tuple[Any, Any]:
         images = fn.random_resized_crop(fn.decoders.image(jpegs), size=[224, 224])
         return fn.flip(images, horizontal=fn.random.coin_flip())
 
-    fleet = Fleet(actors=PROCESSORS, resources={"CPU": 1}, lookahead=6)
     return fleet, loader(train, fleet=fleet).__enter__()
 
 
@@ -68,13 +71,30 @@ def rival(paths: list[str]) -> Iterator[Any]:
     return iter(data.map_batches(load, batch_size=BATCH).iter_batches(batch_size=BATCH, prefetch_batches=6))
 
 
-def timed(batches: Iterator[Any], count: int, begin: float) -> tuple[float, float]:
-    """(seconds from `begin` to the first batch, samples per second of all). A part of each batch is read."""
+def bare() -> float:
+    """Seconds until a Ray actor that does nothing has answered."""
+    import ray
+
+    class Bare:
+        def answer(self) -> int:
+            return 1
+
+    begin = perf_counter()
+    actor = ray.remote(num_cpus=1)(Bare).remote()  # type: ignore[attr-defined]
+    ray.get(actor.answer.remote())
+    found = perf_counter() - begin
+    ray.kill(actor)
+    return found
+
+
+def timed(batches: Iterator[Any], count: int, begin: float) -> tuple[float, float, float]:
+    """(seconds from `begin` to the first batch, samples per second of all, and after the first batch). A part of each batch is read."""
     first = 0.0
     for _ in range(count):
         int(next(batches).ravel()[::4096].sum())
         first = first or perf_counter() - begin
-    return first, count * BATCH / (perf_counter() - begin)
+    elapsed = perf_counter() - begin
+    return first, count * BATCH / elapsed, (count - 1) * BATCH / (elapsed - first)
 
 
 def main() -> None:
@@ -83,8 +103,10 @@ def main() -> None:
     ray.init(num_cpus=PROCESSORS, include_dashboard=False, log_to_driver=False)
     paths = sorted(glob.glob(os.path.join(picture_folder(None), "*", "*.jpg"))) * REPEATS
     count = len(paths) // BATCH
-    found: dict[str, list[tuple[float, float]]] = {"engines": [], "engines, later epoch": [], "Ray Data": []}
+    found: dict[str, list[tuple[float, float, float]]] = {"engines": [], "engines, later epoch": [], "Ray Data": []}
+    starts = []
     for _ in range(ROUNDS):
+        starts.append(bare())
         begin = perf_counter()
         fleet, batches = ours(paths)
         stream = (np.stack([np.asarray(image) for image in batches.pipeline.run()[0]]) for _ in iter(int, 1))
@@ -96,10 +118,11 @@ def main() -> None:
         begin = perf_counter()
         found["Ray Data"].append(timed((batch["image"] for batch in rival(paths)), count, begin))
     print(f"ray {ray.__version__}, {PROCESSORS} processors, epochs of {count} batches of {BATCH}, medians of {ROUNDS}")
-    print(f"{'':22} samples/s   first batch (s)")
-    for name, pairs in found.items():
-        first, rate = (statistics.median(column) for column in zip(*pairs))
-        print(f"{name:22} {rate:9.0f} {first:17.2f}   {[round(pair[1]) for pair in pairs]}")
+    print(f"a bare actor of Ray: {statistics.median(starts):.2f} s")
+    print(f"{'':22} samples/s   first batch (s)   samples/s after it")
+    for name, triples in found.items():
+        first, rate, steady = (statistics.median(column) for column in zip(*triples))
+        print(f"{name:22} {rate:9.0f} {first:17.2f} {steady:20.0f}   {[round(triple[1]) for triple in triples]}")
     ray.shutdown()
 
 

@@ -54,7 +54,8 @@ def loader(
             first answer counts. None: never.
         hedge_compare: compare both answers, and fail if they differ. For debugging.
         reconnect_timeout: seconds without any engine after which the loader fails.
-        buffer_bytes: bytes of batches that are requested or wait here. One iteration may exceed them.
+        buffer_bytes: bytes of batches that are requested, or wait for an earlier one. One iteration may exceed them. Batches whose turn
+            it is are counted by ``prefetch_queue_depth`` instead.
         last_batch_policy: the treatment of the last global batch of a reader's epoch, see :class:`LastBatchPolicy`. FILL: the batch is
             returned whole. DROP: the batch is not returned. PARTIAL: each rank keeps those of its samples that belong to the epoch, so
             the last ranks may get empty batches. None: the batch is returned whole, and an epoch ends as ``Pipeline.epoch`` ends it.

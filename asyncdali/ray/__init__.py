@@ -3,7 +3,7 @@
 ``fleet`` and ``loader`` are the trainer's side. ``manager`` is one Ray actor that owns the engines, ``engine`` is an engine.
 Ray's object store carries the program and counters, never batches.
 
-May import ``fleet``. Nothing imports this room.
+May import ``fleet`` and ``fn``. Nothing imports this room.
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
-"""Sockets of a fleet: what a link sets on its connection."""
+"""What a link sets on its connection, and what importing the room costs."""
 
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 
 import pytest
 
+from asyncdali import fleet
 from asyncdali.fleet import link
 
 
@@ -48,3 +51,13 @@ def test_another_congestion_control_is_kept(pair):
     near.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
     link._tune(near)
     assert congestion(near) == b"reno"
+
+
+def test_names_are_imported_at_their_first_use():
+    """Ray's manager imports `scaling`, and nothing that takes NumPy or Numba."""
+    code = "import sys, asyncdali.fleet.scaling; print(*sorted(name for name in sys.modules if name.startswith(('asyncdali.', 'num'))))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert set(found) <= {"asyncdali._version", "asyncdali.fleet", "asyncdali.fleet.scaling", "numbers"}
+    assert [callable(getattr(fleet, name)) for name in fleet.__all__] == [True] * 5 and {*fleet.__all__} <= {*dir(fleet)}
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = fleet.nothing

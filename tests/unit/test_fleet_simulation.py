@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks import fleet_picture
 from benchmarks.fleet_simulation import FAULTS, Setting, Simulation, printed, service_times, table
 
 EVEN = np.full(10, 0.004)
@@ -67,3 +68,12 @@ def test_the_table():
 def test_service_times_are_measured_ones():
     found = service_times()
     assert len(found) >= 1000 and 1e-4 < found.mean() < 1e-1
+
+
+def test_the_picture_shows_the_table():
+    """`python -m benchmarks.fleet_picture` draws it again."""
+    found = fleet_picture.rows(fleet_picture.TABLE.read_text(encoding="utf-8"))
+    assert ("1 % slow", 1000, 97.0) in found and len(found) == 16
+    assert fleet_picture.PICTURE.read_text(encoding="utf-8") == fleet_picture.drawing(found)
+    with pytest.raises(ValueError, match="no table of the fleet simulation"):
+        fleet_picture.rows("| faults |")

@@ -1,0 +1,110 @@
+"""How much is asked of engines on other machines, and for how long: `buffer_bytes` and `engine_timeout`."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+
+import numpy as np
+import pytest
+from helpers.fleets import TOKEN, actors, batches_of
+
+from asyncdali import fn, pipeline_def
+from asyncdali.fleet import loader, remote
+
+
+class Held:
+    """A function that waits at iteration 1, on the first engine that calls it."""
+
+    def __init__(self):
+        self.begun, self.free, self.calls = threading.Event(), threading.Event(), itertools.count()
+
+    def __call__(self, number):
+        if number == 2 and next(self.calls) == 0:
+            self.begun.set()
+            assert self.free.wait(300)
+        return number
+
+    def train(self, **options):
+        @pipeline_def(batch_size=2, num_threads=1, seed=3, prefetch_queue_depth=8)
+        def train():
+            number = fn.external_source(source=lambda k: np.int32([2 * k, 2 * k + 1]))
+            return fn.python_function(number, function=self), fn.random.uniform(range=[0, 1], shape=[50_000])
+
+        return train(**options)
+
+
+SIZE = 2 * 50_000 * 4
+"""Bytes of an answer of :class:`Held`, about."""
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """(event, numbers): after each answer, how many iterations are asked or wait. The event: `enough(numbers, loader)` was true."""
+    numbers, reached = [], threading.Event()
+    answer = remote.RemoteLoader._answer
+
+    def counted(self, *args):
+        answer(self, *args)
+        numbers.append(len([item for item in self._asked.values() if item.places or item.answer is not None]))
+        if watch.enough(self):
+            reached.set()
+
+    class watch:
+        event, counts = reached, numbers
+
+        def enough(loader):
+            return False
+
+    monkeypatch.setattr(remote.RemoteLoader, "_answer", counted)
+    return watch
+
+
+def one_works(loader):
+    """One engine has answered all it was asked, and six iterations are asked or answered."""
+    return sum(bool(place.outstanding) for place in loader._places.values()) == 1 and len(loader._asked) >= 6
+
+
+@pytest.mark.parametrize("limit, most", [(int(2.5 * SIZE), 3), (100 * SIZE, 6)])
+def test_buffer_bytes_limit_what_is_asked(watched, limit, most):
+    """Iteration 1 takes long, so answers to later ones wait. Four are asked at first, because the size of a batch is not known yet."""
+    held = Held()
+    watched.enough = lambda loader: len(watched.counts) == 2 if most == 3 else watched.counts[-1] >= most
+    with actors(held.train, 2) as found:
+        try:
+            addresses = [actor.address for actor in found]
+            with loader(held.train, engines=addresses, token=TOKEN, hedge_after=None, buffer_bytes=limit) as batches:
+                got = batches_of(batches.pipeline, 1)
+                assert held.begun.wait(300) and watched.event.wait(300)
+                assert (max(watched.counts) == 3) is (most == 3)
+                held.free.set()
+                got += batches_of(batches.pipeline, 11)
+        finally:
+            held.free.set()
+    with loader(held.train) as alone:
+        assert batches_of(alone.pipeline, 12) == got
+
+
+def test_an_engine_that_does_not_answer_for_engine_timeout_is_given_up(monkeypatch, caplog, watched):
+    ahead, held = 0.0, Held()
+    monkeypatch.setattr(remote, "monotonic", lambda: time.monotonic() + ahead)
+    watched.enough = one_works
+    with actors(held.train, 2) as found:
+        try:
+            addresses = [actor.address for actor in found]
+            with loader(held.train, engines=addresses, token=TOKEN, hedge_after=None, engine_timeout=1000) as batches:
+                got = batches_of(batches.pipeline, 1)
+                assert held.begun.wait(300) and watched.event.wait(300)
+                ahead = 1001.0
+                engines = batches._actors.pool.loader
+                engines.call(engines._look)  # as the timer does after 1000 s
+                got += batches_of(batches.pipeline, 1)  # the other engine has made it
+                assert not held.free.is_set() and sorted(item["restarts"] for item in batches.engines()) == [0, 1]
+                held.free.set()
+                got += batches_of(batches.pipeline, 10)
+        finally:
+            held.free.set()
+    assert "did not answer for 1000 s (engine_timeout)" in caplog.text
+    with loader(held.train) as alone:
+        assert batches_of(alone.pipeline, 12) == got
