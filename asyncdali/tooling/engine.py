@@ -20,6 +20,7 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("--token-file", required=True, metavar="FILE", help="a file with the secret that trainers must prove")
     parser.add_argument("--threads", type=int, help="num_threads, in place of the pipeline's own")
     parser.add_argument("--engines", type=int, help="processes that do the work, in place of the pipeline's own number; 0: this process")
+    parser.add_argument("--restart", action="store_true", help="start the engine again, at the same address, when it was killed")
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the pipeline, or an argument of the function"
     )
@@ -28,18 +29,12 @@ def add_arguments(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """The command; returns the exit status."""
-    from ..fleet import Actor, read_token
+    if options.restart:
+        from .restarting import keep_running
 
-    try:
-        settings = dict(map(_setting, options.set))
-        if options.threads is not None:
-            settings["num_threads"] = options.threads
-        if options.engines is not None:
-            settings["engines"] = options.engines
-        train = load(options.pipeline)
-        actor = Actor(train, listen=options.listen, token=read_token(options.token_file), **settings)
-    except (ProgramError, OSError, ValueError, TypeError, RuntimeError) as error:
-        print(f"asyncdali engine: {error}", file=sys.stderr)
+        return keep_running(lambda listen: _started(options, listen), options.listen)
+    actor = _started(options, options.listen)
+    if actor is None:
         return 1
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -49,6 +44,22 @@ def run(options: argparse.Namespace) -> int:
         pass
     actor.close()
     return 0
+
+
+def _started(options: argparse.Namespace, listen: str) -> Any:
+    """The actor, or None: then it was said what is wrong."""
+    from ..fleet import Actor, read_token
+
+    try:
+        settings = dict(map(_setting, options.set))
+        if options.threads is not None:
+            settings["num_threads"] = options.threads
+        if options.engines is not None:
+            settings["engines"] = options.engines
+        return Actor(load(options.pipeline), listen=listen, token=read_token(options.token_file), **settings)
+    except (ProgramError, OSError, ValueError, TypeError, RuntimeError) as error:
+        print(f"asyncdali engine: {error}", file=sys.stderr)
+        return None
 
 
 def _setting(text: str) -> tuple[str, Any]:

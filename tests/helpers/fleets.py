@@ -26,11 +26,13 @@ def actors(train: Any, count: int, **options: Any) -> Iterator[list[Actor]]:
 
 
 @contextlib.contextmanager
-def processes(folder: Path, count: int, program: str = f"{PROGRAM}:train", **environment: str) -> Iterator[list[str]]:
+def processes(
+    folder: Path, count: int, program: str = f"{PROGRAM}:train", more: tuple[str, ...] = (), **environment: str
+) -> Iterator[list[str]]:
     """Addresses of `asyncdali engine` processes."""
     token = folder / "token"
     token.write_bytes(TOKEN)
-    command = [sys.executable, "-m", "asyncdali", "engine", "--listen", "127.0.0.1:0", "--token-file", os.fspath(token), program]
+    command = [sys.executable, "-m", "asyncdali", "engine", "--listen", "127.0.0.1:0", "--token-file", os.fspath(token), *more, program]
     started: list[subprocess.Popen[str]] = []
     try:
         for _ in range(count):

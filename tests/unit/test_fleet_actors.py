@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import random
-import signal
 import threading
 import time
 
@@ -298,45 +296,6 @@ def test_the_error_names_the_actors_when_none_is_left(train):
         with pytest.raises(RuntimeError, match=f"no engine can be reached .*{actor.address}: "):
             for _ in range(10):
                 batches.pipeline.run()
-
-
-@pytest.mark.slow
-def test_actors_are_killed_for_three_minutes(tmp_path):
-    """Every two seconds, and as soon as a new one has started. No batch takes longer than a second while another engine lives."""
-    ends = time.monotonic() + 180
-    slowest, killed, count = 0.0, 0, 0
-    with contextlib.ExitStack() as stack, loader(fleet_program.endless, engines=0) as alone:
-        folders = [tmp_path / str(k) for k in range(200)]
-        running = []
-
-        def start():
-            folder = folders.pop()
-            folder.mkdir()
-            fleet = processes(folder, 1, program=f"{PROGRAM}:endless", SLOW="20")
-            (address,) = stack.enter_context(fleet)
-            running.append(address)
-            return address
-
-        addresses = [start() for _ in range(3)]
-        batches = stack.enter_context(loader(fleet_program.endless, engines=addresses, token=TOKEN))
-        batches_of(batches.pipeline, 10)
-        batches_of(alone.pipeline, 10)
-        due = time.monotonic() + 2
-        while time.monotonic() < ends:
-            began = time.monotonic()
-            got = batches_of(batches.pipeline, 1)
-            slowest = max(slowest, time.monotonic() - began)
-            assert got == batches_of(alone.pipeline, 1), count
-            count += 1
-            if time.monotonic() > due:
-                victim = running.pop(0)
-                os.kill(next(item["pid"] for item in batches.engines() if item["address"] == victim), signal.SIGKILL)
-                killed += 1
-                batches.remove_engine(victim)
-                batches.add_engine(start())
-                due = time.monotonic() + 2
-    print(f"{killed} engines killed, {count} batches, the slowest after {slowest:.2f} s")
-    assert killed > 10 and slowest < 1
 
 
 def test_an_actor_that_differs_is_refused(train):
