@@ -293,7 +293,7 @@ CHOSEN_BUILDS = """
     print("nothing left")
 """
 
-SOME = [(8, "random called awaited decoded"), (16, "fork iterator"), (16, "engines"), (128, "forkserver spawn spawned_engines")]
+SOME = [(24, "random called awaited decoded"), (48, "fork iterator"), (48, "engines"), (256, "forkserver spawn spawned_engines")]
 ALL = [pytest.param(1, name, marks=pytest.mark.slow) for name in BUILT]
 
 

@@ -38,7 +38,7 @@ from asyncdali.types import DALIDataType, DALIImageType
 
 _PAGE = mmap.PAGESIZE
 _MARK, _MARKED = 0xA5, 256
-_DIGITS, _MOST_BUGS, _FEW = 12, 20, 41
+_DIGITS, _MOST_BUGS, _FEW = 12, 20, 83
 _REFUSALS = (ValueError, TypeError, RuntimeError)
 COUNT = 2
 """Samples of a batch."""
@@ -489,7 +489,7 @@ class Report:
 def examine(mode: str, names: list[str], timeout: float = 500.0) -> Report:
     """Run the cases of operators in another process, and in a new one after each case that kills it.
 
-    mode   "every" case; "some": of the element types that an operator accepts two; "few": one in 41 of these
+    mode   "every" case; "some": of the element types that an operator accepts two; "few": one in 83 of these
     """
     total, first = Report(), 0
     folder = Path(__file__).parent.parent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,9 @@ def _is_operator_name(node: ast.expr) -> bool:
 
 def name_comparisons(text: str) -> list[int]:
     """Lines that compare an operator's name with a text or a constant, or ask how the name begins or ends."""
-    found = []
+    found: list[int] = []
+    if not re.search(r"schema\s*\.\s*name\b", text):  # to parse all files takes seconds
+        return found
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Compare) and any(_is_operator_name(side) for side in (node.left, *node.comparators)):
             found.append(node.lineno)
@@ -95,7 +98,7 @@ def test_private_attributes_of_pipelines_are_found_whatever_the_variable_is_call
     found = {
         str(path.relative_to(ROOT)): [node.lineno for node in ast.walk(ast.parse(path.read_text()))
                                       if isinstance(node, ast.Attribute) and node.attr == "_core" and ast.unparse(node) != "self._core"]
-        for path in ROOT.rglob("*.py")
+        for path in ROOT.rglob("*.py") if "_core" in path.read_text()
     }  # fmt: skip
     assert {name: lines for name, lines in found.items() if lines and not name.startswith("pipeline/")} == {}
 
@@ -144,7 +147,10 @@ def test_tests_name_the_errors_that_they_expect():
     forbidden = ("Exception", "BaseException")
     found = []
     for file in sorted(TESTS.rglob("test_*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
+        text = file.read_text()
+        if not re.search(r"raises\s*\(\s*(Base)?Exception\b", text):
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "raises" and node.args:
                 expected = node.args[0]
                 if isinstance(expected, ast.Name) and expected.id in forbidden:

@@ -29,16 +29,20 @@ print("built", getattr(backend, kind)(target))
 """
 
 
-@pytest.fixture
-def sources(tmp_path):
+def copied(folder):
     """A copy of the project as users download it."""
     pytest.importorskip("setuptools", minversion="77")
-    folder = tmp_path / "project"
     for name in ("asyncdali", "workers", "build_tools"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     for name in ("pyproject.toml", "README.md", "MANIFEST.in"):
         shutil.copy(ROOT / name, folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """A copy that no test changes."""
+    return copied(tmp_path_factory.mktemp("project") / "project")
 
 
 def build(sources, kind):
@@ -51,7 +55,14 @@ def build(sources, kind):
     return done.stdout + done.stderr, target / done.stdout.split()[-1]
 
 
-def test_a_wheel_holds_the_sources_and_nothing_else(sources):
+@pytest.fixture(scope="module")
+def wheel(sources):
+    """The wheel of the sources, under a name of its own."""
+    return build(sources, "build_wheel")[1].rename(sources.parent / "direct.whl")
+
+
+def test_a_wheel_holds_the_sources_and_nothing_else(tmp_path):
+    sources = copied(tmp_path / "project")
     for name in ("data/__pycache__/a.nbi", "operators/__pycache__/a.1.nbc", "data/pictures/a.kernel"):
         (sources / "asyncdali" / name).parent.mkdir(exist_ok=True)
         (sources / "asyncdali" / name).touch()
@@ -74,12 +85,11 @@ def test_a_wheel_holds_the_sources_and_nothing_else(sources):
     assert names == wanted
 
 
-def test_an_archive_of_the_sources_can_be_built(sources):
+def test_an_archive_of_the_sources_can_be_built(sources, wheel, tmp_path):
     with tarfile.open(build(sources, "build_sdist")[1]) as archive:
-        archive.extractall(sources.parent / "unpacked")
-    (unpacked,) = (sources.parent / "unpacked").iterdir()
-    direct = build(sources, "build_wheel")[1].rename(sources.parent / "direct.whl")
-    with zipfile.ZipFile(direct) as first, zipfile.ZipFile(build(unpacked, "build_wheel")[1]) as second:
+        archive.extractall(tmp_path)
+    (unpacked,) = tmp_path.iterdir()
+    with zipfile.ZipFile(wheel) as first, zipfile.ZipFile(build(unpacked, "build_wheel")[1]) as second:
         assert sorted(first.namelist()) == sorted(second.namelist())
 
 
@@ -134,8 +144,8 @@ def test_programs_that_compare_versions_with_dalis_start():
     assert str(parsed) == version
 
 
-def test_installed_metadata_say_the_same_version(sources):
-    with zipfile.ZipFile(build(sources, "build_wheel")[1]) as archive:
-        archive.extractall(sources.parent / "unpacked")
-    (made,) = importlib.metadata.distributions(path=[str(sources.parent / "unpacked")])
+def test_installed_metadata_say_the_same_version(wheel, tmp_path):
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    (made,) = importlib.metadata.distributions(path=[str(tmp_path)])
     assert made.version == asyncdali.__version__
