@@ -1,4 +1,4 @@
-"""``asyncdali doctor``: thirteen broken set-ups. Each is found and explained in one message with its fix, within 5 seconds."""
+"""``asyncdali doctor``: fourteen broken set-ups. Each is found and explained in one message with its fix, within 5 seconds."""
 
 from __future__ import annotations
 
@@ -272,6 +272,14 @@ def test_no_driver_where_one_is_insisted_on(monkeypatch):
     assert checks.no_driver(Setup()) is None
 
 
+def test_a_long_switch_interval(monkeypatch):
+    monkeypatch.setattr(checks.sys, "getswitchinterval", lambda: 0.02)
+    expect(checks.switch_interval(Setup(gpu=True)), "switch_interval", "20 ms", "sys.setswitchinterval(0.005)", "a quarter of their speed")
+    assert checks.switch_interval(Setup(gpu=False)) is None
+    monkeypatch.setattr(checks.sys, "getswitchinterval", lambda: 0.005)
+    assert checks.switch_interval(Setup(gpu=True)) is None
+
+
 # ------------------------------------------------------------------------------------------------------------------- the command
 
 
@@ -286,8 +294,8 @@ def test_threads_of_engines(monkeypatch):
     assert checks.engine_threads(Setup(engines=2, num_threads=2)) is None and checks.engine_threads(Setup(num_threads=4)) is None
 
 
-def test_there_are_thirteen():
-    assert len(checks.ALL) == len({check.__name__ for check in checks.ALL}) == 13
+def test_there_are_fourteen():
+    assert len(checks.ALL) == len({check.__name__ for check in checks.ALL}) == 14
     assert all(check.__doc__ for check in checks.ALL)
 
 
