@@ -145,6 +145,19 @@ def test_resize_of_volumes():
     assert_close(expected, found, relative=1e-5)
 
 
+def test_flip_of_pixels_of_three_bytes():
+    """Rows that do not begin at words, of any length; both axes; samples that are not flipped, without pixels and of one column."""
+    rng = np.random.default_rng(12)
+    shapes = [(h, w, 3) for h, w in ((7, 21), (5, 18), (4, 3), (9, 40), (3, 1), (6, 5), (0, 8), (1, 4))]
+    samples = [rng.integers(0, 256, shape, np.uint8) for shape in shapes]
+    for vertical in (0, 1):
+        for flags in (np.ones(8, np.int32), np.array([1, 0, 1, 0, 1, 1, 1, 0], np.int32)):
+            expected, found = both("flip", samples, "HWC", {"horizontal": flags}, vertical=vertical)
+            for a, b, sample, flag in zip(expected, found, samples, flags, strict=True):
+                np.testing.assert_array_equal(b, a)
+                np.testing.assert_array_equal(b, sample[:: -1 if vertical else 1, :: -1 if flag else 1])
+
+
 def test_flip():
     rng = np.random.default_rng(1)
     for dtype, channels in ((np.uint8, 3), (np.float32, 1), (np.int16, 4)):

@@ -12,12 +12,12 @@ KERNEL grid_mask(const int64 *context) {
         const int64 height = r[GEOMETRY_HEIGHT], width = r[GEOMETRY_WIDTH], channels = r[GEOMETRY_CHANNELS];
         const IN *source = at<const IN>(address(context, GRID_MASK_INPUTS, sample));
         OUT *out = at<OUT>(address(context, GRID_MASK_OUTPUTS, sample));
-        FOR_ITEMS(i, r[GEOMETRY_PLANES] * height * width * channels) {
-            int64 rest = i / channels;
+        FOR_ITEMS(pixel, r[GEOMETRY_PLANES] * height * width) {
+            int64 rest = pixel;
             const float32 x = (float32)take(rest, width), y = (float32)take(rest, height);
             const float32 across = x * cosine - y * sine + shift_x, down = x * sine + y * cosine + shift_y;
             const bool black = across - floorf(across) < ratio && down - floorf(down) < ratio;
-            out[i] = black ? (OUT)0 : (OUT)source[i];
+            for (int64 i = pixel * channels; i < (pixel + 1) * channels; ++i) out[i] = black ? (OUT)0 : (OUT)source[i];
         }
     }
 }

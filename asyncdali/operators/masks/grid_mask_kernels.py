@@ -59,6 +59,7 @@ def make_step(source: Batch, output: Batch, geometry: np.ndarray, grid: np.ndarr
     step = Step(grid_mask_step(storage_dtype(source.dtype).name).address, table, no_explanation, keep=keep)
     name, count = element_type(storage_dtype(source.dtype)), len(source)
     kernel = Kernel(_SOURCE, "grid_mask", (("IN", name), ("OUT", name)))
-    blocks = grid_of(int(geometry.prod(axis=1).max(initial=0)), count)
+    pixels = geometry[:, [shape.planes, shape.height, shape.width]].prod(axis=1)
+    blocks = grid_of(int(pixels.max(initial=0)), count)
     step.launches = lambda: [Launch(kernel, entries, blocks)]
     return step

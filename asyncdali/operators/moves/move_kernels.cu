@@ -1,6 +1,6 @@
 // Moving elements: one piece of every sample, copied between strided places. Later pieces overwrite earlier ones, so each piece has a
 // separate launch.
-// Macros: IN, OUT element types; AXES of a piece; DENSE 1: a piece's elements are contiguous in the output.
+// Macros: IN, OUT element types; AXES of a piece, at least 2 for `reversed`; DENSE 1: a piece's elements are contiguous in the output.
 #include "lines.cuh"
 #include "strided_tables.py"
 
@@ -130,6 +130,41 @@ KERNEL elements(const int64 *context) {
                 }
             }
             if (DENSE && end - begin == each) store_line(to, both.line);
+        }
+    }
+}
+
+// Rows of pixels of three bytes in reverse order, for a contiguous output. A thread moves four pixels: three words of the output. Other
+// samples of the batch are copied as they are: they have one row.
+KERNEL reversed(const int64 *context) {
+    FOR_SAMPLES(sample, context[MOVE_SAMPLES]) {
+        const Move move(context, sample);
+        if (move.rows <= 1 && move.extents[AXES - 1] != 3) {
+            copy_lines(move.source, move.target, move.rows * move.extents[AXES - 1]);
+            continue;
+        }
+        const int64 width = move.extents[AXES - 2], count = move.rows;
+        const int64 before = smaller(move.target & 3, count);  // pixels in front of the first one that begins a word
+        FOR_ITEMS(i, 1 + (count - before + 3) / 4) {
+            const int64 begin = i ? before + 4 * (i - 1) : 0, end = i ? smaller(begin + 4, count) : before;
+            int64 rest = begin, from, to;
+            const int64 column = take(rest, width);
+            if (end - begin == 4 && column + 4 <= width) {
+                move.find_row(begin, from, to);
+                const int64 first = from - 9, word = first & -4ll;  // the pixel that comes last
+                const int32 bits = 8 * (int32)(first & 3);
+                const uint32 a = word_at(word), b = word_at(word + 4), c = word_at(word + 8), d = bits ? word_at(word + 12) : 0;
+                const uint32 low = __funnelshift_r(a, b, bits), mid = __funnelshift_r(b, c, bits), high = __funnelshift_r(c, d, bits);
+                uint32 *out = at<uint32>(to);
+                out[0] = __byte_perm(mid, high, 0x2765);
+                out[1] = __byte_perm(__byte_perm(mid, high, 0x43), __byte_perm(low, mid, 0x43), 0x5410);
+                out[2] = __byte_perm(low, mid, 0x2105);
+                continue;
+            }
+            for (int64 k = begin; k < end; ++k) {
+                move.find_row(k, from, to);
+                for (int32 c = 0; c < 3; ++c) at<uint8>(to)[c] = at<const uint8>(from)[c];
+            }
         }
     }
 }

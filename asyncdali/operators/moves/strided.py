@@ -19,6 +19,8 @@ _SOURCE, _MOVES = Path(__file__).with_name("strided_kernels.cu"), Path(__file__)
 _HEAD = PIECE_HEAD.words
 _ROW = 64
 """Least bytes of a row that is moved line by line."""
+_REVERSED = 12
+"""Bytes that a thread of the kernel ``reversed`` moves."""
 
 
 def dense_strides(shapes: np.ndarray, itemsize: int) -> np.ndarray:
@@ -154,11 +156,22 @@ def move_launch(
     moves = moves[: count * (MOVE_HEAD.words + 3 * left)]
     context = MOVE.entries(records=moves, common=0 if shared is None else shared, samples=count)
     entry, lines = "elements", -(-elements * sizes[1] // LINE) + 1
-    if types[0][1] == types[1][1] and (runs or fills) and width * sizes[1] >= _ROW:
+    same = types[0][1] == types[1][1]
+    if same and dense and left > 1 and sizes == (1, 1) and _reversed(moves.reshape(count, -1), left):
+        entry, lines = "reversed", -(-elements // _REVERSED) + 2
+    elif same and (runs or fills) and width * sizes[1] >= _ROW:
         entry = "run" if runs else "fill"
         lines = -(-lines // LINES_AT_ONCE) if runs else lines
-    macros = (*types, ("AXES", left), ("DENSE", dense if entry == "elements" else 0))
+    macros = (*types, ("AXES", left), ("DENSE", dense if entry in ("elements", "reversed") else 0))
     return Launch(Kernel(_MOVES, entry, macros), context, grid_of(lines, count))
+
+
+def _reversed(moves: np.ndarray, axes: int) -> bool:
+    """Whether the kernel ``reversed`` moves the batch: samples are rows of three-byte pixels in reverse order, or contiguous."""
+    extents, strides = np.split(moves[:, MOVE_HEAD.words : MOVE_HEAD.words + 2 * axes], 2, axis=1)
+    turned = (extents[:, -1] == 3) & (strides[:, -1] == 1) & (strides[:, -2] == -3)
+    plain = (moves[:, MOVE_HEAD.word.rows] <= 1) & (extents[:, -1] != 3) & (strides[:, -1] <= 1)
+    return bool((turned | plain).all())
 
 
 def _moved_types(source: DALIDataType, target: DALIDataType) -> tuple[tuple[str, str], tuple[str, str]]:
