@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from ctypes import c_int64
 from typing import Any
 
@@ -21,8 +22,33 @@ def zero_words(count: int) -> np.ndarray:
     return np.frombuffer(bytearray(8 * count), np.int64)
 
 
-def address_of(array: Any) -> int:
+def _address_in_head(array: Any) -> int:
     """Address of the elements of a C-contiguous numpy array. A sixth of the time of ``array.ctypes.data``; a batch calls it 100 times."""
-    if type(array) is _array and _KNOWN:
-        return _word_at(id(array) + _DATA).value
+    return _word_at(id(array) + _DATA).value if type(array) is _array else int(array.ctypes.data)
+
+
+def _address_by_numpy(array: Any) -> int:
+    """Address of the elements of a C-contiguous numpy array, for a numpy whose array objects have another head."""
     return int(array.ctypes.data)
+
+
+address_of = _address_in_head if _KNOWN else _address_by_numpy
+
+
+def words_of(entries: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+    """The words of a table, with addresses in place of arrays; and the arrays.
+
+    A plan of three operators has 60 words, so the loop calls nothing: it takes half the time of a comprehension for each result.
+    """
+    words: list[Any] = []
+    arrays: list[Any] = []
+    for value in entries:
+        if type(value) is _array and _KNOWN:
+            arrays.append(value)
+            words.append(_word_at(id(value) + _DATA).value)
+        elif isinstance(value, _array):
+            arrays.append(value)
+            words.append(int(value.ctypes.data))
+        else:
+            words.append(value)
+    return words, arrays

@@ -34,7 +34,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .addresses import address_of
+from .addresses import words_of
 
 WORD = 8
 """Bytes of a word."""
@@ -150,9 +150,8 @@ class Table:
 
 def laid_out(entries: Iterable[Any]) -> tuple[np.ndarray, list[Any]]:
     """int64[words] of integers and of arrays (as addresses), and the arrays to keep alive."""
-    entries = tuple(entries)
-    words = [address_of(value) if isinstance(value, np.ndarray) else int(value) for value in entries]
-    return np.array(words, np.int64), [value for value in entries if isinstance(value, np.ndarray)]
+    words, arrays = words_of(entries)
+    return np.array(words, np.int64), arrays
 
 
 INPUTS = Field("inputs", "addresses", "of the input's samples")

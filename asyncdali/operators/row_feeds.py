@@ -51,18 +51,18 @@ BAND = 17
 """Most rows that are computed between two calls of the reader: a row of MCUs, and one row that waited for the chroma below it."""
 
 
-Narrow: TypeAlias = "Callable[[Batch, np.ndarray, np.ndarray], np.ndarray]"
+Narrow: TypeAlias = "Callable[[Batch, np.ndarray, np.ndarray], Callable[[], np.ndarray]]"
 
 
 class RowFeed:
     """A batch's contents, offered to the only operator that reads the batch.
 
-    able     bool[samples]: whether the sample's rows can be delivered in order, from the first to the last
+    able     able() returns bool[samples]: whether the sample's rows can be delivered in order, from the first to the last
     held     bytes of each sample in memory, int64[samples], once a reader has used the feed; else None
     narrow   narrow(batch, anchors, extents) -> `able` of the windows: makes the step compute windows of the samples into `batch`; or None
     """
 
-    def __init__(self, step: Step, field: int, able: np.ndarray, narrow: Narrow | None = None):
+    def __init__(self, step: Step, field: int, able: Callable[[], np.ndarray], narrow: Narrow | None = None):
         self._step, self._field, self._narrow = step, field, narrow
         self.able = able
         self.held: np.ndarray | None = None
@@ -90,5 +90,5 @@ class RowFeed:
         if self._narrow is None:
             return None
         able = self._narrow(output, anchors, extents)
-        self.held = np.zeros(len(able), np.int64)
+        self.held = np.zeros(len(output), np.int64)
         return RowFeed(self._step, self._field, able)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from functools import partial
 
 import numpy as np
 import pytest
@@ -272,8 +273,8 @@ def test_a_ring_is_enough_for_bands_of_any_rows(monkeypatch):
         out = np.zeros_like(expected)
         step = resampling.step(np.array([0]), np.array([address_of(out)]), np.dtype(np.uint8), np.dtype(np.uint8))
         giver = Step(0, np.zeros(1, np.int64), no_explanation)
-        feed = RowFeed(giver, 0, np.array([True]))
-        resampling.read_rows(feed, step, np.array([image.nbytes]), np.dtype(np.uint8))
+        feed = RowFeed(giver, 0, lambda: np.array([True]))
+        resampling.read_rows(feed, step, partial(np.array, [image.nbytes]), np.dtype(np.uint8))
         if feed.held is None or feed.held[0] == image.nbytes:
             continue
         taken += 1

@@ -8,6 +8,7 @@ and the compiled step copies the window.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -311,7 +312,7 @@ class ImageDecoder(Operator):
         on_gpu = self.environment.gpu is not None and self.spec.device == "mixed"
         if self.feeds and hardware is None and scanned.lookup is None and not on_gpu:
             narrow = partial(self._narrow, step, headers, images, channels) if self.offers_windows else None
-            output.feed = RowFeed(step, DECODE_JPEGS.word.feed, self._rows_in_order(windows), narrow)
+            output.feed = RowFeed(step, DECODE_JPEGS.word.feed, partial(self._rows_in_order, windows), narrow)
         if scanned.lookup is not None and scanned.lookup.cache.device is None:
             steps += scanned.lookup.keeping(output, targets)
         return Planned([output], steps)
@@ -324,14 +325,14 @@ class ImageDecoder(Operator):
     def _narrow(
         self, step: Step, headers: np.ndarray, images: np.ndarray, channels: np.ndarray, output: Batch, anchors: np.ndarray,
         extents: np.ndarray,
-    ) -> np.ndarray:  # fmt: skip
+    ) -> Callable[[], np.ndarray]:  # fmt: skip
         """Let `step` decode windows into `output`, in place of whole images; see :class:`RowFeed`."""
         windows = self._kernels.windows_of(headers, images, anchors, extents, channels, storage_dtype(self._dtype).itemsize)
         word, context = DECODE_JPEGS.word, step.context
         step.scratch_bytes = int(context[word.turned]) + windows.turned
         context[word.windows], context[word.targets], context[word.cut] = address_of(windows.records), address_of(output.addresses), 1
         step.keep = (*step.keep, windows, output.addresses)
-        return self._rows_in_order(windows)
+        return partial(self._rows_in_order, windows)
 
     def counted(self) -> tuple[tuple[str, int], ...]:
         counts = tuple(zip(self._kernels.COUNT_NAMES, self._counts.tolist(), strict=True))

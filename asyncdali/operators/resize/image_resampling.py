@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -13,8 +14,8 @@ from ...compiled.step import Compiled, compiled
 from ...device.launch import Kernel, Launch, Scratch, Unstored, element_type, grid_of
 from ..base import Step, no_explanation
 from ..row_feeds import RowFeed
+from . import resize_rows
 from .resize_kernels import ROWS, image_step, volume_step
-from .resize_rows import read_rows
 from .resize_rules import Geometry
 from .resize_tables import FILLING, FILTER, INTERVAL, PLACES, PLACING, RESIZE, RESIZE_CUDA, RESIZE_RECORD, TAPS
 from .tap_kernels import CUBIC, DESCRIPTIONS, HEAD_BYTES, LANCZOS3, NN, TABLES, tap_tables
@@ -77,6 +78,8 @@ def fill_records(table):
         needed = larger(needed, scratch + ROWS * (row + 80))
         plane = row * load_i64(record + _record.in_height) + 64
         store_i64(table + _filling.plane_bytes, larger(load_i64(table + _filling.plane_bytes), plane))
+        pixels = load_i64(record + _record.in_depth) * load_i64(record + _record.in_height) * load_i64(record + _record.in_width)
+        store_i64(table + _filling.largest, larger(load_i64(table + _filling.largest), outer * channels * pixels))
         shape, out_shape, record = shape + 8 * ndim, out_shape + 8 * ndim, record + _record.size
         extents += load_i64(table + _filling.extents_step)
         lo, hi = lo + 8 * axes if lo != 0 else 0, hi + 8 * axes
@@ -158,11 +161,12 @@ class Resampling:
             source_hi=0 if whole else np.ascontiguousarray(geometry.hi, np.float64),
             filters_min=filters[0], filters_mag=filters[1], filters_step=filters.strides[1] if filters.shape[1] > 1 else 0,
             antialias=antialias, descriptions=DESCRIPTIONS, records=records, intervals=intervals, out_shapes=self.shapes,
-            volume=0, plane_bytes=0,
+            volume=0, plane_bytes=0, largest=0,
         )  # fmt: skip
         self._scratch = fill_records(address_of(table))
         del keep
         word = FILLING.word
+        self._largest = int(table[word.largest])
         self._volume = axes == 3 and bool(table[word.volume])
         if self._volume:
             self._scratch += int(table[word.plane_bytes])
@@ -179,9 +183,13 @@ class Resampling:
         step.launches = lambda: self._launches(in_addresses, out_addresses, in_dtype, out_dtype)
         return step
 
-    def read_rows(self, feed: RowFeed, step: Step, sizes: np.ndarray, out_dtype: np.dtype) -> None:
-        """Resize large samples row by row while they are decoded; the step of :meth:`step` then skips them. `sizes`: their bytes."""
-        read_rows(feed, step, self._records.reshape(-1, RESIZE_RECORD.words), self._intervals, sizes, out_dtype)
+    def read_rows(self, feed: RowFeed, step: Step, sizes: Callable[[], np.ndarray], out_dtype: np.dtype) -> None:
+        """Resize large samples row by row while they are decoded; the step of :meth:`step` then skips them.
+
+        `sizes` returns the bytes of the samples of UINT8. It is not called if all samples are small.
+        """
+        if self._largest >= resize_rows.SMALLEST:
+            resize_rows.read_rows(feed, step, self._records.reshape(-1, RESIZE_RECORD.words), self._intervals, sizes(), out_dtype)
 
     def _shared(self) -> dict[str, np.ndarray]:
         """Values that the tables of the compiled step and of a GPU's kernels share."""

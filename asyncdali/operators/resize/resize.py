@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -126,7 +127,7 @@ class Resize(Operator):
         output = Batch(resampling.shapes, dtype, layout, device=source.device, source_info=source.source_info)
         step = resampling.step(source.addresses, output.addresses, storage_dtype(source.dtype), storage_dtype(dtype))
         if source.feed is not None and source.dtype == DALIDataType.UINT8:
-            resampling.read_rows(source.feed, step, source.sizes(), storage_dtype(dtype))
+            resampling.read_rows(source.feed, step, source.sizes, storage_dtype(dtype))
         outputs = [output]
         if self.spec.output_count == 2:
             outputs.append(Batch.from_values(spatial.astype(np.int32)))
@@ -141,6 +142,8 @@ class Resize(Operator):
 
     @staticmethod
     def _check_extents(extents: np.ndarray) -> None:
+        if len(extents) == 1 and math.prod(extents[0].tolist()) <= _MOST_PIXELS:  # one size for all samples, as in most pipelines
+            return
         pixels = extents.astype(np.float64).prod(axis=1)
         if pixels.max(initial=0) > _MOST_PIXELS:
             i = int(np.argmax(pixels))

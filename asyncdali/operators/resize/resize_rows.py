@@ -90,7 +90,7 @@ def read_rows(feed: RowFeed, step: Step, records: np.ndarray, intervals: np.ndar
     records, intervals  RESIZE_RECORD[samples], INTERVAL[samples, 3]
     sizes               bytes of each picture of UINT8, int64[samples]
     """
-    chosen = feed.able & (sizes >= SMALLEST)
+    chosen = feed.able() & (sizes >= SMALLEST)
     if not chosen.any():
         return
     function = address_or_later(take_to_bytes if out_dtype == np.uint8 else take_to_floats)

@@ -90,6 +90,7 @@ FILLING = Table(
     Field("out_shapes", "int64[samples, ndim]", "result: shapes of the outputs"),
     Field("volume", "int64", "result: 1 if the depth is resampled"),
     Field("plane_bytes", "int64", "result: scratch for the largest blended plane"),
+    Field("largest", "int64", "result: elements of the largest input"),
 )
 """Arguments and results of ``resampling.fill_records``."""
 
