@@ -166,3 +166,63 @@ def test_operator_modules_have_tests_of_their_own():
     modules = {cls.__module__ for cls in own}
     names = sorted({module.rpartition(".")[2] for module in modules})
     assert [name for name in names if not any((TESTS / "unit" / f"test_{prefix}{name}.py").exists() for prefix in ("", "readers_"))] == []
+
+
+# --- running an operator does not change it
+
+
+WHILE_BUILDING = {"__init__", "infer", "discover", "locate", "use_settings", "close", "stop"}
+"""Methods of operators that `build()` and `close()` call."""
+
+KEPT = {
+    "ArithmeticGenericOp": {"_cuda", "_made", "_types"},
+    "Beta": {"_kernel"},
+    "BBoxRotate": {"_constant"},
+    "ContainerReader": {"_maps", "_touched"},
+    "CropMirrorNormalize": {"_layouts"},
+    "FileContentsReader": {"_skipped"},
+    "Filled": {"_made"},
+    "ImageDecoder": {"_cache", "_hits", "_own_found", "_scans"},
+    "NumbaFunction": {"_code", "_kernel"},
+    "NumpyReader": {"_headers"},
+    "RandomBBoxCrop": {"_quiet"},
+    "RandomResizedCrop": {"_mode"},
+    "ReaderOperator": {"_hinted", "_order", "_remote_ahead"},
+    "Resize": {"_mode"},
+    "TensorResize": {"_mode"},
+    "_Repeated": {"_batch"},
+    "_Selection": {"_warned"},
+    "_Transform": {"_constant"},
+}
+"""Attributes that other methods assign: results that depend on arguments and files alone (caches), counts for statistics, whether a warning
+was given, and helpers of constructors. A position would be wrong here: it belongs to the runtime."""
+
+
+def assigned(cls: ast.ClassDef) -> set[str]:
+    """Attributes of `self` that methods assign, or whose elements they assign, while an operator runs."""
+    found = set()
+    for method in cls.body:
+        if isinstance(method, ast.FunctionDef) and method.name not in WHILE_BUILDING:
+            for node in ast.walk(method):
+                targets = node.targets if isinstance(node, ast.Assign) else []
+                targets = [node.target] if isinstance(node, (ast.AugAssign, ast.AnnAssign)) else targets
+                matches = [re.fullmatch(r"self\.(\w+)(\[.*\])?", ast.unparse(target)) for target in targets]
+                found |= {match[1] for match in matches if match}
+    return found
+
+
+def test_running_an_operator_assigns_only_caches_and_counts():
+    owners = {cls for operator in load_registry().values() for cls in operator.__mro__}
+    names = {cls.__name__ for cls in owners if cls.__module__.startswith(("asyncdali.operators", "asyncdali.readers"))}
+    found: dict[str, set[str]] = {}
+    for folder in ("operators", "readers"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef) and (node.name in names or node.name in KEPT) and assigned(node):
+                    found[node.name] = assigned(node)
+    assert found == KEPT
+
+
+def test_the_search_finds_assignments():
+    (cls,) = ast.parse("class A:\n def __init__(self): self.a = 1\n def plan(self): self.b = 2; self.c += 1; self.d[0] = 3").body
+    assert isinstance(cls, ast.ClassDef) and assigned(cls) == {"b", "c", "d"}
