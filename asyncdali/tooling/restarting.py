@@ -18,8 +18,8 @@ from typing import Any
 from asyncdali_workers.processes.child import fork, leave, settle
 from asyncdali_workers.shared.system import Descriptors
 
-LASTING = 10.0
-"""Seconds after which the end of an engine is not counted as a failed start."""
+LASTING = 1.0
+"""Seconds that an engine must have been ready for, or its end is counted as a failed start."""
 SLOWEST = 5.0
 """Most seconds between the ends of engines that fail at once, and their replacements."""
 
@@ -34,7 +34,6 @@ def keep_running(start: Callable[[str], Any], listen: str) -> int:
         signal.signal(number, _end)
     failures = 0
     while True:
-        began = time.monotonic()
         alive, held = os.pipe()
         reports, report = os.pipe()
         child = fork(Descriptors(), frozenset(), functools.partial(_serve, start, listen, (alive, report), (held, reports)))
@@ -46,6 +45,7 @@ def keep_running(start: Callable[[str], Any], listen: str) -> int:
             if address:
                 print(f"listening on {address}" if address != listen else f"listening on {address} again", flush=True)
                 listen = address
+            ready = time.monotonic()
             _, status = os.waitpid(child, 0)
         except BaseException:
             os.close(held)  # the kernel kills the child
@@ -56,9 +56,9 @@ def keep_running(start: Callable[[str], Any], listen: str) -> int:
         if not os.WIFSIGNALED(status):
             return os.waitstatus_to_exitcode(status)
         print(f"asyncdali engine: the engine was ended by {signal.Signals(os.WTERMSIG(status)).name}", file=sys.stderr, flush=True)
-        failures = 1 if time.monotonic() - began >= LASTING else failures + 1
-        if failures > 2:
-            time.sleep(min(0.1 * 2 ** min(failures - 3, 8), SLOWEST))
+        failures = 0 if address and time.monotonic() - ready >= LASTING else failures + 1
+        if failures > 1:
+            time.sleep(min(0.1 * 2 ** min(failures - 2, 8), SLOWEST))
 
 
 def _prepare() -> None:
