@@ -413,23 +413,38 @@ def test_an_edit_while_a_process_runs(package):
 ALL_KEYS = """
 import importlib, json, pkgutil, sys
 import asyncdali
+from asyncdali.compiled import kernel_keys
 from asyncdali.compiled.kernel_keys import kernel_digest
 from asyncdali.compiled.step import Compiled
-found = {}
+found, asked = {}, []
 for module in pkgutil.walk_packages(asyncdali.__path__, "asyncdali."):
     if "kernels" in module.name or module.name.startswith(("asyncdali.codecs.", "asyncdali.compiled.", "asyncdali.readers.")):
         loaded = importlib.import_module(module.name)
         for name, value in vars(loaded).items():
             if isinstance(value, Compiled):
+                kernel_keys._all_sources = lambda: asked.append(f"{module.name}.{name}") or ()
                 found[f"{module.name}.{name}"] = kernel_digest(value._function).hex()
 print(json.dumps(found))
+print(json.dumps(asked))
 """
 
 
-def test_keys_are_the_same_in_every_process():
-    first, second = (json.loads(run_script(ALL_KEYS, PYTHONHASHSEED=seed).stdout) for seed in ("1", "2"))
+@pytest.fixture(scope="module")
+def all_keys():
+    """What two processes with different hash seeds say: the keys of all kernels, and the kernels that depend on all sources."""
+    said = [run_script(ALL_KEYS, PYTHONHASHSEED=seed) for seed in ("1", "2")]
+    assert [done.returncode for done in said] == [0, 0], said[0].stderr + said[1].stderr
+    return [[json.loads(line) for line in done.stdout.splitlines()] for done in said]
+
+
+def test_keys_are_the_same_in_every_process(all_keys):
+    (first, _), (second, _) = all_keys
     assert len(first) > 40
     assert first == second
+
+
+def test_no_kernel_of_the_package_depends_on_all_sources(all_keys):
+    assert [asked for _, asked in all_keys] == [[], []]
 
 
 def test_the_digest_sees_constants_options_and_closures():
@@ -489,14 +504,6 @@ def test_named_tuples_are_constants():
     at = collections.namedtuple("at", "width height")
     other = collections.namedtuple("at", "height width")
     assert len({kernel_digest(made(value)) for value in (at(0, 8), at(8, 0), other(0, 8))}) == 3
-
-
-def test_no_kernel_of_the_package_depends_on_all_sources():
-    text = ALL_KEYS.replace("found = {}", "from asyncdali.compiled import kernel_keys\nfound, at, asked = {}, None, []").replace(
-        "found[f", "kernel_keys._all_sources = lambda: asked.append(f'{module.name}.{name}') or ()\n                found[f"
-    )
-    done = run_script(text + "print(json.dumps(asked))")
-    assert json.loads(done.stdout.splitlines()[-1]) == [], done.stderr
 
 
 # --- size
