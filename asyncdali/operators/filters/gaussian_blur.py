@@ -24,10 +24,13 @@ class SeparableFilter(PerFrame):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        from . import plane_kernels, separable_kernels
+        from ...compiled.step import compile_all
+        from . import plane_kernels, separable_kernels, survey_kernels
 
         self._kernels = separable_kernels
         plane_kernels.fill_planes.compile()
+        if environment.gpu is not None:
+            compile_all(survey_kernels)
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...compiled.addresses import address_of
 from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of
+from . import survey_kernels
 from .plane_tables import AXES, PLANES
-from .separable_tables import SEPARABLE_LINE, SEPARABLE_TILE, WINDOWS
+from .separable_tables import SEPARABLE_LINE, SEPARABLE_TILE, SURVEY, WINDOWS
 from .windows import Windows
 
 _SOURCE, _SMALL = (Path(__file__).with_name(f"{name}_kernels.cu") for name in ("separable", "small_window"))
@@ -42,40 +44,42 @@ def separable_launches(
         "inputs": source.addresses, "outputs": output.addresses, "records": records, "windows": described, "factors": factors,
         "terms": terms, "weights": weights, "samples": count,
     }  # fmt: skip
-    needed = _TILE + int(described[:, WINDOWS.word.height_taps].max()) - 1
+    records_at, found = address_of(records), SURVEY.zeros(1)[0]
+    survey_kernels.survey(records_at, count, address_of(described), len(described), address_of(found))
+    word = SURVEY.word
+    needed = _TILE + int(found[word.height_taps]) - 1
     rows = next((rows for rows in _ROWS if needed <= rows), 0)
-    word = PLANES.word
-    if (records[:, word.in_depth] == 1).all():
-        small = _small_windows(records, described, storage_dtype(source.dtype).itemsize)
+    if found[word.flat]:
+        small = _small_windows(records, described, found, storage_dtype(source.dtype).itemsize)
         if small is not None:
             sizes = dict(small)
-            across = -(-records[:, word.in_width] // (_COLUMNS // sizes["CHANNELS"]))
-            tiles = records[:, word.planes] * across * -(-records[:, word.in_height] // sizes["DOWN"])
+            tiles = survey_kernels.most_tiles(records_at, count, _COLUMNS // sizes["CHANNELS"], sizes["DOWN"], 0)
             kernel = Kernel(_SMALL, "small_windows", (*names, *small, ("SINGLE", int(terms == 1))))
-            return [Launch(kernel, SEPARABLE_TILE.entries(**values), grid_of(int(tiles.max()), count, 1))]
-    if rows and (records[:, word.in_depth] == 1).all():
-        across = -(-records[:, word.in_width] * records[:, word.channels] // _LANES)
-        tiles = records[:, word.planes] * across * -(-records[:, word.in_height] // _TILE)
+            return [Launch(kernel, SEPARABLE_TILE.entries(**values), grid_of(tiles, count, 1))]
+    if rows and found[word.flat]:
+        tiles = survey_kernels.most_tiles(records_at, count, _LANES, _TILE, 1)
         kernel = Kernel(_SOURCE, "tile", (*names, ("ROWS", rows)))
-        return [Launch(kernel, SEPARABLE_TILE.entries(**values), grid_of(int(tiles.max()), count, 1))]
+        return [Launch(kernel, SEPARABLE_TILE.entries(**values), grid_of(tiles, count, 1))]
     return _line_launches(Kernel(_SOURCE, "line", (*names, ("ROWS", _ROWS[0]))), values, records, terms)
 
 
-def _small_windows(records: np.ndarray, described: np.ndarray, itemsize: int) -> tuple[tuple[str, int], ...] | None:
+def _small_windows(
+    records: np.ndarray, described: np.ndarray, found: np.ndarray, itemsize: int
+) -> tuple[tuple[str, int], ...] | None:  # fmt: skip
     """Macros of the kernel for small windows, or None if the batch needs another kernel."""
-    channels = records[:, PLANES.word.channels]
-    taps = described[:, [WINDOWS.word.width_taps, WINDOWS.word.height_taps]]
-    longest = next((size for size in _LONGEST if taps.max() <= size), 0)
-    if not longest or not 1 <= channels[0] <= 4 or (channels != channels[0]).any():
+    channels = int(records[0, PLANES.word.channels])
+    longest = next((size for size in _LONGEST if found[SURVEY.word.longest] <= size), 0)
+    if not longest or not 1 <= channels <= 4 or not found[SURVEY.word.same_channels]:
         return None
     # A batch of one sample has one size, too. Other sizes in the next batches would each be compiled.
-    fixed = len(records) > 1 and bool((taps == taps[0]).all())
-    taps_x, taps_y = (int(size) for size in taps[0]) if fixed else (0, 0)
+    fixed = len(records) > 1 and bool(found[SURVEY.word.same_taps])
+    first = described[0]
+    taps_x, taps_y = (int(first[WINDOWS.word.width_taps]), int(first[WINDOWS.word.height_taps])) if fixed else (0, 0)
     margin_x, margin_y = (taps_x or longest) - 1, (taps_y or longest) - 1
     for down in (64, 32, 16):
-        row = (_COLUMNS + margin_x * int(channels[0])) * (itemsize if itemsize < 4 else 4)
+        row = (_COLUMNS + margin_x * channels) * (itemsize if itemsize < 4 else 4)
         if (down + margin_y) * 4 * ((row + 6) // 4 + 1 + _COLUMNS + 2) <= _SHARED:
-            return ("CHANNELS", int(channels[0])), ("TAPS_X", taps_x), ("TAPS_Y", taps_y), ("LONGEST", longest), ("DOWN", down)
+            return ("CHANNELS", channels), ("TAPS_X", taps_x), ("TAPS_Y", taps_y), ("LONGEST", longest), ("DOWN", down)
     return None
 
 

@@ -31,6 +31,16 @@ GAUSSIANS = Table(
 )
 """Arguments and results of ``window_kernels``."""
 
+SURVEY = Table(
+    "SURVEY",
+    Field("height_taps", "int64", "elements of the highest window"),
+    Field("longest", "int64", "elements of the longest window along the height and the width"),
+    Field("flat", "int64", "1: every sample has one plane of depth"),
+    Field("same_channels", "int64", "1: all samples have as many channels as the first"),
+    Field("same_taps", "int64", "1: all windows have the height and the width of the first"),
+)
+"""Results of ``survey_kernels.survey``."""
+
 _SHARED = (
     INPUTS,
     OUTPUTS,
