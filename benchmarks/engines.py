@@ -112,13 +112,13 @@ def interpreter() -> None:
         for _ in range(6):
             pipe.run()
         count, rows = max(4, 2560 // batch), []
-        for _ in range(ROUNDS):
+        for _ in range(3):
             began = time.process_time()
             for _ in range(count):
                 pipe.run()
             rows.append((time.process_time() - began) / count * 1e6)
         used = statistics.median(rows)
-        print(f"{f'batch {batch}':>12}{used:>14,.1f}{used / batch:>12.2f}{calls(pipe.run, count):>8.0f}")
+        print(f"{f'batch {batch}':>12}{used:>14,.1f}{used / batch:>12.2f}{calls(pipe.run, count):>8.0f}", flush=True)
         pipe.close()
 
 
@@ -158,7 +158,7 @@ def memory() -> None:
         pids = [item.pid for item in pipe.statistics().engines]
         per_engine = statistics.mean(map(private, pids)) if pids else 0.0
         name = f"engines={engines} {method if engines else ''}"
-        print(f"{name:>24}{private(os.getpid()):>18,.1f}{per_engine:>12,.1f}{shared(os.getpid()) / 1e6:>10,.1f}")
+        print(f"{name:>24}{private(os.getpid()):>18,.1f}{per_engine:>12,.1f}{shared(os.getpid()) / 1e6:>10,.1f}", flush=True)
         del outputs
         pipe.close()
 

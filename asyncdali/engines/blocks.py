@@ -157,6 +157,10 @@ class ForeignBlocks:
         for number in numbers:
             self._mappings.pop(number, None)
 
+    def close(self) -> None:
+        """Forget all blocks. Views of them keep their memory."""
+        self._mappings.clear()
+
     def at(self, number: int, offset: int, size: int) -> tuple[int, Mapping]:
         """The address of a piece of a block, and the object that keeps it alive. ValueError if the piece is not inside the block."""
         mapping = self._mappings.get(number)

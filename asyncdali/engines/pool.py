@@ -98,6 +98,7 @@ class EngineProcess:
         """End the engine and release it. Memory that views refer to stays. Idempotent."""
         self.ended = True
         self.kill(self.reason)
+        self.blocks.close()
         if self.channel.fileno() >= 0:
             self._descriptors.close(self.channel.detach())
         if self._process is not None:

@@ -379,6 +379,29 @@ def test_the_last_reference_ends_engines(files, method):
         gc.enable()
 
 
+def test_closing_gives_back_the_memory():
+    """Without the garbage collector, and except for outputs that are kept."""
+
+    def mapped():
+        with open("/proc/self/maps") as file:
+            return sum("/memfd:asyncdali-engine" in line for line in file)
+
+    before = mapped()
+    pipe = pipeline(lambda: fn.random.normal(shape=[90, 90, 3]), 1)
+    gc.disable()
+    try:
+        for _ in range(5):
+            kept = pipe.run()
+        assert mapped() > before
+        pipe.close()
+        assert mapped() == before + 1
+        assert np.asarray(kept[0][0]).shape == (90, 90, 3)
+        del kept
+        assert mapped() == before
+    finally:
+        gc.enable()
+
+
 def test_a_build_that_fails_ends_engines(files):
     pipe = pipeline(training(files), 2, output_dtype=[types.INT8])
     with pytest.raises(RuntimeError, match="output_dtype has 1 entries"):
