@@ -67,7 +67,9 @@ class RowFeed:
         self.able = able
         self.held: np.ndarray | None = None
 
-    def take(self, function: int, context: np.ndarray, capacities: np.ndarray, row_bytes: np.ndarray, scratch: int, sizes: np.ndarray):
+    def take(
+        self, function: int, context: np.ndarray, capacities: np.ndarray, row_bytes: np.ndarray, scratch: int, sizes: np.ndarray
+    ) -> None:
         """Register `function` to be called with the rows of the samples whose `capacities` are not 0.
 
         context     the reader's table
