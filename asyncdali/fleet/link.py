@@ -282,7 +282,7 @@ _ROUND_TRIP = struct.Struct("<68xI")
 
 
 def _send_without_pacing(sock: socket.socket) -> None:
-    """Replace BBR on a short path. BBR sends by timers, and these cost a quarter of a frame's processor time (docs/fleet.md).
+    """Replace BBR on a short path. BBR sends by timers, and these cost a tenth of a frame's processor time (docs/fleet.md).
 
     BBR gains on long paths with loss, so a connection with a longer round trip keeps the system's choice.
     """
