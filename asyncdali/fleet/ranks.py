@@ -290,7 +290,7 @@ class RankLoader:
 
     def engines(self) -> list[dict[str, Any]]:
         """What each engine on other machines has done for this rank; see docs/fleet.md. Empty with engines on this machine."""
-        return [] if self._actors is None or self._actors.pool is None else self._actors.pool.statistics()
+        return [] if self._actors is None or self._actors.pool is None else self._actors.pool.known()
 
     def metrics(self) -> str:
         """:meth:`engines` as text for Prometheus."""

@@ -186,6 +186,10 @@ class RemotePool:
     def statistics(self) -> list[dict[str, Any]]:
         return [] if self.loader is None else self.loader.statistics()
 
+    def known(self) -> list[dict[str, Any]]:
+        """What this process knows of each actor."""
+        return [] if self.loader is None else self.loader.known()
+
     def close(self) -> None:
         if self.closed:
             return
@@ -602,6 +606,10 @@ class RemoteLoader(Ordered[Request]):
         if not self._closed and not self._loop.is_current():
             self._loop.call(ask)
             done.wait(ANSWERS)
+        return self.known()
+
+    def known(self) -> list[dict[str, Any]]:
+        """As :meth:`statistics`, without asking: an actor that does not answer delays nobody."""
         return [
             {
                 "engine": number, "pid": place.pid, "asked": place.asked, "answered": place.answered, "outstanding": len(place.outstanding),
