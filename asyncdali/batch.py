@@ -111,6 +111,18 @@ class _InfoPart(Sequence[str]):
         return self._info[self._first + index]
 
 
+class Extents:
+    """The sizes of samples that lie one after another: known for batches whose shapes occurred before (``runtime/replays.py``)."""
+
+    __slots__ = ("largest", "offsets", "sizes", "total")
+
+    def __init__(self, shapes: np.ndarray, dtype: DALIDataType):
+        """TooLarge as in :meth:`Batch.checked_sizes`."""
+        self.sizes = Batch(shapes, dtype).checked_sizes()
+        self.offsets = np.cumsum(self.sizes) - self.sizes
+        self.largest, self.total = int(self.sizes.max(initial=0)), int(self.sizes.sum())
+
+
 class Batch:
     """A batch: `shapes` int64[samples, ndim], `addresses` int64[samples], element type, layout.
 
@@ -124,12 +136,12 @@ class Batch:
     `links` are the batches that contain its samples (after splits and merges of data without memory): addresses are passed on sample by
     sample while the pixels are computed.
     `feed` (operators/row_feeds.py) passes rows or windows to the only operator that reads the batch. Such samples are never stored
-    whole.
+    whole. `extents` is set if the sizes of the samples were computed before.
     """
 
     __slots__ = (
-        "_addresses", "_first", "_view", "alias_of", "contiguous", "device", "dtype", "feed", "layout", "links", "owner", "reused", "rows",
-        "shapes", "source_info", "values",
+        "_addresses", "_first", "_view", "alias_of", "contiguous", "device", "dtype", "extents", "feed", "layout", "links", "owner",
+        "reused", "rows", "shapes", "source_info", "values",
     )  # fmt: skip
 
     def __init__(
@@ -160,6 +172,7 @@ class Batch:
         self.links: tuple[Batch, ...] = ()
         self.feed: Any = None
         self._view: _View | None = None
+        self.extents: Extents | None = None
 
     @classmethod
     def from_values(cls, values: np.ndarray, layout: str = "", dtype: DALIDataType | None = None) -> Batch:
@@ -280,6 +293,12 @@ class Batch:
     def hold(self, values: np.ndarray) -> None:
         """Take the contents, a dense C-contiguous array [samples, ...] of the batch's type and shapes."""
         self.owner = self.values = values
+        self.contiguous = True
+
+    def place_known(self, memory: np.ndarray, extents: Extents) -> None:
+        """Like :meth:`place`, if the sizes and offsets of the samples are known."""
+        np.add(extents.offsets, address_of(memory), self.addresses)
+        self.owner = memory
         self.contiguous = True
 
     def sample(self, index: int) -> np.ndarray:

@@ -299,6 +299,9 @@ class Executor:
         """The thread that is deciding."""
         self._plannable: deque[tuple[SegmentRun, Iterator[Job]]] = deque()
         self._planning = threading.Lock()
+        self.one_at_a_time = False
+        """Whether the only worker has nothing to do while a segment is planned, nor the planning thread while pixels are computed."""
+        self._deciding_state = WorkerState()
         self.on_loop = False
         """Whether only the loop's thread decides. Sessions with engines need this, because the loop's thread talks to engines."""
         self.here: Here | None = None
@@ -329,6 +332,7 @@ class Executor:
         depth: int,
         access: Access,
     ) -> Environment:
+        self.one_at_a_time = depth == 1 and num_threads == 1
         if self.gpu is not None:
             self.gpu.expect(depth)
         return Environment(batch_size, num_threads, device_id, checkpointing, self.allocate, calling, self.gpu, depth, access)
@@ -478,6 +482,9 @@ class Executor:
         if segment.instant:
             self._run_now(run, phases)
             return
+        if segment.pace.quick and self.gpu is None and not self.on_loop:
+            self._advance(run, phases, self._deciding_state, None)
+            return
         try:
             if segment.anywhere and not self.on_loop and not (self._loop is not None and self._loop.is_current()):
                 self._plannable.append((run, phases))
@@ -585,9 +592,7 @@ class Executor:
         samples = job.count if isinstance(job, CompiledSamples) else self._workers.count
         if not (job.brief and state is not None):
             self._workers.submit(job, samples)
-        if pixels:
-            return
-        if state is not None:
+        if state is not None and (job.brief or not pixels):
             job.work(state)  # the stage thread helps, because planning waits for this job
 
     def _post(self, function: Callable[..., None], *args: Any) -> None:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..batch import Batch
+from ..batch import Batch, Extents
 from ..compiled.addresses import address_of
 from ..graph.plan import PlannedOperator
 from ..operators.base import Arguments, Iteration, Operator, Planned, Step
@@ -51,6 +51,9 @@ class Replays:
     __slots__ = ("_before", "_operator", "_pending", "_plans")
 
     def __init__(self, operator: Operator):
+        from ..compiled.relocation import relocate
+
+        relocate.compile()  # in build(), not in an iteration
         self._operator = operator
         self._plans: dict[Any, _Replay | None] = {}
         self._before: Any = None  # the key of the last plan
@@ -204,40 +207,62 @@ def _compared(a: _Seen, b: _Seen) -> _Replay | None:
 
 
 class _Replay:
-    """A plan that is copied. `block`: its arrays, one behind the other; addresses in it are offsets from what they point to."""
+    """A plan that is copied. `block`: its arrays, one behind the other; addresses in it are offsets from what they point to.
 
-    __slots__ = ("_block", "_contexts", "_inputs", "_kept", "_outputs", "_own", "_shapes", "_steps")
+    The address tables of the outputs lie in the block, too: behind the arrays.
+    """
+
+    __slots__ = ("_block", "_contexts", "_kept", "_outputs", "_places", "_relocate", "_steps", "_tables", "_words")
 
     def __init__(self, a: _Seen, block: np.ndarray, begins: dict[int, int], pointers: dict[tuple[int, int], list[int]]):
-        self._block = block
-        self._own = np.array(pointers.get((_OWN, 0), []), np.int64)
-        self._inputs = [(number, np.array(words)) for (kind, number), words in pointers.items() if kind == _INPUT]
-        self._outputs = [(number, np.array(words)) for (kind, number), words in pointers.items() if kind == _OUTPUT]
-        self._shapes, self._steps = a.outputs, a.steps
-        places = {id(array): k for k, array in enumerate(a.arrays)}
+        from ..compiled.relocation import relocate
+
+        self._relocate = relocate
+        tables: list[slice] = []
+        words = len(block)
+        for shapes, *_ in a.outputs:
+            tables.append(slice(words, words + len(shapes)))
+            words += len(shapes)
+        self._block = np.zeros(words, np.int64)
+        self._block[: len(block)] = block
+        self._tables: list[int] = []  # inputs whose address tables are pointed to
+        places: list[tuple[int, int]] = [(word, 0) for word in pointers.pop((_OWN, 0), [])]
+        for (kind, number), targets in pointers.items():
+            if kind == _OUTPUT:
+                self._block[targets] += 8 * tables[number].start
+                places += [(word, 0) for word in targets]
+            else:
+                self._tables.append(number)
+                places += [(word, len(self._tables)) for word in targets]
+        self._places = np.array(places, np.int64).reshape(-1, 2)
+        self._words = words, address_of(self._block), address_of(self._places), len(places)
+        self._steps = a.steps
+        self._outputs = [
+            (shapes, dtype, layout, device, named, Extents(shapes, dtype), table)
+            for (shapes, dtype, layout, device, named), table in zip(a.outputs, tables, strict=True)
+        ]
+        numbers = {id(array): k for k, array in enumerate(a.arrays)}
         self._contexts = []
         for context in a.contexts:
-            first = begins[places[id(context)]] // 8
+            first = begins[numbers[id(context)]] // 8
             self._contexts.append(slice(first, first + len(context)))
         self._kept = [array for k, array in enumerate(a.arrays) if k not in begins], a.objects
 
     def planned(self, inputs: list[Batch]) -> Planned:
         """A copy for the batches `inputs`."""
-        block = self._block.copy()
+        words, source, places, count = self._words
+        block = np.empty(words, np.int64)
+        at = address_of(block)
+        tables = [inputs[number].addresses for number in self._tables]
+        bases = np.array([at, *map(address_of, tables)], np.int64)
+        self._relocate(at, words, source, places, address_of(bases), count)
         outputs = []
-        for shapes, dtype, layout, device, named in self._shapes:
-            batch = Batch(shapes, dtype, layout, device=device)
+        for shapes, dtype, layout, device, named, extents, table in self._outputs:
+            batch = Batch(shapes, dtype, layout, block[table], device=device)
+            batch.extents = extents
             if named:
                 batch.source_info = inputs[0].source_info
             outputs.append(batch)
-        if len(self._own):
-            block[self._own] += address_of(block)
-        tables = []
-        for batches, targets in ((inputs, self._inputs), (outputs, self._outputs)):
-            for number, words in targets:
-                table = batches[number].addresses
-                block[words] += address_of(table)
-                tables.append(table)
         keep = [block, self._kept, tables]
         steps = [
             Step(function, block[context], explain, scratch_bytes, scratch_field, keep)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from time import perf_counter_ns
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ from ..operators.base import Arguments, CompiledJob, Gate, Iteration, Operator, 
 from . import branches
 from .engine_protocol import Remote
 from .jobs import CompiledSamples, Job, PythonSamples, Timed
+from .pace import Pace
 from .replays import replays_of
 from .segment_counters import Lap, OperatorCounters, SegmentCounters
 
@@ -94,6 +96,7 @@ class BuiltSegment:
         self.remote: Remote | None = None
         """The engines that make the segment; None: this process makes it."""
         self.counters: SegmentCounters | None = None
+        self.pace = Pace(all(_plain(built.operator) for built in operators))
         _find_feeds(operators, self.kept)
 
     def go_to(self, positions: Mapping[str, Any]) -> None:
@@ -116,6 +119,11 @@ class BuiltSegment:
             record.positions[built.planned.spec.name] = built.position
         if record.on_planned is not None:
             record.on_planned()
+
+
+def _plain(operator: Operator) -> bool:
+    """Whether an operator only plans and computes: it neither waits for files nor calls the user's Python."""
+    return type(operator).prepare is Operator.prepare and not operator.barrier
 
 
 def _find_feeds(operators: Sequence[BuiltOperator], kept: Iterable[int]) -> None:
@@ -160,7 +168,8 @@ class SegmentRun:
         steps: Steps = []
         fresh: Fresh = []
         produced: dict[int, int] = {}
-        counters = self.segment.counters
+        counters, pace = self.segment.counters, self.segment.pace
+        pace.begins()
         lap = None if counters is None or not self.record.weight else counters.lap(self.record, self.started)
         try:
             for built in self.segment.operators:
@@ -184,6 +193,7 @@ class SegmentRun:
             else:
                 counters.passed(self.record.edges)
         timed = Timed.NO if counters is None else Timed.YES if lap is None else lap.timed
+        pace.planned()
         yield from self._pixels(steps, fresh, slots, scratch, timed)
 
     def _pixels(self, steps: Steps, fresh: Fresh, slots: Slots, scratch: int, timed: Timed) -> Iterator[Job]:
@@ -197,12 +207,20 @@ class SegmentRun:
         if steps:
             job = CompiledSamples(_samples(fresh, self.record), branches.resolved(steps, self._scratch_places), slots, scratch, timed)
             job.is_pixels = True  # type: ignore[attr-defined]
+            pace = self.segment.pace
+            job.brief = pace.brief or self.executor.one_at_a_time
+            began = perf_counter_ns()
             if counters is not None and counters.recorder is not None:
                 counters.watch(job, f"pixels of segment {counters.index}", self.record.index)
             try:
                 yield job
             except SampleError as error:
                 raise self._wrap(error.owner, error, whole=True) from error
+            took = perf_counter_ns() - began
+            if job.brief:
+                pace.computed(took)
+            else:
+                pace.shared(took)
             for _, batch in fresh:
                 if batch.links:
                     batch.settle()
@@ -308,13 +326,19 @@ class SegmentRun:
         for edge, batch in fresh:
             if batch.owner is not None or batch.alias_of is not None or batch.links:
                 continue
+            extents, feed = batch.extents, batch.feed
             try:
-                sizes = batch.checked_sizes()
-                if batch.feed is not None and batch.feed.held is not None:
-                    sizes = batch.feed.held
-                largest = int(sizes.max()) if len(sizes) else 0
+                if extents is None:
+                    sizes = batch.checked_sizes()
+                    if feed is not None and feed.held is not None:
+                        sizes = feed.held
+                    largest = int(sizes.max(initial=0))
+                else:
+                    largest = extents.largest
                 elsewhere = id(batch) in kept or offset + largest > MAX_SCRATCH or self.record.careful
-                if elsewhere:
+                if elsewhere and extents is not None:
+                    batch.place_known(batch.granted(self.executor.allocate, extents.total, extents.sizes), extents)
+                elif elsewhere:
                     batch.place(batch.granted(self.executor.allocate, int(sizes.sum()), sizes), sizes=sizes)
             except TooLarge as error:
                 built = next(item for item in self.segment.operators if edge in item.outputs)

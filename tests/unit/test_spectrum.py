@@ -22,6 +22,26 @@ def test_transforms_of_any_length(n):
     np.testing.assert_allclose(result, expected, rtol=2e-6, atol=2e-6 * expected.max())
 
 
+@pytest.mark.parametrize("n", [3, 7, 9, 14, 26, 401, 2047, 2049])
+@pytest.mark.parametrize("shape", [(1,), (19,), (3, 2), (2, 9)])
+def test_lengths_without_a_plan_of_stages(n, shape):
+    """Along every axis, with full and with partial vectors; 2,049 is the first length that is a convolution."""
+    data = np.random.default_rng(n).standard_normal((*shape, n)).astype(np.float32)
+    for axis in range(len(shape) + 1):
+        moved = np.ascontiguousarray(np.moveaxis(data, -1, axis))
+        for power in (1, 2):
+            (found,) = harness.run("power_spectrum", [moved], axis=axis, power=power)
+            expected = np.abs(np.fft.rfft(moved.astype(np.float64), axis=axis)) ** power
+            np.testing.assert_allclose(found, expected, rtol=2e-7, atol=1e-10 * expected.max())
+
+
+@pytest.mark.parametrize("nfft, length", [(13, 9), (13, 20), (22, 9), (22, 11), (22, 12), (22, 40)])
+def test_rows_that_are_cut_or_filled_up(nfft, length):
+    data = signal(5 * length).reshape(5, length)
+    (found,) = harness.run("power_spectrum", [data], nfft=nfft)
+    np.testing.assert_allclose(found, np.abs(np.fft.rfft(data.astype(np.float64), nfft)) ** 2, rtol=2e-7, atol=1e-10)
+
+
 def test_negative_axes_count_from_the_end():
     data = signal(6 * 8 * 5).reshape(6, 8, 5)
     np.testing.assert_array_equal(harness.run("power_spectrum", [data], axis=-2)[0], harness.run("power_spectrum", [data], axis=1)[0])

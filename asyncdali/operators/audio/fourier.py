@@ -6,9 +6,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from .fourier_tables import TRANSFORM
+from .fourier_tables import DENSE_TRANSFORM, TRANSFORM
 
 _RADICES = (4, 2, 3, 5)
+_MOST_DENSE = 2048
 
 
 class Transform:
@@ -59,6 +60,15 @@ class RealTransform:
         self.turns = np.ascontiguousarray(_roots(np.arange(self.half // 2 + 1), n), np.complex64)
 
 
+class DenseTransform:
+    """The table of a transform of `n` real numbers as sums of all products, in float64 (``dense_fourier_kernels``)."""
+
+    def __init__(self, n: int):
+        self.length = n
+        self.turns = np.ascontiguousarray(_roots(np.arange(n), n))
+        self.table, _ = DENSE_TRANSFORM.make(length=n, turns=self.turns)
+
+
 def _roots(index: np.ndarray, n: int) -> np.ndarray:
     """exp(-2 pi i index / n), exact where the result is 0, 1 or -1."""
     quarter = 4 * index % n == 0
@@ -87,3 +97,10 @@ def transform_of(n: int) -> Transform | RealTransform:
         except ValueError:
             pass
     return Transform(n)
+
+
+@lru_cache(64)
+def row_transform_of(n: int) -> Transform | RealTransform | DenseTransform:
+    """The transform of length `n` for rows without windows. The result is shared."""
+    found = transform_of(n)
+    return DenseTransform(n) if isinstance(found, Transform) and n <= _MOST_DENSE else found

@@ -17,7 +17,9 @@ from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step, step_variant
 from ...device.launch import BLOCK, Kernel, Launch, Scratch
 from ..base import Step, no_explanation
-from .fourier import RealTransform, Transform
+from .dense_fourier_kernels import dense_power_spectrum_step
+from .dense_fourier_kernels import scratch_bytes as dense_scratch_bytes
+from .fourier import DenseTransform, RealTransform, Transform
 from .fourier_tables import (  # fmt: skip
     POWER_SPECTRUM,
     REAL_SPECTROGRAM_GPU,
@@ -270,8 +272,11 @@ def compile_spectrogram(plan: Transform | RealTransform) -> None:
     (real_spectrogram_step(lane_count(plan.length)) if isinstance(plan, RealTransform) else spectrogram_step).compile()
 
 
-def compile_power_spectrum(plan: Transform | RealTransform) -> None:
+def compile_power_spectrum(plan: Transform | RealTransform | DenseTransform) -> None:
     """Compile the step that a plan needs."""
+    if isinstance(plan, DenseTransform):
+        dense_power_spectrum_step.compile()
+        return
     (real_power_spectrum_step(lane_count(plan.length)) if isinstance(plan, RealTransform) else power_spectrum_step).compile()
 
 
@@ -318,7 +323,7 @@ def make_spectrogram_step(
     return step
 
 
-def make_power_spectrum_step(source: Batch, output: Batch, axis: int, plan: Transform | RealTransform, power: int) -> Step:
+def make_power_spectrum_step(source: Batch, output: Batch, axis: int, plan: Transform | RealTransform | DenseTransform, power: int) -> Step:
     """The step for a batch that is transformed along `axis`."""
     shapes = source.shapes
     sizes, word = ROW_SIZES.zeros(len(source)), ROW_SIZES.word
@@ -328,6 +333,8 @@ def make_power_spectrum_step(source: Batch, output: Batch, axis: int, plan: Tran
     table, keep = POWER_SPECTRUM.make(inputs=source.addresses, outputs=output.addresses, sizes=sizes, plan=tables, power=power, scratch=0)
     if isinstance(plan, RealTransform):
         function, scratch = real_power_spectrum_step(lane_count(plan.length)).address, _scratch_bytes(plan.length, plan.length)
+    elif isinstance(plan, DenseTransform):
+        function, scratch = dense_power_spectrum_step.address, dense_scratch_bytes(plan.length)
     else:
         function, scratch = power_spectrum_step.address, 8 * plan.scratch
     return Step(function, table, no_explanation, scratch, POWER_SPECTRUM.word.scratch, (*keep, plan))

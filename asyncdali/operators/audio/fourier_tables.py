@@ -23,6 +23,9 @@ TRANSFORM = Table("TRANSFORM", _LENGTH, *_CONVOLVED)
 REAL_TRANSFORM = Table("REAL_TRANSFORM", _LENGTH, *_REAL)
 """``fourier.RealTransform``."""
 
+DENSE_TRANSFORM = Table("DENSE_TRANSFORM", _LENGTH, Field("turns", "complex128[length]", "exp(-2 pi i k / length)"))
+"""``fourier.DenseTransform``."""
+
 SIGNAL_SIZES = Table(
     "SIGNAL_SIZES",
     Field("length", "int64", "samples of the signal"),
@@ -62,7 +65,7 @@ POWER_SPECTRUM = Table(
     INPUTS,
     OUTPUTS,
     Field("sizes", "ROW_SIZES[samples]", "of the samples"),
-    Field("plan", "TRANSFORM or REAL_TRANSFORM", "of a row"),
+    Field("plan", "TRANSFORM, REAL_TRANSFORM or DENSE_TRANSFORM", "of a row"),
     Field("power", "int64", "2: powers, 1: magnitudes"),
     Field("scratch", "int64", "offset of the step's own scratch in the thread's"),
 )

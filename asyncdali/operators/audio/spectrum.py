@@ -9,7 +9,7 @@ from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output, argument, at_least
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from .fourier import transform_of
+from .fourier import row_transform_of, transform_of
 
 MOST_BINS = 1 << 22
 _POWER = Arg("power", "int", 2, "Exponent of the magnitude: 1 or 2.")
@@ -120,7 +120,7 @@ class PowerSpectrum(_Spectrum):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        self._kernels.compile_power_spectrum(transform_of(self._nfft or 2))
+        self._kernels.compile_power_spectrum(row_transform_of(self._nfft or 2))
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.FLOAT]
@@ -139,4 +139,4 @@ class PowerSpectrum(_Spectrum):
         shapes = source.shapes.copy()
         shapes[:, axis] = nfft // 2 + 1
         output = Batch(shapes, DALIDataType.FLOAT, source.layout, source_info=source.source_info)
-        return Planned([output], [self._kernels.make_power_spectrum_step(source, output, axis, transform_of(nfft), self._power)])
+        return Planned([output], [self._kernels.make_power_spectrum_step(source, output, axis, row_transform_of(nfft), self._power)])

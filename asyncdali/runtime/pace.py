@@ -1,0 +1,68 @@
+"""Segments that take less time than waking a thread for them.
+
+Handing work to another thread and back costs two context switches and takes the interpreter lock twice: 20 to 60 us of processor time. So
+short pixels are computed by the thread that planned them, and a segment that is short as a whole runs on the deciding thread. Only times
+depend on this, no results.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+
+SHORT_PIXELS_NS = 100_000
+"""Pixels that take longer are shared by the worker threads."""
+QUICK_NS = 400_000
+"""Segments that take longer have the stage thread: decisions about other segments would wait too long."""
+_MAYBE_SHORT_NS = 400_000
+"""Pixels that took less on the worker threads, with the hand-over, may be short. The next ones are tried on the planning thread."""
+_PAUSE = 64
+"""Iterations between two such trials."""
+_SURELY_LONG_NS = 2_000_000
+"""No thread waits that long for a processor by chance, or seldom enough."""
+_MORE_NS = 10_000
+_UNKNOWN = 1 << 62
+
+
+class Pace:
+    """How long an iteration of a segment takes. Single times are noisy: a thread may wait for a processor or the interpreter lock."""
+
+    __slots__ = ("_began", "_may_be_quick", "_pause", "_pixels", "_planned", "_whole", "brief", "quick")
+
+    def __init__(self, may_be_quick: bool) -> None:
+        """`may_be_quick`: the segment neither waits for anything nor calls the user's Python."""
+        self._may_be_quick = may_be_quick
+        self._began = self._planned = self._pause = 0
+        self._pixels = self._whole = _UNKNOWN
+        self.brief = False
+        """Whether the thread that plans the next iteration computes its pixels, too."""
+        self.quick = False
+        """Whether the deciding thread makes the next iteration."""
+
+    def begins(self) -> None:
+        """An iteration begins to be planned."""
+        self._began = perf_counter_ns()
+
+    def planned(self) -> None:
+        """The iteration is planned."""
+        self._planned = perf_counter_ns() - self._began
+
+    def shared(self, took: int) -> None:
+        """The pixels took so many nanoseconds on the worker threads."""
+        self.quick = False
+        self._pause -= 1
+        if took < _MAYBE_SHORT_NS and self._pause < 0:
+            self._pause = _PAUSE
+            self.brief = True
+            self._pixels = self._whole = _UNKNOWN
+
+    def computed(self, took: int) -> None:
+        """The pixels took so many nanoseconds on the planning thread."""
+        self._pixels = _estimate(self._pixels, took)
+        self._whole = _estimate(self._whole, self._planned + took)
+        self.brief = self._pixels < SHORT_PIXELS_NS
+        self.quick = self._may_be_quick and self._whole < QUICK_NS
+
+
+def _estimate(before: int, took: int) -> int:
+    """The estimate after one more time. It follows shorter times at once, longer ones within a few iterations, very long ones at once."""
+    return took if took < before or took > _SURELY_LONG_NS else min(took, before + before // 4 + _MORE_NS)

@@ -1,0 +1,110 @@
+"""Which thread makes an iteration of a short segment."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from asyncdali import fn, pipeline_def
+from asyncdali.runtime.pace import QUICK_NS, SHORT_PIXELS_NS, Pace
+
+
+def _run(pace: Pace, pixels: int, planning: int = 1000) -> None:
+    """One iteration with these times."""
+    pace.begins()
+    pace.planned()
+    pace._planned = planning
+    if pace.brief:
+        pace.computed(pixels)
+    else:
+        pace.shared(pixels)
+
+
+def test_short_segments_become_quick() -> None:
+    pace = Pace(True)
+    _run(pace, 10_000)
+    assert (pace.brief, pace.quick) == (True, False), "the first times include the hand-over: a trial follows"
+    _run(pace, 10_000)
+    assert pace.brief and pace.quick
+
+
+def test_segments_that_may_wait_are_never_quick() -> None:
+    pace = Pace(False)
+    for _ in range(3):
+        _run(pace, 10_000)
+    assert pace.brief and not pace.quick
+
+
+def test_long_planning_is_not_quick() -> None:
+    pace = Pace(True)
+    for _ in range(3):
+        _run(pace, 10_000, QUICK_NS)
+    assert pace.brief and not pace.quick
+
+
+def test_one_slow_iteration_does_not_count() -> None:
+    pace = Pace(True)
+    for _ in range(3):
+        _run(pace, 10_000)
+    _run(pace, 10 * SHORT_PIXELS_NS)
+    assert pace.quick
+
+
+def test_pixels_that_stay_longer_are_shared() -> None:
+    pace = Pace(True)
+    for _ in range(3):
+        _run(pace, 10_000)
+    for _ in range(12):
+        _run(pace, 3 * SHORT_PIXELS_NS)
+    assert not pace.brief and not pace.quick
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_very_long_pixels_are_shared_at_once(quick: bool) -> None:
+    pace = Pace(quick)
+    for _ in range(3):
+        _run(pace, 10_000)
+    _run(pace, 5_000_000)
+    assert not pace.brief and not pace.quick
+
+
+def test_trials_are_rare() -> None:
+    pace = Pace(True)
+    tried = []
+    for _ in range(200):
+        tried.append(pace.brief)
+        _run(pace, 3 * SHORT_PIXELS_NS)
+    assert sum(tried) <= 4
+
+
+def test_results_do_not_depend_on_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: set[str] = set()
+
+    @pipeline_def(batch_size=4, num_threads=2, device_id=None, seed=5, prefetch_queue_depth=2)
+    def graph():
+        data = fn.external_source(source=lambda k: np.full((4, 8), k, np.float32), batch=True)
+        return fn.random.uniform(data, range=[0.0, 1.0]) + data, fn.flip(fn.reshape(data, shape=[2, 4, 1], layout="HWC"), horizontal=1)
+
+    def outputs(quick: bool) -> list[np.ndarray]:
+        with monkeypatch.context() as patch:
+            begins = Pace.begins
+
+            def noted(self: Pace) -> None:
+                threads.add(threading.current_thread().name)
+                begins(self)
+                self.brief = self.quick = quick
+
+            patch.setattr(Pace, "begins", noted)
+            patch.setattr(Pace, "shared", lambda self, took: None)
+            patch.setattr(Pace, "computed", lambda self, took: None)
+            pipe = graph()
+            pipe.build()
+            found = [np.copy(output.as_array()) for _ in range(6) for output in pipe.run()]
+            pipe.close()
+            return found
+
+    for one, other in zip(outputs(False), outputs(True), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert any(name.endswith("-cpu") for name in threads), "the stage thread"
