@@ -43,6 +43,10 @@ def dense_shapes(count: int, extents: tuple[int, ...]) -> np.ndarray:
     return shapes
 
 
+def _plain(size: int) -> np.ndarray:
+    return np.empty(size, np.uint8)
+
+
 class ReadOnlyMemory:
     """Owner of read-only memory, for example a mapped file: views of it are read-only. It keeps `kept` alive."""
 
@@ -347,21 +351,23 @@ class Batch:
         """Whether the memory of each sample is used again elsewhere, bool[samples]; see the class."""
         return np.broadcast_to(self.reused_memory, len(self))
 
-    def private(self) -> Batch:
-        """This batch if it owns its memory, else a copy of the samples whose memory it does not own."""
+    def private(self, allocate: Callable[[int], np.ndarray] = _plain) -> Batch:
+        """This batch if it owns its memory, else a copy of the samples whose memory it does not own, in memory of ``allocate(bytes)``."""
         if self.reused_memory is False:  # the usual case
             return self
         reused = self.reused_samples()
-        return self._copied(reused) if reused.any() else self
+        return self._copied(reused, allocate) if reused.any() else self
 
-    def _copied(self, chosen: np.ndarray) -> Batch:
+    def _copied(self, chosen: np.ndarray, allocate: Callable[[int], np.ndarray] = _plain) -> Batch:
         """A batch that owns the memory of the `chosen` samples (bool[samples])."""
         if self.values is not None:
-            copy = Batch.from_values(self.values.copy(), self.layout, self.dtype)
+            values = allocate(self.values.nbytes).view(self.values.dtype).reshape(self.values.shape)
+            np.copyto(values, self.values)
+            copy = Batch.from_values(values, self.layout, self.dtype)
         else:
             copy = Batch(self.shapes, self.dtype, self.layout)
             sizes = np.where(chosen, self.sizes(), 0)
-            copy.place(np.empty(int(sizes.sum()), np.uint8), sizes=sizes)
+            copy.place(allocate(int(sizes.sum())), sizes=sizes)
             for k in np.flatnonzero(chosen).tolist():
                 copy.sample(k)[...] = self.sample(k)
             if not chosen.all():

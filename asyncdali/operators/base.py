@@ -97,6 +97,11 @@ class Operator:
         return cls.reads if not on_cuda or cls.reads_on_cuda is None else cls.reads_on_cuda
 
     @classmethod
+    def prepares(cls, spec: Spec) -> bool:
+        """Whether the instance `spec` has work before planning (:meth:`prepare`)."""
+        return cls.prepare is not Operator.prepare
+
+    @classmethod
     def is_eager(cls, on_cuda: bool) -> bool:
         """Whether outputs have their contents after `plan`. `on_cuda`: whether a GPU does the work."""
         return cls.eager if not on_cuda or cls.eager_on_cuda is None else cls.eager_on_cuda

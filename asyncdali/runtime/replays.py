@@ -40,7 +40,7 @@ def replays_of(planned: PlannedOperator, operator: Operator) -> Replays | None:
     known = operator.stateful or operator.eager or operator.passes_on or operator.barrier or operator.hands_out_samples
     if known or spec.device != "cpu" or not planned.inputs or planned.arguments or spec.argument_inputs:
         return None
-    if kind.prepare is not Operator.prepare or tuple(kind.inputs_read(spec, False)) or operator.environment.gpu is not None:
+    if kind.prepares(spec) or tuple(kind.inputs_read(spec, False)) or operator.environment.gpu is not None:
         return None
     return Replays(operator)
 

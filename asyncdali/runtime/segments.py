@@ -123,7 +123,7 @@ class BuiltSegment:
 
 def _plain(operator: Operator) -> bool:
     """Whether an operator only plans and computes: it neither waits for files nor calls the user's Python."""
-    return type(operator).prepare is Operator.prepare and not operator.barrier
+    return not operator.prepares(operator.spec) and not operator.barrier
 
 
 def _find_feeds(operators: Sequence[BuiltOperator], kept: Iterable[int]) -> None:

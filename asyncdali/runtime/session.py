@@ -287,7 +287,8 @@ class Session:
         return tuple(map(self._tensor_list, record.outputs))
 
     def _tensor_list(self, batch: Batch) -> TensorListCPU | TensorListGPU:
-        batch = batch.private()
+        # Fresh memory of the system costs more than the copy: its pages are zeroed one by one.
+        batch = batch.private() if self.gpu is not None else batch.private(self.executor.allocate)
         if batch.device == "gpu":
             return TensorListGPU._from_batch(batch, self.gpu_id, None, self._device_memory)
         return TensorListCPU._from_batch(batch)

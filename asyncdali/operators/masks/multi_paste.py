@@ -110,6 +110,7 @@ class MultiPaste(Operator):
         pieces = Pieces(output)
         begins, extents, targets = regions
         whole = (used[:, None] & (extents == canvas[:, None, None]).all(axis=3)).any(axis=2)
+        whole |= _covered(np.where(used[:, None, :, None], extents, 0), targets, canvas)
         pieces.fill(np.zeros(1, storage_dtype(dtype)), where=~whole.all(axis=1))
         for k, batch in enumerate(pasted):
             strides = dense_strides(batch.shapes, batch.itemsize)
@@ -229,9 +230,13 @@ class MultiPaste(Operator):
             i = int(np.argmax(wrong))
             raise SampleError(i, f"`{name}` has values for {int(own[i])} frames, the sample has {int(frames[i])}")
         several = int(frames.max(initial=1)) if (own > 1).any() else 1
-        values = np.zeros((len(batch), several, *whole.shape[2:]), np.float32 if relative else np.int64)
-        for i, count in enumerate(counts.tolist()):
-            values[i, : own[i] if own[i] > 1 else None, :count] = batch.sample(i).reshape(int(own[i]), count, 2)
+        kind = np.float32 if relative else np.int64
+        if batch.values is not None and not per_frame and len(batch):  # all samples have the same number of pastes
+            values = batch.values.reshape(len(batch), 1, -1, 2).astype(kind)
+        else:
+            values = np.zeros((len(batch), several, *whole.shape[2:]), kind)
+            for i, count in enumerate(counts.tolist()):
+                values[i, : own[i] if own[i] > 1 else None, :count] = batch.sample(i).reshape(int(own[i]), count, 2)
         if not relative:
             return values
         if not np.isfinite(values).all():
@@ -250,6 +255,26 @@ class MultiPaste(Operator):
             i = int(np.argmax(wrong))
             raise SampleError(i, f"regions pasted in one sample must have equal {what}, got {extents[i][used[i]].tolist()}")
         return np.where(used[:, 0], extents[:, 0], first.shapes[:, axis])
+
+
+_MOST_COMPARED = 16
+
+
+def _covered(extents: np.ndarray, targets: np.ndarray, canvas: np.ndarray) -> np.ndarray:
+    """Whether regions that do not overlap cover the canvas, bool[samples, frames or 1]: then nothing has to be filled.
+
+    Arrays as those of :meth:`MultiPaste._regions`. Many regions are not compared with each other.
+    """
+    covered = extents.prod(axis=3).sum(axis=2) == canvas.prod(axis=1)[:, None]
+    count = extents.shape[2]
+    if count > _MOST_COMPARED or not covered.any():
+        return np.zeros_like(covered)
+    ends = targets + extents
+    for a in range(count):
+        for b in range(a):
+            overlap = np.minimum(ends[:, :, a], ends[:, :, b]) > np.maximum(targets[:, :, a], targets[:, :, b])
+            covered &= ~overlap.all(axis=2)
+    return covered
 
 
 def _picked(source: Batch, samples: np.ndarray) -> Batch:

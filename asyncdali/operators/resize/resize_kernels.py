@@ -244,16 +244,16 @@ def _nearest(in_dtype: str, out_dtype: str) -> Any:
     def nearest(source, row_bytes, first_y, first_x, height, width, channels, out_at):
         rows = view_i32(first_y, height)
         columns = view_i32(first_x, width)
+        begin = 0  # pixels of a row that are copied four bytes at a time; the next pixel overwrites one of them
+        if moved_bytes and channels == 3:
+            while begin < width - 1 and 3 * np.int64(columns[begin]) + 4 <= row_bytes:
+                begin += 1
         for y in range(height):
             row = view_in(source + rows[y] * row_bytes, row_bytes)
             out = view_out(out_at + y * width * channels * size, width * channels)
-            begin = 0
-            if moved_bytes and channels == 3:
-                # Copies four bytes at a time; the next pixel overwrites one of them. The row's last pixels are copied below.
-                source_row, target = source + rows[y] * row_bytes, out_at + y * width * 3
-                while begin < width - 1 and 3 * np.int64(columns[begin]) + 4 <= row_bytes:
-                    store_i32(target + 3 * begin, load_i32(source_row + 3 * np.int64(columns[begin])))
-                    begin += 1
+            source_row, target = source + rows[y] * row_bytes, out_at + y * width * 3
+            for x in range(begin):
+                store_i32(target + 3 * x, load_i32(source_row + 3 * load_i32(first_x + 4 * x)))
             for x in range(begin, width):
                 at = columns[x] * channels
                 for c in range(channels):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ class _Parameter:
     def empty(cls, shapes: np.ndarray) -> _Parameter:
         """Values that are still to be computed, one sample after another."""
         counts = shapes.prod(axis=1)
-        values = np.empty(int(counts.sum()) + 1, np.float32)
+        values = np.zeros(int(counts.sum()) + 1, np.float32)  # equal in equal plans, see ``runtime/replays.py``
         offsets = 4 * (np.cumsum(counts) - counts)
         return cls(values.ctypes.data + offsets, shapes, values, (0, Scratch(values.nbytes), offsets))
 
@@ -127,9 +127,15 @@ class Normalize(Operator):
             Arg("stddev", "float", None, "The standard deviation.", tensor=True),
         ),
     )
-    # Only `batch` reads the data of all samples before any sample is computed. `reads` is declared for the class.
-    reads = (0,)
-    reads_on_cuda = ()  # Launches run in order.
+
+    @classmethod
+    def prepares(cls, spec: Spec) -> bool:
+        return bool(spec.constant("batch"))
+
+    @classmethod
+    def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:
+        # With `batch` the data of all samples are read before any sample is computed. On a GPU launches run in order.
+        return (0,) if spec.constant("batch") and not on_cuda else ()
 
     @classmethod
     def why_whole(cls, spec: Spec) -> str:
