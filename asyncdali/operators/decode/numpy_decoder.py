@@ -10,6 +10,7 @@ from ...codecs.npy_headers import data_bytes, element_dtype, fortran_strides, re
 from ...types import DALIDataType
 from ..accepts import CHOSEN, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Step, register
+from ..moves.copy import copied
 from ..moves.strided import Pieces, dense_strides
 
 word = NPY_HEADER.word
@@ -39,11 +40,12 @@ class DecodeNumpy(Operator):
             raise ValueError(f"Unsupported output type: {self._dtype.name}. Supported types are: {', '.join(kind.name for kind in _TYPES)}")
         from ...codecs import npy_header_kernels
         from ..casts import cast_kernels
-        from ..moves import strided_kernels
+        from ..moves import copy_kernels, strided_kernels
 
         self._headers, self._moving, self._casting = npy_header_kernels, strided_kernels, cast_kernels
         npy_header_kernels.read_headers.compile()
         strided_kernels.copy_step.compile()
+        copy_kernels.copy_step.compile()
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [self._dtype]
@@ -53,6 +55,15 @@ class DecodeNumpy(Operator):
         if not len(source):  # Without a sample, the type and the number of dimensions are unknown.
             return Planned([Batch(np.empty((0, 0), np.int64), DALIDataType.NO_TYPE if self._dtype is None else self._dtype)])
         rows = self._read_headers(source)
+        if (rows == rows[0]).all() and not rows[0, word.fortran]:  # the usual case: one copy per sample
+            dtype = _element_types(rows[:1])[0]
+            if self._dtype is None or storage_dtype(self._dtype) == dtype:
+                _check_sizes(rows[:1], _shapes(rows[:1]), [dtype])
+                wanted = from_numpy_dtype(dtype) if self._dtype is None else self._dtype
+                output = Batch(_shapes(rows), wanted, source_info=source.source_info)
+                step = copied(source.addresses + rows[0, word.data], output)
+                step.keep = [*step.keep, source]
+                return Planned([output], [step])
         types = _element_types(rows)
         shapes, fortran = _shapes(rows), rows[:, word.fortran] != 0
         _check_sizes(rows, shapes, types)

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from ...batch import Batch
-from ...compiled.intrinsics import larger, load_i64, smaller, view_f32, view_i32
+from ...compiled.intrinsics import load_i64, view_f32, view_i32
 from ...compiled.job_tables import THREAD
 from ...compiled.step import inlined, step
+from ...compiled.vectors import lanes, widest
 from ...device.launch import Kernel, Launch, Scratch, grid_of
 from ..base import Step, no_explanation
 from .box_tables import BOX_ENCODER, BOX_ENCODER_GPU, BOX_PASTE, ENCODING, PLACEMENT
@@ -44,17 +45,67 @@ def make_box_paste_step(source: Batch, output: Batch, counts: np.ndarray, rows: 
     return Step(box_paste_step.address, table, no_explanation, keep=keep)
 
 
+_LANES = widest() // 4
+_f, _i = lanes("float32", _LANES), lanes("int32", _LANES)
+_load, _store, _splat, _choose, _larger, _smaller = _f.load, _f.store, _f.splat, _f.choose, _f.larger, _f.smaller
+_load_int, _store_int, _splat_int, _choose_int, _size = _i.load, _i.store, _i.splat, _i.choose, _f.bytes
+
+
+def anchor_columns(anchors: np.ndarray) -> np.ndarray:
+    """Anchors float32[n, 4] as the kernel reads them: left, top, right, bottom, area, and the numbers 0, 1 ... as int32.
+
+    float32[6, n rounded up to whole vectors].
+    """
+    columns = np.zeros((6, -(-len(anchors) // _LANES) * _LANES), np.float32)
+    columns[:4, : len(anchors)] = anchors.T
+    with np.errstate(all="ignore"):  # anchors may be infinite
+        columns[4] = (columns[2] - columns[0]) * (columns[3] - columns[1])
+    columns[5].view(np.int32)[:] = np.arange(columns.shape[1])
+    return columns
+
+
 @inlined
-def _iou(boxes, b, anchors, a):
-    """Intersection over union of box b and anchor a (left, top, right, bottom), float32."""
-    left, top = larger(boxes[4 * b], anchors[4 * a]), larger(boxes[4 * b + 1], anchors[4 * a + 1])
-    right, bottom = smaller(boxes[4 * b + 2], anchors[4 * a + 2]), smaller(boxes[4 * b + 3], anchors[4 * a + 3])
-    if not (right > left and bottom > top):
-        return np.float32(0)
-    inside = (right - left) * (bottom - top)
-    box = (boxes[4 * b + 2] - boxes[4 * b]) * (boxes[4 * b + 3] - boxes[4 * b + 1])
-    anchor = (anchors[4 * a + 2] - anchors[4 * a]) * (anchors[4 * a + 3] - anchors[4 * a + 1])
-    return np.float32(inside / (box + anchor - inside))
+def _match(boxes, count, columns, length, anchor_count, criteria, chosen, best_of):
+    """Each anchor takes the box that overlaps it most, if the overlap suffices: int32 at `chosen`, -1 for none.
+
+    `best_of`: for each box, the largest overlap of each lane, and the last anchor that has it. Among equal overlaps the last one wins.
+    """
+    row = 4 * length
+    nothing, least, last = _splat(np.float32(0)), _splat(criteria), _splat_int(np.int32(anchor_count))
+    for b in range(count):
+        _store(best_of + 2 * _size * b, _splat(np.float32(-1)))
+        _store_int(best_of + 2 * _size * b + _size, _splat_int(np.int32(0)))
+    for a in range(0, 4 * length, _size):
+        left_a, top_a, right_a = _load(columns + a), _load(columns + row + a), _load(columns + 2 * row + a)
+        bottom_a, area_a, number = _load(columns + 3 * row + a), _load(columns + 4 * row + a), _load_int(columns + 5 * row + a)
+        exists, best, taken = number < last, least, _splat_int(np.int32(-1))
+        for b in range(count):
+            left_b, top_b = _splat(boxes[4 * b]), _splat(boxes[4 * b + 1])
+            right_b, bottom_b = _splat(boxes[4 * b + 2]), _splat(boxes[4 * b + 3])
+            left, top = _larger(left_b, left_a), _larger(top_b, top_a)
+            right, bottom = _smaller(right_b, right_a), _smaller(bottom_b, bottom_a)
+            inside = (right - left) * (bottom - top)
+            area_b = (right_b - left_b) * (bottom_b - top_b)
+            overlap = _choose((right > left) & (bottom > top), inside / (area_b + area_a - inside), nothing)
+            better = (overlap > least) & (overlap >= best)
+            best, taken = _choose(better, overlap, best), _choose_int(better, _splat_int(np.int32(b)), taken)
+            place = best_of + 2 * _size * b
+            known = _load(place)
+            better = exists & (overlap >= known)
+            _store(place, _choose(better, overlap, known))
+            _store_int(place + _size, _choose_int(better, number, _load_int(place + _size)))
+        _store_int(chosen + a, taken)
+
+
+@inlined
+def _winner(place):
+    """The last anchor of those that overlap a box most; see :func:`_match`."""
+    overlaps, numbers = view_f32(place, _LANES), view_i32(place + _size, _LANES)
+    best, winner = overlaps[0], numbers[0]
+    for lane in range(1, _LANES):
+        if overlaps[lane] > best or (overlaps[lane] == best and numbers[lane] > winner):
+            best, winner = overlaps[lane], numbers[lane]
+    return winner
 
 
 @inlined
@@ -90,23 +141,15 @@ def box_encoder_step(context, sample, thread):
     numbers = view_f32(load_i64(context + encoder.numbers), encoding.words)
     criteria = numbers[encoding.criteria]
     at = load_i64(thread + record.scratch) + load_i64(context + encoder.scratch)
-    chosen, anchor = view_i32(at, anchor_count), view_f32(at + ((4 * anchor_count + 63) & -64), 4)
+    length = load_i64(context + encoder.columns_length)
+    chosen, anchor = view_i32(at, anchor_count), view_f32(at + 4 * length, 4)
     # Each anchor takes the box that overlaps it most, if the overlap suffices; then each box takes its best anchor. The last of equal
     # overlaps wins, as in DALI: equal boxes, and anchors of one size around a small box, are common.
-    for a in range(anchor_count):
-        best, chosen[a] = criteria, -1
-        for b in range(count):
-            overlap = _iou(boxes, b, anchors, a)
-            if overlap > criteria and overlap >= best:
-                best, chosen[a] = overlap, b
+    best_of = at + 4 * length + 64
+    _match(boxes, count, load_i64(context + encoder.columns), length, anchor_count, criteria, at, best_of)
     for b in range(count):
-        best, winner = np.float32(-1), 0
-        for a in range(anchor_count):
-            overlap = _iou(boxes, b, anchors, a)
-            if overlap >= best:
-                best, winner = overlap, a
         if anchor_count > 0:
-            chosen[winner] = b
+            chosen[_winner(best_of + 2 * _size * b)] = b
     offsets = load_i64(context + encoder.offsets) != 0
     for a in range(anchor_count):
         b = chosen[a]
@@ -125,13 +168,15 @@ def box_encoder_step(context, sample, thread):
 
 
 def make_box_encoder_step(
-    boxes: Batch, labels: Batch, encoded: Batch, classes: Batch, anchors: np.ndarray, numbers: np.ndarray, offsets: bool
-) -> Step:
-    """The step for a batch; `numbers` is an ENCODING."""
+    boxes: Batch, labels: Batch, encoded: Batch, classes: Batch, anchors: np.ndarray, columns: np.ndarray, numbers: np.ndarray,
+    offsets: bool,
+) -> Step:  # fmt: skip
+    """The step for a batch; `columns` are :func:`anchor_columns`, `numbers` is an ENCODING."""
     counts = np.ascontiguousarray(boxes.shapes[:, 0], np.int64)
     values = {
         "boxes": boxes.addresses, "labels": labels.addresses, "encoded": encoded.addresses, "classes": classes.addresses,
-        "counts": counts, "anchors": anchors, "anchor_count": len(anchors), "numbers": numbers, "offsets": offsets, "scratch": 0,
+        "counts": counts, "anchors": anchors, "anchor_count": len(anchors), "numbers": numbers, "offsets": offsets,
+        "columns": columns, "columns_length": columns.shape[1], "scratch": 0,
     }  # fmt: skip
     table, keep = BOX_ENCODER.make(**values)
 
@@ -142,4 +187,5 @@ def make_box_encoder_step(
         items = (("winners", int(counts.max(initial=0))), ("encode", len(anchors)))
         return [Launch(Kernel(_SOURCE, name), context, grid_of(most, len(counts))) for name, most in items]
 
-    return Step(box_encoder_step.address, table, no_explanation, 4 * len(anchors) + 192, BOX_ENCODER.word.scratch, keep, launches=launches)
+    scratch = 4 * columns.shape[1] + 64 + 2 * _size * int(counts.max(initial=0))
+    return Step(box_encoder_step.address, table, no_explanation, scratch, BOX_ENCODER.word.scratch, keep, launches=launches)

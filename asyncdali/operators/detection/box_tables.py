@@ -42,7 +42,9 @@ BOX_ENCODER = Table(
     Field("anchor_count", "int64", "number of anchors"),
     Field("numbers", "ENCODING", "how offsets are made"),
     Field("offsets", "int64", "1: offsets are wanted; 0: boxes"),
-    Field("scratch", "int64", "offset of the scratch: int32[anchor_count], then float32[4] from the next multiple of 64"),
+    Field("columns", "float32[6, columns_length]", "left, top, right, bottom, area of the anchors; int32: their numbers"),
+    Field("columns_length", "int64", "`anchor_count`, rounded up to whole vectors"),
+    Field("scratch", "int64", "offset of the scratch: int32[columns_length], float32[16], then two vectors per box"),
 )
 
 BOX_ENCODER_GPU = BOX_ENCODER.extended(

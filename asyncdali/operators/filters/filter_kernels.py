@@ -51,9 +51,19 @@ def filter_step(in_dtype: str, out_dtype: str) -> Compiled:
     def load_row(target, address, width, channels, total, anchor, border, fill):
         """A row with its borders, `total` pixels in all. A row at address 0 has only the fill value."""
         row = view_f32(target, total * channels)
+        if address == 0:
+            for i in range(total * channels):
+                row[i] = fill
+            return
         source = view_in(address, width * channels)
-        for x in range(total):
-            from_x = inside(x - anchor, width, border) if address != 0 else np.int64(-1)
+        begin, end = smaller(larger(anchor, 0), total), smaller(larger(anchor + width, 0), total)
+        skipped, count = (begin - anchor) * channels, (end - begin) * channels
+        inner, own = view_f32(target + 4 * begin * channels, count), view_in(address + in_bytes * skipped, count)
+        for i in range(count):
+            inner[i] = np.float32(value(own[i]))
+        for x in range(total - (end - begin)):
+            x += end - begin if x >= begin else 0
+            from_x = inside(x - anchor, width, border)
             for c in range(channels):
                 row[x * channels + c] = np.float32(value(source[from_x * channels + c])) if from_x >= 0 else fill
 

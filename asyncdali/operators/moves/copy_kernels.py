@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...compiled.intrinsics import load_i64, view_u8
+from ...compiled.intrinsics import copy_bytes, load_i64
 from ...compiled.step import step
 from ...compiled.tables import laid_out
 from ...device.launch import LINE, LINES_AT_ONCE, Kernel, Launch, grid_of
@@ -21,10 +21,7 @@ _KERNEL = Kernel(Path(__file__).with_suffix(".cu"), "copy")
 def copy_step(context, sample, thread):
     """Copy one sample; see ``copy_tables``."""
     size = load_i64(load_i64(context + at.sizes) + 8 * sample)
-    source = view_u8(load_i64(load_i64(context + at.inputs) + 8 * sample), size)
-    destination = view_u8(load_i64(load_i64(context + at.outputs) + 8 * sample), size)
-    for k in range(size):
-        destination[k] = source[k]
+    copy_bytes(load_i64(load_i64(context + at.outputs) + 8 * sample), load_i64(load_i64(context + at.inputs) + 8 * sample), size)
     return 0
 
 
