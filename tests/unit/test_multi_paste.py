@@ -31,6 +31,18 @@ def refusal(inputs, named=None, layout="HWC", **constants):
     return result.message
 
 
+@pytest.mark.parametrize("second", [0, 1, 2])
+def test_canvases_that_regions_cover_or_only_seem_to(second):
+    """Two regions with as many pixels as the canvas: side by side they cover it; otherwise the rest is 0."""
+    named = {"in_anchors": [np.int32([[0, 0], [0, 0]])], "shapes": [np.int32([[3, 2], [3, 2]])],
+             "out_anchors": [np.int32([[0, 0], [0, second]])]}  # fmt: skip
+    (found,) = pasted([[image(0) + 1], [image(1) + 1]], named, output_size=[3, 4])
+    expected = np.zeros((3, 4), np.uint8)
+    expected[:, :2] = image(0)[:, :2, 0] + 1
+    expected[:, second : second + 2] = image(1)[:, :2, 0] + 1
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_regions_of_the_samples_that_are_named_the_last_on_top():
     named = {
         "in_ids": [np.int32([0, 1]), np.int32([2]), np.zeros(0, np.int32)],

@@ -1,4 +1,4 @@
-"""The compiled step of grid_mask."""
+"""The compiled step of grid_mask. Loops over a row: one for the mask, one for the pixels. Each becomes vector instructions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...compiled.convert_kernels import view
-from ...compiled.intrinsics import load_i64, view_f32, view_i64
+from ...compiled.intrinsics import load_i64, view_f32, view_i64, view_u8
+from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, step_variant
 from ...compiled.tables import laid_out
 from ...device.launch import Kernel, Launch, element_type, grid_of
 from ..base import Step, no_explanation
 from .grid_mask_tables import GEOMETRY, GRID, GRID_MASK
 
-at, shape, turned = GRID_MASK.at, GEOMETRY.word, GRID.word
+at, shape, turned, record = GRID_MASK.at, GEOMETRY.word, GRID.word, THREAD.at
 _SOURCE = Path(__file__).with_name("grid_mask_kernels.cu")
 
 
@@ -36,16 +37,27 @@ def grid_mask_step(dtype: str) -> Compiled:
         grid = view_f32(load_i64(context + at.grids) + 4 * turned.words * sample, turned.words)
         cosine, sine, ratio = grid[turned.cosine], grid[turned.sine], grid[turned.ratio]
         shift_x, shift_y = grid[turned.shift_x], grid[turned.shift_y]
+        mask = view_u8(load_i64(thread + record.scratch) + load_i64(context + at.scratch), width)
         e = 0
         for _ in range(planes):
             for y in range(height):
                 for x in range(width):
                     across = np.float32(x) * cosine - np.float32(y) * sine + shift_x
                     down = np.float32(x) * sine + np.float32(y) * cosine + shift_y
-                    black = across - np.floor(across) < ratio and down - np.floor(down) < ratio
-                    for c in range(channels):
-                        out[e + c] = zero if black else source[e + c]
-                    e += channels
+                    black = (across - np.floor(across) < ratio) & (down - np.floor(down) < ratio)
+                    mask[x] = 0 if black else 1
+                if channels == 3:
+                    for x in range(width):
+                        kept = mask[x] != 0
+                        a, b, c = source[e + 3 * x], source[e + 3 * x + 1], source[e + 3 * x + 2]
+                        out[e + 3 * x] = a if kept else zero
+                        out[e + 3 * x + 1] = b if kept else zero
+                        out[e + 3 * x + 2] = c if kept else zero
+                else:
+                    for x in range(width):
+                        for k in range(channels):
+                            out[e + x * channels + k] = source[e + x * channels + k] if mask[x] != 0 else zero
+                e += width * channels
         return 0
 
     return grid_mask
@@ -54,9 +66,13 @@ def grid_mask_step(dtype: str) -> Compiled:
 def make_step(source: Batch, output: Batch, geometry: np.ndarray, grid: np.ndarray) -> Step:
     """The step for a batch; `geometry` are GEOMETRY records, `grid` are GRIDs."""
     geometry, grid = np.ascontiguousarray(geometry, np.int64), np.ascontiguousarray(grid, np.float32)
-    entries = GRID_MASK.entries(inputs=source.addresses, outputs=output.addresses, geometry=geometry, grids=grid, samples=len(source))
+    entries = GRID_MASK.entries(
+        inputs=source.addresses, outputs=output.addresses, geometry=geometry, grids=grid, samples=len(source), scratch=0
+    )
     table, keep = laid_out(entries)
-    step = Step(grid_mask_step(storage_dtype(source.dtype).name).address, table, no_explanation, keep=keep)
+    scratch, field = int(geometry[:, shape.width].max(initial=0)), GRID_MASK.word.scratch
+    function = grid_mask_step(storage_dtype(source.dtype).name).address
+    step = Step(function, table, no_explanation, scratch, field, keep)
     name, count = element_type(storage_dtype(source.dtype)), len(source)
     kernel = Kernel(_SOURCE, "grid_mask", (("IN", name), ("OUT", name)))
     pixels = geometry[:, [shape.planes, shape.height, shape.width]].prod(axis=1)

@@ -29,4 +29,5 @@ GRID_MASK = Table(
     Field("geometry", "GEOMETRY[samples]", "extents of the images"),
     Field("grids", "GRID[samples]", "the grids"),
     SAMPLES,
+    Field("scratch", "int64", "offset of the step's scratch in the thread's: uint8[width]; a GPU does not use it"),
 )
