@@ -46,6 +46,7 @@ class Engine:
     """
 
     progress = None  # see ``Executor.progress``
+    one_at_a_time = False  # the calling thread works on every job
 
     memory = None  # no memory statistics in debug mode
 
