@@ -482,7 +482,7 @@ class Executor:
         if segment.instant:
             self._run_now(run, phases)
             return
-        if segment.pace.quick and self.gpu is None and not self.on_loop:
+        if segment.pace.quick and self.gpu is None and self.here is None and not self.on_loop:
             self._advance(run, phases, self._deciding_state, None)
             return
         try:
