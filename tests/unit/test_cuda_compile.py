@@ -10,10 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from asyncdali.device.launch import COMPILE_OPTIONS, Kernel, source_of
+from asyncdali.batch import storage_dtype
+from asyncdali.device.launch import COMPILE_OPTIONS, Kernel, element_type, source_of
+from asyncdali.operators import load_registry
+from asyncdali.operators.accepts import LIKE
 from asyncdali.operators.expressions.cuda_code import make_kernel
 from asyncdali.operators.expressions.programs import single
 from asyncdali.operators.expressions.types import FLOATS, OPERANDS, OPERATIONS
+from asyncdali.operators.samples import SampleOperator
 from asyncdali.types import DALIDataType
 
 ROOT = Path(__file__).resolve().parents[2] / "asyncdali"
@@ -95,8 +99,19 @@ def compile_for(library, text, architecture, options=COMPILE_OPTIONS):
     return size.value
 
 
+def sample_kernel(path):
+    """The kernel of a sample operator, with the first types that its schema accepts. samples.cuh has the entry; the source has `item`."""
+    operator = next(kind for kind in load_registry().values() if issubclass(kind, SampleOperator) and kind.cuda_source == path)
+    given = [value.types[0] for value in operator.schema.accepts]
+    made = [given[0] if value.type is LIKE else value.type for value in operator.schema.gives]
+    types = [(f"IN{k}", dtype) for k, dtype in enumerate(given)] + [(f"OUT{k}", dtype) for k, dtype in enumerate(made)]
+    return Kernel(path, "samples", (("INPUTS", len(given)), *((name, element_type(storage_dtype(dtype).name)) for name, dtype in types)))
+
+
 def variants(path):
     text = path.read_text()
+    if '#include "samples.cuh"' in text:
+        yield sample_kernel(path)
     for entry in re.findall(r"^KERNEL (\w+)\(", text, re.MULTILINE)[:1]:  # a source is one unit: all its kernels are compiled
         pairs = TYPES + (HALVES if path.name in WITH_HALVES else [])
         for types in pairs if re.search(r"\bIN\b", text) else [None]:
