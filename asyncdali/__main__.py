@@ -17,15 +17,15 @@ def main(argv: list[str] | None = None) -> int:
     demo = commands.add_parser("demo", help="run the training pipeline, kill it in mid-epoch, resume it exactly")
     demo.add_argument("--data", help="folder with one sub-folder of JPEGs per class (default: pictures that ship with the package)")
     demo.add_argument("--output", default="asyncdali-demo", help="folder for the checkpoint and the contact sheet")
-    demo.add_argument("--batches", type=int, default=40, help="batches before the kill (at least 4)")
+    demo.add_argument("--batches", type=int, default=40, help="number of batches before the kill, at least 4")
     demo.add_argument("--threads", type=int, default=2)
     demo.add_argument("--phase", choices=("run", "resume"), help=argparse.SUPPRESS)
     index = commands.add_parser("tfrecord2idx", help="make the index file of a TFRecord file")
     index.add_argument("tfrecord", help="the file")
-    index.add_argument("tfrecord_index", help="its index, to be written")
+    index.add_argument("tfrecord_index", help="index file to write")
     index = commands.add_parser("wds2idx", help="make the index file of a WebDataset archive")
     index.add_argument("archive", help="the tar file")
-    index.add_argument("index_file", nargs="?", help="its index, to be written (default: the archive's name with .idx)")
+    index.add_argument("index_file", nargs="?", help="index file to write (default: the archive's name with .idx)")
     from .tooling import bench, doctor, engine, kernels
 
     kernels.add_arguments(commands)

@@ -31,7 +31,7 @@ FIRST_LOOK, PAUSE = 0.05, 0.5
 """Seconds before the first check of the stacks, and between later checks."""
 
 PATIENCE = 10.0
-"""Seconds after which the log says what a call is waiting for."""
+"""Seconds after which a waiting call logs the function that it waits for."""
 
 _JOIN = threading.Thread.join.__code__
 _RESULTS = (Future.result.__code__, Future.exception.__code__)
@@ -86,7 +86,7 @@ class Patience:
         self._holds = holds
         self._began = time.monotonic()
         self._seconds = FIRST_LOOK
-        self._told = False
+        self._warned = False
 
     def seconds(self) -> float:
         """Seconds to wait before :meth:`look`."""
@@ -107,15 +107,16 @@ class Patience:
         for ident in holders:
             if _waits_for(stacks, ident, me):
                 raise Deadlock(
-                    "the call would never return: the calling thread was handed it by a function that this very pipeline calls (a source, "
-                    "or the function of an operator), and that function waits for the thread. Call it from outside, when the pipeline's "
+                    "this call of the pipeline would never return: a source of the same pipeline, or the function of an operator, passed "
+                    "the "
+                    "call to this thread and waits for the thread. Make the call outside of such functions, when the pipeline's "
                     "call has returned; other pipelines can be used there."
                 )
-        if notice and holders and not self._told and time.monotonic() - self._began > PATIENCE:
-            self._told = True
+        if notice and holders and not self._warned and time.monotonic() - self._began > PATIENCE:
+            self._warned = True
             log.warning(
-                "a call of a pipeline has waited for %.0f s for a function that the pipeline calls, which is %s. If that function waits "
-                "for the call (of thread %r), neither will end.", time.monotonic() - self._began, _place(stacks[holders[0]]), me.name,
+                "a call of a pipeline has waited %.0f s for a function that the pipeline calls: %s. If the function waits "
+                "for this call (in thread %r), both wait for ever.", time.monotonic() - self._began, _place(stacks[holders[0]]), me.name,
             )  # fmt: skip
 
 
@@ -195,7 +196,7 @@ def _computed(frame: FrameType | None) -> Iterator[Any]:
 
 
 def _place(frame: FrameType) -> str:
-    """The line of a stack in the program's own code, as far as it can be told from the standard library's code and ours."""
+    """The innermost line of a stack that is neither in the standard library nor in this package."""
     ours = __name__.partition(".")[0]
     for one in _frames(frame):
         module = one.f_globals.get("__name__", "").partition(".")[0]

@@ -1,4 +1,4 @@
-"""Limits of what the operators of one pipeline may open: none for a program's own graph, some for a graph from outside."""
+"""Limits of the files that the operators of one pipeline may open: none for a program's own graph, some for a graph from outside."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _places(given: Iterable[str | os.PathLike[str]] | None, name: str) -> tuple[
     if wrong is not None:
         raise TypeError(f"`{name}` is a list of folders, schemes (such as 's3://') and beginnings of URLs, got {wrong!r}")
     if "" in places:
-        raise ValueError(f"`{name}` has an empty place in it; the working directory is '.'")
+        raise ValueError(f"`{name}` contains an empty string; the working directory is '.'")
     return tuple(places)
 
 

@@ -45,7 +45,7 @@ def PreallocatePinnedMemory(bytes: int) -> None:
 
 def _preallocate(size: int, device_id: int | None, pinned: bool) -> None:
     if size < 0:
-        raise ValueError(f"cannot allocate {size} bytes")
+        raise ValueError(f"cannot allocate {size} bytes: the size must not be negative")
     cupy = _cupy("memory cannot be preallocated")
     if pinned:
         cupy.cuda.alloc_pinned_memory(size)
@@ -156,17 +156,17 @@ def Init(*_: Any, **__: Any) -> None:
 
 def GetCUDACurrentDevice() -> int:
     """The calling thread's device; RuntimeError without a driver."""
-    return int(_cupy("the current device cannot be told").cuda.runtime.getDevice())
+    return int(_cupy("the current device cannot be found out").cuda.runtime.getDevice())
 
 
 def SetCUDACurrentDevice(device_id: int) -> None:
     """Make a device the calling thread's. RuntimeError without a driver."""
-    _cupy("no device can be chosen").cuda.runtime.setDevice(device_id)
+    _cupy("the current device cannot be set").cuda.runtime.setDevice(device_id)
 
 
 def CUDAStreamSynchronize(stream: int) -> None:
     """Wait for a stream, given by its handle. RuntimeError without a driver."""
-    _cupy("a stream cannot be waited for").cuda.runtime.streamSynchronize(int(stream))
+    _cupy("the stream cannot be synchronised").cuda.runtime.streamSynchronize(int(stream))
 
 
 def check_cuda_runtime() -> None:
@@ -299,7 +299,7 @@ __all__ = [
     "deprecation_warning", "initialized",
 ]  # fmt: skip
 
-_ENGINE = "asyncdali has an engine of its own, not DALI's C++ objects"
+_ENGINE = "asyncdali does not have DALI's C++ objects"
 
 __getattr__ = refuser(__name__, {
     "CheckDLPackCapsule": "use asyncdali.types or numpy.from_dlpack, which check capsules themselves",

@@ -378,7 +378,7 @@ class Batch:
 
     @property
     def memory_owner(self) -> Any:
-        """What keeps the memory alive: its own owner, or that of the batch whose memory it views."""
+        """The object that keeps the memory alive: its own owner, or the owner of the batch whose memory it views."""
         root = self.alias_of or self
         return [root.owner, *(source.memory_owner for source in root.links)] if root.links else root.owner
 

@@ -168,7 +168,9 @@ def differences(saved: dict[str, Any], here: dict[str, Any]) -> list[str]:
     for name in old:
         if name not in new:
             kind = old[name].get("op")
-            result.append(f'The pipeline doesn\'t recognize "{name}" as a name of an operator ({kind}); it is in the checkpoint.')
+            result.append(
+                f'The pipeline doesn\'t recognize "{name}" as a name of an operator; the checkpoint has a state for it (operator {kind}).'
+            )
     for name in new:
         if name not in old:
             result.append(f'There\'s no checkpoint for operator "{name}" ({new[name]["op"]}).')

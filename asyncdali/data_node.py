@@ -158,15 +158,18 @@ class DataNode:
         return _here(self)._on("cpu")
 
     def shape(self, *, dtype: DALIDataType | None = None, device: str = "cpu") -> DataNode:
-        """Shape of each sample: a 1-D tensor of length ndim, INT64 unless `dtype` says otherwise."""
+        """Shape of each sample: a 1-D tensor of length ndim, INT64 unless `dtype` is given. `device`: the place of the result."""
         return language.call("_shape", self, dtype=dtype, device=device)
 
     def property(self, key: str, *, device: str = "cpu") -> DataNode:
-        """A property of each sample as 1-D UINT8 (ASCII): ``"layout"`` or ``"source_info"``; empty when unset."""
+        """A property of each sample as 1-D UINT8 (ASCII); empty when unset.
+
+        `key` is ``"layout"`` or ``"source_info"``; `device` is the place of the result. RuntimeError for other keys.
+        """
         return language.call("get_property", self, key=key, device=device)
 
     def source_info(self, *, device: str = "cpu") -> DataNode:
-        """The origin of each sample (for example a file name), as 1-D UINT8; ``property("source_info")``."""
+        """The origin of each sample (for example a file name), as 1-D UINT8: ``property("source_info", device=device)``."""
         return self.property("source_info", device=device)
 
     def __bool__(self) -> NoReturn:
@@ -205,7 +208,7 @@ def _binary(method: str, name: str, reflected: bool = False) -> Any:
 
 
 def _define_operators() -> None:
-    """The methods behind Python's operators. ``operators.expressions.types`` documents what they compute."""
+    """The methods behind Python's operators. ``operators.expressions.types`` documents the operations."""
     names = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "fdiv", "mod": "mod", "pow": "pow"}
     names.update({name: name for name in ("and", "or", "xor", "lshift", "rshift")})
     for method, name in names.items():

@@ -97,7 +97,7 @@ class CheckpointError(OperatorError, ValueError):
 
 
 class CheckpointTypeError(CheckpointError, TypeError):
-    """What was given as a checkpoint is neither bytes nor text."""
+    """The value given as a checkpoint is neither bytes nor text."""
 
 
 def refused(kind: type[OperatorError], operator: str, argument: str | None, message: str) -> OperatorError:
@@ -152,7 +152,7 @@ class Explanation(str):
 
 
 def explained(code: int, text: str) -> str:
-    """`text`, which says what a compiled step failed with: the system's error number `code`, if it is positive.
+    """`text`, the error text of a compiled step: the system's error number `code`, if it is positive.
 
     The user gets the class of the family that stands beside Python's class for this number.
     """
@@ -228,12 +228,12 @@ def _class_for(error: BaseException) -> type[OperatorError]:
 
 
 def _of_the_sample(error: BaseException) -> BaseException:
-    """What has happened to a sample, where an error only says to which one it happened."""
+    """The cause of an error that only names the sample."""
     return error.__cause__ if isinstance(error, SampleError) and error.__cause__ is not None else error
 
 
 def _system_error(error: BaseException) -> OSError | None:
-    """The system's error that `error` is, or that it tells in words for the user: plain RuntimeErrors raised from an OSError."""
+    """The system's error that `error` is, or that its text describes: plain RuntimeErrors raised from an OSError."""
     while type(error) is RuntimeError and error.__cause__ is not None:
         error = error.__cause__
     return error if isinstance(error, OSError) else None

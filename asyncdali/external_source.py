@@ -60,7 +60,7 @@ def external_source(
 
             StopIteration ends the epoch.
         num_outputs: the source returns a tuple of this length; the result is a list of nodes.
-        cycle: for iterables: "no" (default), "quiet" (start again at once) or "raise" (end the epoch, then start again).
+        cycle: for iterables: "no" (default), "quiet" (start again) or "raise" (end the epoch, then start again).
         name: name of the node for ``feed_input``; not allowed with `num_outputs`.
         device: device of the output, "cpu" or "gpu".
         layout, dtype, ndim: of the samples; one value for all outputs, or a list. Other data is refused.
@@ -250,8 +250,8 @@ _TWICE_VALUE = ("batch", "parallel", "no_copy", "batch_info", "prefetch_queue_de
 class ExternalSource(DaliAttributes):
     """As :func:`external_source`, in two steps: an object made with arguments, called to make the node(s).
 
-    The call may give what the constructor did not. `batch` is by default what `parallel` is not. With `num_outputs` and without a source
-    the nodes are fed.
+    The call may give arguments that the constructor did not get. `batch` is by default what `parallel` is not. With `num_outputs`
+    and without a source the nodes are fed.
     """
 
     def __init__(
@@ -288,7 +288,7 @@ class ExternalSource(DaliAttributes):
             "bytes_per_sample_hint": bytes_per_sample_hint, "repeat_last": repeat_last, **arguments,
         }  # fmt: skip
         if source is not None or parallel or cycle is not None:
-            # What is wrong already is refused already; the source itself is entered when the node is made.
+            # Wrong arguments of the constructor are refused there; the source itself is entered when the node is made.
             _check_early(self._given)
 
     @classmethod

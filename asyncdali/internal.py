@@ -20,7 +20,7 @@ def get_submodule(root: types.ModuleType | str, path: str | Sequence[str]) -> ty
         if child is None:
             child = sys.modules[name] = types.ModuleType(name)
         elif not isinstance(child, types.ModuleType):
-            raise RuntimeError(f"{name} is a {type(child).__name__}, not a module")
+            raise RuntimeError(f"{name} is a {type(child).__name__}; a module is expected")
         setattr(module, part, child)
         module = child
     return module

@@ -92,12 +92,12 @@ def fpow(base: Any, exponent: Any) -> DataNode:
 
 
 def min(left: Any, right: Any) -> DataNode:
-    """The smaller number; `right` if one is NaN."""
+    """The smaller number of `left` and `right`; `right` if one is NaN."""
     return _operation("min", left, right)
 
 
 def max(left: Any, right: Any) -> DataNode:
-    """The larger number; `right` if one is NaN."""
+    """The larger number of `left` and `right`; `right` if one is NaN."""
     return _operation("max", left, right)
 
 

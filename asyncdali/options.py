@@ -144,7 +144,7 @@ class PipelineOptions:
     def _check_deprecated(self) -> None:
         for name in ("max_streams", "default_cuda_stream_priority"):
             if getattr(self, name) is not None:
-                warn(f"Pipeline argument `{name}` does nothing any more", DeprecationWarning)
+                warn(f"Pipeline argument `{name}` has no effect", DeprecationWarning)
         if self.experimental_exec_dynamic is not None:
             warn("`experimental_exec_dynamic` is called `exec_dynamic` now", DeprecationWarning)
             if self.exec_dynamic is None:

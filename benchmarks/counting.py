@@ -34,7 +34,7 @@ def cost(pipe: Any, iterations: int, seconds: float) -> tuple[float, Interval, I
     def used() -> tuple[int, int]:
         """Processor time of the process, and of the workers.
 
-        The workers hardly count (compiled code reads a clock), but they make the pictures: most of the noise is theirs.
+        Counting costs the workers almost nothing (compiled code reads a clock), but the workers make the pictures: they cause most noise.
         """
         return time.process_time_ns(), sum(int(Path(f"/proc/self/task/{item}/schedstat").read_text().split()[0]) for item in workers)
 

@@ -1,7 +1,7 @@
-// CUDA and nvJPEG that do nothing, for `python -m benchmarks.gpu_interpreter`: what is left of a pipeline's processor time is the interpreter's.
+// A stub of CUDA and nvJPEG for `python -m benchmarks.gpu_interpreter`: with it, all processor time of a pipeline is the interpreter's.
 //
-// Memory is address space that nobody touches; launches and copies are forgotten. A batch of JPEGs takes `stub_pace` nanoseconds, asleep (the
-// real call spins, without the interpreter lock), and an event is over `stub_pace` after it was recorded: threads sleep and wake, and memory
+// Memory is address space that is never touched; launches and copies do nothing. A batch of JPEGs takes `stub_pace` nanoseconds of sleep (the
+// real call spins, without the interpreter lock), and an event completes `stub_pace` after it was recorded: threads sleep and wake, and memory
 // is held, as beside a GPU.
 #include <atomic>
 #include <cstdint>
@@ -34,7 +34,7 @@ STUB int64_t stub_free(int64_t) { return counted(0); }  // a measurement is shor
 STUB int64_t stub_create(int64_t) { return counted(++handles); }
 STUB int64_t stub_destroy(int64_t) { return counted(0); }
 static const int64_t EVENTS = 1 << 16;
-static std::atomic<int64_t> recorded[EVENTS];  // when, by handle
+static std::atomic<int64_t> recorded[EVENTS];  // time of the record, by handle
 
 static int64_t now() {
     timespec time;

@@ -210,7 +210,7 @@ def busy() -> None:
     """A training step of pure Python beside the loader.
 
     The result is the share of the step's time in which the main thread runs. Time in which it waits for a core is left out (the kernel
-    counts it), so other programs change the result little. What is left is waiting for the interpreter.
+    counts it), so other programs change the result little. The rest is waiting for the interpreter.
     """
     folder = picture_folder(None)
 

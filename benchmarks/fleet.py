@@ -113,7 +113,7 @@ def measure(name: str) -> None:
 
 
 FRAME = 64 * 224 * 224 * 3
-"""Bytes of the training pipeline's batch as it travels."""
+"""Bytes of the training pipeline's batch as it is sent."""
 
 
 def frames(count: int = 200) -> None:

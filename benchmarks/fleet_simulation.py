@@ -72,7 +72,7 @@ class Setting:
     trainer_link: float = 25e9 / 8
     actor_link: float = 10e9 / 8
     step: float = 0.0
-    """Time of a training step. 0: training consumes every batch at once, so the actors are the limit."""
+    """Time of a training step. 0: training consumes every batch immediately, so the actors are the limit."""
     steps: int = 100
     seed: int = 0
 

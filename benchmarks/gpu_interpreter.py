@@ -125,7 +125,7 @@ def report(make: Any, photos: str, threads: int, depth: int, iterations: int, st
 def operators(make: Any, photos: str, threads: int, depth: int, iterations: int) -> None:
     """Print the interpreter time of each operator's planning and launches, in microseconds of processor time per batch.
 
-    Compiled calls that release the lock are included; planning on a GPU makes hardly any. Two clock readings per call add 1 us.
+    Compiled calls that release the lock are included; planning on a GPU makes almost none. Two clock readings per call add 1 us.
     """
     import asyncdali
 

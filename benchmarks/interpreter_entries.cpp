@@ -1,7 +1,7 @@
 // Counts how often threads enter the interpreter: to be loaded in front of Python (LD_PRELOAD) where Python is a shared library.
 //
-// Whoever waits or works without the interpreter lock ends with PyEval_RestoreThread, which takes the lock again. Extension modules
-// (ctypes, queue, numpy, sockets, CuPy) and the library itself call it by name, so this one is called in its place.
+// A thread that has waited or worked without the interpreter lock calls PyEval_RestoreThread to take the lock again. Extension modules
+// (ctypes, queue, numpy, sockets, CuPy) and the library itself call that function by name, so the loader binds them to this one.
 #include <atomic>
 #include <cstdio>
 #include <cstring>
@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-extern "C" {  // of Python's library; the lock is held
+extern "C" {  // the function of Python's library; returns with the lock held
 void *PyEval_GetFrame();
 void *PyFrame_GetCode(void *);
 int PyFrame_GetLineNumber(void *);
@@ -48,7 +48,7 @@ extern "C" void PyEval_RestoreThread(void *state) {
     count(__builtin_return_address(0));
 }
 extern "C" long entries_own() { return own == nullptr ? 0 : own->entries.load(); }
-// For ctypes.CDLL(None): threads known, and of thread k its id and entries.
+// For ctypes.CDLL(None): the number of known threads; id and number of entries of thread k.
 extern "C" long entries_threads() { return used < THREADS ? used.load() : THREADS; }
 extern "C" long entries_id(long k) { return threads[k].id; }
 extern "C" long entries_count(long k) { return threads[k].entries; }

@@ -85,7 +85,7 @@ def training_step(folder: str, rounds: int) -> Table:
     """A matmul loop of about 20 ms per step: with precomputed data, with a pipeline at half load, and with torch's DataLoader.
 
     Half load: a batch has the number of pictures that half of a step's processor time prepares. The pipeline's threads have their own core.
-    The reference is a thread of compiled code on its own core: it shows what the machine itself loses when its other core works.
+    The reference is a thread of compiled code on its own core: it shows how much speed the machine itself loses when its other core works.
     """
     import torch
 

@@ -41,7 +41,8 @@ class Program:
         self.cost: list[float] = []
 
     def measure(self, iterations: int) -> None:
-        """Run some iterations, and wait until the queue is as full as before. So the measured cost is that of exactly `iterations`."""
+        """Run some iterations, and wait until the queue is as full as before. So exactly `iterations` iterations are
+        measured."""
         _until_idle()
         start = time.process_time()
         for _ in range(iterations):

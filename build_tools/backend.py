@@ -1,6 +1,6 @@
 """The build backend: setuptools, without two of its side effects.
 
-* Setuptools builds in ``build/`` beside the sources, and packs what an earlier version left there into the next wheel. Here every build
+* Setuptools builds in ``build/`` beside the sources, and packs the files of an earlier version there into the next wheel. Here every build
   has a temporary folder of its own, and neither ``build/`` nor ``*.egg-info`` appears beside the sources.
 * The finder of an editable install comes last in ``sys.meta_path``. A folder ``site-packages/asyncdali`` without Python files (version
   0.1.0 left its kernel caches there when it was uninstalled) is a namespace package and hides the editable one. Here the finder comes
@@ -34,7 +34,7 @@ _CHANGES = {
 
 @contextlib.contextmanager
 def _elsewhere() -> Iterator[None]:
-    """Builds put what they need on the way into a temporary folder."""
+    """Builds use a temporary folder for intermediate files."""
     with tempfile.TemporaryDirectory(prefix="asyncdali-build-") as folder:
         settings = Path(folder, "settings.cfg")
         places = {"build": "build_base", "bdist_wheel": "bdist_dir", "egg_info": "egg_base"}
@@ -52,7 +52,7 @@ def _elsewhere() -> Iterator[None]:
 
 
 def _finder() -> str:
-    """Setuptools' finder, changed; as it is if a later setuptools wrote it anew: that works, but for the leftovers of 0.1.0."""
+    """Setuptools' finder, changed; as if a later setuptools wrote the file again. This works, except for the leftovers of 0.1.0."""
     text = editable_wheel._FINDER_TEMPLATE
     if any(text.count(old) != 1 for old in _CHANGES):
         print("build_tools/backend.py does not know the finder of this setuptools and leaves it as it is", file=sys.stderr)

@@ -117,7 +117,7 @@ def small_queue_mended(**options):
     return small_queue(**{"prefetch_queue_depth": 3, **options})
 
 
-# --- nothing is wrong with the pipeline: the training step is slower (measure with --consumer-ms 15)
+# --- the pipeline is not the limit: the training step is slower (measure with --consumer-ms 15)
 
 
 @pipeline_def(batch_size=8, num_threads=2, device_id=None, seed=1)

@@ -1,7 +1,7 @@
-"""Train on a changing number of processes. The global batches stay the same, whoever dies and however many go on.
+"""Train on a changing number of processes. The global batches stay the same, whichever process dies and however many continue.
 
     torchrun --nproc-per-node=3 --max-restarts=1 examples/elastic_torchrun.py --folder run --steps 8 --die-at 5
-    torchrun --nproc-per-node=2 examples/elastic_torchrun.py --folder run --steps 14       # goes on with two processes
+    torchrun --nproc-per-node=2 examples/elastic_torchrun.py --folder run --steps 14       # continues with two processes
     python examples/elastic_torchrun.py --folder alone --steps 14
     diff run/stream.txt alone/stream.txt
 

@@ -1,8 +1,8 @@
 """Train a small network on the CPU, on the pictures of the package. Interrupt and resume the training: the losses are the same.
 
     python examples/train_pytorch.py --folder run-a                        # 30 steps
-    python examples/train_pytorch.py --folder run-b --interrupt-at 17      # as if the machine had gone down
-    python examples/train_pytorch.py --folder run-b                        # goes on from the last saved step
+    python examples/train_pytorch.py --folder run-b --interrupt-at 17      # as if the machine had failed
+    python examples/train_pytorch.py --folder run-b                        # continues from the last saved step
     diff run-a/losses.txt run-b/losses.txt
 """
 

@@ -14,7 +14,7 @@ START_METHODS = ("fork", "spawn", "forkserver")
 
 @dataclass(frozen=True)
 class Settings:
-    """The arguments of a pool besides its sources; `WorkerPool` says what they mean."""
+    """The arguments of a pool besides its sources; `WorkerPool` documents them."""
 
     num_workers: int
     start_method: str = "fork"
@@ -47,7 +47,7 @@ def check_arguments(sources: list[Source], num_workers: int, start_method: str, 
     if start_method not in START_METHODS:
         raise ValueError(f"start_method is {start_method!r}; allowed are {', '.join(map(repr, START_METHODS))}")
     if start_method == "fork" and pickler is not None:
-        raise ValueError("a pickler is of no use with start_method='fork', where nothing is pickled")
+        raise ValueError("a pickler cannot be given with start_method='fork', because nothing is pickled")
     if timeout is not None and timeout <= 0:
         raise ValueError(f"worker_timeout is {timeout}; it must be positive, or None")
     if retries < 0:
@@ -60,7 +60,7 @@ def useful_workers(sources: list[Source], num_workers: int) -> int:
         return num_workers
     warnings.warn(
         f"{num_workers} workers were asked for, but each of the {len(sources)} sources is an iterable or a generator function, which one "
-        f"worker walks through. There will be run only {len(sources)} worker{'s' if len(sources) > 1 else ''}",
+        f"worker iterates over. There will be run only {len(sources)} worker{'s' if len(sources) > 1 else ''}",
         Warning,
         stacklevel=5,  # this function, the settings, the engine, the pool, the pool's caller
     )

@@ -227,7 +227,7 @@ class Dispatcher:
                     raise TimeoutError(f"{ticket!r} did not arrive within {timeout} s")
 
     def _pump(self, timeout: float | None) -> None:
-        """Do what is due; if nothing is, wait for an event. Called with the lock held once."""
+        """Do the work that is due; if there is none, wait for an event. Called with the lock held once."""
         self._pumping = True
         try:
             if self._landing.drain():

@@ -1,4 +1,4 @@
-"""What the parts of a running pool share."""
+"""Objects that the parts of a running pool share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .shared.system import Descriptors
 class Parts:
     """Made once, when the pool starts; guarded by the pool's lock.
 
-    Nothing here refers to the engine or to those that are made from these parts: a pool that nobody refers to goes without the garbage
+    The parts do not refer to the engine or to objects made from the parts, so a pool without references is freed without the garbage
     collector.
     """
 

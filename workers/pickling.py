@@ -55,7 +55,7 @@ class SourcePickler:
         parts = list(asked) if isinstance(asked, (tuple, list)) else [asked]
         if not 1 <= len(parts) <= 3 or not all(callable(getattr(parts[0], name, None)) for name in ("dumps", "loads")):
             raise ValueError(
-                f"a pickler is a module or object with dumps and loads, or a tuple (it, dumps kwargs, loads kwargs), not {asked!r}"
+                f"a pickler is a module or object with dumps and loads, or a tuple (module, dumps kwargs, loads kwargs), not {asked!r}"
             )
         self._object = parts[0]
         self._dumps_arguments = dict(parts[1] or {}) if len(parts) > 1 else {}

@@ -20,10 +20,11 @@ class WorkerPool:
     sources: the sources to run. A batch is requested by the source's number in this list.
     num_workers: number of processes.
     start_method: "fork", "spawn" or "forkserver".
-    pickler: for "spawn" and "forkserver": a module or object with ``dumps`` and ``loads``, or a tuple (it, dumps kwargs, loads kwargs).
+    pickler: for "spawn" and "forkserver": a module or object with ``dumps`` and ``loads``, or a tuple (module, dumps kwargs, loads kwargs).
     worker_timeout: seconds that a callable may take (per sample for kind "samples", otherwise per batch); None: no limit.
     max_retries: how often a sample is given to another worker after its worker died.
     seed: seed of the workers' random number generators; None: a different one each time.
+    name: name of the pool in error texts.
     """
 
     def __init__(
@@ -44,11 +45,11 @@ class WorkerPool:
         self._finalizer = weakref.finalize(self, dispatcher.close)  # also called at the interpreter's exit
 
     def start(self) -> None:
-        """Start the workers. Returns when all are ready. An error here leaves nothing behind."""
+        """Start the workers. Returns when all are ready. An error here leaves no process or descriptor."""
         self._dispatcher.start()
 
     def submit(self, source: int, iteration: int, epoch: int) -> Ticket:
-        """Request a batch. Never blocks."""
+        """Request a batch of the source with this index, for this iteration of this epoch. Never blocks."""
         return self._dispatcher.submit(source, iteration, epoch)
 
     def receive(self, ticket: Ticket, timeout: float | None = None) -> PoolBatch:
@@ -60,14 +61,15 @@ class WorkerPool:
         return self._dispatcher.receive(ticket, timeout)
 
     def ready(self, ticket: Ticket) -> bool:
-        """Whether `receive` would return at once."""
+        """Whether `receive` would return immediately for `ticket`."""
         return self._dispatcher.ready(ticket)
 
     def cancel(self, ticket: Ticket) -> None:
-        """Cancel a batch: slices that have not begun are dropped, and results and errors of the others are discarded."""
+        """Cancel the batch of `ticket`: slices that have not begun are dropped, and results and errors of the others are discarded."""
         self._dispatcher.cancel(ticket)
 
     def statistics(self) -> dict[str, Any]:
+        """The report of the pool and its workers, by name; see docs/workers.md."""
         return self._dispatcher.statistics()
 
     def close(self) -> None:

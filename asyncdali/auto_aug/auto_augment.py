@@ -60,12 +60,20 @@ def auto_augment_image_net(
     data: DataNode, shape: Any = None, fill_value: Any = 128, interp_type: Any = None, max_translate_abs: Any = None,
     max_translate_rel: Any = None, seed: int | None = None,
 ) -> DataNode:  # fmt: skip
-    """:func:`auto_augment` with the policy "image_net"."""
+    """:func:`auto_augment` with the policy "image_net".
+
+    `data`, `shape`, `fill_value`, `interp_type`, `max_translate_abs`, `max_translate_rel` and `seed` are passed to :func:`auto_augment`.
+    """
     return auto_augment(data, "image_net", shape, fill_value, interp_type, max_translate_abs, max_translate_rel, seed)
 
 
 def apply_auto_augment(policy: Policy, data: DataNode, seed: int | None = None, **kwargs: Any) -> DataNode:
-    """AutoAugment with your own policy. `kwargs` are passed to the augmentations that read them.
+    """AutoAugment with your own policy.
+
+    - policy: a :class:`Policy` with sub-policies.
+    - data: the samples, of any type that the policy's augmentations accept.
+    - seed: seed of the draws; by default taken from the pipeline's seed.
+    - kwargs: passed to the augmentations that read them.
 
     Raises ValueError for a policy without sub-policies, UnusedArgException for an argument that no augmentation reads, and
     MissingArgException for a missing required argument.
@@ -117,7 +125,11 @@ def _entry(table: np.ndarray, dtype: types.DALIDataType, chosen: DataNode) -> Da
 
 
 def get_image_net_policy(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> Policy:
-    """The policy found for ImageNet. With `use_shape` translations are relative to the size."""
+    """The policy found for ImageNet (https://arxiv.org/abs/1805.09501).
+
+    - use_shape: translations are relative to the size.
+    - max_translate_abs, max_translate_rel: largest translation without and with `use_shape`; see :func:`auto_augment`.
+    """
     return Policy("ImageNetPolicy", _BINS, _sub_policies(_IMAGE_NET, _shifts(use_shape, max_translate_abs, max_translate_rel)))
 
 
@@ -127,12 +139,12 @@ def get_reduced_image_net_policy() -> Policy:
 
 
 def get_svhn_policy(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> Policy:
-    """The policy found for SVHN. With `use_shape` translations are relative to the size."""
+    """The policy found for SVHN. `use_shape`, `max_translate_abs`, `max_translate_rel`: see :func:`get_image_net_policy`."""
     return Policy("SvhnPolicy", _BINS, _sub_policies(_SVHN, _shifts(use_shape, max_translate_abs, max_translate_rel)))
 
 
 def get_reduced_cifar10_policy(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> Policy:
-    """The policy found for a reduced CIFAR-10. With `use_shape` translations are relative to the size."""
+    """The policy found for a reduced CIFAR-10. `use_shape`, `max_translate_abs`, `max_translate_rel`: see :func:`get_image_net_policy`."""
     shifts = _shifts(use_shape, max_translate_abs, max_translate_rel)
     return Policy("ReducedCifar10Policy", _BINS, _sub_policies(_REDUCED_CIFAR10, shifts))
 

@@ -51,7 +51,12 @@ def apply_rand_augment(
     augmentations: Sequence[_Augmentation], data: DataNode, n: int, m: int, num_magnitude_bins: int = 31, seed: int | None = None,
     **kwargs: Any,
 ) -> DataNode:  # fmt: skip
-    """RandAugment with your own suite. `kwargs` are passed to the augmentations that read them. See :func:`rand_augment`.
+    """RandAugment with your own suite.
+
+    - augmentations: the operations to choose from, with equal probability.
+    - data: the samples, of any type that the augmentations accept.
+    - n, m, num_magnitude_bins, seed: see :func:`rand_augment`.
+    - kwargs: passed to the augmentations that read them.
 
     Raises UnusedArgException for an argument that no augmentation reads, MissingArgException for a missing required argument.
     """
@@ -83,7 +88,11 @@ def apply_rand_augment(
 def get_rand_augment_suite(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
 ) -> list[_Augmentation]:  # fmt: skip
-    """The 14 operations, with magnitudes that grow with the bin. With `use_shape` translations are relative to the size."""
+    """The 14 operations (https://arxiv.org/abs/1909.13719), with magnitudes that grow with the bin.
+
+    - use_shape: translations are relative to the size.
+    - max_translate_abs, max_translate_rel: largest translation without and with `use_shape`; see :func:`rand_augment`.
+    """
     shifts = translations(use_shape, max_translate_abs, max_translate_rel, 100, 100 / 224)
     return [*shifts, *ranged(0.3, 30, (0, 0.9), (8, 4), (256, 0)), a.equalize, a.auto_contrast, a.identity]
 
@@ -91,6 +100,9 @@ def get_rand_augment_suite(
 def get_rand_augment_non_monotonic_suite(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
 ) -> list[_Augmentation]:  # fmt: skip
-    """The 14 operations with the magnitudes of AutoAugment's policies: a larger bin is not always a stronger operation."""
+    """The 14 operations with the magnitudes of AutoAugment's policies: a larger bin is not always a stronger operation.
+
+    `use_shape`, `max_translate_abs`, `max_translate_rel`: see :func:`get_rand_augment_suite`.
+    """
     shifts = translations(use_shape, max_translate_abs, max_translate_rel, 100, 100 / 224)
     return [*shifts, *published(), a.equalize, a.auto_contrast, a.identity]

@@ -20,10 +20,10 @@ def trivial_augment_wide(
     data: DataNode, num_magnitude_bins: int = 31, shape: Any = None, fill_value: Any = 128, interp_type: Any = None,
     max_translate_abs: Any = None, max_translate_rel: Any = None, seed: int | None = None, excluded: Sequence[str] | None = None,
 ) -> DataNode:  # fmt: skip
-    """TrivialAugment with its wide suite.
+    """TrivialAugment with its wide suite (https://arxiv.org/abs/2103.10158). The magnitude bin is drawn per sample.
 
-    Arguments as for :func:`asyncdali.auto_aug.rand_augment.rand_augment`. The magnitude bin is drawn per sample. By default the largest
-    translation is 32 pixels, or with `shape` the whole size.
+    `data`, `num_magnitude_bins`, `shape`, `fill_value`, `interp_type`, `seed` and `excluded` mean the same as for
+    :func:`asyncdali.auto_aug.rand_augment.rand_augment`. `max_translate_abs` is 32 pixels by default, `max_translate_rel` the whole size.
     """
     whole = get_trivial_augment_wide_suite(shape is not None, max_translate_abs, max_translate_rel)
     suite = without(whole, excluded, "trivial_augment_wide")
@@ -35,7 +35,13 @@ def trivial_augment_wide(
 def apply_trivial_augment(
     augmentations: Sequence[_Augmentation], data: DataNode, num_magnitude_bins: int = 31, seed: int | None = None, **kwargs: Any
 ) -> DataNode:
-    """TrivialAugment with your own suite. `kwargs` are passed to the augmentations that read them.
+    """TrivialAugment with your own suite.
+
+    - augmentations: the operations to choose from, with equal probability.
+    - data: the samples, of any type that the augmentations accept.
+    - num_magnitude_bins: number of magnitude bins; one is drawn per sample.
+    - seed: seed of the draws; by default taken from the pipeline's seed.
+    - kwargs: passed to the augmentations that read them.
 
     Raises UnusedArgException for an argument that no augmentation reads, MissingArgException for a missing required argument.
     """
@@ -52,6 +58,10 @@ def apply_trivial_augment(
 def get_trivial_augment_wide_suite(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
 ) -> list[_Augmentation]:  # fmt: skip
-    """The 14 operations with wide ranges. With `use_shape` translations are relative to the size."""
+    """The 14 operations with wide ranges.
+
+    - use_shape: translations are relative to the size.
+    - max_translate_abs, max_translate_rel: largest translation without and with `use_shape`; see :func:`trivial_augment_wide`.
+    """
     shifts = translations(use_shape, max_translate_abs, max_translate_rel, 32, 1.0)
     return [*shifts, *ranged(0.99, 135, (0.01, 0.99), (8, 2), (256, 0)), a.equalize, a.auto_contrast, a.identity]

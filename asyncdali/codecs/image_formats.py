@@ -15,7 +15,7 @@ def decode_other(data: np.ndarray, output_type: DALIImageType) -> tuple[np.ndarr
     """Decode any supported format except JPEG: ([height, width, channels] as stored, EXIF orientation).
 
     The result is uint8, uint16 or float32. Channels are RGB or grey, with alpha if the file has alpha and `output_type` is ANY_DATA. For
-    GRAY some formats are already decoded to luma. ValueError names what is wrong with the data.
+    GRAY some formats are already decoded to luma. ValueError names the error in the data.
     """
     raw = data.tobytes()
     header = read_header(raw)

@@ -94,12 +94,12 @@ def read_header(data: bytes) -> ImageHeader:
     """
     kind = signature(data)
     if kind is None or kind == "JPEG":
-        start = f"it starts with {data[:8]!r}" if data else "it is empty"
-        raise ValueError(f"unrecognised image format ({start}); known are {FORMATS}")
+        start = f"the data starts with {data[:8]!r}" if data else "the data is empty"
+        raise ValueError(f"unrecognised image format ({start}); supported are {FORMATS}")
     try:
         header, needed = _READERS[kind](data)
     except (struct.error, IndexError):
-        raise ValueError(f"broken {kind}: the header is cut") from None
+        raise ValueError(f"broken {kind}: the header is truncated") from None
     check_size(header.width, header.height, len(data))
     if needed > len(data):
         size = f"{header.width}x{header.height}"
@@ -111,7 +111,7 @@ def check_size(width: int, height: int, data_bytes: int) -> None:
     """Raise ValueError for impossible sizes."""
     pixels = width * height
     if width <= 0 or height <= 0:
-        raise ValueError(f"the header gives an image of {width}x{height} pixels")
+        raise ValueError(f"the header gives an image of {width}x{height} pixels; width and height must be at least 1")
     if pixels > MAX_PIXELS:
         raise ValueError(f"the header gives an image of {width}x{height} pixels; at most {MAX_PIXELS} are decoded")
     if pixels > FREE_PIXELS and pixels > PIXELS_PER_BYTE * data_bytes:
@@ -330,7 +330,7 @@ def as_one_channel(data: bytes, tiff: TiffHeader) -> np.ndarray:
         if tag in entries:
             wanted[tag] = _field(data, order, entries[tag], tag) * (1 if tag == 278 else tiff.samples)
             if tag != 278 and wanted[tag] >= 1 << 31:
-                raise ValueError(f"broken TIFF: {tiff.samples} channels of this size")
+                raise ValueError(f"broken TIFF: {tiff.samples} channels of {wanted[tag] // tiff.samples} pixels in a row are too many")
     if tiff.planar and tiff.rows_per_strip >= tiff.height:
         wanted[278] = tiff.height  # One strip per channel.
     for k in range(count):
@@ -357,7 +357,7 @@ def channels_of(image: np.ndarray, tiff: TiffHeader) -> np.ndarray:
         return np.ascontiguousarray(image)
     # Differences to the left neighbour (TIFF 6.0, section 14) wrap around. They restart in each tile.
     if tiff.tile_width % 16:
-        raise ValueError(f"broken TIFF: tiles are {tiff.tile_width} pixels wide, which is no multiple of 16")
+        raise ValueError(f"broken TIFF: tiles are {tiff.tile_width} pixels wide, which is not a multiple of 16")
     width = tiff.tile_width or image.shape[1]
     return np.concatenate([np.cumsum(image[:, x : x + width], 1, image.dtype) for x in range(0, image.shape[1], width)], 1)
 

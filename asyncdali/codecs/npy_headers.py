@@ -12,10 +12,10 @@ def reasons() -> dict[int, str]:
     from . import npy_header_kernels as kernels
 
     return {
-        kernels.NOT_NUMPY: "it is not a NumPy file of a known version",
-        kernels.BAD_HEADER: "Error extracting header: it is not the dictionary that NumPy writes",
+        kernels.NOT_NUMPY: "not a NumPy file of a known version",
+        kernels.BAD_HEADER: "Error extracting header: the header is not the dictionary that NumPy writes",
         kernels.STRUCTURED: "arrays of structures are not supported",
-        kernels.TOO_LONG: "its header is absurdly long",
+        kernels.TOO_LONG: "the header is too long",
     }
 
 

@@ -22,7 +22,7 @@ def load_av() -> ModuleType:
         import av
         import av.video.reformatter
     except ImportError:
-        raise RuntimeError("reading videos takes PyAV: pip install asyncdali[video]") from None
+        raise RuntimeError("reading videos needs PyAV, which is not installed: pip install asyncdali[video]") from None
     return av
 
 
@@ -52,7 +52,7 @@ class VideoIndex:
 
 
 def read_index(source: BinaryIO) -> VideoIndex:
-    """Find the frames of a video without decoding them; ValueError says what is wrong with the video."""
+    """Find the frames of a video without decoding them; ValueError names the error in the video."""
     av = load_av()
     try:
         with _open(source) as container:
@@ -72,12 +72,12 @@ def _index(container: Any, stream: Any) -> VideoIndex:
         frames = [(frame.pts, frame.key_frame) for frame in container.decode(stream)]
         times, keys = [pts for pts, _ in frames], [pts for pts, key in frames if key]
     if None in times:
-        raise ValueError("its frames have no times")
+        raise ValueError("the frames of the video have no timestamps")
     if not times:
-        raise ValueError("it has no frames")
+        raise ValueError("the video has no frames")
     context = stream.codec_context
     if not 0 < context.height * context.width <= MAX_PIXELS:
-        raise ValueError(f"its frames are {context.width}x{context.height}")
+        raise ValueError(f"the frames of the video have {context.width}x{context.height} pixels; 1 to {MAX_PIXELS} pixels are supported")
     order = np.unique(np.array(times, np.int64))
     rate = stream.average_rate or stream.guessed_rate
     numbers = np.searchsorted(order, np.unique(np.array(keys, np.int64)))
@@ -98,10 +98,10 @@ def _open(source: BinaryIO) -> Any:
 
 def _video_stream(container: Any) -> Any:
     if not container.streams.video:
-        raise ValueError("it has no video stream")
+        raise ValueError("the data has no video stream")
     stream = container.streams.video[0]
     if stream.codec_context is None:
-        raise ValueError("its codec is unknown, or there is no decoder for it")
+        raise ValueError("the codec of the video is unknown, or FFmpeg has no decoder for the codec")
     return stream
 
 
@@ -168,7 +168,7 @@ class OpenVideo:
             self._seek(0)
             found = self._forward(number)
         if found is None:
-            raise ValueError("it could not be decoded")
+            raise ValueError("the frame could not be decoded")
         return found
 
     def _seek(self, key: int) -> None:
@@ -189,7 +189,7 @@ class OpenVideo:
     def _rgb(self, frame: Any) -> np.ndarray:
         height, width = self.index.height, self.index.width
         if (frame.height, frame.width) != (height, width):
-            raise ValueError(f"it is {frame.width}x{frame.height}, the video is {width}x{height}")
+            raise ValueError(f"the frame has {frame.width}x{frame.height} pixels, the video {width}x{height}")
         # Unspecified and unknown matrices are treated as BT.601, as in DALI.
         matrix = self._av.video.reformatter.Colorspace.ITU601
         plane = self._convert.reformat(

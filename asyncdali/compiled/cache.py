@@ -94,7 +94,7 @@ class KernelCache(_Cache):
         """Store the compiled function for a signature. If that fails, warn once per process."""
         if data.library.has_dynamic_globals or any(not part.can_cache for part in data.lifted):
             name = self._function.__qualname__
-            warn(f"{name} is compiled anew in every process: its code holds addresses of this process", RuntimeWarning)
+            warn(f"{name} is compiled again in every process, because its code contains addresses of this process", RuntimeWarning)
             return
         try:
             self._store.save(*self._place(sig, data.codegen), dumps(CompileResult._reduce(data)))

@@ -1,6 +1,6 @@
 """The folder of compiled kernels: its place, its owner, its size, and how to empty it.
 
-Kernels are machine code, and Numba stores them as pickles. Whoever can write a kernel file runs code as the user who loads it. So
+Kernels are machine code, and Numba stores them as pickles. A user who can write a kernel file runs code as the user who loads it. So
 
 * the folder is in the user's cache folder and has mode 0700. It is refused if anybody else owns it or may write to it (except root, who can
   do anything anyway). A private temporary folder replaces a refused folder;
@@ -171,7 +171,7 @@ class Store:
         if self.folder.exists():
             shutil.rmtree(self.folder)
         with contextlib.suppress(OSError):
-            self.folder.parent.rmdir()  # nothing else of ours is there
+            self.folder.parent.rmdir()  # the folder has no other files of ours
 
 
 def remove_old_caches() -> None:
@@ -199,7 +199,7 @@ def _check_owner(path: Path, status: os.stat_result) -> None:
     if status.st_uid not in (os.geteuid(), 0):
         raise Refused(f"{path} belongs to user {status.st_uid}, this process runs as user {os.geteuid()}")
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise Refused(f"{path} can be written by other users (mode {stat.S_IMODE(status.st_mode):04o}; chmod go-w mends that)")
+        raise Refused(f"{path} can be written by other users (mode {stat.S_IMODE(status.st_mode):04o}; `chmod go-w` repairs the mode)")
 
 
 def private(folder: Path) -> None:
@@ -213,7 +213,7 @@ def private(folder: Path) -> None:
                 os.mkdir(folder, 0o700)
     status = os.stat(folder)
     if not stat.S_ISDIR(status.st_mode):
-        raise Refused(f"{folder} is no folder")
+        raise Refused(f"{folder} is not a folder")
     _check_owner(folder, status)
 
 
@@ -306,7 +306,7 @@ def notify(reason: str) -> None:
     if not _notified:
         _notified = True
         warn(
-            f"compiled kernels cannot be kept on disk, every process compiles them anew (some seconds): {reason}. "
+            f"compiled kernels cannot be kept on disk, every process compiles them again (some seconds): {reason}. "
             "Set NUMBA_CACHE_DIR to a folder that belongs to you and that only you can write.",
             RuntimeWarning,
         )

@@ -1,4 +1,4 @@
-"""Kernels that another process compiles while work goes on without them.
+"""Kernels that another process compiles while work continues without them.
 
 A pipeline need not wait for a kernel that only makes something faster. If such a kernel is not in the disk cache, another process compiles
 it, and this process loads it from the cache afterwards.

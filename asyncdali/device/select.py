@@ -120,6 +120,6 @@ def _on_host(which: str, reason: str, wish: str) -> None:
         _warned.add(reason)
         warn(
             f"{which}: {reason}; running on the host device instead (same results, on the CPU). "
-            "Set ASYNCDALI_DEVICE=host to say so, ASYNCDALI_DEVICE=cuda to make this an error.",
+            "Set ASYNCDALI_DEVICE=host to silence this warning, ASYNCDALI_DEVICE=cuda to make this an error.",
             RuntimeWarning,
         )

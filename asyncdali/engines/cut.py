@@ -166,7 +166,7 @@ def _needed_by(plan: Plan, names: Sequence[str], able: set[int]) -> set[int]:
 class _Answers(Operator):
     """Placeholder for everything that runs in engines, while the segments behind the cut are made."""
 
-    schema = Schema(name="_engines", doc="What engines answer with.", inputs=(0, 0))
+    schema = Schema(name="_engines", doc="The outputs that engines answer with.", inputs=(0, 0))
     barrier = True
     eager = True
 

@@ -670,7 +670,7 @@ class Loader(Ordered[Request]):
     # --- statistics
 
     def statistics(self) -> list[dict[str, Any]]:
-        """What each engine has done. For an engine that does not answer within a second, only the part known in this process."""
+        """The work of each engine. For an engine that does not answer within a second, only the part known in this process."""
         found: dict[int, dict[str, Any]] = {}
         done = threading.Event()
 

@@ -68,7 +68,7 @@ class Ordered(Generic[Kind]):
         raise NotImplementedError
 
     def _dispatch(self) -> None:
-        """Send requests that nobody works on."""
+        """Send requests that no engine works on."""
         raise NotImplementedError
 
     def _withdraw(self, asked: Kind) -> None:

@@ -45,7 +45,7 @@ class Call:
 
     @property
     def position(self) -> list[int]:
-        """What a request contains: the source's iteration and epoch, and the pipeline's iteration."""
+        """The contents of a request: the source's iteration and epoch, and the pipeline's iteration."""
         return [self.iteration, self.epoch, self.index]
 
     def hold(self, returned: deque[int]) -> None:
@@ -85,7 +85,7 @@ class BatchElsewhere(Batch):
         self.call = call
 
     def fill(self) -> list[Any] | None:
-        """What an empty batch is filled in with (``Port.check``)."""
+        """Type and layout of an empty batch (``Port.check``)."""
         return None if len(self) else [int(self.dtype), self.ndim, self.layout]
 
 

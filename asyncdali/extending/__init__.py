@@ -4,7 +4,7 @@ The names of this module and of :mod:`asyncdali.extending.kernels` are stable: a
 ahead, with a DeprecationWarning if possible. Other names of ``asyncdali.operators`` and ``asyncdali.compiled`` may change at any time. This
 module does not import Numba.
 
-May import `batch`, `compiled`, `device.launch` and `operators`; whoever uses it imports nothing else of asyncdali.
+May import `batch`, `compiled`, `device.launch` and `operators`; packages of operators import nothing else of asyncdali.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def challenge() -> bytes:
 
 
 def proof(token: bytes, role: str, of_actor: bytes, of_trainer: bytes) -> bytes:
-    """What the end `role` ("actor" or "trainer") answers to both challenges."""
+    """The answer of the end `role` ("actor" or "trainer") answers to both challenges."""
     return hmac.digest(token, b"asyncdali " + role.encode() + b"\0" + of_actor + of_trainer, "sha256")
 
 
@@ -57,15 +57,15 @@ def prove(sock: socket.socket, token: bytes, timeout: float) -> bytes:
     ends = monotonic() + timeout
     greeting = _exactly(sock, len(GREETING) + CHALLENGE, ends)
     if greeting[: len(GREETING)] != GREETING:
-        raise Unproven("it did not greet as an engine of this version of the protocol")
+        raise Unproven("the other end did not greet as an engine of this version of the protocol")
     of_actor, of_trainer = greeting[len(GREETING) :], challenge()
     sock.sendall(of_trainer + proof(token, "trainer", of_actor, of_trainer))
     try:
         answer = _exactly(sock, CHALLENGE + PLACE, ends)
     except ConnectionError:
-        raise Unproven("it closed the connection after the challenge: it has another token") from None
+        raise Unproven("the other end closed the connection after the challenge: it has another token") from None
     if not hmac.compare_digest(answer[:CHALLENGE], proof(token, "actor", of_actor, of_trainer)):
-        raise Unproven("it has another token")
+        raise Unproven("the other end has another token")
     return answer[CHALLENGE:]
 
 
@@ -78,7 +78,7 @@ def _exactly(sock: socket.socket, size: int, ends: float) -> bytes:
         sock.settimeout(left)
         part = sock.recv(size - len(data))
         if not part:
-            raise ConnectionResetError("it closed the connection")
+            raise ConnectionResetError("the other end closed the connection")
         data += part
     return data
 

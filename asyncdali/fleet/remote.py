@@ -273,7 +273,7 @@ class RemoteLoader(Ordered[Request]):
         self._started = True
 
     def _tell(self) -> None:
-        with contextlib.suppress(RuntimeError):  # nobody has taken the last news
+        with contextlib.suppress(RuntimeError):  # no thread has taken the last event
             self._news.release()
 
     # --- connections

@@ -25,7 +25,7 @@ def image(input_0: Any, /, *, adjust_orientation: bool | None = ..., affine: boo
     upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of
     the whole image.
 
-    Broken, truncated, unsupported and absurdly large images are errors that name the sample.
+    Broken, truncated, unsupported and impossibly large images are errors that name the sample.
 
     - Input 0 (encoded images): types: UINT8; dimensions: 1 or more
     - Output 0: type: `dtype`, default as input 0; dimensions: 3; layout: HWC
@@ -41,7 +41,7 @@ def image_crop(input_0: Any, /, *, adjust_orientation: bool | None = ..., affine
     upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of
     the whole image.
 
-    Broken, truncated, unsupported and absurdly large images are errors that name the sample.
+    Broken, truncated, unsupported and impossibly large images are errors that name the sample.
 
     - Input 0 (encoded images): types: UINT8; dimensions: 1 or more
     - Output 0: type: `dtype`, default as input 0; dimensions: 3; layout: HWC
@@ -58,7 +58,7 @@ def image_random_crop(input_0: Any, /, *, adjust_orientation: bool | None = ...,
     upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of
     the whole image.
 
-    Broken, truncated, unsupported and absurdly large images are errors that name the sample.
+    Broken, truncated, unsupported and impossibly large images are errors that name the sample.
 
     - Input 0 (encoded images): types: UINT8; dimensions: 1 or more
     - Output 0: type: `dtype`, default as input 0; dimensions: 3; layout: HWC
@@ -76,7 +76,7 @@ def image_slice(input_0: Any, input_1: Any = ..., input_2: Any = ..., /, *, adju
     upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of
     the whole image.
 
-    Broken, truncated, unsupported and absurdly large images are errors that name the sample.
+    Broken, truncated, unsupported and impossibly large images are errors that name the sample.
 
     - Input 0 (encoded images): types: UINT8; dimensions: 1 or more
     - Input 1 (anchor): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64

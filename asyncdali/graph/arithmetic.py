@@ -85,7 +85,8 @@ def _node(value: Any, known: Operation, position: int) -> DataNode:
     what = f"operand {position} of `{known.symbol}`"
     if isinstance(value, (list, tuple)) and any(isinstance(item, DataNode) for item in value):
         raise OperatorTypeError(
-            f"{what} is a {type(value).__name__} with nested DataNodes: probably what an operator with several outputs returned; unpack it"
+            f"{what} is a {type(value).__name__} with nested DataNodes: probably the outputs of an operator with several outputs; unpack "
+            "them"
         )
     if isinstance(value, (list, tuple)) or hasattr(value, "__array__"):
         return input_constant(value, "cpu")

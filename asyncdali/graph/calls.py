@@ -163,7 +163,7 @@ class Compose:
         self._operators = list(op_list)
         wrong = [item for item in self._operators if not callable(item)]
         if wrong:
-            raise TypeError(f"ops.Compose takes a list of operators, got {wrong[0]!r} in it")
+            raise TypeError(f"ops.Compose takes a list of operators, but the list contains {wrong[0]!r}")
 
     def __call__(self, *inputs: Any, **arguments: Any) -> Any:
         if not self._operators:

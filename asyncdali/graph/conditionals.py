@@ -282,7 +282,7 @@ class Conditionals:
 
 
 def active() -> Conditionals | None:
-    """The scopes of the pipeline being defined on this thread, if it was asked to understand conditions."""
+    """The scopes of the pipeline being defined on this thread, if its definition has ``enable_conditionals=True``."""
     definition = context.definition()
     return None if definition is None else definition.scopes
 
@@ -292,9 +292,10 @@ def where_tests_work() -> str:
     if active() is None:
         return "`if`, `and`, `or`, `not` on nodes need `enable_conditionals=True` in the pipeline definition."
     return (
-        "`if`, `and`, `or`, `not` and `assert` on nodes work in the pipeline function and in functions and methods that it calls; not in "
-        "what Python calls by itself (`__init__`, properties, operators), in what functions written in C do or call (`bool`, `any`), "
-        "nor in functions marked `do_not_convert` or without source. Give the test a function or a method of its own and call it."
+        "`if`, `and`, `or`, `not` and `assert` on nodes work in the pipeline function and in functions and methods that it calls. They do "
+        "not work in methods that Python calls implicitly (`__init__`, properties, operators), in functions written in C (`bool`, `any`) "
+        "or their callbacks, in functions marked `do_not_convert`, and in functions whose source is not available. Move the test into a "
+        "function or method of its own, and call that."
     )
 
 
@@ -356,6 +357,6 @@ def _escaped(node: DataNode, where: str) -> RuntimeError:
     lines = node.source.format_trace()
     return RuntimeError(
         f"the node {node.name!r} was made in {where} of an `if` on nodes and has only the samples of that branch; it cannot be used "
-        "outside. It got out through a list, an attribute, `nonlocal` or a closure, which are not merged: assign it to a variable in the "
-        f"branch instead, and use that after the `if`. It was made at:\n{lines}"
+        "outside. Lists, attributes, `nonlocal` variables and closures are not merged after the `if`: assign the node to a variable in "
+        f"the branch, and use that variable after the `if`. The node was made at:\n{lines}"
     )

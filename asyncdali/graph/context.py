@@ -39,7 +39,7 @@ def current() -> object:
 
 
 def definition() -> Definition | None:
-    """What operators are added to that are called on this thread: the current pipeline's definition, or None."""
+    """The target of operators that are called on this thread: the current pipeline's definition, or None."""
     return _stack.items[-1].definition if _stack.items else None
 
 

@@ -18,7 +18,7 @@ ABSENT = {
     "_args_doc": "the documentation is in `__doc__`",
     "current_stream": "in a function of the device \"gpu\" the current stream of CuPy, or of torch, is the pipeline's",
 }  # fmt: skip
-"""What our objects lack, and what to use instead."""
+"""Attributes that our objects lack, and their replacements."""
 
 
 class DaliAttributes:

@@ -115,7 +115,7 @@ def mark_early(operators: Sequence[PlannedOperator]) -> None:
 
 
 def mark_kept(operators: Sequence[PlannedOperator], outputs: Sequence[int]) -> None:
-    """Set `kept_by` of operators whose first output nobody reads but operators that keep their results."""
+    """Set `kept_by` of operators whose first output is read only by operators that keep their results."""
     readers: dict[int, list[PlannedOperator]] = {}
     others = set(outputs)
     for planned in operators:

@@ -332,10 +332,10 @@ def check_restored(
         raise ValueError(f"{_public(schema)} has {len(inputs)} inputs")
     both = constants.keys() & arguments.keys()
     if both:
-        raise ValueError(f"{_public(schema)} has the arguments {sorted(both)} twice")
+        raise ValueError(f"{_public(schema)} has the arguments {sorted(both)} both as constants and as nodes")
     checked, nodes = split_arguments(schema, {**constants, **arguments})
     if nodes.keys() != arguments.keys():
-        raise TypeError(f"{_public(schema)} has arrays as arguments: {sorted(nodes.keys() - arguments.keys())}")
+        raise TypeError(f"{_public(schema)} has arrays as arguments, which must be nodes: {sorted(nodes.keys() - arguments.keys())}")
     _choose_device(schema, device, inputs)
     for position, item in enumerate(inputs):
         if _on_right_device(schema, device, position, item) is not item:

@@ -107,9 +107,9 @@ def parse(data: Any) -> dict[str, Any]:
     try:
         document = json.loads(data if isinstance(data, str) else bytes(data).decode())
     except (ValueError, RecursionError) as error:
-        raise RuntimeError("Error parsing serialized pipeline: it is not what Pipeline.serialize() writes") from error
+        raise RuntimeError("Error parsing serialized pipeline: the data was not written by Pipeline.serialize()") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise RuntimeError("Error parsing serialized pipeline: it is not what Pipeline.serialize() writes")
+        raise RuntimeError("Error parsing serialized pipeline: the data was not written by Pipeline.serialize()")
     if document.get("version") != VERSION:
         raise RuntimeError(f"this pipeline has format version {document.get('version')}; this library reads version {VERSION}")
     return document
@@ -125,7 +125,7 @@ def options_of(document: dict[str, Any]) -> dict[str, Any]:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a name")
+        raise TypeError(f"{value!r} is not a name: a string is expected")
     return value
 
 

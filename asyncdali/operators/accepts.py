@@ -1,6 +1,6 @@
 """Declarations of an operator's inputs and outputs. The runtime checks them, the docs show them, and a test compares them with reality.
 
-A schema declares an :class:`Input` for each input and an :class:`Output` for each output; the last one stands for all further ones::
+A schema declares an :class:`Input` for each input and an :class:`Output` for each output; the last entry describes all further inputs::
 
     accepts=(Input((UINT8, FLOAT), listed("HWC", "FHWC"), "images"),),
     gives=(Output(type=argument("dtype")),),
@@ -270,7 +270,7 @@ class Output:
 
 
 def declared(declarations: Sequence[Any], position: int) -> Any:
-    """The declaration of an input or output. The last one is that of all further ones."""
+    """The declaration of an input or output. The last entry describes all further outputs."""
     return declarations[min(position, len(declarations) - 1)]
 
 
@@ -283,7 +283,7 @@ def check_inputs(operator: str, accepts: Sequence[Input], inputs: Sequence[Batch
         if accepts:
             refusal = declared(accepts, position).refusal(position, batch, inputs[0])
         else:
-            refusal = f"The operator {operator} does not declare what it accepts, so it accepts nothing (`Schema.accepts`)."
+            refusal = f"The operator {operator} does not declare the inputs that it accepts (`Schema.accepts`), so every input is refused."
         if refusal:
             error = InputError(refusal)
             error.operator, error.input = operator, position

@@ -8,7 +8,7 @@ a built pipeline and is called once per iteration::
     plan(inputs, arguments, iteration)     -> Planned(outputs, steps)                          (vectorised over the batch)
 
 The return value of `prepare` is ``iteration.prepared`` in `plan`. Neither method changes the operator: any iteration may be planned at any
-time, in any order, several at once, or twice.
+time, in any order, several at a time, or twice.
 
 `plan` runs on one thread and knows the shapes of all inputs. It returns output batches without memory, and compiled steps (see
 ``asyncdali.compiled``) that compute them sample by sample. An output whose contents `plan` itself computes (``Batch.from_values``) needs no

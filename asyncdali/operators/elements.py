@@ -20,7 +20,7 @@ FLOAT32_TYPES = (DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DAL
 """Element types with only values that float32 represents exactly."""
 
 ELEMENTS = Input(FLOAT32_TYPES, ranks=ANY_RANK)
-"""What such an operator accepts: samples of any shape and layout."""
+"""The inputs that such an operator accepts: samples of any shape and layout."""
 
 
 class ElementOperator(TwoFileOperator):

@@ -32,7 +32,7 @@ def declared() -> dict[str, tuple[EntryPoint, ...]]:
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for point in entry_points(group=GROUP):
         if point.name in REGISTRY and REGISTRY[point.name].__module__.startswith("asyncdali."):
-            warn(f"{_told(point)} is not used: asyncdali has an operator of that name", UserWarning)
+            warn(f"{_described(point)} is not used: asyncdali has an operator of that name", UserWarning)
         elif point not in found.get(point.name, ()):  # an editable install may be listed twice
             found[point.name] = (*found.get(point.name, ()), point)
     return found
@@ -52,7 +52,7 @@ def names() -> set[str]:
     return {*REGISTRY, *declared()}
 
 
-def _told(point: EntryPoint) -> str:
+def _described(point: EntryPoint) -> str:
     package = point.dist.name if point.dist is not None else "?"
     return f"the entry point {point.name!r} = {point.value!r} of the package {package!r}"
 
@@ -60,20 +60,20 @@ def _told(point: EntryPoint) -> str:
 def _loaded(name: str, points: tuple[EntryPoint, ...]) -> type[Operator]:
     if len(points) > 1:
         raise OperatorPackageError(
-            f"operator {name} is declared more than once: " + "; ".join(_told(point) for point in points) + ". Uninstall all but one"
+            f"operator {name} is declared more than once: " + "; ".join(_described(point) for point in points) + ". Uninstall all but one"
         )
     (point,) = points
     if not _NAME.fullmatch(name):
-        raise OperatorPackageError(f"{_told(point)}: an operator's name is lower-case words joined by dots, as in 'acme.threshold'")
+        raise OperatorPackageError(f"{_described(point)}: an operator's name is lower-case words joined by dots, as in 'acme.threshold'")
     try:
         kind = point.load()
     except Exception as error:
-        raise OperatorPackageError(f"operator {name}: {_told(point)} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise OperatorPackageError(f"operator {name}: {_described(point)} cannot be loaded: {type(error).__name__}: {error}") from error
     if not (isinstance(kind, type) and issubclass(kind, Operator)):
         wanted = "a class derived from asyncdali.extending.Operator"
-        raise OperatorPackageError(f"operator {name}: {_told(point)} must name {wanted}, got {kind!r}")
+        raise OperatorPackageError(f"operator {name}: {_described(point)} must name {wanted}, got {kind!r}")
     schema = getattr(kind, "schema", None)
     if schema is None or schema.name != name:
         given = "none" if schema is None else repr(schema.name)
-        raise OperatorPackageError(f"operator {name}: {_told(point)} must have the schema of that name, got {given}")
+        raise OperatorPackageError(f"operator {name}: {_described(point)} must have the schema of that name, got {given}")
     return register(kind)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FEED = Table(
     "FEED",
-    Field("function", "address", "of the compiled function take(state, rows) of the reader: so many rows of the sample are made"),
+    Field("function", "address", "of the compiled function take(state, rows) of the reader: `rows` rows of the sample are complete"),
     Field("context", "address", "of the reader's table"),
     Field("capacities", "int64[samples]", "rows in the ring of a sample; 0: the sample is stored whole"),
     Field("scratch", "int64", "offset of the state in the scratch of the step that makes the rows"),

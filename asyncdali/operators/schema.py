@@ -146,7 +146,7 @@ class Arg:
 COMMON_ARGUMENTS = (
     Arg("name", "str", None, "Name of the operator instance; unique in the pipeline."),
     Arg("device", "str", None, 'Device: "cpu", "gpu" or "mixed"; default: "gpu" if an input is on the GPU, else "cpu".'),
-    Arg("preserve", "bool", False, "Run it even if nothing uses its outputs."),
+    Arg("preserve", "bool", False, "Run the operator even if nothing uses its outputs."),
     Arg("bytes_per_sample_hint", "int_list", [0], "Expected bytes of a sample, per output or for all: `build()` allocates buffers."),
 )
 SEED_ARGUMENT = Arg("seed", "int", -1, "Seed of this operator's stream; by default taken from the pipeline's seed.")
@@ -220,7 +220,7 @@ class Schema:
     moved_inputs   positions of inputs that may be on either device: the graph copies them to the device that the operator needs
     uploads        with device "gpu" it runs on the CPU: its inputs are copied to the CPU, its outputs to the GPU
     metadata_inputs  positions of inputs of which only shape, type, layout and origin are read: they may be on any device
-    role           see :class:`Role`. Operators are told apart by their role, never by their names
+    role           see :class:`Role`. Operators are distinguished by their role, never by their names
     composed_of    names of two operators that a call makes instead, with the arguments of both. The second one processes the first output
                    of the first one
     looks_across   the operator has no inputs, and its outputs depend on the number of samples: in a branch of a conditional it needs the

@@ -60,7 +60,7 @@ class Environment:
     depth: int = 1
     """Number of iterations kept in flight."""
     access: Access = EVERYTHING
-    """What the operators may open."""
+    """The files that operators may open."""
     noting: Callable[[int], None] | None = None
     """Called with the sample for which a user function is about to be called, because the function may end the process.
 
@@ -91,7 +91,7 @@ def check_access(spec: Spec, access: Access) -> None:
 
 @dataclass(slots=True)  # Not frozen: one is made for every iteration, and making a frozen one takes three times as long.
 class Iteration:
-    """What one operator may know about the iteration that it plans.
+    """The facts about an iteration that an operator may use while it plans.
 
     index       number of the iteration, from 0
     batch_size  samples of the whole batch
@@ -113,7 +113,7 @@ class Iteration:
     whole: int = 0
 
     def taken(self, name: str) -> Any:
-        """What the external input `name` was fed for these samples: a batch, or an error to raise."""
+        """The data that was fed to the external input `name` for these samples: a batch, or an error to raise."""
         fed = self.fed[name]
         if self.whole and isinstance(fed, Batch) and len(fed) > self.batch_size:
             return fed.part(self.first, self.first + self.batch_size)

@@ -42,7 +42,7 @@ def mixed_ops() -> set[str]:
 
 
 def Reload() -> None:
-    """Nothing: there are no libraries of operators that could have been loaded meanwhile."""
+    """Nothing: there are no libraries of operators that could have been loaded since the import."""
 
 
 _REFUSED = dict.fromkeys(("python_op_factory", "register_cpu_op", "register_gpu_op"), _NO_LIBRARIES)

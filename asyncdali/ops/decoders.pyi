@@ -30,7 +30,7 @@ class Image:
     upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of
     the whole image.
 
-    Broken, truncated, unsupported and absurdly large images are errors that name the sample.
+    Broken, truncated, unsupported and impossibly large images are errors that name the sample.
 
     - Input 0 (encoded images): types: UINT8; dimensions: 1 or more
     - Output 0: type: `dtype`, default as input 0; dimensions: 3; layout: HWC
@@ -51,7 +51,7 @@ class ImageCrop:
     upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of
     the whole image.
 
-    Broken, truncated, unsupported and absurdly large images are errors that name the sample.
+    Broken, truncated, unsupported and impossibly large images are errors that name the sample.
 
     - Input 0 (encoded images): types: UINT8; dimensions: 1 or more
     - Output 0: type: `dtype`, default as input 0; dimensions: 3; layout: HWC
@@ -73,7 +73,7 @@ class ImageRandomCrop:
     upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of
     the whole image.
 
-    Broken, truncated, unsupported and absurdly large images are errors that name the sample.
+    Broken, truncated, unsupported and impossibly large images are errors that name the sample.
 
     - Input 0 (encoded images): types: UINT8; dimensions: 1 or more
     - Output 0: type: `dtype`, default as input 0; dimensions: 3; layout: HWC
@@ -96,7 +96,7 @@ class ImageSlice:
     upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of
     the whole image.
 
-    Broken, truncated, unsupported and absurdly large images are errors that name the sample.
+    Broken, truncated, unsupported and impossibly large images are errors that name the sample.
 
     - Input 0 (encoded images): types: UINT8; dimensions: 1 or more
     - Input 1 (anchor): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64

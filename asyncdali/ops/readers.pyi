@@ -111,7 +111,7 @@ class Sequence:
     """Reads sequences of frames that are image files, decoded (UINT8, FHWC). Deprecated.
 
     Every directory below `file_root` is a stream; its images in the order of their names are its frames. A sequence has
-    `sequence_length` of them, `stride` apart; one starts every `step` frames, as long as it is complete.
+    `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as it is complete.
     """
 
     def __init__(self, *, file_root: str, sequence_length: int, image_type: DALIImageType | None = ..., step: int | None = ..., stride: int | None = ..., allow_redirects: bool | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | _Sequence[int] | None = ..., seed: int | None = ...) -> None: ...

@@ -13,7 +13,7 @@ from ..options import PipelineOptions
 from .core import Core
 from .pipeline import Pipeline
 
-_FORBIDDEN = "is forbidden in a Python function that the pipeline calls: it is running. Read its properties here; do the rest outside."
+_FORBIDDEN = "is forbidden in a Python function that the running pipeline calls. Only read properties here; make other calls outside."
 
 
 class _CalledCore(Core):

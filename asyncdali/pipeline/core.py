@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Core:
-    """What one pipeline is made of, and what can be done with it.
+    """The parts of one pipeline, and the operations on it.
 
     Attributes:
         options: the pipeline's options.
@@ -41,7 +41,7 @@ class Core:
         outputs: the outputs as they were set, constants among them.
         session: what runs; None before :meth:`build`.
         processes: worker processes of parallel sources, and engines.
-        building: held while the pipeline is built. Threads that use an unbuilt pipeline at once must not build it twice.
+        building: held while the pipeline is built. Threads that use an unbuilt pipeline at the same time must not build it twice.
         shared: outputs that the scheduled calls have returned and not released.
         part: the samples of each iteration that are made; None: all (asyncdali.fleet).
         elsewhere: makes the engines, if they are on other machines (asyncdali.fleet).

@@ -102,7 +102,7 @@ class DaliNames(Front):
 
     @property
     def _first_iter(self) -> bool:
-        """Whether nothing of this epoch has been queued yet."""
+        """Whether no iteration of this epoch has been queued yet."""
         return self._core.session is None or not self._core.session.producer.started
 
     @property

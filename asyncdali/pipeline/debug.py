@@ -29,7 +29,7 @@ _WITHOUT = "is not available in debug mode (debug=True)"
 
 
 class DebugCore(Core):
-    """The core of a pipeline in debug mode: a definition whose operators run at once, and no session.
+    """The core of a pipeline in debug mode: a definition whose operators run immediately, and no session.
 
     Attributes:
         debugged: the definition.

@@ -32,7 +32,7 @@ _SEEDS = 2**31 - 1
 
 
 class DataNodeDebug(DataNode):
-    """A node with its data, in debug mode. Operations on it are computed at once.
+    """A node with its data, in debug mode. Operations on it are computed immediately.
 
     Its `source` is a copy of the first iteration's and knows no outputs, which would keep data alive. Nothing is known about the node of a
     branch without samples.
@@ -156,7 +156,7 @@ class _OperatorCall(_Call):
             if not _equal(old, new):
                 raise RuntimeError(
                     f"{_public(instance)}: argument '{name}' unexpectedly changed value from {old!r} to {new!r}. {_SAME} "
-                    "What changes can be given as data: an array per sample, or an external source."
+                    "Give changing values as data: an array per sample, or an external source."
                 )
             replaced = replaced or not _interchangeable(old, new)
         if replaced and not self._operator.stateful:
@@ -221,7 +221,7 @@ class _SourceCall(_Call):
 
 
 class DebugDefinition(Definition):
-    """Replaces a pipeline's definition: operators that are added to it run at once."""
+    """Replaces a pipeline's definition: operators that are added to it run immediately."""
 
     debugged = True
     engine: Engine
@@ -356,7 +356,8 @@ class DebugDefinition(Definition):
             self._size = count
         if count != self._size:
             raise RuntimeError(
-                f"{what} has {count} samples, but the batch size of this iteration is {self._size}: it must be the same everywhere. "
+                f"{what} has {count} samples, but the batch size of this iteration is {self._size}: all data of an iteration must have "
+                "the same size. "
                 "In debug mode external sources with batches of different sizes must be called before all other operators."
             )
 

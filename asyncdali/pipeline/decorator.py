@@ -14,7 +14,7 @@ from .pipeline import Pipeline
 
 
 def pipeline_def(fn: Callable[..., Any] | None = None, /, **pipeline_arguments: Any) -> Any:
-    """Turn a graph function into a function that returns a Pipeline.
+    """Turn the graph function `fn` into a function that returns a Pipeline.
 
     Keyword arguments of the decorator and of the call that name Pipeline arguments go to the Pipeline; the call has priority. Others go to
     the function, whose body runs once, at the call (with ``debug=True`` in every `run`, operator by operator). A returned tuple (or list of

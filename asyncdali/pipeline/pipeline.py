@@ -37,9 +37,9 @@ class Pipeline(Properties, Running, Reports):
         bytes_per_sample: expected size of a sample: sizes the first buffers.
         set_affinity: pin worker threads to CPUs (``DALI_AFFINITY_MASK``: comma-separated CPU numbers).
         enable_memory_stats: collect memory statistics for :meth:`executor_statistics`.
-        enable_statistics: count what :meth:`statistics` tells (some microseconds per iteration).
+        enable_statistics: count the numbers of :meth:`statistics` (some microseconds per iteration).
         enable_checkpointing, checkpoint: see :meth:`checkpoint`; `checkpoint` (bytes) is restored in :meth:`build`.
-        strict: refuse a checkpoint of another graph or data set; False logs the differences and goes on.
+        strict: refuse a checkpoint of another graph or data set; False logs the differences and continues.
         py_num_workers, py_start_method, py_callback_pickler: Python worker processes of parallel external sources.
         worker_timeout: seconds a parallel source may take for a sample (a batch, for sources of batches); then its worker is replaced.
             None: no limit.
@@ -153,7 +153,8 @@ class Pipeline(Properties, Running, Reports):
     def build(self, define_graph: Callable[[], Any] | None = None) -> None:
         """Check the options, instantiate the operators, restore the checkpoint if one was given. Idempotent; nothing runs yet.
 
-        Raises ValueError/TypeError for options, RuntimeError (or the operator's error) for what is wrong with the graph.
+        `define_graph`, if given, is called without arguments to define the graph. Raises ValueError/TypeError for options, RuntimeError (or
+        the operator's error) for errors of the graph.
         """
         self._core.build(define_graph)
 
@@ -190,7 +191,7 @@ class Pipeline(Properties, Running, Reports):
             core.close()
 
     def __str__(self) -> str:
-        """What runs, segment by segment; before building only that it is not built."""
+        """The plan, segment by segment; before building only that it is not built."""
         head = f"{type(self).__name__}(batch_size={self.max_batch_size}, num_threads={self.num_threads}, device_id={self.device_id})"
         session = self._core.session
         if session is None:
@@ -204,6 +205,7 @@ class Pipeline(Properties, Running, Reports):
     def serialize(self, define_graph: Callable[[], Any] | None = None, filename: str | os.PathLike[str] | None = None) -> bytes:
         """The graph and the pipeline's options as bytes (JSON); also written to `filename`. State is not included: see :meth:`checkpoint`.
 
+        `define_graph`, if given, is called without arguments to define the graph first.
         RuntimeError if an operator holds Python objects (callbacks). Does not build; unlike :meth:`build` it accepts any options.
         """
         if define_graph is not None:
@@ -265,14 +267,14 @@ class Pipeline(Properties, Running, Reports):
         allow: Iterable[str | os.PathLike[str]] | None = None,
         allow_write: Iterable[str | os.PathLike[str]] | None = (),
     ) -> None:
-        """Take the graph of a serialized pipeline, keep this object's own options, and build: files are opened and listed.
+        """Take the graph of `serialized_pipeline`, keep this object's own options, and build: files are opened and listed.
 
         `batch_size`, `num_threads` and `seed` are the stored ones where this object was given none: its operators continue as those of the
         stored pipeline do from its start. `allow` and `allow_write` limit which files are opened, as in :meth:`deserialize`. RuntimeError
-        if this pipeline is built already, or for what is no serialized pipeline.
+        if this pipeline is built already, or if the data is not a serialized pipeline.
         """
         if self._core.is_built:
-            raise RuntimeError("the pipeline is built already; its graph cannot be replaced")
+            raise RuntimeError("the pipeline is built already, so its graph cannot be replaced")
         from ..graph import serialize
 
         access = Access.of(allow, allow_write)

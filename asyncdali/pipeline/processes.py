@@ -17,7 +17,7 @@ class Processes:
     Attributes:
         parallel: the workers; None without parallel sources, or before the start.
         engines: the engines; None without engines, or before the start.
-        unfinished: functions that close what an unfinished build has opened. After an interrupt some may be left.
+        unfinished: functions that close the resources of an unfinished build. After an interrupt some may be left.
     """
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ class Properties(DaliNames):
     num_threads = property(lambda self: self._num_threads, doc="CPU worker threads.")
     device_id = property(lambda self: self._device_id, doc="GPU number, or None.")
     exec_pipelined = property(lambda self: self._core.options.exec_pipelined, doc="Whether iterations are computed ahead.")
-    exec_async = property(lambda self: self._core.options.exec_async, doc="Whether scheduling returns at once.")
+    exec_async = property(lambda self: self._core.options.exec_async, doc="Whether scheduling returns immediately.")
     exec_dynamic = property(lambda self: self._core.options.exec_dynamic, doc="True for the default executor, None or False otherwise.")
     exec_separated = property(lambda self: self._core.options.exec_separated, doc="Whether CPU and GPU queues have depths of their own.")
     stream_policy = property(lambda self: self._core.options.stream_policy, doc="As given.")

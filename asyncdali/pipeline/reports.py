@@ -67,7 +67,7 @@ class Reports(Front):
     ) -> None:
         """Write the graph that runs as a Graphviz file (builds). `show_tensors` also draws the data, `use_colors` marks the devices."""
         if show_ids is not None:
-            warn("`show_ids` does nothing: operators are identified by their names", DeprecationWarning)
+            warn("`show_ids` has no effect: operators are identified by their names", DeprecationWarning)
         from ..graph.dot import dot
 
         drawn = dot(self._core.built().plan, show_tensors, use_colors)  # before the file is opened: this may fail

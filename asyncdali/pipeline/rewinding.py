@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def rewind(pipeline: Pipeline, checkpoint: bytes) -> None:
     """Restore `checkpoint` in a built pipeline. Iterations in flight are dropped; returned outputs stay valid.
 
-    Operators are made anew, and worker processes are restarted. Raises CheckpointError if the checkpoint does not fit (the pipeline is then
-    unchanged), and RuntimeError if workers cannot be forked any more, or in debug mode.
+    Operators are made again, and worker processes are restarted. Raises CheckpointError if the checkpoint does not fit (the pipeline is
+    then unchanged), and RuntimeError if workers cannot be forked any more, or in debug mode.
     """
     core = core_of(pipeline)
     options = _options(core, checkpoint)
@@ -36,7 +36,7 @@ def seek(pipeline: Pipeline, iterations: int) -> None:
     """
     core = core_of(pipeline)
     if core.built().producer.sources.ports:
-        raise RuntimeError("a pipeline with external sources cannot be sent to an iteration: use a checkpoint of that place")
+        raise RuntimeError("a pipeline with external sources cannot skip to an iteration: restore a checkpoint of that iteration")
     core.rebuild(_options(core, None))
     session = core.built()
     if any(operator.spec.schema.role is Role.SPLIT for operator in session.plan.operators):

@@ -130,7 +130,7 @@ class Running(Front):
     # --- asynchronous front end, and epochs
 
     async def run_async(self, *, stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
-        """Like :meth:`run`, awaitable in any running event loop. Several tasks may wait at once and are served in turn.
+        """Like :meth:`run`, awaitable in any running event loop. Several tasks may wait at the same time and are served in turn.
 
         A cancelled await loses no batch. The end of the data is StopAsyncIteration.
         """

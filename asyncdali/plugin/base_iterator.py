@@ -225,7 +225,7 @@ class BaseIterator(DaliNames):
                 if len(output) != self.batch_size:
                     raise ValueError(
                         f"a pipeline returned a batch of {len(output)} samples; with `reader_name` or `size` every batch must have "
-                        f"{self.batch_size} (leave both out where sources decide)"
+                        f"{self.batch_size} (leave out both if sources end the epoch)"
                     )
 
     def _prepare(self, restored: bool) -> None:
@@ -279,7 +279,7 @@ class BaseIterator(DaliNames):
         if not self._ended:
             if not self._at_end():
                 if self._used:
-                    log.warning("the iterator cannot be reset while its epoch is not finished: nothing was done")
+                    log.warning("reset() had no effect: the epoch of the iterator is not finished")
                 return
             try:
                 self._end()
@@ -313,7 +313,7 @@ class BaseIterator(DaliNames):
         from ..pipeline.rewinding import seek
 
         if not self._epochs.full_batches:
-            raise RuntimeError("an epoch that sources end cannot be gone to: use a checkpoint of that place")
+            raise RuntimeError("the iterator cannot skip to an epoch if sources end the epochs: restore a checkpoint of that epoch")
         epochs, iterations = self._new_epochs(), 0
         for _ in range(epoch):
             while not epochs.over():
@@ -387,7 +387,7 @@ class BaseIterator(DaliNames):
         if len(restored) != len(self._pipes) or not isinstance(states[0], dict) or any(state != states[0] for state in states):
             log.warning(
                 "the pipelines of this iterator were not all restored from checkpoints of one iterator (taken with its checkpoints()): "
-                "its epochs may end at other places"
+                "so its epochs may end after other batches"
             )
             return True
         try:
@@ -532,7 +532,7 @@ def _checked_policy(policy: Any, fill_last_batch: bool | None) -> LastBatchPolic
 
 def _check_size(size: Any, reader_name: str | None, padded: bool, pipelines: int) -> None:
     if not isinstance(size, int) or isinstance(size, bool) or size == 0:
-        raise ValueError(f"size is a number of samples, or -1 where it is not known; got {size!r}")
+        raise ValueError(f"size is a number of samples, or -1 if it is not known; got {size!r}")
     if reader_name is not None:
         if size != -1:
             raise ValueError("give `size` or `reader_name`, not both: the reader knows its size")

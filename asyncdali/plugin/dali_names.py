@@ -62,7 +62,7 @@ class DaliNames:
     _output_categories = property(lambda self: set(self.output_map), doc="The names of the outputs.")
     _auto_reset = property(lambda self: "yes" if self._resets_itself else "no", doc='"yes" or "no".')
     _last_batch_policy = property(lambda self: self._policy, doc="As given.")
-    _enable_checkpointing = property(lambda self: self._checkpointing, doc="That of the pipelines.")
+    _enable_checkpointing = property(lambda self: self._checkpointing, doc="The batch size of the pipelines.")
 
     @property
     def _last_batch_padded(self) -> bool:
@@ -76,7 +76,7 @@ class DaliNames:
             raise AttributeError(f"only a {type(self).__name__} with `reader_name` has shards")
         return self._epochs
 
-    _is_stick_to_shard = property(lambda self: self._reader().sticks, doc="Whether the readers stay with their shards.")
+    _is_stick_to_shard = property(lambda self: self._reader().sticks, doc="Whether each reader reads the same shard in every epoch.")
     _shards_num = property(lambda self: len(self._reader().shards), doc="The number of shards.")
     _size_no_pad = property(lambda self: sum(self._reader().shards), doc="Samples of the data set.")
     _shards_id = property(lambda self: np.array(self._reader().current_ids()), doc="The shard of each pipeline in this epoch.")
@@ -84,8 +84,8 @@ class DaliNames:
 
     @property
     def _shard_sizes_per_gpu(self) -> np.ndarray:
-        """Samples of the current shards of readers that began with shard 0, 1, ... The order is that of all shards, unless batches run into
-        the next epoch."""
+        """Samples of the current shards of readers that began with shard 0, 1, ... The order covers all shards, unless batches extend
+        into the next epoch."""
         reader = self._reader()
         return np.array(reader.current_sizes() if reader.continues else reader.shards)
 
@@ -115,7 +115,7 @@ class DaliNames:
     def _first_batch(self) -> Any:
         """The prepared batch, as `next` returns it. None if there is none.
 
-        A program may set None after it has taken the batch, or set a batch that `next` shall return first.
+        A program may set None after it has taken the batch, or set a batch that `next` returns first.
         """
         if self._first_value is None and self._ready is not None:
             self._first_value = self._delivered(self._ready, copy.copy(self._epochs).advance())
@@ -192,7 +192,7 @@ class DaliNames:
                 core.schedule(core.session)
 
     def _advance_and_check_drop_last(self, dry_run: bool = False, end_iteration: bool = True) -> bool:
-        """Count the batch that `_get_outputs` returned. With `dry_run` nothing is counted.
+        """Count the batch that `_get_outputs` returned. With `dry_run` the counters do not change.
 
         Returns whether the next batch of the epoch is dropped. `end_iteration` has no effect, because a dropped batch is never returned.
         """

@@ -246,7 +246,9 @@ class ReaderEpochs(OpenEpochs):
         most = self._rounded(max(self.shards))  # the maximum over all policies, as the policy may have changed
         if taken > most or (self.continues and self.batches < 1):
             self._taken, self._turn, self.ahead = before
-            raise ValueError(f"the iterator's state is {state!r}: an epoch has {most} batches at most, and one at least is left of it")
+            raise ValueError(
+                f"the iterator's state is {state!r}: an epoch has at most {most} batches, and at least one of them must be left"
+            )
 
 
 def shard_sizes(samples: int, shards: int) -> list[int]:

@@ -15,7 +15,9 @@ def autoserialize(dali_pipeline: Any) -> Any:
     Triton's DALI backend reads only DALI's own files. ``Pipeline.deserialize`` reads what :func:`write_marked` writes.
     """
     if not getattr(dali_pipeline, "_is_pipeline_def", False):
-        raise TypeError("only functions decorated with @pipeline_def can be marked with @autoserialize, and it stands above @pipeline_def")
+        raise TypeError(
+            "only functions decorated with @pipeline_def can be marked with @autoserialize; write @autoserialize above @pipeline_def"
+        )
     dali_pipeline._is_autoserialize = True
     return dali_pipeline
 

@@ -1,4 +1,4 @@
-"""Engines as Ray actors (docs/fleet.md). Ray places, starts, restarts and scales them; batches travel over direct sockets.
+"""Engines as Ray actors (docs/fleet.md). Ray places, starts, restarts and scales them; batches are sent over direct sockets.
 
 ``fleet`` and ``loader`` are the trainer's side. ``manager`` is one Ray actor that owns the engines, ``engine`` is an engine.
 Ray's object store carries the program and counters, never batches.

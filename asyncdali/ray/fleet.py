@@ -141,7 +141,7 @@ def _limits(actors: Any) -> tuple[int, int]:
         raise ValueError(f"actors={actors!r} must be a number of engines, or (least, most)")
     least, most = map(operator.index, pair)
     if not 1 <= least <= most:
-        raise ValueError(f"actors={actors!r}: the least number is at least 1 and at most the largest number")
+        raise ValueError(f"actors={actors!r}: least must be at least 1 and at most most")
     return least, most
 
 

@@ -134,7 +134,7 @@ def _leave(manager: Any, trainer: str, report: dict[str, Any] | None = None) -> 
     try:
         ray.get(manager.leave.remote(trainer, report), timeout=10.0)
     except ray.exceptions.RayError as error:
-        log.info("the fleet has ended before this loader: %s", error)
+        log.info("the fleet ended before this loader: %s", error)
 
 
 def _follow(manager: Any, trainer: str, version: int, addresses: list[str], actors: Any) -> None:
@@ -144,7 +144,7 @@ def _follow(manager: Any, trainer: str, version: int, addresses: list[str], acto
         try:
             news = ray.get(manager.changes.remote(trainer, version))
         except Exception as error:  # Ray is shut down, or the manager has ended
-            log.info("the fleet tells no more changes: %s", error)
+            log.info("the fleet reports no more changes: %s", error)
             return
         if news is None:
             return

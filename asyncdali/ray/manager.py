@@ -1,7 +1,7 @@
 """The owner of a fleet's engines: one Ray actor. It starts, replaces, adds and retires engines, and knows their addresses.
 
 It runs on the event loop of its Ray actor, and all its state belongs to this loop. Trainers wait for changes (:meth:`Manager.changes`), so
-nothing is polled. The manager carries no batches: training goes on while it is busy.
+they do not poll. The manager carries no batches: training continues while the manager is busy.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class Manager:
             async with self._news:
                 await asyncio.wait_for(self._news.wait_for(settled), timeout)
         except asyncio.TimeoutError:
-            raise RuntimeError(f"the fleet has not {self._wanted} engines after {timeout:g} s. {self._known()}") from None
+            raise RuntimeError(f"the fleet does not have {self._wanted} engines after {timeout:g} s. {self._known()}") from None
 
     async def statistics(self) -> dict[str, Any]:
         """Engines, trainers and failures."""

@@ -21,15 +21,15 @@ READER_ARGS = (
     REDIRECT_ARG,
     Arg("dont_use_mmap", "bool", False, "Copy records of containers instead of using them in the mapped file; files may be empty."),
     Arg("initial_fill", "int", 1024, "Samples in the shuffle buffer.", stream=True),
-    Arg("lazy_init", "bool", False, "Find the data at first use instead of in `build()`."),
-    Arg("num_shards", "int", 1, "Number of parts into which the data set is divided.", stream=True),
+    Arg("lazy_init", "bool", False, "Open the data set at first use instead of in `build()`."),
+    Arg("num_shards", "int", 1, "Number of shards into which the data set is divided.", stream=True),
     Arg("pad_last_batch", "bool", False, "Fill the last batch of a shard with its last sample.", stream=True),
-    Arg("prefetch_queue_depth", "int", 1, "Number of batches whose files are requested at a time: the current one and the following ones."),
+    Arg("prefetch_queue_depth", "int", 1, "Number of batches whose files are requested at the same time, the current batch included."),
     Arg("random_shuffle", "bool", False, "Mix the samples with a buffer of `initial_fill`.", stream=True),
     Arg("read_ahead", "bool", False, "Ask the system to read whole files when they are opened."),
-    Arg("shard_id", "int", 0, "The part that this reader starts with.", stream=True),
+    Arg("shard_id", "int", 0, "The shard that this reader reads first, from 0.", stream=True),
     Arg("skip_cached_images", "bool", False, "No effect: records are not copied, or read in one go.", inert=True),
-    Arg("stick_to_shard", "bool", False, "Read the same part in every epoch.", stream=True),
+    Arg("stick_to_shard", "bool", False, "Read the same shard in every epoch.", stream=True),
     Arg("tensor_init_bytes", "int", 1048576, "Expected bytes of a sample: `build()` allocates a buffer for a batch."),
 )
 
@@ -42,7 +42,7 @@ def reader_args(skip_cached_images: str) -> tuple[Arg, ...]:
 
 SHUFFLE_AFTER_EPOCH_ARGS = (
     Arg("shuffle_after_epoch", "bool", False, "Permute the whole data set for every epoch.", stream=True),
-    Arg("shuffle_after_epoch_seed", "int", None, "Seed of those permutations (524287).", stream=True),
+    Arg("shuffle_after_epoch_seed", "int", None, "Seed of the permutations of `shuffle_after_epoch` (524287).", stream=True),
 )
 
 
@@ -106,7 +106,7 @@ class ReaderOperator(Operator):
         super().__init__(spec, environment)
         self.containers: Sequence[int] | None = None
         self._order: SampleOrder | None = None
-        # Behind the hinted batch, and behind the batches of which hints were given.
+        # Positions after the hinted batch, and after all batches with hints.
         self._hinted: tuple[OrderPosition, OrderPosition] | None = None
         self._remote_ahead: BatchesAhead | None = None
         self._fetches = Fetches(may_redirect(spec, environment))
@@ -135,7 +135,7 @@ class ReaderOperator(Operator):
         raise TypeError("abstract")
 
     def identity(self) -> Iterable[bytes | np.ndarray]:
-        """What identifies this data set: names of the samples in their order. Empty: it cannot be identified."""
+        """The identity of this data set: names of the samples in their order. Empty: it cannot be identified."""
         return ()
 
     # --- order and position

@@ -1,4 +1,4 @@
-"""What a session is built from."""
+"""The input of a session's construction."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Blueprint:
     part: Part | None = None
 
     def check_scope(self) -> None:
-        """RuntimeError for operators that were defined elsewhere, in a pipeline with checkpoints: nobody would save their state."""
+        """RuntimeError for operators that were defined elsewhere, in a pipeline with checkpoints, which would not have their state."""
         if not self.options.enable_checkpointing:
             return
         order = reachable(self.outputs, self.definition.instances).order

@@ -76,7 +76,7 @@ class Helper:
         """A kernel is not in the cache."""
         self._misses += 1
         if self._misses == _FIRST_MISSES:
-            with contextlib.suppress(OSError), uninterrupted():  # no process can be started, or nothing would end it
+            with contextlib.suppress(OSError), uninterrupted():  # no process can be started, or the process would not end with this one
                 self._start()
 
     def _start(self) -> None:

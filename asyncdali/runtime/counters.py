@@ -34,10 +34,10 @@ STAND_IN = "__input_"
 """Prefixes of names of operators that stand for data in debug mode. These operators are not counted."""
 
 SPARSE = 16
-"""If iterations are short, one of so many is timed."""
+"""If iterations are short, one in this many is timed."""
 
 SHORT = 500_000
-"""Iterations are short if the consumer gets one in so many nanoseconds or less."""
+"""Iterations are short if the consumer gets one per this many nanoseconds or less."""
 
 _LOOKS = 256  # iterations between two checks of this
 
@@ -99,7 +99,7 @@ class PipelineCounters:
         self._fetched = 0  # when the consumer got its last batch
         self._asked = 0  # the value of `asked` then
         self.stride = 1
-        """One iteration of so many is timed."""
+        """One iteration in this many is timed."""
         self._looked = 0
         self._delivered: deque[weakref.ref[Any]] = deque()
         self._crowded = _CROWD

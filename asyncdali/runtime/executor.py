@@ -68,11 +68,11 @@ class Record:
         self.produced: dict[str, int] = {}  # in an engine: samples that stateful operators produced, if not the batch's
         self.on_planned: Callable[[], None] | None = None  # in an engine: called for every segment whose positions are known
         self.batch_size = batch_size
-        self.whole = 0  # samples of the iteration where only a part is made, `batch_size` samples; 0: all are
-        self.first = 0  # of these, the number of the first in the iteration
-        self.careful = False  # in an engine: the steps of pixels are done one by one, and noted, to find the one that ends the process
-        self.driver: Here | None = None  # what the waiting thread drives; None: other threads finish the iteration
-        self.handed: tuple[int, int] | None = None  # samples made that are handed out, from and to; None: all
+        self.whole = 0  # number of samples of the whole iteration if only a part (`batch_size` samples) is made; 0: all are made
+        self.first = 0  # the number in the iteration of the first sample that is made
+        self.careful = False  # in an engine: the steps of pixels run and are noted one by one, to find the step that ends the process
+        self.driver: Here | None = None  # the part of the executor that the waiting thread drives; None: other threads finish the iteration
+        self.handed: tuple[int, int] | None = None  # range of the computed samples that is returned; None: all
         self.edges: list[Batch | None] = [None] * edge_count
         self.fed: dict[str, Any] = {}  # batches of external inputs
         self.place = (0, 0)  # epoch, and iteration in it
@@ -82,7 +82,7 @@ class Record:
         self.error: BaseException | None = None
         self.outputs: list[Batch] = []
         self.finished = False
-        self.weight = 0  # for statistics: how many iterations it stands for; 0: its times are not taken
+        self.weight = 0  # for statistics: the number of iterations that it represents; 0: its times are not taken
         self.admitted = self.finished_at = 0  # for statistics: when it was queued, when it was done
         self.arrived = 0  # for statistics: when the consumer came for it
         self.done_at: dict[int, int] = {}  # for statistics: when each segment was done
@@ -213,7 +213,7 @@ class Scheduler:
     def pump(self) -> None:
         """Start every segment that may start, oldest iterations first."""
         if self._pumping:
-            return  # a nested call (an iteration that failed at once); the outer loop continues
+            return  # a nested call (an iteration that failed immediately); the outer loop continues
         self._pumping = True
         try:
             self._pump()
@@ -412,7 +412,9 @@ class Executor:
         if self.closed or self._loop is None:
             raise PipelineClosed("the pipeline was closed")
         if self._broken is not None:
-            raise RuntimeError("the pipeline cannot go on: its executor failed, see the error above this one") from self._broken
+            raise RuntimeError(
+                "the pipeline cannot continue: the executor failed with the error above. Build a new pipeline"
+            ) from self._broken
         self.check_process()
         record = Record(index, batch_size, self._edge_count)
         if self.counters is not None:
@@ -422,7 +424,7 @@ class Executor:
         return record
 
     def submit(self, record: Record) -> None:
-        """Queue an iteration and return at once. A second call with the same record does nothing."""
+        """Queue an iteration and return immediately. A second call with the same record does nothing."""
         if self._loop is None or (self.here is not None and self.here.decide(self._admit, record)):
             return
         if self.on_loop:
@@ -497,7 +499,7 @@ class Executor:
         """Plan a segment of instant operators on the deciding thread."""
         try:
             for job in phases:
-                raise TypeError(f"an instant operator asked for {type(job).__name__}")
+                raise TypeError(f"an instant operator yielded {type(job).__name__}; instant operators have no jobs")
         except BaseException as error:
             self._record_failure(run, error)
         self._finish_segment(run)
@@ -547,7 +549,7 @@ class Executor:
             self._post(self._finish_segment, run)
             return
         except BaseException as failure:
-            if self.closed:  # an operator was told to stop; waiting callers get PipelineClosed
+            if self.closed:  # an operator was stopped; waiting callers get PipelineClosed
                 return
             failure.__traceback__ = None if isinstance(failure, MemoryError) else failure.__traceback__
             self._failed(run, failure)
@@ -599,7 +601,7 @@ class Executor:
         """Request a decision. A thread that finds no other thread deciding decides for all.
 
         Waking a dedicated thread would take the interpreter lock two or three times per stage of an iteration. Beside a busy thread, each
-        these takes up to a switch interval. The user's threads do not decide, because an interrupt could come between any two steps.
+        time takes up to a switch interval. The user's threads do not decide, because an interrupt could come between any two steps.
         """
         if self.on_loop:
             if self._loop is not None:
@@ -631,8 +633,8 @@ class Executor:
         """Call a part of the runtime that decides."""
         try:
             function(*args)
-        except Exception as error:  # a bug in the runtime: no caller may wait for ever because of it
-            log.exception("unexpected error in a decision of the executor")
+        except Exception as error:  # a bug in the runtime: callers must get an error and must not wait for ever
+            log.exception("unexpected error in the executor's scheduling")
             self._broken = error
             for record in list(self._open_records):
                 record.fail(0, error)
@@ -664,7 +666,7 @@ class Executor:
             operator.close()
 
     def _abandon_records(self) -> None:
-        """Runs on the loop's thread, which alone knows what is in flight. Iterations admitted later fail at once."""
+        """Runs on the loop's thread, which alone knows the iterations in flight. Iterations admitted later fail immediately."""
 
         def abandon() -> None:
             for record in (*self._open_records, *self._submitted):

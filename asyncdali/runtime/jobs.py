@@ -74,7 +74,7 @@ class Job:
         self.finished: Callable[[], None] = lambda: None
 
     def work(self, thread: WorkerState) -> None:
-        """Take part until no sample is left. Returns at once if the job is over."""
+        """Take part until no sample is left. Returns immediately if the job is over."""
         with self._lock:
             if self._exhausted:
                 return

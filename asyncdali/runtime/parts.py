@@ -22,7 +22,7 @@ class Part(NamedTuple):
     ranks: int
 
     def of(self, samples: int) -> tuple[int, int]:
-        """First sample of the part, and the one behind its last, in an iteration of `samples` samples."""
+        """Index of the first sample of the part, and index after its last sample, in an iteration of `samples` samples."""
         return samples * self.rank // self.ranks, samples * (self.rank + 1) // self.ranks
 
     def apply(self, record: Any, samples: int, whole: bool) -> None:
@@ -52,7 +52,7 @@ def why_whole(plan: Plan) -> str:
         if planned.spec.schema.role is Role.SPLIT or not branched.isdisjoint(edges):
             branched.update(planned.outputs)
             if planned.kind.stateful:
-                reason = "in a branch of a conditional, what it draws depends on the samples before"
+                reason = "in a branch of a conditional the draws depend on the samples before"
         if reason:
             return f"`{planned.spec.schema.name}` (name {planned.spec.name!r}): {reason}"
     return ""

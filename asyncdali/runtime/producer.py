@@ -55,7 +55,7 @@ class Producer:
     def __init__(
         self, executor: Executor, sources: Sources, depth: int, batch_size: int, part: Part | None = None, whole: bool = False
     ):
-        """`part`: what is made of each iteration, None: all; `whole`: all is made, and the part is cut out of it."""
+        """`part`: the samples of each iteration that are made, None: all. `whole`: all samples are made, then the part is cut out."""
         self.sources = sources
         self.in_flight: deque[Record] = deque()
         self.launched = 0

@@ -23,15 +23,15 @@ from ..graph.plan import PlannedOperator
 from ..operators.base import Arguments, Iteration, Operator, Planned, Step
 
 _MOST_PLANS = 4
-"""Plans that are kept per operator: those of whole batches and of a last, smaller one."""
+"""Number of plans that are kept per operator: one for whole batches, one for a smaller last batch."""
 _MOST_BYTES = 1 << 16
-"""Larger tables are planned anew: copying them would take longer."""
+"""Larger tables are planned again: copying them would take longer."""
 _LEAST_ADDRESS = 1 << 32
 _LINE = 64
 
 _INPUT, _OUTPUT, _OWN = range(3)
 Place: TypeAlias = "tuple[int, int, int]"
-"""What a word points to: kind, number of the array, offset in bytes."""
+"""The target of a word: kind, number of the array, offset in bytes."""
 
 
 def replays_of(planned: PlannedOperator, operator: Operator) -> Replays | None:
@@ -86,7 +86,7 @@ class Replays:
 
 
 def _key(inputs: Sequence[Batch]) -> Any:
-    """What a plan depends on. None for inputs that a plan may treat differently."""
+    """The data on which a plan depends. None for inputs that a plan may treat differently."""
     parts = []
     for batch in inputs:
         if batch.rows is not None or batch.feed is not None or batch.links:

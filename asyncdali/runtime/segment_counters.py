@@ -19,7 +19,7 @@ from ..compiled.addresses import address_of
 from .jobs import Job, JobTimes, Timed
 
 SAMPLED = 16
-"""Processor time is measured in one of so many timed iterations."""
+"""Processor time is measured in one of this many timed iterations."""
 
 _FLUSH = 64
 
@@ -45,7 +45,7 @@ class DeviceTimes(Protocol):
 
 
 class Estimate:
-    """A part of a growing total (for example the processor time of a time) that is measured in intervals.
+    """A part of a growing total (for example the processor time of a duration) that is measured in intervals.
 
     Between two measurements the part is assumed to have its last measured share."""
 
@@ -85,7 +85,7 @@ class OutputCounters:
         self._lock = threading.Lock()
 
     def changes(self, batch: Batch, iterations: int) -> None:
-        """After so many iterations, the shapes become those of `batch`."""
+        """After `iterations` iterations, the shapes change to the shapes of `batch`."""
         with self._lock:
             if self.shapes is not None:
                 self._log.append((self.shapes, self.dtype, iterations - self._since))
@@ -102,7 +102,7 @@ class OutputCounters:
         self._bytes += sum([times * _bytes([shapes], [kind]) for shapes, kind, times in log if times > 1])
 
     def totals(self, iterations: int) -> tuple[int, int]:
-        """Samples and bytes of so many iterations."""
+        """Samples and bytes of `iterations` iterations."""
         with self._lock:
             self._add_up()
             if self.shapes is None:
@@ -128,12 +128,12 @@ class OperatorCounters:
         """Its share of the segment's time."""
 
     def totals(self, iterations: int) -> tuple[int, int]:
-        """Samples of the first output and bytes of all outputs, in so many iterations."""
+        """Samples of the first output and bytes of all outputs, in `iterations` iterations."""
         totals = [output.totals(iterations) for output in self.outputs]
         return totals[0][0] if totals else 0, sum(size for _, size in totals)
 
     def job(self, times: JobTimes, weight: int) -> None:
-        """Count a job of `prepare` that stands for so many jobs."""
+        """Count a job of `prepare` that represents `weight` jobs."""
         if times.processor >= 0:
             self.jobs_processor.measured(self.jobs, times.busy * weight, times.processor * weight)
         self.jobs += times.busy * weight

@@ -111,7 +111,7 @@ class BuiltSegment:
         compute its next position (a reader without data) keeps its position.
         """
         for built in self.stateful:
-            # A part of an iteration moves positions on as all of it: where that depends on data, no part is made.
+            # A part of an iteration moves positions like the whole iteration. If the new positions depend on data, parts are not made.
             samples = record.whole or produced.get(id(built.operator), record.batch_size)
             if record.given is not None and samples != (record.whole or record.batch_size):
                 record.produced[built.planned.spec.name] = samples
@@ -228,7 +228,7 @@ class SegmentRun:
                 counters.made(job, job.owners, self.record, job.count)
 
     def _one_by_one(self, steps: Steps, fresh: Fresh) -> Iterator[Job]:
-        """The outputs' contents, a job for every step: it is noted which one is at work. Nothing lies in scratch memory."""
+        """The outputs' contents, with one job per step, so that the running step is known. No data is in scratch memory."""
         for built, step in branches.resolved(steps, self._scratch_places):
             if self.executor.progress is not None:
                 self.executor.progress(self.record, (self.segment, built))

@@ -96,7 +96,7 @@ class Session:
             cut_for_gpu(self.plan)
         self.part: Part | None = blueprint.part
         self.whole = "" if self.part is None else why_whole(self.plan)
-        """Why all samples of an iteration are made where only a part of them is handed out; empty: they are not."""
+        """The reason for which all samples of an iteration are made although only a part is returned; empty: the part is made."""
         if engines is not None:
             engines.cut(self.plan, fuse, self.gpu is not None)
         self.seed = seeds.seed
@@ -389,7 +389,7 @@ class Session:
             if self.options.strict:
                 raise CheckpointError(
                     f"The checkpoint might come from another pipeline, it does not fit this one:\n  {text}\n"
-                    "(strict=False restores what fits and logs this.)"
+                    "(strict=False restores the states that fit, and logs this text.)"
                 )
             log.warning("the checkpoint does not fit this pipeline exactly:\n  %s", text)
         self._load_positions(body)
@@ -412,7 +412,7 @@ class Session:
                 message = f'the checkpoint of operator "{name}" cannot be restored: {what}'
                 if self.options.strict:
                     raise _unfit(item, message) from error
-                log.warning("%s; it goes on as it is", message)
+                log.warning("%s; the operator keeps its present state", message)
 
     def _load_settings(self, body: dict[str, Any]) -> None:
         """Adopt the decisions that the saved pipeline made in ``build()``.

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from .counters import STAND_IN, OperatorCounters, PipelineCounters, SegmentCounters, SourceCounters
 
-NO_STATISTICS = "statistics() needs a pipeline with enable_statistics=True (the default): this one was made without"
+NO_STATISTICS = "statistics() needs a pipeline with enable_statistics=True (the default); this one has enable_statistics=False"
 
 _Any = TypeVar("_Any")
 
@@ -33,7 +33,7 @@ class OperatorStatistics:
 
     Attributes:
         name, operator, backend: the instance, the operator (``"decoders.image"``), and ``"cpu"``, ``"mixed"`` or ``"gpu"``.
-        iterations, samples, bytes: what it produced, in iterations that its whole segment planned. `bytes` counts all outputs.
+        iterations, samples, bytes: amount produced, in iterations that the whole segment planned. `bytes` counts all outputs.
         planning_seconds: on the stage thread, interpreter included: decisions for whole batches, and users' Python. For segments of a few
             microseconds (stream "loop"), one iteration in 16 is measured and stands for the others.
         prepare_seconds: on worker threads, before planning (reading files), summed over threads.
@@ -76,7 +76,8 @@ class SegmentStatistics:
         pixels_busy_seconds: the same, summed over threads. pixels_processor_seconds: processor time of that, estimated.
         slowest_sample_seconds: processor time of the slowest sample of each batch, summed over batches, estimated from one in 16.
         slowest_sample: the slowest of these samples: (seconds, iteration, sample, file or ""); None before there is any.
-        wait_output_seconds: could have continued, but nobody asked: the queue is full, a source is being asked, or the consumer is away.
+        wait_output_seconds: could have continued, but no iteration was requested: the queue is full, a source
+            is being asked, or the consumer is away.
         wait_input_seconds: was asked, but its inputs were not ready.
         wait_turn_seconds: inputs were ready, but `OperatorConcurrency` or the loop delayed it.
     """
@@ -303,12 +304,12 @@ def _minus(later: Any, earlier: Any) -> Any:
         return _difference(later, earlier)
     if isinstance(later, str):
         if later != earlier:
-            raise ValueError(f"these statistics are of another pipeline: it has {earlier!r} where this one has {later!r}")
+            raise ValueError(f"these statistics are of another pipeline: the operator {earlier!r} there has the place of {later!r} here")
         return later
     if isinstance(later, tuple):
         missing = len(later) - len(earlier)
         if missing < 0 or (missing and later and dataclasses.is_dataclass(later[0])):
-            raise ValueError("these statistics are of another pipeline, or later than the ones they are taken from")
+            raise ValueError("these statistics are of another pipeline, or are newer than the statistics that they are subtracted from")
         return tuple(map(_minus, later, (*earlier, *[0] * missing)))
     return None if later is None else later - earlier
 

@@ -1,9 +1,9 @@
 """The order of a reader's samples: an index stream, computed on indices alone and identical to DALI 2.4's.
 
-The data set is divided into shards. A reader reads one shard after another (or one shard for ever). Each visit is a *shard-epoch*. With
-``random_shuffle`` a buffer of `initial_fill` samples mixes a shard-epoch, but never two of them. What a shard-epoch delivers depends only
-on its list of samples and on the engine's state at its start. So that state, the number of finished shard-epochs and the number of samples
-delivered since then are the whole position (:class:`OrderPosition`)::
+The data set is divided into shards. A reader reads one shard after another (or the same shard in every epoch). Each visit is a
+*shard-epoch*. With ``random_shuffle`` a buffer of `initial_fill` samples mixes a shard-epoch, but never two of them. What a shard-epoch
+delivers depends only on its list of samples and on the engine's state at its start. So that state, the number of finished shard-epochs and
+the number of samples delivered since then are the whole position (:class:`OrderPosition`)::
 
     order = SampleOrder(1000, random_shuffle=True, seed=7)
     indices, position = order.take(order.start, 64)       # int64[64], and three integers

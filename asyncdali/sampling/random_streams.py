@@ -147,7 +147,7 @@ def _elements(counts: int | np.ndarray, samples: int) -> tuple[int, np.ndarray |
 def _parameter(name: str, value: Any, samples: int) -> tuple[int, int, np.ndarray]:
     """A float32 parameter as a kernel takes it: its bits and step 0 (one value for all samples), or address and step 4.
 
-    The caller must keep the returned array alive during the call. One value travels in the argument itself, because asking
+    The caller must keep the returned array alive during the call. A single value is passed in the argument itself, because asking
     NumPy for an address costs as much as fifty draws.
     """
     array = np.asarray(value, np.float32)

@@ -27,7 +27,9 @@ def create_index(record: str, index: str) -> int:
             data.seek(offset)
             head = data.read(8)
             if len(head) < 8 or struct.unpack("<I", head[:4])[0] != _MAGIC:
-                raise ValueError(f"{record}: there is no record of RecordIO at byte {offset}; the file is damaged or of another kind")
+                raise ValueError(
+                    f"{record}: there is no record of RecordIO at byte {offset}; the file is damaged, or is not a RecordIO file"
+                )
             (word,) = struct.unpack("<I", head[4:])
             length = word & ((1 << _LENGTH_BITS) - 1)
             if word >> _LENGTH_BITS in (_WHOLE, _FIRST):
@@ -43,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="rec2idx", description=__doc__)
     parser.add_argument("record", help="path of the RecordIO file")
-    parser.add_argument("index", help="path of the index to be written")
+    parser.add_argument("index", help="path of the index to write")
     given = parser.parse_args(arguments)
     print(f"{create_index(given.record, given.index)} records")
     return 0

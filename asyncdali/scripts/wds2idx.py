@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="wds2idx", description=__doc__)
     parser.add_argument("archive", help="path of the .tar file")
-    parser.add_argument("index", nargs="?", help="path of the index to be written; by default beside the archive, ending in .idx")
+    parser.add_argument("index", nargs="?", help="path of the index to write; by default beside the archive, ending in .idx")
     given = parser.parse_args(arguments)
     with IndexCreator(given.archive, given.index or default_index(given.archive)) as creator:
         creator.create_index()

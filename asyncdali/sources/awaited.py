@@ -209,7 +209,8 @@ class Awaited:
         """
         if not self._done and threading.current_thread() is source_loop().thread:
             raise RuntimeError(
-                "run() was called in a coroutine of an asynchronous source, for a pipeline that has asynchronous sources, too: it would "
+                "run() was called in a coroutine of an asynchronous source, for a pipeline that has asynchronous sources, too: the call "
+                "would "
                 "block the event loop that both need. Use `await pipeline.run_async()` there."
             )
         patience = Patience(runs_thread(self.thread))

@@ -116,15 +116,15 @@ class FilmPort(Port):
                 self._film = Film(fed.sample(0))
             except ValueError as error:
                 self.position = 0
-                return RuntimeError(f"The input {self.name!r} was fed what is no video, and dropped it: {error}")
+                return RuntimeError(f"The input {self.name!r} dropped the data that was fed, because it is not a video: {error}")
         film, frames = self._film, len(self._film.index)
         first = self.position * self._length
         if first >= frames:
             self._film, taken = None, self.position
             self.position = 0
             return RuntimeError(
-                f"The checkpoint was taken behind {taken} sequences of a video; the one fed now has {frames} frames. "
-                "Feed the video that was being decoded, then those that follow."
+                f"The checkpoint was taken after {taken} sequences of a video; the video fed now has {frames} frames. "
+                "Feed the video that was being decoded, then the following videos."
             )
         stop = min(first + self.batch_size * self._length, frames)
         lengths = [self._length if self._padded else min(self._length, stop - at) for at in range(first, stop, self._length)]

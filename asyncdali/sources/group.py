@@ -41,7 +41,7 @@ class Group:
         if what.kind is SourceKind.CALLABLE:
             if not what.has_inputs:
                 raise refused(OperatorTypeError, "external_source", "parallel",
-                    "A callable used as a parallel source must accept exactly one argument (the position it is asked for): "
+                    "A callable used as a parallel source must accept exactly one argument, the position: "
                     "any worker may be asked for any position."
                 )
             return

@@ -9,8 +9,8 @@ from typing import Any
 class Rounds:
     """Items of the iterators that `start` makes. `policy` decides what happens at the end of an iterator.
 
-    None: StopIteration for ever. "quiet": the next round begins at once (StopIteration if it is empty). "raise": one StopIteration, then
-    the next round.
+    None: StopIteration from then on. "quiet": the next round begins immediately (StopIteration if it is empty). "raise": one StopIteration,
+    then the next round.
     """
 
     def __init__(self, start: Callable[[], Iterator[Any]], policy: str | None):

@@ -143,7 +143,7 @@ class Port:
         self.queue(self.accepted(data, layout, stream))
 
     def accepted(self, data: Any, layout: str | None, stream: Any = None) -> Batch:
-        """What a program feeds, as a batch to :meth:`queue`. OperatorError for what is none."""
+        """Data that a program feeds, as a batch for :meth:`queue`. OperatorError for data that is not a batch."""
         try:
             return self.take_in(self.converted(data, True, stream), layout)
         except Exception as error:

@@ -115,7 +115,7 @@ class Puller:
                     batch = port.converted(part, group.batch, group.cuda_stream)
                     batches[port.name] = port.take_in(batch)
             return batches
-        except Exception as error:  # the source has answered: what is wrong is its answer
+        except Exception as error:  # the source has answered: the error is the answer
             raise operator_error(self.port.planned, error, self.index) from error
 
     def _resume(self, position: Position) -> None:

@@ -150,7 +150,7 @@ def snapshot(source: Any, name: str) -> Any:
 
 
 def load_snapshot(group: Group, state: Any) -> None:
-    """Load a snapshot's state into a group's source and make its iterator anew. ValueError if the source does not keep the state."""
+    """Load a snapshot's state into a group's source and make its iterator again. ValueError if the source does not keep the state."""
     restore(group.description.source, decode_state(state), lambda: enter_again(group.callback), group.name)
 
 

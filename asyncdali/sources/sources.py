@@ -1,4 +1,4 @@
-"""All external inputs of a built pipeline: pulled, fed and checked together, and handed out one iteration at a time.
+"""All external inputs of a built pipeline: pulled, fed and checked together, and returned one iteration at a time.
 
 Feeding is all or nothing: every source is asked, every batch is checked, and only then an iteration gets its data. If one source fails,
 the batches of the others are kept for the next attempt.
@@ -71,7 +71,7 @@ class Sources:
         self._held_for = -1
         self._stopped = False
         self.counters: Sequence[Any] = ()
-        """For statistics: one counter per puller, whose ``pull(ask)`` times the call. Empty: nothing is counted."""
+        """For statistics: one counter per puller, whose ``pull(ask)`` times the call. Empty: no counters."""
         self.stateful: dict[str, Snapshots | Any] = {}
         """By node: sources with a state, and inputs that hand out their fed batches in parts."""
         self._warn_unused()
@@ -93,8 +93,8 @@ class Sources:
             unused = [k for k, name in enumerate(puller.group.nodes) if name not in self.ports]
             if unused:
                 warn(
-                    f"The external source {puller.port.name!r} has {len(puller.group.nodes)} outputs, of which these are not used in the "
-                    f"pipeline: {', '.join(map(str, unused))}. They are got from the source all the same.",
+                    f"The external source {puller.port.name!r} has {len(puller.group.nodes)} outputs, but the pipeline does not "
+                    f"use these: {', '.join(map(str, unused))}. The source computes them nevertheless.",
                     Warning,
                 )
 
@@ -178,7 +178,7 @@ class Sources:
         return fed
 
     def _checked(self, index: int, puller: Puller) -> dict[str, Batch]:
-        """The batches of a source for iteration `index`. What the source raises is raised as it is; wrong data are an OperatorError."""
+        """The batches of a source for iteration `index`. Exceptions of the source are raised unchanged; wrong data are an OperatorError."""
         puller.index = index
         try:
             batches = puller.pull()

@@ -45,7 +45,7 @@ def sample_array(value: Any, dtype: np.dtype | None = None) -> np.ndarray:
     elif isinstance(value, (bytes, bytearray)):
         array = np.frombuffer(value, np.uint8)
     elif isinstance(value, type):
-        raise InvalidData(f"the class {value.__module__}.{value.__qualname__} is no sample: was an object of it meant?")
+        raise InvalidData(f"the class {value.__module__}.{value.__qualname__} is not a sample; did you mean an object of the class?")
     else:
         array = _foreign_array(value)
     return array if array.dtype in _KNOWN else _converted(array)
@@ -94,7 +94,7 @@ def _foreign_array(value: Any) -> np.ndarray:
     if is_capsule(value):
         return from_dlpack(value)
     if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "numpy"):
-        return value.numpy()  # its own error says what is wrong: requires_grad, bfloat16, GPU memory
+        return value.numpy()  # its own error names the reason: requires_grad, bfloat16, GPU memory
     if hasattr(value, "__array_interface__"):
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):

@@ -45,7 +45,9 @@ def export(array: np.ndarray, max_version: tuple[int, int] | None, dl_device: An
     BufferError for a `dl_device` other than the CPU.
     """
     if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != CPU_DEVICE:
-        raise BufferError(f"a tensor in CPU memory cannot be exported to DLPack device {tuple(dl_device)}")
+        raise BufferError(
+            f"a tensor in CPU memory cannot be exported to DLPack device {tuple(dl_device)}; only the CPU, (1, 0), is possible"
+        )
     shared = to_share(array) if copy is None else array.copy() if copy else array
     return shared.__dlpack__(max_version=max_version)
 

@@ -73,7 +73,7 @@ class TensorGPU(_OnDevice, Tensor):
     def copy_to_external(self, ptr: Any, cuda_stream: Any = None, non_blocking: bool = False, use_copy_kernel: bool = False) -> None:
         """Copy the bytes to device memory at `ptr` (ctypes.c_void_p or int), in the order of `cuda_stream`.
 
-        On return the copy is complete; with `non_blocking` it is only queued. ValueError for a null pointer.
+        On return the copy is complete; with `non_blocking` it is queued. `use_copy_kernel` has no effect. ValueError for a null pointer.
         """
         self._copy_out(ptr, stream=stream_handle(cuda_stream), blocking=not non_blocking)
 
@@ -224,7 +224,7 @@ class TensorListGPU(_OnDevice, TensorList):
     def copy_to_external(self, ptr: Any, cuda_stream: Any = None, non_blocking: bool = False, use_copy_kernel: bool = False) -> None:
         """Copy all samples, one after another, to device memory at `ptr` (ctypes.c_void_p or int), in the order of `cuda_stream`.
 
-        On return the copy is complete; with `non_blocking` it is only queued. ValueError for a null pointer.
+        On return the copy is complete; with `non_blocking` it is queued. `use_copy_kernel` has no effect. ValueError for a null pointer.
         """
         self._copy_out(ptr, stream=stream_handle(cuda_stream), blocking=not non_blocking)
 

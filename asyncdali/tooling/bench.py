@@ -44,7 +44,7 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("--sweep", type=_sweep, action="append", metavar="NAME=V,V,...", help=f"measure with several values of {swept}")
     parser.add_argument("--vs", choices=("dali",), help="run the same file with DALI, in turns")
     parser.add_argument("--consumer-ms", type=_milliseconds, metavar="N", help="a training step of N ms of pure Python after each batch")
-    parser.add_argument("--consumer", metavar="FILE.py:step", help="a training step of yours, called with the outputs of each batch; the "
+    parser.add_argument("--consumer", metavar="FILE.py:step", help="your training step, called with the outputs of each batch; the "
                         "pipeline's JPEG decoders on a GPU are tried with each `decoder`, and the best is named")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.add_argument("--trace", metavar="FILE.json", help="write a trace for chrome://tracing or ui.perfetto.dev")
@@ -58,7 +58,7 @@ def _count(text: str) -> int:
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
     if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+        raise argparse.ArgumentTypeError(f"{text} is too small: at least 1 is needed")
     return value
 
 
@@ -93,10 +93,10 @@ def _sweep(text: str) -> tuple[str, list[Any]]:
 def run(options: argparse.Namespace) -> int:
     """Run the command and return the exit status."""
     if options.sweep and (options.vs or options.trace or options.report):
-        print("bench: --sweep measures several pipelines; --vs, --trace and --report are about one", file=sys.stderr)
+        print("bench: --sweep measures several pipelines; --vs, --trace and --report measure one", file=sys.stderr)
         return 2
     if options.sweep and len(options.sweep) > 1:
-        print("bench: one --sweep at a time; fix the others, as in --sweep threads=1,2 --depth 3", file=sys.stderr)
+        print("bench: give one --sweep at a time and fix the other options, as in --sweep threads=1,2 --depth 3", file=sys.stderr)
         return 2
     if options.consumer and options.consumer_ms is not None:
         print("bench: --consumer and --consumer-ms are two training steps: give one", file=sys.stderr)
@@ -190,12 +190,12 @@ def _measured(
     except StopIteration as error:
         raise program.ProgramError("the pipeline has no data: its sources end before the first batch") from error
     except Exception as error:
-        raise program.ProgramError(f"the pipeline failed: {_told(error, options.pipeline)}") from error
+        raise program.ProgramError(f"the pipeline failed: {_summary(error, options.pipeline)}") from error
     finally:
         pipeline.close()
 
 
-def _told(error: Exception, target: str) -> str:
+def _summary(error: Exception, target: str) -> str:
     """The error as text. An error of the user's program also gets its type and its location."""
     if isinstance(error, (RuntimeError, ValueError, TypeError, OSError, IndexError)):
         found = str(error)

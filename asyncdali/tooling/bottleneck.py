@@ -309,7 +309,7 @@ def _sample(case: _Case) -> Bottleneck | None:
         "sample", f"segment {segment.index}", min(1.0, share),
         f"the slowest sample of each batch takes {slowest * 1e3:.3g} ms, the others {others * 1e3:.3g} ms{where}, and the other threads "
         "run out of work",
-        f"let other batches go on meanwhile: prefetch_queue_depth={case.statistics.queue.depth + 2}; or make these samples smaller, or the "
+        f"let other batches continue: prefetch_queue_depth={case.statistics.queue.depth + 2}; or make these samples smaller, or the "
         "batches larger",
     )  # fmt: skip
 
@@ -342,7 +342,7 @@ def _planning(case: _Case) -> Bottleneck | None:
 def _queue(case: _Case) -> Bottleneck | None:
     """Pipeline and consumer wait for each other in turns."""
     unasked = case.share(max((item.wait_output_seconds for item in case.statistics.segments), default=0.0))
-    share = min(unasked, 1 - case.thread_share)  # planned iterations may be made meanwhile
+    share = min(unasked, 1 - case.thread_share)  # planned iterations may be computed during that time
     if share < 0.15:
         return None
     depth = case.statistics.queue.depth

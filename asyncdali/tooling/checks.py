@@ -80,7 +80,7 @@ def engine_threads(setup: Setup) -> Finding | None:
     return Finding(
         "engine_threads",
         f"engines={setup.engines} with num_threads={setup.num_threads} each are {wanted} threads on {cores} CPU{'s' if cores > 1 else ''}",
-        f"Use num_threads={max(1, cores // setup.engines)}: each engine has so many threads of its own" if setup.num_threads > 1
+        f"Use num_threads={max(1, cores // setup.engines)}: each engine has this number of threads" if setup.num_threads > 1
         else f"Use engines={cores}, unless a Python function in them waits for something else than the processor",
     )
 
@@ -190,8 +190,9 @@ def slow_storage(setup: Setup) -> Finding | None:
         times = _in_time(partial(_look_into, files), _PATIENCE / min(4, len(setup.places)))
         if times is None:
             return Finding(
-                "slow_storage", f"{place} ({_file_system(place, setup.proc)}) hardly answers: looking into {len(files)} files takes longer "
-                f"than {_PATIENCE:g} s", "Look at the mount (is the server up?), or copy the data to a local disk",
+                "slow_storage", f"{place} ({_file_system(place, setup.proc)}) is very slow: reading the start of "
+                f"{len(files)} files takes longer than {_PATIENCE:g} s",
+                "Look at the mount (is the server up?), or copy the data to a local disk",
             )  # fmt: skip
         if times and sorted(times)[len(times) // 2] > SLOW:
             return Finding(
@@ -267,7 +268,7 @@ def kernel_cache(setup: Setup) -> Finding | None:
     if reason is None:
         return None
     return Finding(
-        "kernel_cache", f"compiled kernels cannot be kept ({reason}): every process compiles them anew, which takes seconds",
+        "kernel_cache", f"compiled kernels cannot be kept ({reason}): every process compiles them again, which takes seconds",
         "Set NUMBA_CACHE_DIR to a folder that belongs to you and that only you can write",
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ from .program import ProgramError
 _WARM_UP = 3
 """Calls of a user's step before it is timed: frameworks compile in the first ones."""
 _PARTS = 5
-"""A user's step is timed in so many parts, and the median counts: the pipeline fills its queue during the first one."""
+"""A user's step is timed in this many parts, and the median counts: the pipeline fills its queue during the first one."""
 
 
 class Consumer(Protocol):
@@ -73,7 +73,7 @@ class Step:
 class UserStep:
     """A training step of the user's: `function` is called with the outputs of each batch.
 
-    What it returns last is waited for, because steps usually queue work on a device: by ``synchronize()`` (events and streams of CUDA),
+    The last result is waited for, because steps usually queue work on a device: by ``synchronize()`` (events and streams of CUDA),
     ``block_until_ready()`` (arrays of JAX) or ``item()`` (a loss of torch), whichever it has.
     """
 

@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("asyncdali")
 
-_told: set[str] = set()
+_logged: set[str] = set()
 
 
 def at_build(options: PipelineOptions, operators: set[str], parallel: bool) -> None:
-    """Log what the quick checks find for a pipeline with these operators, once per process and message. Never raises.
+    """Log the findings of the quick checks for a pipeline with these operators, once per process and message. Never raises.
 
     `parallel`: the pipeline has worker processes. ``ASYNCDALI_DOCTOR=0`` turns the checks off.
     """
     if os.environ.get("ASYNCDALI_DOCTOR") == "0":
         return
     for finding in examine(setup.setup_of_options(options, operators, parallel), checks.QUICK):
-        if finding.message not in _told:
-            _told.add(finding.message)
+        if finding.message not in _logged:
+            _logged.add(finding.message)
             log.warning("%s", finding.message)
 
 
@@ -53,8 +53,10 @@ def examine(what: setup.Setup, which: Iterable[checks.Check] = checks.ALL) -> li
 
 def add_arguments(commands: Any) -> None:
     """Add the command to the command line's parser."""
-    parser = commands.add_parser("doctor", help="look for what is wrong with this machine, environment and pipeline, and how to mend it")
-    parser.add_argument("pipeline", nargs="?", metavar="FILE.py:pipeline", help="also look at its options, sources and files")
+    parser = commands.add_parser("doctor", help="find problems of this machine, environment and pipeline, and say how to solve them")
+    parser.add_argument(
+        "pipeline", nargs="?", metavar="FILE.py:pipeline", help="also check the options, sources and files of this pipeline",
+    )
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     parser.set_defaults(run=run)
 

@@ -14,10 +14,10 @@ from .program import ProgramError, load
 
 def add_arguments(commands: Any) -> None:
     """Add the command ``engine`` to the parser."""
-    parser = commands.add_parser("engine", help="make iterations of a pipeline for trainers on any machine (docs/fleet.md)")
+    parser = commands.add_parser("engine", help="compute iterations of a pipeline for trainers on other machines (docs/fleet.md)")
     parser.add_argument("pipeline", metavar="FILE.py:train", help="a function made by @pipeline_def, or one that returns a Pipeline")
-    parser.add_argument("--listen", required=True, metavar="HOST:PORT", help="the only address that is bound; port 0: any free port")
-    parser.add_argument("--token-file", required=True, metavar="FILE", help="a file with the secret that trainers must prove")
+    parser.add_argument("--listen", required=True, metavar="HOST:PORT", help="the address to listen on; port 0: any free port")
+    parser.add_argument("--token-file", required=True, metavar="FILE", help="file with the secret that trainers must know")
     parser.add_argument("--threads", type=int, help="num_threads, in place of the pipeline's own")
     parser.add_argument("--engines", type=int, help="processes that do the work, in place of the pipeline's own number; 0: this process")
     parser.add_argument("--restart", action="store_true", help="start the engine again, at the same address, when it was killed")

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 def add_arguments(commands: Any) -> None:
     """Add the command to the command line's parser."""
     parser = commands.add_parser("cache", help="say where compiled kernels are kept and how much space they take, or remove them")
-    parser.add_argument("--clear", action="store_true", help="remove all compiled kernels; pipelines compile anew what they need")
+    parser.add_argument(
+        "--clear", action="store_true", help="remove all compiled kernels; pipelines compile the kernels that they need again",
+    )
     parser.set_defaults(run=run)
 
 
@@ -26,18 +28,18 @@ def run(options: argparse.Namespace) -> int:
         if options.clear:
             usage = store.usage()
             store.clear()
-            print(f"removed {_told(usage)} from {usage.folder}")
+            print(f"removed {_summary(usage)} from {usage.folder}")
             return 0
         if store.folder.exists():
             store.check()
     except (kernel_store.Refused, OSError) as error:
         print(f"cache: {error}", file=sys.stderr)
         return 1
-    print(f"{store.folder}: {_told(store.usage())}")
+    print(f"{store.folder}: {_summary(store.usage())}")
     return 0
 
 
-def _told(usage: kernel_store.Usage) -> str:
+def _summary(usage: kernel_store.Usage) -> str:
     return f"{_counted(usage.files, 'kernel')}, {usage.size / 2**20:.1f} MiB, for {_counted(usage.keys, 'combination')} of versions"
 
 

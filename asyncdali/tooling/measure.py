@@ -18,7 +18,7 @@ from .trace import Recorder, WorkerSampler
 _PARTS = 20
 _STALL = 0.001
 _ROUNDS_ALONE = 50
-"""At most so many steps with one repeated batch."""
+"""Largest number of steps with one repeated batch."""
 
 Progress = Callable[[int, float], None]
 """Called with the iterations done so far and the samples per second."""
@@ -102,7 +102,7 @@ def measure(
     pipeline.build()
     counters = core_of(pipeline).built().counters
     if counters is None:
-        raise ValueError("a pipeline with enable_statistics=False cannot be measured: leave that argument away")
+        raise ValueError("a pipeline with enable_statistics=False cannot be measured: leave out that argument")
     run = _Run(pipeline)
     for _ in range(pipeline.statistics().queue.depth + 2):
         outputs = run.batch()

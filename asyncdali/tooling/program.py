@@ -57,10 +57,12 @@ def make(program: Any, settings: dict[str, Any]) -> Any:
 
     if isinstance(program, Pipeline):
         if settings:
-            raise ProgramError(f"a pipeline that is there already cannot be given {', '.join(settings)}: name the function that makes it")
+            raise ProgramError(f"the pipeline exists already, so it cannot be given {', '.join(settings)}: name the function that makes it")
         return program
     if not callable(program):
-        raise ProgramError(f"a {type(program).__name__} is no pipeline: name a function made by @pipeline_def, or one that returns one")
+        raise ProgramError(
+            f"a {type(program).__name__} is not a pipeline: name a function made by @pipeline_def, or a function that returns a Pipeline"
+        )
     accepted = _accepted(program, settings)
     try:
         pipeline = program(**accepted)

@@ -47,7 +47,10 @@ def _is_one_value(value: Any, dtype: Any, shape: Any) -> bool:
 
 
 def ConstantNode(device: str | None, value: Any, dtype: Any, shape: Any, layout: str | None, **kwargs: Any) -> Any:
-    """A node with a constant, also for a scalar. Arguments and errors are those of `Constant`."""
+    """A node with a constant, also for a scalar.
+
+    `device`, `value`, `dtype`, `shape`, `layout` and the errors are those of :func:`Constant`.
+    """
     unknown = [key for key in kwargs if key not in _NODE_ARGUMENTS]
     if unknown:
         allowed = ", ".join(sorted(_NODE_ARGUMENTS))

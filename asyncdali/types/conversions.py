@@ -50,12 +50,12 @@ _FROM_NAME: dict[str | None, DALIDataType] = {
 
 
 def to_numpy_type(dali_type: DALIDataType) -> type:
-    """The numpy scalar class of a numeric or BOOL type. KeyError for other types (enumerations, strings)."""
+    """The numpy scalar class of `dali_type`, a numeric type or BOOL. KeyError for other types (enumerations, strings)."""
     return NUMPY_CLASSES[dali_type]
 
 
 def to_dali_type(framework_type: Any) -> DALIDataType:
-    """DALIDataType of a type of another library.
+    """The DALIDataType of `framework_type`, a type of another library.
 
     Accepts numpy scalar classes and dtypes (native byte order), torch and jax dtypes, their names, and the builtins ``float``
     (FLOAT, 32 bits) and ``bool``. Raises TypeError for everything else, which includes ``int`` (no one size), complex, strings,

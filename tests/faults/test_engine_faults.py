@@ -1,4 +1,4 @@
-"""Engines that die, stop or hang: the stream stays the same, and nothing is left behind."""
+"""Engines that die, stop or hang: the stream stays the same, and no process or memory is left."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def kills(value):
     return value
 
 
-def test_the_second_death_is_an_error_and_the_pipeline_goes_on():
+def test_the_second_death_is_an_error_and_the_pipeline_continues():
     def define():
         return fn.python_function(fn.random.uniform(range=[0, 100]), function=kills, name="culprit")
 

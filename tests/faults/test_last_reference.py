@@ -1,4 +1,4 @@
-"""Dropping the last reference ends threads and worker processes at once, without the garbage collector, after any history.
+"""Dropping the last reference ends threads and worker processes immediately, without the garbage collector, after any history.
 
 A kept exception keeps the frames of its traceback alive, and so the pipeline. These tests try every place that keeps an exception.
 """

@@ -1,4 +1,4 @@
-"""Methods of a pipeline called from functions that the pipeline calls: RuntimeError at once, and no data is lost."""
+"""Methods of a pipeline called from functions that the pipeline calls: RuntimeError immediately, and no data is lost."""
 
 from __future__ import annotations
 
@@ -393,7 +393,7 @@ def test_a_function_ahead_of_the_consumer_may_wait_for_a_thread_that_consumes():
 
 
 @pytest.mark.parametrize("graph", [called, function])
-def test_what_cannot_be_known_is_told_to_the_log(graph, monkeypatch, caplog):
+def test_possible_deadlocks_are_logged(graph, monkeypatch, caplog):
     """A callback that waits for an event is no deadlock: another thread could set the event."""
     monkeypatch.setattr(_deadlocks, "PATIENCE", 0.2)
     over, found = threading.Event(), []

@@ -53,7 +53,7 @@ def test_printing(capfd, make_pool):
     assert all(f"batch {iteration}\n" in out for iteration in range(3)) and err.count("a hint") == 3
 
 
-def test_what_was_printed_before_the_fork_is_printed_once():
+def test_text_printed_before_the_fork_is_printed_once():
     code = """
 import sys, numpy as np
 from asyncdali_workers import Source, WorkerPool
@@ -183,7 +183,7 @@ def test_a_segmentation_fault(make_pool):
 
 
 def test_changing_what_was_returned_later(make_pool):
-    """Data is copied at once, so a callable may reuse its array."""
+    """Data is copied immediately, so a callable may reuse its array."""
     own = np.zeros((4, 3000), np.int64)
 
     def source(iteration):

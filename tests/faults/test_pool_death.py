@@ -368,7 +368,7 @@ def test_without_zygote_and_fork_replacement_is_unavailable(make_pool, monkeypat
         ask(pool)
     assert ask(pool, 3).count == 4  # the other worker does all of it
     kill_and_wait(pool.pids[0])
-    with pytest.raises(WorkerDied, match="cannot be made again: CUDA is there"):
+    with pytest.raises(WorkerDied, match="cannot be started again: CUDA is there"):
         ask(pool)
 
 
@@ -393,7 +393,7 @@ def first_values(pool, count, start=0):
 
 
 @pytest.mark.parametrize("every", [1, 3])
-def test_a_stream_goes_on_from_its_snapshot(make_pool, every):
+def test_a_stream_continues_from_its_snapshot(make_pool, every):
     pool = make_pool(Source(ws.Resumable(), "stream", 3, snapshot_every=every), workers=1)
     assert first_values(pool, 8) == list(range(8))
     kill_and_wait(pool.pids[0])

@@ -103,7 +103,7 @@ def test_a_worker_that_cannot_show_its_stack_is_killed(make_pool, tmp_path):
     ticket = pool.submit(0, 0, 0)
     wait_until(deaf.exists)
     clock.over(stands=False)
-    with pytest.raises(WorkerTimeout, match="it wrote none"):
+    with pytest.raises(WorkerTimeout, match="the worker wrote none"):
         pool.receive(ticket, timeout=300)
     clock.back()
     assert ask(pool, 1).count == 1
@@ -144,7 +144,7 @@ def test_the_limit_is_for_one_sample_and_not_for_a_slice_of_them(make_pool, tmp_
     assert beginnings == sorted(set(beginnings))
 
 
-def test_nothing_hangs_while_workers_are_idle(make_pool):
+def test_idle_workers_do_not_count_as_hung(make_pool):
     pool, clock = make_pool(HangsAt(-1, "asleep"))
     ask(pool)
     clock.over(busy=0)

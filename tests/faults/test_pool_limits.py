@@ -92,7 +92,7 @@ def test_few_descriptors(room):
         assert out[:-1] in (["1", "1"], out[:1]) and ("1" in out or "ulimit -n" in out[0] or "descriptor" in out[0])
 
 
-def test_nothing_is_named_in_shared_memory():
+def test_shared_memory_has_no_names():
     out = run(
         """
         pool = WorkerPool([Source(source, "batch", 4)], num_workers=2)

@@ -52,7 +52,7 @@ def run(then, what="time.sleep(1000)", busy=0, method="fork", **options):
 
 
 def ended(descriptors):
-    """Whether all of these processes end by themselves. Their work would take a quarter of an hour."""
+    """Whether all of these processes end without a signal. Their work would take a quarter of an hour."""
     limit = time.monotonic() + 300
     try:
         return all(select.select([descriptor], [], [], max(0, limit - time.monotonic()))[0] for descriptor in descriptors)

@@ -270,7 +270,7 @@ def test_another_pipeline_is_refused(cluster, train):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"actors": 0}, "the least number is at least 1"), ({"actors": (3, 2)}, "the least number"),
+        ({"actors": 0}, "least must be at least 1"), ({"actors": (3, 2)}, "least must be at least 1"),
         ({"actors": (1, 2, 3)}, "a number of engines, or"), ({"lookahead": 0}, "lookahead=0 must be"),
         ({"resources": {"CPU": -1}}, "amounts of at least 0"), ({"actor_options": {"num_cpus": 1}}, "the fleet sets them itself"),
         ({"start_timeout": 0}, "start_timeout=0 must be"), ({"spares": -1}, "spares=-1 must be"),

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("aiohttp", reason="fsspec reads http:// through aiohttp")
-pytest.importorskip("fsspec", reason="reading URLs takes fsspec")
+pytest.importorskip("fsspec", reason="reading URLs needs fsspec")
 
 import fsspec
 from fsspec.asyn import get_loop
@@ -96,7 +96,7 @@ def test_close(name, depth, server, tmp_path):
     closed_soon(pipe)
 
 
-def test_who_waits_is_told(server, tmp_path):
+def test_waiting_callers_get_an_error(server, tmp_path):
     pipe = files_pipeline(server, tmp_path)
     server.hold.clear()
     told = []

@@ -86,7 +86,7 @@ def test_a_killed_worker_changes_nothing(method):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
 def test_a_minute_of_killing(method):
-    """A random worker dies every 200 ms for 60 s. The stream stays the same, and nothing is left. (With the zygote: test_pool_death.)"""
+    """A random worker dies every 200 ms for 60 s. The stream stays the same, and no process is left. (With the zygote: test_pool_death.)"""
     pipe = make(Positions(ENDLESS), py_start_method=method)
     chance = random.Random(2)
     descriptors = None

@@ -227,7 +227,7 @@ def test_a_jpeg_of_endless_scans_is_refused():
 
 
 @pytest.mark.parametrize("data", [b"\0", b"GIF89a" + b"\1" * 100, b"hello" * 30, b"\xff\xd8", b"\xff\xd8\xff\xd9", b"BM", b"P5", b"P5 "])
-def test_what_is_no_image_is_named(data):
+def test_errors_name_the_sample_that_is_no_image(data):
     with pytest.raises(SampleError) as caught:
         run_operator("decoders.image", [encode(picture(9, 9), "PNG"), data])
     assert caught.value.sample == 1

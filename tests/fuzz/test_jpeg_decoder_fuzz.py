@@ -66,7 +66,8 @@ def mutated(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def fuzz(sampling: str, count: int, seed: int) -> tuple[int, int]:
-    """(files decoded by our decoder, files handed over) of `count` mutated files. Asserts that decoded pixels equal libjpeg-turbo's."""
+    """(files decoded by our decoder, files left to libjpeg-turbo) of `count` mutated files. Asserts that decoded pixels equal
+    libjpeg-turbo's."""
     rng, files, decoders = np.random.default_rng(seed), seeds(sampling), Decoders()
     index = positions.index(10_000_000).ctypes.data
     decoded = over = 0

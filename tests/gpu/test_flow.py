@@ -95,7 +95,7 @@ def test_python_function(whole):
             assert int(total[0]) == int((255 - x.astype(np.int64)).sum())
 
 
-def test_python_function_waits_for_nobody():
+def test_python_function_does_not_wait_for_the_gpu():
     """The function's kernels run after those of the pipeline. The memory of its results is reused only after they were copied."""
     import cupy
 

@@ -169,7 +169,7 @@ def test_fits_files(tmp_path):
 
 @pytest.fixture(scope="module")
 def videos(tmp_path_factory):
-    pytest.importorskip("av", reason="decoding videos takes PyAV")
+    pytest.importorskip("av", reason="decoding videos needs PyAV")
     folder = tmp_path_factory.mktemp("videos")
     return [write_video(folder / f"{count}.webm", count) for count in (29, 13)]
 

@@ -54,7 +54,7 @@ def test_workers():
 @pytest.mark.parametrize("data", [dense, ragged])
 @pytest.mark.parametrize("own_stream", [False, True])
 def test_cupy(data, no_copy, own_stream):
-    """Arrays made on a stream, behind much other work, and dropped at once: CuPy's pool reuses their memory."""
+    """Arrays made on a stream, behind much other work, and dropped immediately: CuPy's pool reuses their memory."""
     cupy = pytest.importorskip("cupy")
     stream = cupy.cuda.Stream(non_blocking=True) if own_stream else cupy.cuda.Stream.null
     busy = cupy.zeros(1 << 26, np.float32)
@@ -70,7 +70,7 @@ def test_cupy(data, no_copy, own_stream):
     check(source, data, no_copy=no_copy)
 
 
-def test_what_is_not_dense():
+def test_arrays_that_are_not_dense():
     cupy = pytest.importorskip("cupy")
     check(lambda i: cupy.asarray(dense(i))[:, ::2, ::-1], lambda i: dense(i)[:, ::2, ::-1])
 

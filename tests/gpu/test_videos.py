@@ -1,4 +1,4 @@
-"""On a GPU: frames that the CPU decodes are uploaded; operators of the GPU go on with them."""
+"""On a GPU: frames that the CPU decodes are uploaded; operators of the GPU process them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_operators import gpu, samples_of  # noqa: F401
 
-pytest.importorskip("av", reason="decoding videos takes PyAV")
+pytest.importorskip("av", reason="decoding videos needs PyAV")
 
 from helpers.videos import write_video
 

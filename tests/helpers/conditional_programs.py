@@ -95,7 +95,7 @@ class Program:
         self._line(level, f"return {self._number(numbers)}")
 
     def _leaves(self, level: int, numbers: str, depth: int) -> None:
-        """Statements in a loop, after which some samples return, some continue the loop and some go on."""
+        """Statements in a loop, after which some samples return, some continue the loop and some run the rest."""
         for _ in range(self.draw.randint(1, 2)):
             self._line(level, f"if {self.draw.choice(['a > 4', 'b < 3', 'a == b', 'a < k + 3'])}:")
             for word in ("elif b > 6:", "else:", ""):

@@ -120,7 +120,7 @@ class StandIn:
         with self._entered():
             self._called("malloc")
             if sum(map(len, self._memory.values())) + size > self._limit:
-                raise DeviceMemoryError(f"no {size} bytes of device memory could be had: out of memory")
+                raise DeviceMemoryError(f"allocating {size} bytes of device memory failed: out of memory")
             memory = np.full(size, _POISON, np.uint8)
             self._memory[memory.ctypes.data] = memory
             self._homes[memory.ctypes.data] = self._chosen.device
@@ -289,7 +289,7 @@ class StandIn:
             pinned = [self._inside(self._pinned, address, size) for address in (target, source)]
             if not any(places) and not all(pinned):
                 raise Misuse(f"a copy of {size} bytes from {source:#x} to {target:#x} touches no device memory")
-            if not places[1] and not pinned[1]:  # pageable memory is staged at once
+            if not places[1] and not pinned[1]:  # pageable memory is staged immediately
                 self.calls["pageable uploads"] += 1
                 staged = np.frombuffer(ctypes.string_at(source, size), np.uint8)
                 self._queue(stream, ("copy", lambda: ctypes.memmove(target, staged.ctypes.data, size)))

@@ -17,7 +17,7 @@ from nvidia.dali import _debug_mode
 
 
 class _OneOperator:
-    """An operator of a debug pipeline: runs on what it is given."""
+    """An operator of a debug pipeline: runs on the given data."""
 
     def __init__(self, manager: Any, batch_size: int):
         self._manager, self._batch_size = manager, batch_size

@@ -495,7 +495,7 @@ def examine(mode: str, names: list[str], timeout: float = 500.0) -> Report:
     folder = Path(__file__).parent.parent
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))}
     while len(total.bugs) < _MOST_BUGS:
-        with tempfile.TemporaryFile() as errors, tempfile.TemporaryDirectory() as scratch:  # dump_image writes where it is called
+        with tempfile.TemporaryFile() as errors, tempfile.TemporaryDirectory() as scratch:  # dump_image writes into the working directory
             command = [sys.executable, "-m", "helpers.guarded", mode, str(first), *names]
             done = subprocess.run(
                 command, stdout=subprocess.PIPE, stderr=errors, cwd=scratch, env=environment, timeout=timeout, check=False

@@ -1,6 +1,6 @@
 """Random programs of pipelines and iterators, saved after every event, restored, and compared with the uninterrupted run.
 
-``python -m helpers.histories FILE`` restores what was saved in a separate process, and prints the following outcomes.
+``python -m helpers.histories FILE`` restores the saved state in a separate process, and prints the following outcomes.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ class IteratorSpec:
 
 @dataclass
 class History:
-    """A program: what is built, and the events."""
+    """A program: the pipeline to build, and the events."""
 
     number: int
     sources: list[SourceSpec]

@@ -1,4 +1,4 @@
-// What a kernel needs of CUDA, for the system's C++ compiler.
+// The parts of CUDA that kernels use, for the system's C++ compiler.
 #pragma once
 #include <cmath>
 #include <cstring>
@@ -55,7 +55,7 @@ static inline unsigned short host_float_to_half(float value) {
     return bits;
 }
 
-// The threads of a block take turns on one thread of the system: in a kernel that waits for others (__syncthreads) each has a stack of its
+// The threads of a block take turns on one thread of the system: in a kernel that waits for others (__syncthreads) each thread has a stack of its
 // own, and runs until it waits or ends. So a run is deterministic; a thread that does not come to a barrier is found.
 #ifdef USES_BARRIER
 #include <ucontext.h>

@@ -13,7 +13,7 @@ from typing import Any
 def children() -> list[int]:
     """Process ids of this process's children, including those that were not reaped.
 
-    Processes that compile kernels are excluded and waited for. (They run only when the kernel cache is empty, and end by themselves.)
+    Processes that compile kernels are excluded and waited for. (They run only when the kernel cache is empty, and end without a signal.)
     """
     for thread in threading.enumerate():
         if thread.name == "asyncdali-compiling":
@@ -42,7 +42,7 @@ def descriptors() -> dict[int, str]:
 def wait_until_gone(reference: weakref.ref[Any]) -> None:
     """Wait for the end of an object. TimeoutError if it stays.
 
-    A thread that has delivered its result may refer to its work until it runs again. What is in a cycle stays: switch the collector off.
+    A thread that has delivered its result may refer to its work until it runs again. Objects in a cycle stay: switch the collector off.
     """
     wait_until(lambda: reference() is None)
 

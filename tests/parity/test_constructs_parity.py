@@ -1,6 +1,6 @@
 """Conditional execution beside DALI: one construct of Python, or one kind of condition and result, at a time."""
 
-# The programs are what users may write, not what is best.
+# The programs are examples of what users may write, not of good style.
 # ruff: noqa: B006, B007, C417, E402, E731, F841, PLW0127, RUF059
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_programs_read(tmp_path, name):
+def test_attributes_that_programs_read(tmp_path, name):
     files = [(str(file), k) for k, file in enumerate(numbered_files(tmp_path, 10))]
     case = CASES[name]
     names = NAMES + (OF_READERS if "reader" in case else ())

@@ -70,7 +70,7 @@ def test_sampling_rates():
     assert [rate.tolist() for rate in compare(sounds, 5e-3, sample_rate=16000.0)] == [16000.0, 16000.0]
 
 
-def test_what_was_recorded_as_floats():
+def test_sound_recorded_as_floats():
     """For such files DALI's integers lack the factor that FLOAT has against INT16 elsewhere."""
     memory = io.BytesIO()
     soundfile.write(memory, np.array([0.5, -0.25, 1.0, -1.0, np.nan], np.float32), 8000, format="WAV", subtype="FLOAT")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("nvidia.dali", reason="parity with DALI needs DALI")
-pytest.importorskip("av", reason="decoding videos takes PyAV")
+pytest.importorskip("av", reason="decoding videos needs PyAV")
 
 from helpers.operators import PerSample, run_operator
 from helpers.parity import dali_output

@@ -100,7 +100,7 @@ def test_formats(output_type, dtype):
     compare(list(STILL.values()), bound, output_type=output_type, dtype=dtype)
 
 
-def test_palette_of_a_tiff_within_one():
+def test_palettes_of_tiffs_differ_by_at_most_one():
     """DALI reduces the palette's 16 bits by truncation, OpenCV by rounding."""
     compare([encode(Image.fromarray(picture(20, 30)).quantize(16), "TIFF")], 1.0)
 

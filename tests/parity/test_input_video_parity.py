@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("nvidia.dali", reason="parity with DALI needs DALI")
-pytest.importorskip("av", reason="decoding videos takes PyAV")
+pytest.importorskip("av", reason="decoding videos needs PyAV")
 
 import nvidia.dali as dali
 from helpers.videos import photographs, write_video
@@ -84,7 +84,7 @@ def asyncdali_frames(data):
 
 
 @pytest.mark.parametrize("lib", [asyncdali, dali])
-def test_nothing_left(videos, lib):
+def test_input_videos_run_out(videos, lib):
     data = np.fromfile(videos[1], np.uint8)
     with pytest.raises(RuntimeError):
         seen(lib, [data], 2, 2, 1, sequence_length=2)
@@ -94,7 +94,7 @@ def test_nothing_left(videos, lib):
 
 @pytest.mark.parametrize("lib", [asyncdali, dali])
 @pytest.mark.parametrize("bad", ["nothing", "bytes as samples", "no video"])
-def test_what_is_refused(videos, lib, bad):
+def test_refusals(videos, lib, bad):
     data = np.fromfile(videos[1], np.uint8)
     fed = {"nothing": [], "bytes as samples": data, "no video": [data[:50]]}[bad]
     pipe = lib.Pipeline(batch_size=2, num_threads=1, device_id=None, prefetch_queue_depth=1)

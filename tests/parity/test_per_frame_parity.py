@@ -233,7 +233,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_dali_refuses_is_refused(name):
+def test_refusals_of_dali_are_refusals_here(name):
     for library in (dali, asyncdali):
         with pytest.raises((RuntimeError, ValueError)):
             REFUSED[name].run(library)

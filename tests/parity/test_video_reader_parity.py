@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("nvidia.dali", reason="parity with DALI needs DALI")
-pytest.importorskip("av", reason="reading videos takes PyAV")
+pytest.importorskip("av", reason="reading videos needs PyAV")
 
 import nvidia.dali as dali
 from helpers.videos import photographs, write_video

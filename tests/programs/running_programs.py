@@ -1,4 +1,4 @@
-"""How pipelines are run: conditions, callbacks, parallel sources, checkpoints, storing, feeding, several at once, debug mode."""
+"""Ways to run pipelines: conditions, callbacks, parallel sources, checkpoints, storing, feeding, several at the same time, debug mode."""
 
 from __future__ import annotations
 

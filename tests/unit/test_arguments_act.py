@@ -61,7 +61,7 @@ def asked_for(path: Path) -> tuple[frozenset[str], tuple[str, ...]]:
 
 @cache
 def imported(path: Path) -> frozenset[Path]:
-    """Files of these rooms that a file imports."""
+    """Files of the given rooms that a file imports."""
     package = path.relative_to(ROOT.parent).with_suffix("").parts
     found = set()
     for item in ast.walk(ast.parse(path.read_text())):
@@ -99,7 +99,7 @@ def test_no_argument_is_swallowed():
     assert {name: silent for name, cls in public.items() if (silent := without_effect(cls))} == {}
 
 
-def test_the_search_finds_them(monkeypatch):
+def test_the_search_finds_marked_arguments(monkeypatch):
     """Without their mark, the marked arguments would be found."""
     marked = {(name, arg.name) for name, cls in REGISTRY.items() for arg in cls.schema.args if arg.inert}
     assert len(marked) > 25

@@ -44,7 +44,7 @@ def test_the_definition(quality, lobes):
             np.testing.assert_allclose(result, resampled(sample, before, after, lobes), atol=6e-3)
 
 
-def test_three_ways_to_say_it():
+def test_the_three_ways_to_give_the_factor_agree():
     data = [signal(400), signal(100, 1)]
     by_rates = run(data, in_rate=2.0, out_rate=3.0)
     for other in (
@@ -59,7 +59,7 @@ def test_three_ways_to_say_it():
     assert [len(sample) for sample in run(data, in_rate=44100, out_rate=16000)] == [146, 37]
 
 
-def test_nothing_in_and_nothing_out():
+def test_empty_inputs_and_empty_outputs():
     empty = np.zeros(0, np.float32)
     assert [len(sample) for sample in run([empty, signal(5)], scale=2.0)] == [0, 10]
     for constants in ({"scale": 0.0}, {"out_length": 0}, {"in_rate": 1.0, "out_rate": 0.0}):

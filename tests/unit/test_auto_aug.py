@@ -294,7 +294,7 @@ def test_properties_and_copies():
     (3, "decorates a function"), (lambda x: x, "takes 1 positional argument"), (lambda x, *, p: x, "takes 1 positional"),
     (lambda x, *p: x, "takes 1 positional"), (a.rotate, "already"),
 ])  # fmt: skip
-def test_what_cannot_be_decorated(function, text):
+def test_objects_that_cannot_be_decorated(function, text):
     with pytest.raises(TypeError, match=text):
         augmentation(function)
 

@@ -110,7 +110,7 @@ def test_submodules():
     assert internal.get_submodule(root, ["a", "b"]) is made
     assert internal.get_submodule(root, "") is root
     root.a.number = 3
-    with pytest.raises(RuntimeError, match="not a module"):
+    with pytest.raises(RuntimeError, match="a module is expected"):
         internal.get_submodule(root, "a.number")
     with pytest.raises(KeyError):
         internal.get_submodule("no_such_root", "a")
@@ -231,5 +231,5 @@ def test_loader_evaluator(evaluator, tmp_path, capsys):
     assert list(replayed) == list(replayed) == [4, 5, 4, 5, 4]
     replayed.print_summary()
     assert "5 batches" in capsys.readouterr().out
-    with pytest.raises(RuntimeError, match="nothing to replay"):
+    with pytest.raises(RuntimeError, match="so no batch can be replayed"):
         list(evaluator([], mode="replay"))

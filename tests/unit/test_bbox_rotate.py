@@ -66,6 +66,6 @@ def test_boxes_of_which_too_little_is_left_go_with_their_labels():
         ({"size": [4.0]}, "two numbers"), ({"size": [0.5, 4.0]}, "at least 1"),
     ],
 )  # fmt: skip
-def test_what_is_refused(arguments, message):
+def test_refusals(arguments, message):
     result = ours("bbox_rotate", [[np.zeros((1, 4), np.float32)]], **{"angle": 3.0, "input_shape": [5, 5], **arguments})
     assert isinstance(result, Failed) and re.search(message, result.message), result

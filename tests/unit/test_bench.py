@@ -149,7 +149,7 @@ def test_worker_processes_are_paid_for(capsys, target):
     "name, arguments, words",
     [
         ("missing", [], "defines no 'missing'; it has "),
-        ("nothing", [], "a int is no pipeline"),
+        ("nothing", [], "a int is not a pipeline"),
         ("plain", ["--depth", "2"], "plain() takes no prefetch_queue_depth"),
         ("pipeline", ["--threads", "2"], "cannot be given num_threads"),
         ("fails", [], "the pipeline failed: "),
@@ -162,7 +162,7 @@ def test_worker_processes_are_paid_for(capsys, target):
         ("undefined", [], "made no pipeline: ZeroDivisionError"),
     ],
 )
-def test_what_cannot_be_measured_is_explained(capsys, target, name, arguments, words):
+def test_pipelines_that_cannot_be_measured_are_explained(capsys, target, name, arguments, words):
     status, _, err = run(capsys, target(name), "--iterations", "3", *arguments)
     assert status == 1 and words in err and "Traceback" not in err
 
@@ -464,7 +464,7 @@ def test_the_page_says_what_the_json_says(page):
     assert len(numbers) > 20
     for key, value in numbers:
         assert float(value) == at(data, key), key
-    assert "small &amp; &lt;fast&gt;" in text and "http" not in re.sub(r"<title>.*?</title>", "", text)  # nothing is loaded from elsewhere
+    assert "small &amp; &lt;fast&gt;" in text and "http" not in re.sub(r"<title>.*?</title>", "", text)  # the page loads no other resources
 
 
 def test_a_page_without_spans(page):
@@ -534,7 +534,7 @@ def test_beside_dali(target):
 
 
 @pytest.mark.slow
-def test_what_dali_cannot_run(tmp_path):
+def test_programs_that_dali_cannot_run(tmp_path):
     file = tmp_path / "ours.py"
     file.write_text(textwrap.dedent("""
         import asyncdali

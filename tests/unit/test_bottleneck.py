@@ -61,7 +61,7 @@ def test_busy_threads_on_all_cores():
     assert found.kind == "threads" and "every core is in use (2)" in found.advice and "num_threads" not in found.advice
 
 
-def test_no_gpu_is_advised_for_what_is_no_decoder():
+def test_a_gpu_is_advised_for_decoders_only():
     slow = replace(BUSY, operators=(READER, replace(DECODE, steps_seconds=5.3), replace(RESIZE, steps_seconds=13.0)))
     found = find(slow, cores=8)
     assert found.what == "resize" and "mixed" not in found.advice and "resize is 71 %" in found.finding
@@ -174,13 +174,13 @@ def test_a_machine_used_by_others():
     assert found.kind == "machine" and "have a processor for 36 %" in found.finding
 
 
-def test_nothing_is_saturated():
+def test_without_a_busy_resource_the_bottleneck_is_unclear():
     segment = replace(IDLE.segments[0], wait_output_seconds=0.0)
     found = find(replace(IDLE, segments=(segment,)), cores=8)
     assert found.kind == "unclear" and found.what == "decode" and "--trace" in found.advice
 
 
-def test_nothing_ran():
+def test_without_iterations_there_is_no_bottleneck():
     assert find(replace(BUSY, consumer=ConsumerStatistics(0, 0, 0, 0.0, 0.0, 0.0)), cores=8).kind == "idle"
 
 

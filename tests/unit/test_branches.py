@@ -119,7 +119,7 @@ def test_random_nests(seed):
         assert filled(pipe.run()[0]) == wanted
 
 
-def test_large_data_is_not_copied_for_nothing():
+def test_large_data_of_branches_is_not_copied():
     """A branch that keeps its data passes on the same memory."""
     seen = []
 
@@ -161,7 +161,7 @@ def test_a_stateful_operator_counts_the_samples_of_its_branch():
     assert [len(batch[0]) for batch in first] == [3, 3]
 
 
-def test_empty_branches_ask_nobody():
+def test_empty_branches_call_no_operator():
     calls = []
 
     def graph():

@@ -73,7 +73,7 @@ def test_the_pool_grows_when_everything_is_held():
     del again
 
 
-def test_other_sizes_are_let_go():
+def test_free_blocks_of_other_sizes_are_freed():
     pool = BufferPool()
     for size in range(1, 60):
         pool.allocate(size * BIG)

@@ -142,7 +142,7 @@ def test_taking_checkpoints_changes_nothing(files):
     assert not one.is_restored_from_checkpoint and not two.is_restored_from_checkpoint
 
 
-def test_after_a_failed_iteration_it_goes_on_at_the_next():
+def test_a_checkpoint_after_a_failed_iteration_continues_at_the_next_one():
     graph = lambda: (*draws(), call(CounterProbe, hook=fail_at(2), name="C"), call(Probe))  # noqa: E731
     clean = lambda: (*draws(), call(CounterProbe, name="C"), call(Probe))  # noqa: E731
     reference = make(clean)

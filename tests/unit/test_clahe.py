@@ -77,6 +77,6 @@ def test_small_and_empty_images():
         (np.zeros((4, 5, 3), np.uint8), "HWC", {"bins": 128}, "only 256"),
     ],
 )  # fmt: skip
-def test_what_is_refused(sample, layout, arguments, message):
+def test_refusals(sample, layout, arguments, message):
     with pytest.raises((RuntimeError, ValueError), match=message):
         equalized([sample], layout, **arguments)

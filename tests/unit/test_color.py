@@ -45,7 +45,7 @@ def test_one_without_the_other():
     np.testing.assert_array_equal(harness.run("contrast", samples, "HWC", contrast=0.2, contrast_center=9.0), expected)
 
 
-def test_nothing_to_do_changes_nothing():
+def test_neutral_arguments_change_nothing():
     for name in ("brightness", "contrast", "brightness_contrast", "hue", "saturation", "hsv", "color_twist"):
         np.testing.assert_array_equal(harness.run(name, pictures(), "HWC"), pictures())
 

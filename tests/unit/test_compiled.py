@@ -100,7 +100,7 @@ def test_helpers_belong_to_every_function_that_calls_them():
     assert step.Compiled(bounded, 2)(1, 10) == 3
 
 
-def test_what_is_compiled_outside_is_not_touched():
+def test_functions_of_other_packages_compile_as_before():
     """Only kernels remember types of operations, and Numba's own pipeline still works beside them."""
 
     @njit

@@ -43,7 +43,7 @@ with decode() as pipe:
             watcher.join()
         later._processes.clear()
         if later._watchers:
-            assert not children(), "nobody has waited for the process that compiled"
+            assert not children(), "no thread has waited for the process that compiled"
         decoded()
     print(window.decode_window.ready, progressive.decode_scans.ready, len(later._starts))
 """
@@ -95,7 +95,7 @@ def test_switched_off(tmp_path):
     assert numbers(first)[0][1] == 0 and ready == "True" and end == "True True 0"
 
 
-def test_a_kernel_that_is_there(monkeypatch):
+def test_a_compiled_kernel_is_used_immediately(monkeypatch):
     from asyncdali.codecs.jpeg import window
     from asyncdali.compiled import later
 

@@ -45,7 +45,7 @@ def _operators(folder: str = "nowhere") -> list[PlannedOperator]:
     return build_plan(pipeline._core.output_nodes(), pipeline._core.definition.instances, pipeline._core.definition, lambda k: 0).operators
 
 
-def _told(operators: list[PlannedOperator]) -> list[str]:
+def _described(operators: list[PlannedOperator]) -> list[str]:
     stream, names = io.BytesIO(compiling.described(operators)), []
     while True:
         try:
@@ -54,13 +54,13 @@ def _told(operators: list[PlannedOperator]) -> list[str]:
             return names
 
 
-def test_told_from_last_to_first_without_readers_and_the_users_functions():
-    assert _told(_operators()) == ["flip", "random.coin_flip", "flip", "decoders.image"]  # of equal ones, one
+def test_operators_are_described_last_to_first_without_readers_and_functions():
+    assert _described(_operators()) == ["flip", "random.coin_flip", "flip", "decoders.image"]  # of equal ones, one
 
 
 def test_more_than_a_pipe_holds_is_left_out(monkeypatch):
     monkeypatch.setattr(compiling, "_PIPE", len(compiling.described(_operators())) - 1)
-    assert _told(_operators()) == ["flip", "random.coin_flip", "flip"]
+    assert _described(_operators()) == ["flip", "random.coin_flip", "flip"]
 
 
 def _misses(text: bytes, folder: Path) -> int:
@@ -69,13 +69,13 @@ def _misses(text: bytes, folder: Path) -> int:
     return int(done.stdout)
 
 
-def test_what_it_compiled_is_found(tmp_path):
+def test_kernels_of_the_compiling_process_are_found(tmp_path):
     text = compiling.described([item for item in _operators() if item.spec.schema.name == "random.coin_flip"])
     assert _misses(text, tmp_path) > 0
     assert _misses(text, tmp_path) == 0
 
 
-def test_it_uses_the_folder_of_this_process(monkeypatch, tmp_path):
+def test_the_compiling_process_uses_this_process_kernel_folder(monkeypatch, tmp_path):
     """Also in a temporary folder, when the user's folder is not writable."""
     from asyncdali.compiled import kernel_store
 
@@ -91,7 +91,7 @@ def test_it_uses_the_folder_of_this_process(monkeypatch, tmp_path):
     assert helper._process.communicate()[1].decode().strip() == str(cache.folder()[0]) == str(kernel_store._temporary_root())
 
 
-def test_broken_operators_do_not_end_it():
+def test_broken_operators_do_not_end_the_compiling_process():
     stream = io.BytesIO(pickle.dumps((object, "cpu", {}, (), 1, 1)) + compiling.described(_operators()))
     compiling.serve(stream)
     assert stream.read() == b""
@@ -112,7 +112,7 @@ def test_started_once_by_the_second_miss_and_ended(monkeypatch):
 
 
 @pytest.mark.parametrize("change", ["switched off", "one processor", "one operator"])
-def test_when_it_is_not_wanted(monkeypatch, change):
+def test_conditions_without_a_compiling_process(monkeypatch, change):
     operators = _operators()
     assert compiling.Helper(operators).wanted or len(os.sched_getaffinity(0)) == 1
     if change == "switched off":
@@ -145,7 +145,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 BUSY = "pathlib = __import__('pathlib'); pathlib.Path({ready!r}).touch(); exec('while True: pass')"
 
 
-def test_it_dies_with_its_parent(tmp_path):
+def test_the_compiling_process_dies_with_its_parent(tmp_path):
     """The other process is killed while it is busy. Seconds may pass until it reads its pipe again."""
     ready = tmp_path / "ready"
     command = [sys.executable, "-c", KILLED, BUSY.format(ready=str(ready))]
@@ -165,7 +165,7 @@ def test_it_dies_with_its_parent(tmp_path):
     assert ended, "the other process outlived its parent"
 
 
-def test_it_ends_when_its_parent_died_before_it_asked_for_the_signal():
+def test_the_compiling_process_ends_if_its_parent_died_before_the_start():
     done = subprocess.run([sys.executable, "-c", compiling._PROGRAM, str(os.getpid() + 1), *sys.path], input=b"", timeout=300, check=False)
     assert done.returncode == 1
     done = subprocess.run([sys.executable, "-c", compiling._PROGRAM, str(os.getpid()), *sys.path], input=b"", timeout=300, check=False)

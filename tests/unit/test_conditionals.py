@@ -584,9 +584,9 @@ class Chosen:
 @pytest.mark.parametrize(
     "use", [lambda x: Sized(x).doubled, lambda x: Sized(x)[2], lambda x: Sized(x) + 1, Chosen, lambda x: list(map(bool, [x]))]
 )
-def test_what_python_calls_by_itself_is_not_rewritten(use):
+def test_methods_that_python_calls_implicitly_are_not_rewritten(use):
     """Nor is it by DALI."""
-    message = r"conditional context.*what Python calls by itself \(`__init__`, properties, operators\).*own and call it"
+    message = r"conditional context.*methods that Python calls implicitly \(`__init__`, properties, operators\).*own, and call that"
     with pytest.raises(TypeError, match=message):
         result(lambda: use(n()))
 
@@ -664,7 +664,7 @@ def test_assertions_are_checked_when_run():
         result(plain)
 
 
-# ---------------------------------------------------------------------------------------------------------- what is rewritten
+# ---------------------------------------------------------------------------------------------------------- rewritten constructs
 
 
 class Helper:
@@ -745,7 +745,7 @@ def test_methods_as_graph_functions():
     assert values(Maker().made(more=10).run()) == [[3, 11, 5, 13, 7, 15]]
 
 
-def test_lambdas_in_one_line_are_told_apart():
+def test_lambdas_in_one_line_are_distinguished():
     one, two = (lambda x: x if c() else 1), (lambda x: x if c() else 2)
     assert result(lambda: (one(n()), two(n()))) == [[0, 1, 2, 1, 4, 1], [0, 2, 2, 2, 4, 2]]
 
@@ -786,7 +786,7 @@ def test_globals_and_nonlocals_of_a_branch_are_merged():
     assert result(graph) == [[10, 1, 12, 3, 14, 5], [1, 2, 50, 50, 5, 50]]
 
 
-def test_what_is_marked_is_left_alone():
+def test_marked_functions_are_not_rewritten():
     @do_not_convert
     def bare(x):
         return x if x is not None and 1 > 0 and not isinstance(x, int) else 0

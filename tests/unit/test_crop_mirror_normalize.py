@@ -1,4 +1,4 @@
-"""crop_mirror_normalize: window, mirror, mean and deviation at once."""
+"""crop_mirror_normalize: window, mirror, mean and deviation in one call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from helpers import operators as harness
 from asyncdali import types
 
 
-def test_it_is_its_parts():
+def test_the_operator_equals_its_parts():
     image = np.random.default_rng(2).integers(0, 256, (6, 8, 3), dtype=np.uint8)
     mean, std = [10.0, 20.0, 30.0], [2.0, 4.0, 8.0]
     for mirror in (0, 1):

@@ -110,7 +110,7 @@ def test_every_command_is_the_drivers_call(driver, library):
     assert library.calls == []
     commands.perform()
     assert library.calls == CALLS
-    commands.perform()  # nothing is left to do
+    commands.perform()  # no command is left
     assert len(library.calls) == len(CALLS)
     for stream in (0, 1, 2):
         library.calls.clear()
@@ -120,7 +120,7 @@ def test_every_command_is_the_drivers_call(driver, library):
         assert library.calls == [("cuEventRecord", 5, stream)]
 
 
-def test_staging_is_done_before_what_comes_behind_it(driver, library):
+def test_staging_copies_run_in_the_order_of_commands(driver, library):
     """The copy happens when the command runs, not when it is recorded, for any strides."""
     target = np.zeros(4, np.int32)
     commands = Commands(driver, 3)
@@ -135,7 +135,7 @@ def test_staging_is_done_before_what_comes_behind_it(driver, library):
 
 
 @pytest.mark.parametrize("failing", range(len(CALLS)))
-def test_an_error_ends_it(driver, library, failing):
+def test_an_error_ends_the_list_of_commands(driver, library, failing):
     """Later commands do not run. The error has the call, the meaning of the status, and the owner. The driver continues."""
     library.second, library.fails = (3, 4, 5), {failing: 719}
     commands = all_kinds(driver)
@@ -150,14 +150,14 @@ def test_an_error_ends_it(driver, library, failing):
     assert library.calls == CALLS
 
 
-def test_whose_command_failed(driver, library):
+def test_errors_name_the_owner_of_the_command(driver, library):
     commands = Commands(driver, 1)
     commands.record(1)
     for owner in ("first", "second"):
-        commands.whose(owner)
+        commands.record_for(owner)
         for _ in range(2):
             commands.launch(Function, (1, 1), 32, 0, address_of(np.zeros(1, np.int64)))
-    commands.whose(None)
+    commands.record_for(None)
     commands.record(2)
     words = np.array(commands._words, np.int64)
     assert [place for place, _ in listed(words)] == [0, 3, 12, 21, 30, 39]
@@ -186,7 +186,7 @@ def cuda(monkeypatch):
     return driver
 
 
-def test_memory_stays_behind_its_last_work_until_the_next_owners_stream_was_told(cuda):
+def test_memory_keeps_its_events_until_the_next_owners_stream_waits(cuda):
     """Dropped commands (of a failed iteration) must not be the only record of the memory's last work."""
     pool = DevicePool(cuda, 0, Events(cuda, 0))
     first, second, third = (cuda.stream_create() for _ in range(3))

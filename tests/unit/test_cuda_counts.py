@@ -178,7 +178,7 @@ def test_pools_are_complete_after_a_few_iterations(depth):
 
 
 def test_a_block_returned_while_others_are_taken_back_is_behind_its_own_work():
-    """One event covers all blocks returned at a time, so it must not cover blocks that are returned meanwhile."""
+    """One event covers all blocks returned at a time, so it must not cover blocks that are returned during that time."""
     driver = Unbacked()
     events = Events(driver, 0)
     pool = DevicePool(driver, 0, events)

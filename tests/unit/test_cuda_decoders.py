@@ -302,7 +302,7 @@ def test_every_status_of_a_batch(nvjpeg, name, decoder):
             with pytest.raises(MemoryError, match="out of memory on GPU 0: .*allocator failure.*this pipeline holds"):
                 pipe.run()
         elif decoder and status not in OF_FILES:
-            with pytest.raises(RuntimeError, match=rf"not decoded by the GPU's JPEG engines: nvjpeg{name}: .* \({status}\)"):
+            with pytest.raises(RuntimeError, match=rf"JPEG engines did not decode a batch of JPEGs: nvjpeg{name}: .* \({status}\)"):
                 pipe.run()
         else:
             with warnings.catch_warnings(record=True) as caught:
@@ -419,7 +419,7 @@ def test_a_checkpoint_keeps_the_split(nvjpeg, monkeypatch):
     assert slots_of(decoded(checkpoint=handed_on)) == expected
 
 
-def test_what_is_asked_for_is_stronger_than_a_checkpoint(nvjpeg):
+def test_an_explicit_decoder_overrides_the_checkpoint(nvjpeg):
     pipe = decoded()
     pipe.run()
     saved = pipe.checkpoint()

@@ -112,7 +112,7 @@ def test_resize_and_normalise_are_one_kernel(cuda, source, size, crop, options):
         np.testing.assert_array_equal(a, b)
 
 
-def test_nothing_is_allocated_in_steady_state(cuda):
+def test_the_steady_state_allocates_no_memory(cuda):
     pipe = pictures()
     run(pipe, 30)
     before = {name: cuda.calls[name] for name in ("malloc", "host_alloc", "event_create", "stream_create")}
@@ -196,7 +196,7 @@ def test_out_of_memory_names_the_request_and_leaves_the_pipeline_usable(cuda):
     cuda._limit = 4 << 20
     pipe = graph()
     assert pipe.run()[0].as_cpu()[0].shape() == [9, 9, 3]
-    with pytest.raises(RuntimeError, match=r"out of memory on GPU 0: no \d+ bytes of device memory"):
+    with pytest.raises(RuntimeError, match=r"out of memory on GPU 0: allocating \d+ bytes of device memory"):
         pipe.run()
     assert pipe.run()[0].as_cpu()[0].shape() == [9, 9, 3]
 

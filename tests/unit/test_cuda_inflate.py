@@ -209,7 +209,7 @@ def test_images_that_cannot_be_dumped(cuda, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_what_kernels_tell_the_host_is_pinned():
+def test_results_that_kernels_write_for_the_host_are_pinned():
     """Small results of a pipeline's pool are in ordinary memory, which a GPU cannot write to."""
     from types import SimpleNamespace
 

@@ -37,7 +37,7 @@ def test_as_the_compiled_step(preset, grid):
 
 @pytest.mark.parametrize("cell", [1, 4, 8])
 def test_hints(cell):
-    """NaN or absurd hints do no harm."""
+    """NaN or extreme hints do no harm."""
     samples = [moving(5, 3, 33, 41, 1), moving(6, 2, 20, 18, 1)]
     rng = np.random.default_rng(7)
     hints = [rng.normal(0, 8, (len(s) - 1, -(-s.shape[1] // cell), -(-s.shape[2] // cell), 2)).astype(np.float32) for s in samples]

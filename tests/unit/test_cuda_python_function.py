@@ -134,7 +134,7 @@ def test_frameworks_have_the_pipelines_stream_as_their_current_one(cuda):
     assert_plus(run(lambda x: fn.dl_tensor_python_function(x, function=Function(), device="gpu", batch_processing=False), 2), 2)
 
 
-def test_what_is_not_dense_is_made_so(cuda):
+def test_arrays_that_are_not_dense_are_copied(cuda):
     def function(array):
         made = plus(4)(array)
         made.strides = tuple(4 * extent for extent in (40, 8, 4))
@@ -196,7 +196,7 @@ def test_errors(cuda, function, text):
         run(lambda x: fn.python_function(x, function=function, device="gpu"), 1)
 
 
-def test_the_stand_in_notices_what_is_not_copied(cuda):
+def test_the_simulated_driver_notices_results_that_are_not_copied(cuda):
     """The memory of a function's result is reused in the order of its stream."""
     cuda.use(0)
     stream, late = cuda.stream_create(), cuda.stream_create()

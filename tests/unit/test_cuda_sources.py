@@ -172,7 +172,7 @@ def test_parallel(cuda):
 
 
 def run_lent(cuda, lend, source, iterations=4, of=pictures, **options):
-    """A source that lends arrays and drops them at once. Gives the outputs when they arrive, and at the end."""
+    """A source that lends arrays and drops them immediately. Gives the outputs when they arrive, and at the end."""
     pipe = built(lambda: fn.external_source(lambda i: lend(source(i)), device="gpu", layout="HWC", **options))
     downloads = cuda.calls["pageable downloads"]
     outputs = [pipe.run()[0] for _ in range(iterations)]
@@ -204,7 +204,7 @@ def test_dlpack(cuda, no_copy):
     run_lent(cuda, lambda array: Dlpack(lend(array)), dense, of=dense, no_copy=no_copy)
 
 
-def test_what_is_not_dense_is_made_so(cuda):
+def test_arrays_that_are_not_dense_are_copied(cuda):
     lend = Lender(cuda)
 
     def fortran(array):
@@ -229,7 +229,7 @@ def test_the_host_waits_only_where_no_stream_is_named(cuda):
         pipe.close()
 
 
-def test_the_users_stream_goes_on_behind_the_copy(cuda):
+def test_the_users_stream_continues_after_the_copy(cuda):
     """Writes of the user's stream after `feed_input` are not visible; writes queued before are."""
     pipe = built(lambda: fn.external_source(name="x", device="gpu"), depth=1)
     lend = Lender(cuda, named=False)
@@ -371,7 +371,7 @@ def test_declared_types_and_ranks_are_checked(cuda):
         (lambda lend: [lend(value_of(0)), lend(np.zeros((3, 5, 2), np.float32))], "same type"),
         (lambda lend: [lend(value_of(0)), lend(np.zeros((3, 5), np.uint8))], "number of dimensions"),
         (lambda lend: lend(np.zeros((2, 3), np.complex64)), "complex64"),
-        (lambda lend: Dlpack(lend(value_of(0)), device=1), "the data lie on GPU 1, the pipeline is on GPU 0"),
+        (lambda lend: Dlpack(lend(value_of(0)), device=1), "the data is on GPU 1, the pipeline runs on GPU 0"),
         (lambda lend: [lend(value_of(0))] * (BATCH + 1), "the batch size of the pipeline is 4"),
     ],
 )
@@ -380,7 +380,7 @@ def test_refused(cuda, made, error):
     lend = Lender(cuda)
     with pytest.raises(RuntimeError, match=error):
         pipe.feed_input("x", made(lend))
-    pipe.feed_input("x", lend(dense(0)))  # the input goes on
+    pipe.feed_input("x", lend(dense(0)))  # the input continues
     assert_pictures(pipe.run()[0], 0, dense)
     pipe.close()
 
@@ -411,7 +411,7 @@ def noise(iteration):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lent", [False, True])
-def test_what_reads_contents_on_the_cpu_waits_for_nothing_on_the_gpu(cuda, lent):
+def test_operators_that_read_contents_on_the_cpu_do_not_wait_on_the_gpu(cuda, lent):
     """On the CPU normalize over a batch reads data while planning. On a GPU everything is one segment, and the host reads nothing."""
     lend = Lender(cuda)
 

@@ -296,10 +296,10 @@ def test_threads_do_not_matter(images):
         assert values(one.run()) == values(many.run())
 
 
-# ------------------------------------------------------------------------------------------------------------- what must stay
+# --------------------------------------------------------------------------------------------------------- rules that a program must keep
 
 
-def test_calls_in_loops_and_helpers_are_told_apart():
+def test_calls_in_loops_and_helpers_are_distinguished():
     def draw(seed):
         return fn.random.uniform(seed=seed)
 
@@ -586,7 +586,7 @@ def test_a_source_is_entered_once_and_asked_once_per_run():
     assert events == ["entered", 0, 1]
 
 
-def test_after_the_end_a_run_asks_nothing_until_reset():
+def test_sources_are_not_called_between_the_end_and_reset():
     pipe = debug(lambda: fn.external_source(Numbered(1), batch_info=True))
     pipe.run()
     for _ in range(2):
@@ -847,7 +847,7 @@ def test_nodes_do_not_leave_their_world():
         lambda pipe: pipe.build(lambda: None),
     ],
 )
-def test_what_debug_mode_lacks(use):
+def test_methods_that_debug_mode_lacks(use):
     pipe = debug(lambda: fn.constant(idata=[1]))
     with pytest.raises(RuntimeError, match="not available in debug mode"):
         use(pipe)
@@ -903,7 +903,7 @@ def test_side_effects_run_on_the_users_thread_in_order():
     assert seen == [*range(SIZE), "after"]
 
 
-def test_data_is_let_go_of_at_once():
+def test_data_is_freed_immediately():
     def function():
         x = fn.random.uniform(shape=[3], seed=1) + 1
         y = fn.python_function(x.gpu().cpu(), function=lambda a: a * 2)

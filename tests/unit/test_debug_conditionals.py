@@ -62,12 +62,12 @@ def test_both_branches_are_executed_with_their_samples():
 
     pipe = debug(graph)
     assert values(pipe.run()) == [[10, 1, 12, 3, 14, 5]]
-    assert seen == [("even", [10, 12, 14], [(), (), ()]), ("odd", SIZE)]  # what was not used in the branch is all of it
+    assert seen == [("even", [10, 12, 14], [(), (), ()]), ("odd", SIZE)]  # data that was not used in the branch is whole
     pipe.run()
     assert seen[2][1] == [12, 14, 16]
 
 
-def test_nothing_is_known_of_a_branch_without_samples():
+def test_a_branch_without_samples_has_no_type():
     seen = []
 
     def graph():
@@ -211,7 +211,7 @@ def test_escaped_nodes_and_plain_errors():
         debug(marked)
 
 
-def test_after_an_error_in_a_branch_streams_are_where_a_graph_has_them():
+def test_random_streams_after_an_error_in_a_branch_equal_a_graphs():
     def graph():
         x = counted()
         if x == 5 + 2:  # in the third iteration and later

@@ -40,13 +40,13 @@ def test_every_operator_declares_its_inputs_and_outputs(name):
     assert set(schema.per_frame) <= {arg.name for arg in schema.args if arg.tensor}
 
 
-def test_what_is_not_declared_is_refused():
+def test_undeclared_inputs_are_refused():
     class Careless(Operator):
         schema = Schema(name="careless", doc="Declares nothing.")
 
     made = make("copy", 2, {}, {})
     careless = Careless(made.spec, made.environment)
-    with pytest.raises(InputError, match=r"careless does not declare what it accepts") as caught:
+    with pytest.raises(InputError, match=r"careless does not declare the inputs that it accepts") as caught:
         Gate(careless).check([batch_of([IMAGE, IMAGE])], {}, 2)
     assert caught.value.input == 0
 

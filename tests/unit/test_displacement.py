@@ -93,7 +93,7 @@ def test_fill_values_and_positions_that_are_no_numbers():
         (np.zeros((4, 5, 3), np.uint8), "HWC", {"interp_type": types.INTERP_CUBIC}, "linear"),
     ],
 )  # fmt: skip
-def test_what_is_refused(sample, layout, constants, message):
+def test_refusals(sample, layout, constants, message):
     for name in ("sphere", "water"):
         result = ours(name, [[sample]], [layout], **constants)
         assert isinstance(result, Failed) and re.search(message, result.message), result

@@ -195,14 +195,14 @@ def test_slow_storage(tmp_path):
     found = elsewhere("slow_storage", place, patience.format(300), **slow_files(tmp_path, pictures, 10_000))
     expect(found, "slow_storage", str(pictures), "first 4 KB takes ", " at /", "Copy the data to a local disk")
     found = elsewhere("slow_storage", place, patience.format(0.1), **slow_files(tmp_path, pictures, 400_000))
-    expect(found, "slow_storage", "hardly answers", "Look at the mount")
+    expect(found, "slow_storage", "is very slow", "Look at the mount")
 
 
 @pytest.mark.slow  # measures wall-clock time
 def test_the_limit_of_time(tmp_path):
     os.mkfifo(tmp_path / "file.bin")
     start = time.monotonic()
-    expect(checks.slow_storage(Setup(places=[tmp_path])), "slow_storage", "hardly answers", str(tmp_path))
+    expect(checks.slow_storage(Setup(places=[tmp_path])), "slow_storage", "is very slow", str(tmp_path))
     main(["doctor"])
     assert time.monotonic() - start < LIMIT
     with open(tmp_path / "file.bin", "wb", buffering=0):
@@ -211,9 +211,9 @@ def test_the_limit_of_time(tmp_path):
 
 def test_storage_that_does_not_answer(tmp_path):
     os.mkfifo(tmp_path / "file.bin")  # opening it waits forever
-    expect(checks.slow_storage(Setup(places=[tmp_path])), "slow_storage", "hardly answers", str(tmp_path))
+    expect(checks.slow_storage(Setup(places=[tmp_path])), "slow_storage", "is very slow", str(tmp_path))
     with open(tmp_path / "file.bin", "wb", buffering=0):
-        pass  # the thread that waits there goes on
+        pass  # the thread that waits there continues
 
 
 @pytest.mark.slow  # measures how quickly this machine reads files
@@ -231,7 +231,7 @@ def test_a_kernel_folder_that_others_can_write(tmp_path):
     (tmp_path / "asyncdali" / "kernels").mkdir(parents=True)
     (tmp_path / "asyncdali").chmod(0o775)
     found = elsewhere("kernel_cache", NUMBA_CACHE_DIR=str(tmp_path))
-    expect(found, "kernel_cache", f"{tmp_path}/asyncdali can be written by other users (mode 0775; chmod go-w mends that)")
+    expect(found, "kernel_cache", f"{tmp_path}/asyncdali can be written by other users (mode 0775; `chmod go-w` repairs the mode)")
 
 
 # ------------------------------------------------------------------------------------------------------------------ 10, 11, 12: libraries
@@ -299,7 +299,7 @@ def test_there_are_fourteen():
     assert all(check.__doc__ for check in checks.ALL)
 
 
-def test_what_is_known_of_a_pipeline():
+def test_facts_about_a_pipeline():
     pipe = Pipeline(batch_size=4, num_threads=3, device_id=None, py_num_workers=5)
     with pipe:
         jpegs, _ = fn.readers.file(file_root=str(PICTURES))
@@ -348,7 +348,7 @@ def test_a_check_that_fails_is_no_obstacle():
 
 @pytest.fixture
 def told(monkeypatch, caplog):
-    monkeypatch.setattr(doctor, "_told", set())
+    monkeypatch.setattr(doctor, "_logged", set())
     caplog.set_level(logging.WARNING, "asyncdali")
     return lambda: [record.getMessage() for record in caplog.records]
 
@@ -362,7 +362,7 @@ def test_building_says_it_once(told):
     assert f"num_threads={machine.allowed_cores() + 1}" in message and f"Use num_threads={machine.allowed_cores()}" in message
 
 
-def test_building_says_nothing_of_a_sound_setup(told, monkeypatch):
+def test_building_reports_no_problem_of_a_sound_setup(told, monkeypatch):
     monkeypatch.setattr(machine, "quota", lambda *places: None)
     pipe = pipeline_of(lambda: fn.random.uniform(), num_threads=1)
     pipe.build()
@@ -370,7 +370,7 @@ def test_building_says_nothing_of_a_sound_setup(told, monkeypatch):
     assert told() == []
 
 
-def test_it_can_be_turned_off(told, monkeypatch):
+def test_checks_can_be_turned_off(told, monkeypatch):
     monkeypatch.setenv("ASYNCDALI_DOCTOR", "0")
     pipe = pipeline_of(lambda: fn.random.uniform(), num_threads=machine.allowed_cores() + 1)
     pipe.build()

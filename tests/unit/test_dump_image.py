@@ -29,7 +29,7 @@ def test_a_stored_graph_writes_where_it_may(suffix, tmp_path, monkeypatch):
         with pytest.raises(RuntimeError, match="Refused to write"):
             Pipeline.deserialize(data, allow_write=[tmp_path]).build()
         return
-    in_step = {"exec_pipelined": False, "exec_async": False}  # no later iteration writes the file again meanwhile
+    in_step = {"exec_pipelined": False, "exec_async": False}  # no later iteration writes the file again before this check
     with Pipeline.deserialize(data, allow_write=[tmp_path], **in_step) as pipeline:
         pipeline.build()
         pipeline.run()

@@ -1,4 +1,4 @@
-"""examples/elastic_torchrun.py: processes die, and others go on in another number. The global batches stay the same."""
+"""examples/elastic_torchrun.py: processes die, and a different number of processes continues. The global batches stay the same."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def test_a_description_is_the_same_in_every_process():
         pipe.close()
 
 
-def test_graphs_that_differ_are_told_apart():
+def test_different_graphs_are_distinguished():
     here = described()
     assert difference(here, described()) == ""
     assert "seed: 11 here, 12 there" in difference(here, described(seed=12))

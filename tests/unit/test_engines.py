@@ -129,7 +129,7 @@ def test_errors_of_the_build_are_raised_in_the_build():
     assert not children()
 
 
-def test_what_cannot_travel_is_named():
+def test_functions_that_cannot_be_sent_are_named():
     lock = __import__("threading").Lock()
     pipe = pipeline(lambda: fn.python_function(fn.random.uniform(), function=lambda x: (x, lock)[0]), 1, engine_start_method="spawn")
     with pytest.raises(TypeError, match=r"fn\.python_function.*cannot be sent to engines"):
@@ -327,7 +327,7 @@ class Counting(Rows):
         pass
 
 
-def test_which_sources_engines_call():
+def test_engines_call_only_sources_that_are_called_by_position():
     async def awaited(info):
         return np.zeros(3)
 
@@ -350,7 +350,7 @@ def test_which_sources_engines_call():
         held.build()
 
 
-def test_nothing_is_left(files):
+def test_closing_leaves_no_process_or_descriptor(files):
     gc.collect()
     before = set(descriptors().values())
     pipe = pipeline(training(files), 2)
@@ -550,7 +550,7 @@ def test_blocks_are_found_by_address():
     assert (second == 7).all()
 
 
-def test_nothing_from_a_socket_is_unpickled():
+def test_data_from_sockets_is_not_unpickled():
     from pathlib import Path
 
     import asyncdali.engines as room

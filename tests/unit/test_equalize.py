@@ -66,6 +66,6 @@ def test_the_deprecated_name():
         (np.zeros(5, np.uint8), "", "dimensions 1"),
     ],
 )  # fmt: skip
-def test_what_is_refused(sample, layout, message):
+def test_refusals(sample, layout, message):
     result = ours("equalize", [[sample]], [layout])
     assert isinstance(result, Failed) and re.search(message, result.message), result

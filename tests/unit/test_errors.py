@@ -72,7 +72,7 @@ def test_the_family_is_documented():
         (lambda images: fn.python_function(images, function=lambda image: "text"), (TypeError,)),
     ],
 )
-def test_what_callers_of_dali_catch(call, kinds):
+def test_refusals_are_the_errors_that_callers_of_dali_catch(call, kinds):
     """Refusals that are RuntimeErrors in DALI, at the call, at build or at run."""
 
     @pipeline_def(batch_size=2, num_threads=1, device_id=None)
@@ -110,7 +110,7 @@ BATCH = [np.zeros(1)] * 2
         (lambda: 5, {"num_outputs": 2}, TypeError),
     ],
 )
-def test_what_a_source_gives_is_refused_by_its_operator(source, arguments, kind):
+def test_invalid_data_of_a_source_is_refused_by_its_operator(source, arguments, kind):
     given = [BATCH]
     two = "num_outputs" in arguments
 
@@ -174,7 +174,7 @@ def test_errors_from_worker_processes_have_the_fields(source, kind):
         (lambda pipe: pipe.run(), IndexError),
     ],
 )
-def test_what_is_fed_is_refused_by_the_family(feed, kind):
+def test_refusals_of_fed_data_belong_to_the_family(feed, kind):
     pipe = source_pipeline(None)
     with pytest.raises(OperatorError) as caught:
         feed(pipe)

@@ -255,7 +255,7 @@ def test_a_bug_in_a_decision_ends_all_waiting(depth, monkeypatch, caplog):
     with pytest.raises(RuntimeError, match=r"executor failed") as caught:
         pipeline.run()
     assert isinstance(caught.value.__cause__, KeyError)
-    assert "unexpected error in a decision of the executor" in caplog.text
+    assert "unexpected error in the executor's scheduling" in caplog.text
     pipeline.close()
 
 
@@ -493,7 +493,7 @@ print(len(make().run()))
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 @pytest.mark.parametrize("free", [1, 3, 15])
 def test_a_loop_without_descriptors(loop, free):
-    """uvloop aborts the process if it cannot open what it needs."""
+    """uvloop aborts the process if it cannot open the descriptors that it needs."""
     done = run_script(SCRIPT + FULL, free, ASYNCDALI_LOOP=loop)
     assert done.returncode == 0, done.stderr
     said, later = done.stdout.splitlines()
@@ -728,7 +728,7 @@ def test_turns_are_those_of_the_calls_under_any_timing():
 
 
 def test_a_stopped_job_needs_no_memory_of_its_threads():
-    """A job that is stopped before any worker takes part ends at once: the worker has no memory for its times yet."""
+    """A job that is stopped before any worker takes part ends immediately: the worker has no memory for its times yet."""
     context = np.zeros(1, np.int64)
     step = Step(1, context, lambda code, text, sample: text)  # no function: it must not be called
     job = CompiledSamples(4, [(None, step)], timed=Timed.YES)

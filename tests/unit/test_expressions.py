@@ -165,7 +165,7 @@ def test_a_tree_is_one_operator():
     assert fused.spec.constants["expression"] == "((((a * 0.7) + 3) // 2) > b)"
 
 
-def test_what_others_see_is_computed_once():
+def test_shared_results_are_computed_once():
     def graph():
         x = feed(1)
         shared = x * 2

@@ -146,7 +146,7 @@ assert extensions.declared.cache_info().misses == 0, "entry points"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_the_public_names_are_there():
+def test_the_public_names_exist():
     import asyncdali.extending.kernels as kernels
 
     for module in (extending, kernels):

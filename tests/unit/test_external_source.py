@@ -104,7 +104,7 @@ def test_scheduled_calls_raise_after_the_good_batches():
     assert values(pipe.outputs())[0][0] == [1]
 
 
-def test_what_others_gave_is_kept_for_the_retry():
+def test_data_of_other_sources_is_kept_for_the_retry():
     """Sources stay in step, for any failing source."""
     numbers = iter(range(100))
     before = lambda: np.int32([next(numbers)] * SIZE)  # noqa: E731
@@ -123,7 +123,7 @@ def test_what_others_gave_is_kept_for_the_retry():
     assert seen == [[k, k, k] for k in range(6)]
 
 
-def test_invalid_data_of_one_source_feeds_nobody():
+def test_invalid_data_of_one_source_feeds_no_input():
     sizes = iter([3, 3, 9, 3, 3])
     first = lambda k: np.int32([[k]] * SIZE)  # noqa: E731
     pipe = pipeline_of(lambda: (fn.external_source(first), fn.external_source(lambda: np.zeros((next(sizes), 1)))))
@@ -182,7 +182,7 @@ def test_a_failing_hook_keeps_the_data():
     assert first_numbers(drain(pipe)) == [0, "OSError", 1, 2, 3, "end"]
 
 
-def test_a_pipeline_can_be_dropped_whatever_refers_to_it():
+def test_a_dropped_pipeline_is_freed_in_spite_of_references_to_its_parts():
     """Only an error that waits to be raised, and a source that knows its pipeline, keep the pipeline alive."""
     pipe = pipeline_of(lambda: fn.external_source(Failing([1])))
     pipe.run()
@@ -232,7 +232,7 @@ def test_partial_of_a_function():
 
 
 @pytest.mark.parametrize("source", [np.zeros, print, dict.fromkeys, type("C", (), {"__init__": lambda self, a, b: None})])
-def test_what_cannot_be_called_is_a_type_error(source):
+def test_sources_that_cannot_be_called_are_type_errors(source):
     with pytest.raises(TypeError, match=r"argument|signature"):
         fn.external_source(source)
 
@@ -306,7 +306,7 @@ def test_unused_outputs_warn():
     with pipe:
         made = fn.external_source(lambda: (np.zeros(1),) * 3, num_outputs=3)
         pipe.set_outputs(made[1])
-    with pytest.warns(Warning, match=r"3 outputs, of which these are not used in the pipeline: 0, 2"):
+    with pytest.warns(Warning, match=r"3 outputs, but the pipeline does not use these: 0, 2"):
         pipe.build()
     assert len(pipe.run()) == 1
 
@@ -915,7 +915,7 @@ def test_in_a_pipeline_function():
     assert values(decorated().run()) == [[0, 0]]
 
 
-def test_what_a_source_gave_is_let_go_of():
+def test_arrays_of_sources_are_released_after_the_copy():
     """The array is released after the copy: the next batch may reuse its memory."""
 
     class Given(np.ndarray):

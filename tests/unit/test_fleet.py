@@ -268,7 +268,7 @@ def batch_function():
 @pytest.mark.parametrize(
     "train, reason", [(permuted, "permut"), (branching, "branch of a conditional"), (batch_function, "called with the whole batch")]
 )
-def test_what_looks_across_a_batch_is_made_whole(train, reason):
+def test_operators_that_look_across_a_batch_get_the_whole_batch(train, reason):
     pipe = train()
     wanted = batches_of(pipe, 5)
     pipe.close()
@@ -340,7 +340,7 @@ def test_ranks_must_divide_the_batch_or_say_so(files):
     assert run_fleet(train, 5, 0, 3, uneven=True) == (wanted, saved)
 
 
-def test_what_is_no_fleet_is_refused(files):
+def test_invalid_arguments_of_the_loader_are_refused(files):
     train = train_of(files, 0)
     with pytest.raises(ValueError, match=r"rank is 2, world_size 2"):
         loader(train, rank=2, world_size=2)

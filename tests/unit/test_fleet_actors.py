@@ -31,7 +31,7 @@ def train(tmp_path_factory):
     def train():
         data, labels = fn.readers.file(files=files, name="reader", random_shuffle=True)
         drawn = fn.random.uniform(range=[0, 100])
-        noise = fn.random.normal(shape=[90, 70]) * drawn  # larger than what travels in the frame
+        noise = fn.random.normal(shape=[90, 70]) * drawn  # larger than data that is sent inside the frame
         numbered = fn.external_source(source=lambda info: np.int32([info.idx_in_epoch]), batch=False)
         fed = fn.external_source(source=lambda info: np.full(20_000, info.idx_in_epoch, np.int32), batch=False)
         return data, labels, drawn, noise, numbered, fed[5:], fn.python_function(drawn, function=lambda value: value / 2)
@@ -63,7 +63,7 @@ def run_fleet(train, count, engines, iterations, checkpoint=None, **options):
 
 @pytest.fixture
 def far(monkeypatch):
-    """No engine is on this machine: batches travel by TCP."""
+    """No engine is on this machine: batches are sent by TCP."""
     monkeypatch.setattr(near, "connect", lambda place, timeout: None)
 
 

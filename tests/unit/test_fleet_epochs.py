@@ -171,7 +171,7 @@ def test_after_a_break_the_next_loop_continues(files):
 
 @pytest.mark.parametrize("engines", [0, 1])
 def test_a_failing_sample_fails_its_rank(files, engines):
-    """The other ranks go on. All ranks stay in step, so the next batches and checkpoints are those of the pipeline alone."""
+    """The other ranks continue. All ranks stay in step, so the next batches and checkpoints are those of the pipeline alone."""
 
     def fails(number):
         if number == 7:

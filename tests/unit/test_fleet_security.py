@@ -1,4 +1,4 @@
-"""Nothing but a proven trainer is served: wrong tokens, cut connections, mutated handshakes and garbage are refused, and disturb nobody."""
+"""Only trainers with the token are served. Wrong tokens, cut connections, mutated handshakes and garbage are refused."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_wrong_token_is_named(actor):
     batches.close()
 
 
-def test_a_trainer_refuses_what_is_no_actor():
+def test_a_trainer_refuses_other_servers():
     """The trainer's own challenge must be answered. Nothing that the other end sends is read beyond its fixed size."""
     for greeting in (b"HTTP/1.1 400 Bad Request\r\n" + b"x" * 64, GREETING + b"c" * CHALLENGE + b"f" * (CHALLENGE + PLACE)):
         ours, theirs = socket.socketpair()

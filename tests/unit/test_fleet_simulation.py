@@ -48,7 +48,7 @@ def test_hedging_takes_the_weight_off_slow_actors():
     assert hedged.first < alone.first and hedged.seconds < 0.7 * alone.seconds
 
 
-def test_what_a_dead_actor_had_is_made_elsewhere():
+def test_work_of_a_dead_actor_is_repeated_elsewhere():
     result = Simulation(Setting(4, 2, 128, steps=200, mean_life=1.0, restart=0.5), EVEN).run()
     assert result.samples_per_second > 0 and result.longest_gap < 2
 

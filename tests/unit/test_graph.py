@@ -437,7 +437,7 @@ def test_serialization_round_trip(tmp_path):
         own.deserialize_and_build(data)
 
 
-def test_what_a_pipeline_lacks_comes_from_the_stored_one():
+def test_missing_options_come_from_the_stored_pipeline():
     """Rows D1, D2."""
     stored = pipeline_of(fn.random.uniform, batch_size=3, num_threads=2, seed=11)
     data, wanted = stored.serialize(), values(stored.run())

@@ -43,7 +43,7 @@ GENERATORS = {"graph/calls.py", "graph/reference.py", "operators/extensions.py"}
 packages have the names of their operators."""
 
 
-def test_operators_are_told_apart_by_what_they_declare():
+def test_operators_are_distinguished_by_declarations():
     found = {str(path.relative_to(ROOT)): name_comparisons(path.read_text()) for path in ROOT.rglob("*.py")}
     assert {name: lines for name, lines in found.items() if lines and name not in GENERATORS} == {}
 
@@ -61,7 +61,7 @@ PRIVATE = {
     for name in vars(owner)
     if name.startswith("_") and not name.startswith("__")
 }
-"""Attributes of pipelines that are for the room `pipeline`, and the names that programs written for DALI use."""
+"""Attributes of pipelines that only the room `pipeline` may use, and the names that programs written for DALI use."""
 
 CALLED_PIPELINE = {"pipe", "pipes", "pipeline", "pipelines"}
 """Variable names of pipelines in the other rooms."""

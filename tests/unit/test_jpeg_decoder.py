@@ -174,13 +174,13 @@ def handed_over() -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("kind", handed_over())
-def test_what_is_handed_over(decoders, kind):
+def test_files_left_to_libjpeg_turbo(decoders, kind):
     data = handed_over()[kind]
     if decoders.header(data)[3] in (1, 3):
         assert decoders.ours(data) is None
     if kind != "not a marker":
         return
-    assert decoders.turbos(data) is not None  # it warns, and goes on
+    assert decoders.turbos(data) is not None  # it warns, and continues
 
 
 def test_coefficients_beyond_what_pictures_have(decoders):
@@ -204,7 +204,7 @@ def counts(**arguments) -> list[int]:
     """The number of files of one batch that each decoder decoded, from the statistics of a pipeline."""
 
     for kernel in (window.decode_window, progressive.decode_scans):
-        kernel.compile()  # with an empty cache libjpeg-turbo would decode meanwhile
+        kernel.compile()  # with an empty cache libjpeg-turbo would decode during the compilation
     encoded = (baseline(), handed_over()["4:1:1"], encode(picture(30, 30), "JPEG", progressive=True), with_orientation(baseline(), 6))
     files = [np.frombuffer(data, np.uint8) for data in encoded]
 

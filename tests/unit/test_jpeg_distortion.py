@@ -32,7 +32,7 @@ IMAGES = [picture(37, 53, 3, seed) for seed in range(3)]
 
 
 @pytest.mark.parametrize("quality", [1, 20, 95])
-def test_what_pillow_makes_of_them(quality):
+def test_results_equal_pillows(quality):
     for image, made in zip(IMAGES, distorted(IMAGES, quality=quality), strict=True):
         wanted = through_pillow(image, quality)
         assert np.abs(made.astype(int) - wanted).max() <= 1
@@ -61,6 +61,6 @@ def test_a_quality_for_each_sample_and_frames():
         (np.zeros((3, 4, 5), np.uint8), "CHW", "CHW"), (np.zeros((0, 5, 3), np.uint8), "HWC", "from 1 to"),
     ],
 )  # fmt: skip
-def test_what_is_refused(sample, layout, message):
+def test_refusals(sample, layout, message):
     with pytest.raises((RuntimeError, ValueError), match=message):
         distorted([sample] * 3, layout)

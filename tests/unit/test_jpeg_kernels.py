@@ -103,7 +103,7 @@ def test_arithmetic_coding():
     windows_equal_the_whole(ARITHMETIC, np.random.default_rng(1))
 
 
-def test_steps_write_nothing_but_their_window():
+def test_steps_write_only_their_window():
     """Rows of the output are between guard bytes; guard bytes follow the scratch."""
     table = jpeg_library.function_table()
     assert table is not None

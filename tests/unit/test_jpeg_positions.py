@@ -60,7 +60,7 @@ def test_positions_are_noted_as_far_as_a_file_was_read(fresh):
         return int(records[0])
 
     per_row = -(-430 // 128)
-    assert noted((0, 0, 430, 150)) == 0  # nothing to be left out: nothing is looked up
+    assert noted((0, 0, 430, 150)) == 0  # nothing to be left out: no position is looked up
     assert noted((0, 0, 16, 16)) == 1 + per_row  # its chroma needs the next row
     assert noted((0, 100, 430, 4)) == 7 * per_row + 1
     far = noted((0, 149, 430, 1))
@@ -157,7 +157,7 @@ def test_threads_that_read_the_same_files(fresh):
 
 def counted(epochs: int) -> list[int]:
     """The counts of both decoders and of known positions, over this number of epochs of one file."""
-    window.decode_window.compile()  # with an empty cache libjpeg-turbo would decode meanwhile
+    window.decode_window.compile()  # with an empty cache libjpeg-turbo would decode during the compilation
     files = [np.frombuffer(photograph(seed=7), np.uint8)] * 3
 
     @pipeline_def(batch_size=3, num_threads=1, device_id=None, prefetch_queue_depth=1, seed=5)

@@ -92,7 +92,7 @@ DEFECTS = {
     "bits of a scan": (0xDA, 13, 1),
     "length of a segment": (0xDB, 3, 66),
     "length of the scan's header": (0xDA, 3, 13),
-    "a marker that nobody knows": (0xE0, 1, 0xF5),
+    "an unknown marker": (0xE0, 1, 0xF5),
     "no marker": (0xDB, 0, 0xFE),
 }
 

@@ -160,7 +160,7 @@ def test_only_plain_files_are_read(root, tmp_path, kind):
     if kind == "link":
         path.symlink_to(tmp_path / "elsewhere")
     elif kind == "fifo":
-        os.mkfifo(path)  # to open it would wait for ever
+        os.mkfifo(path)  # opening the file would wait for ever
     else:
         path.mkdir()
         (path / "file").touch()
@@ -509,7 +509,7 @@ def test_named_tuples_are_constants():
 # --- size
 
 
-def test_what_was_not_used_for_long_goes_first(tmp_path, monkeypatch):
+def test_the_least_recently_used_kernels_are_removed_first(tmp_path, monkeypatch):
     store = kernel_store.store_in(tmp_path)
     monkeypatch.setattr(kernel_store, "MOST_BYTES", 2500)
     for age, name in enumerate("abcd"):
@@ -574,7 +574,7 @@ def test_the_command_and_a_folder_that_is_refused(root, capsys):
 # --- nothing in the package
 
 
-def test_nothing_is_written_into_the_package(tmp_path):
+def test_no_file_is_written_into_the_package(tmp_path):
     """A copy of the package as an installer makes it, and a pipeline."""
     shutil.copytree(ROOT / "asyncdali", tmp_path / "asyncdali", ignore=shutil.ignore_patterns("__pycache__"))
     before = set(tmp_path.rglob("*"))

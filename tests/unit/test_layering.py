@@ -19,7 +19,7 @@ PAGE = ROOT / "docs" / "architecture.md"
 
 
 def rules(text: str) -> dict[str, set[str] | None]:
-    """The arrows of the architecture page: room -> what it may import, lazily or not; None: anything.
+    """The arrows of the architecture page: room -> rooms that it may import, lazily or not; None: anything.
 
     A rule is an indented line ``a, b -> c, d.e``; lines that are indented further continue it. ``nothing`` and ``any room`` are words.
     """
@@ -37,7 +37,7 @@ def rules(text: str) -> dict[str, set[str] | None]:
 
 
 RULES = rules(PAGE.read_text())
-"""Names without a dot are rooms of the house; names with a dot are folders inside a room, and say what they take from the same room."""
+"""Names without a dot are rooms of the house; names with a dot are folders inside a room, and list their imports from the same room."""
 
 
 def is_within(target: tuple[str, ...], wanted: set[str]) -> bool:
@@ -184,7 +184,7 @@ def test_no_circle_of_more_than_three_modules():
     assert not [circle for circle in circles(graph) if len(circle) > 3]
 
 
-def test_nothing_imports_the_pipeline():
+def test_inner_rooms_do_not_import_the_pipeline():
     for path in modules():
         unit = name_of(path)[0]
         if unit not in ("__init__", "__main__", "demo", "fleet", "plugin", "pipeline"):
@@ -205,7 +205,7 @@ def test_every_folder_says_what_lives_there_and_what_it_may_import():
         assert "ay import" in (ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""), folder
 
 
-def test_workers_import_nothing_of_ours():
+def test_workers_do_not_import_asyncdali():
     for path in (ROOT / "workers").rglob("*.py"):
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):
@@ -239,7 +239,7 @@ CASES = [("import asyncdali", set()), ("from asyncdali import fn, ops, types", s
 
 
 @pytest.mark.parametrize("code, allowed", CASES)
-def test_importing_brings_in_nothing_heavy(code, allowed):
+def test_imports_load_no_heavy_module(code, allowed):
     """Defining a pipeline needs the names of asyncio (the executor awaits); nothing needs a loop or a kernel before building."""
     loaded = set(fresh(f"{code}\nimport sys, threading\nprint(*sys.modules, threading.active_count())"))
     assert "1" in loaded  # no thread

@@ -29,7 +29,7 @@ def test_free_memory(machine):
         limits.check(3 * GIB + 1, "a thing")
 
 
-def test_nothing_known_is_no_limit(machine):
+def test_unknown_free_memory_is_no_limit(machine):
     limits.check(1 << 60, "a thing")
 
 
@@ -90,7 +90,7 @@ def test_pools_ask_for_new_large_blocks_only(machine):
     del kept
     machine.free(0)
     assert pool.allocate(GIB // 2).nbytes == GIB // 2  # the same block again
-    assert pool.allocate(limits.CHECKED // 2).nbytes  # small: nobody looks
+    assert pool.allocate(limits.CHECKED // 2).nbytes  # small: no thread reads the size
     with pytest.raises(limits.TooLarge, match="a batch needs a new block of memory"):
         pool.allocate(GIB)
 
@@ -151,7 +151,7 @@ def test_a_source_for_which_there_is_no_memory(parallel, machine):
     pipe.close()
 
 
-def test_what_is_fed(machine):
+def test_fed_data_of_large_size_is_refused(machine):
     machine.free(100 << 20)
     pipe = pipeline_of(lambda: fn.external_source(name="pictures"))
     with pytest.raises(MemoryError, match="'pictures' are too large"):
@@ -223,7 +223,7 @@ def spectrum():
     return fn.external_source(lambda k: np.ones((3, 33, 4), np.float32), layout="ft")
 
 
-# Memory that operators allocate besides their outputs: GiB of it, depending on arguments or on data.
+# Memory that operators allocate besides their outputs: GiB of memory, depending on arguments or on data.
 TEMPORARIES = {
     "zeros": lambda: fn.zeros(shape=[1 << 15, 1 << 15]),
     "full": lambda: fn.full(1.5, shape=fn.external_source(lambda k: [np.int32([1 << 14 + k, 1 << 15]) for k in range(3)])),

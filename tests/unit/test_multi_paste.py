@@ -139,7 +139,7 @@ def test_in_a_pipeline_samples_come_from_all_over_the_batch():
         ({}, {"dtype": types.FLOAT16}, "supported types"),
     ],
 )  # fmt: skip
-def test_what_is_refused(named, constants, message):
+def test_refusals(named, constants, message):
     assert re.search(message, refusal([IMAGES], named, **constants))
 
 

@@ -51,5 +51,5 @@ def test_a_piece_that_does_not_end(tmp_path):
     assert status == 1 and "did not end in 1 s" in summary
 
 
-def test_nothing_to_run_is_a_failure(tmp_path):
+def test_a_nightly_run_without_tests_fails(tmp_path):
     assert nightly(tmp_path)[0] == 1

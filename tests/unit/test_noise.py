@@ -37,7 +37,7 @@ def test_salt_and_pepper_replaces_what_it_should():
     np.testing.assert_array_equal(untouched, data[0])
 
 
-def test_a_checkpoint_goes_on_with_the_same_noise():
+def test_a_checkpoint_restores_the_noise():
     source = np.full((4, 5, 3), 100, np.uint8)
 
     def graph():

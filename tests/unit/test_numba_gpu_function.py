@@ -171,7 +171,7 @@ def test_threads_that_wait_for_each_other(monkeypatch):
     def body(x):
         return numba_function(fn.reshape(x[:2, :, 0], shape=[2, 7]), run_fn=run, **flat, **options)
 
-    with pytest.warns(RuntimeWarning, match="'run' uses what only a GPU does quickly") as caught:
+    with pytest.warns(RuntimeWarning, match="'run' uses barriers or shared memory") as caught:
         found = made(body)
         made(body)
     assert len([entry for entry in caught if "numba_function" in str(entry.message)]) == 1
@@ -238,7 +238,7 @@ def test_an_index_outside_names_the_sample():
         made(lambda x: numba_function(x, run_fn=run, **SAME, **GRID))
 
 
-def test_what_does_not_compile_fails_in_build():
+def test_functions_that_do_not_compile_fail_in_build():
     def run(out, a):
         out[0] = unknown_name  # noqa: F821
 
@@ -288,7 +288,7 @@ def test_a_kernel_is_a_function():
         pipeline_of(lambda: numba_function(fn.external_source(lambda: PICTURES).gpu(), run_fn=5, **SAME, **GRID), batch_size=3).build()
 
 
-def test_it_runs_though_nothing_uses_it():
+def test_the_function_runs_although_its_outputs_are_unused():
     pipe = Pipeline(batch_size=3, num_threads=1, device_id=None)
     with pipe:
         x = fn.external_source(lambda: PICTURES).gpu()

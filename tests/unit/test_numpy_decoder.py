@@ -82,8 +82,8 @@ DAMAGED = [
     (headed(b"{'descr': '<f8', 'shape': (3, 4)}"), "Error extracting header"),
     (headed(b"{'descr': '<f8', 'fortran_order': Maybe, 'shape': (3, 4)}"), "Error extracting header"),
     (headed(b"{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (3,)}"), "structures"),
-    (headed(b"{'descr': '<f8', 'fortran_order': False, 'shape': (288230376151711743, 288230376151711743)}"), "header speaks of"),
-    (headed(b"{'descr': '<f8', 'fortran_order': False, 'shape': (0, 288230376151711743)}"), "header speaks of"),
+    (headed(b"{'descr': '<f8', 'fortran_order': False, 'shape': (288230376151711743, 288230376151711743)}"), "header declares"),
+    (headed(b"{'descr': '<f8', 'fortran_order': False, 'shape': (0, 288230376151711743)}"), "header declares"),
     (npy(np.zeros((3, 4), ">f8")), "Big Endian"), (npy(np.zeros((3, 4), "c8")), "Unknown Numpy type string: c8"),
     (npy(np.full((3, 4), "ab")), "Unknown Numpy type string"),
 ]  # fmt: skip

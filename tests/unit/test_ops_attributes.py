@@ -10,7 +10,7 @@ from asyncdali import Pipeline, fn, ops, types
 from asyncdali.graph.dali_attributes import ABSENT
 
 
-def test_those_that_act():
+def test_attributes_with_an_effect():
     resize = ops.Resize(size=[3, 3], name="small", preserve=True)
     assert (resize._name, resize._device, resize._preserve) == ("small", "cpu", True)
     assert resize._init_args == {"size": [3, 3], "preserve": True} and resize._call_args == {}
@@ -32,7 +32,7 @@ def test_functions_and_sources():
 
 
 @pytest.mark.parametrize("name", sorted(ABSENT))
-def test_those_that_are_refused(name):
+def test_refused_attributes(name):
     for made in (ops.Resize(size=[3, 3]), ops.ExternalSource(), ops.PythonFunction(function=abs)):
         with pytest.raises(AttributeError, match=rf"asyncdali\.ops\.\w+\.{name} is not in asyncdali: "):
             getattr(made, name)

@@ -149,7 +149,7 @@ def test_pickler_needs_another_start_method():
         pipe.build()
 
 
-def test_nothing_starts_without_parallel_sources():
+def test_no_worker_starts_without_parallel_sources():
     pipe = make(lambda: fn.external_source(Positions(), batch=False))
     pipe.start_py_workers()
     pipe.build()

@@ -54,7 +54,7 @@ def test_known_answers():
     assert drawn == [[4, 3, 6, 7, 0, 1, 5, 2], [5, 4, 3, 0, 7, 6, 1, 2], [4, 3, 0, 2, 7, 2, 4, 3]]
 
 
-def test_what_the_flags_promise():
+def test_the_flags_limit_permutations():
     def graph():
         both = fn.batch_permutation(no_fixed_points=True, allow_repetitions=True)
         return fn.batch_permutation(no_fixed_points=True), both, fn.batch_permutation(allow_repetitions=True)

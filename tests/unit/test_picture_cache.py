@@ -152,7 +152,7 @@ def test_files_whose_bytes_others_read_are_read(folder, old_files, other):
     assert count(pipe, "reader").get(LEFT_OUT, 0) == 0 and count(pipe)["pictures from the cache"] > 0
 
 
-def test_decoders_with_equal_settings_share_one(folder):
+def test_decoders_with_equal_settings_share_a_cache(folder):
     first, second = built(folder), built(folder)
     expected = taken(first, 4)
     same(taken(second, 4), expected)
@@ -206,7 +206,7 @@ def test_contents_decide_not_names(tmp_path):
         assert count(pipes[-1])["pictures in the cache"] == pictures
 
 
-def test_it_is_bounded(folder):
+def test_the_cache_is_bounded(folder):
     size = sum((66 + 4 * k) * 70 * 3 for k in range(24))
     options = CacheOptions(size // 2, "threshold", 0)
     cache = PictureCache(options)
@@ -224,7 +224,7 @@ def test_largest_keeps_the_largest(folder):
     assert kept == [1, 3, 4]
 
 
-def test_pictures_appear_when_their_pixels_are_there(folder):
+def test_pictures_appear_after_their_pixels(folder):
     cache = PictureCache(CacheOptions(1 << 20, "threshold", 0))
     slot = cache.reserve((1, 2, 3), None, (1, 8, 1), 8)
     cache.learn("stamp", (1, 2, 3))
@@ -263,7 +263,7 @@ def test_broken_files_fail_every_time(folder):
     assert count(pipe)["pictures in the cache"] >= 22
 
 
-def test_checkpoints_know_nothing_of_it(folder):
+def test_checkpoints_do_not_depend_on_the_cache(folder):
     def make(checkpoint=None):
         return built(folder, {"skip_cached_images": True, "random_shuffle": True, "seed": 1}, seed=4, enable_checkpointing=True,
                      checkpoint=checkpoint)  # fmt: skip

@@ -305,7 +305,7 @@ def test_families_do_not_mix():
     scheduled.run()
 
 
-def test_nothing_scheduled_is_stop_iteration():
+def test_outputs_without_a_scheduled_run_raise_stop_iteration():
     pipeline = uniform_pipeline()
     for fetch in (pipeline.outputs, pipeline.share_outputs):
         with pytest.raises(StopIteration):
@@ -329,7 +329,7 @@ def test_schedule_counts():
     pipeline.release_outputs()
 
 
-def test_schedule_run_does_not_wait_unless_told():
+def test_schedule_run_waits_only_without_exec_async():
     gate = threading.Event()
     pipeline = uniform_pipeline(lambda: call(BarrierProbe, hook=lambda k, n: gate.wait(300)))
     pipeline.schedule_run()  # would hang if it waited
@@ -460,7 +460,7 @@ def test_executor_statistics():
     assert uniform_pipeline(graph, enable_memory_stats=True).executor_statistics() == {}
 
 
-# --- what a pipeline is not (row 58)
+# --- methods that a pipeline does not have (row 58)
 
 
 def test_not_a_container():
@@ -506,7 +506,7 @@ def test_outputs_outlive_the_pipeline():
         np.testing.assert_array_equal(batch.as_array(), array)
 
 
-def test_dropping_the_pipeline_ends_it():
+def test_dropping_the_pipeline_ends_its_threads():
     pipeline = uniform_pipeline()
     pipeline.run()
     threads = [thread for thread in threading.enumerate() if thread.name.startswith(pipeline._core.session.executor._name)]

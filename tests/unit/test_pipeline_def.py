@@ -1,4 +1,4 @@
-"""pipeline_def: where arguments go, what may be returned (rows 1-10)."""
+"""pipeline_def: the destination of arguments, and allowed results (rows 1-10)."""
 
 from __future__ import annotations
 

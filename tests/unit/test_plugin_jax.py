@@ -151,7 +151,7 @@ def test_peek():
 
 
 @pytest.mark.parametrize("auto_reset", [False, True])
-def test_epochs_of_those_who_peek(tmp_path, auto_reset):
+def test_epochs_with_peek(tmp_path, auto_reset):
     """With any peeks, each epoch is delivered once and whole."""
     files = numbered_files(tmp_path, 6)
 
@@ -316,7 +316,7 @@ def test_jax_functions_see_shardings():
     assert np.asarray(pipe.run()[0]).tolist() == [[2, 2]] * 4 and seen[0] == sharding
 
 
-def test_what_a_jax_function_keeps_does_not_change():
+def test_arrays_kept_by_a_jax_function_do_not_change():
     kept = []
 
     def function(x):
@@ -353,7 +353,7 @@ def test_jax_function_errors():
         plugin.fn.jax_function(3)
 
 
-def test_the_function_runs_although_nothing_uses_it():
+def test_the_function_runs_although_its_outputs_are_unused():
     calls = []
 
     @pipeline_def(batch_size=2, num_threads=1)

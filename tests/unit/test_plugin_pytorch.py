@@ -476,8 +476,8 @@ def test_checkpoints_need_checkpointing():
         iterator.load_state_dict({})
 
 
-def test_checkpoints_of_pipelines_are_told(tmp_path, caplog):
-    """A checkpoint taken without an iterator: data continues, but nothing is known of epochs."""
+def test_a_checkpoint_taken_without_the_iterator_is_logged(tmp_path, caplog):
+    """A checkpoint taken without an iterator: data continues, but epochs are not known."""
     files = numbered_files(tmp_path, 10)
     pipe = reader_pipelines(files, 4, 1, [0])[0]
     pipe.run()
@@ -668,7 +668,7 @@ def test_items_of_torch_datasets():
     ([(1, 2), (1,)], "must be alike, one is a tuple of 2, another a tuple of 1"), ([(1, 2), 3], "another a int"),
     ([{"a": 1}, {"b": 1}], "must all have the keys"), ([{"a": 1}, 4], "must all have the keys"),
 ])  # fmt: skip
-def test_items_that_differ_are_told(items, match):
+def test_different_items_are_refused(items, match):
     with pytest.raises(ValueError, match=match):
         torch_pipeline(items, parallel=False).run()
 
@@ -715,7 +715,7 @@ def test_a_pipeline_as_a_torch_dataset():
 @pytest.mark.slow
 def test_a_pipeline_in_each_worker_of_a_data_loader():
     dataset = plugin.PipelineDataset(made_pipeline, ["x"])
-    next(iter(dataset))  # what is made here is not used there
+    next(iter(dataset))  # a pipeline of this process is not used in a worker
     loader = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2)
     assert sorted(batch["x"][0, 0].item() for batch in loader) == [0, 1, 10, 11, 20, 21]
     with pytest.raises(RuntimeError, match="shard_id"):
@@ -762,7 +762,7 @@ def test_torchdatas_loader_saves_and_restores(tmp_path, workers):
 
 
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
-def test_what_is_left_of_an_epoch_ends_with_it(tmp_path, workers):
+def test_a_restored_loader_finishes_its_epoch(tmp_path, workers):
     """Saved after any batch, also when some workers have delivered their last one: the rest comes, then the next epoch."""
     loader, saved = stateful_loader(tmp_path, workers), []
     every = [listed(loader)]

@@ -198,7 +198,7 @@ def test_however_workers_are_started(context):
 
 
 def test_persistent_workers():
-    """Batches of an abandoned epoch are not delivered in the next one, and nothing of them is kept."""
+    """Batches of an abandoned epoch are not delivered in the next one, and their memory is freed."""
     with dali_proxy.DALIServer(doubling()) as server:
         loader = dali_proxy.DataLoader(server, Samples(server.proxy, 40), batch_size=4, num_workers=2, persistent_workers=True)
         for _ in range(3):

@@ -88,7 +88,7 @@ def test_an_executor_that_is_not_dynamic_waits(cuda):
 
 
 def test_memory_is_not_used_again_before_the_stream_is_through(cuda):
-    """Batches are released at once. Work that the stream already has for them still finds their contents."""
+    """Batches are released immediately. Work that the stream already has for them still finds their contents."""
     iterator = Plain(flipped(), ["x"], size=400, prepare_first_batch=False)
     iterator.stream = cuda.stream_create()
     size = 4 * 9 * 7 * 3

@@ -70,7 +70,7 @@ def test_dlpack():
     assert values(pipeline_of(lambda: fn.dl_tensor_python_function(numbers(), function=double)).run())[0] == [[0], [2], [4]]
 
 
-def test_errors_name_sample_line_and_type_and_the_rest_goes_on():
+def test_errors_name_sample_line_and_type_and_later_batches_come():
     def function(sample):
         if sample[0] == 11:
             raise LookupError("no such thing")

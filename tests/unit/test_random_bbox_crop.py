@@ -25,7 +25,7 @@ def crops(runs=20, labels=None, **constants):
                 yield [np.asarray(output[i]) for output in outputs]
 
 
-def test_windows_lie_in_the_image_and_boxes_follow_them():
+def test_windows_lie_in_the_image_and_boxes_move_with_them():
     constants = {"scaling": [0.3, 0.8], "aspect_ratio": [0.5, 2.0], "allow_no_crop": False, "output_bbox_indices": True}
     for anchor, shape, boxes, labels, indices in crops(labels=np.array([7, 8, 9], np.int64), **constants):
         assert (anchor >= 0).all() and (anchor + shape <= 1 + 1e-6).all()

@@ -85,7 +85,7 @@ def test_masks_of_one_pixel_and_of_none():
     assert boxes(np.ones((0, 4), np.uint8), 1) == [((0, 0, 0, 4), 0)]
 
 
-def test_it_resumes_where_it_was():
+def test_a_checkpoint_restores_the_position():
     def graph():
         return tuple(fn.segmentation.random_object_bbox(fn.external_source(lambda position: [MASK] * 3), output_class=True))
 
@@ -105,7 +105,7 @@ def test_it_resumes_where_it_was():
         ({"class_weights": [1.0, -1.0]}, "not negative"), ({"ignore_class": True, "classes": [1]}, "exclude each other"),
     ],
 )  # fmt: skip
-def test_what_is_refused(constants, message):
+def test_refusals(constants, message):
     result = ours(NAME, [[MASK]], **constants)
     assert isinstance(result, Failed) and re.search(message, result.message), result
     assert "Unsupported input type FLOAT (input 0, masks)" in ours(NAME, [[MASK.astype(np.float32)]]).message

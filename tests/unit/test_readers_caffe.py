@@ -22,7 +22,7 @@ def test_datum_records(tmp_path):
     assert pipe.reader_meta("R")["epoch_size"] == 4
     assert texts(reader("caffe", one, 2, label_available=False).run()[0]) == [b"a" * 9000, b"bb"]
     assert values(reader("caffe", one, 2, image_available=False).run()) == [[[2**31 - 1], [-3]]]
-    with pytest.raises(RuntimeError, match="nothing would be read"):
+    with pytest.raises(RuntimeError, match="the reader would have no outputs"):
         reader("caffe", one, image_available=False, label_available=False)
 
 

@@ -52,9 +52,9 @@ def test_images_and_labels_of_every_type(tmp_path):
      ({}, field(1, varint(2 << 3) + varint(4)) + field(1, tensor(np.int32([1]))), "the image has no data"),
      ({"label_type": 5}, tensors(b"x"), "label_type"), ({"num_labels": 0}, tensors(b"x"), "num_labels"),
      ({"additional_inputs": -1}, tensors(b"x"), "additional_inputs"),
-     ({"image_available": False, "label_type": 4}, tensors(b"x"), "nothing would be read")],
+     ({"image_available": False, "label_type": 4}, tensors(b"x"), "the reader would have no outputs")],
 )  # fmt: skip
-def test_what_is_refused(tmp_path, arguments, record, message):
+def test_refusals(tmp_path, arguments, record, message):
     path = write_lmdb(tmp_path, [record])
     with pytest.raises((RuntimeError, ValueError), match=message):
         reader("caffe2", path, **arguments).run()

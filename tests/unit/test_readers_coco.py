@@ -67,7 +67,7 @@ def test_the_golden_example(data):
     assert values([reader(1, **arguments, include_iscrowd=False).run()[2]]) == [[[2]]]
 
 
-def test_which_images(data):
+def test_images_that_are_read(data):
     arguments = written(data)
     assert names(reader(**arguments, skip_empty=True)) == ["0.jpg", "2.jpg"]
     assert names(reader(**arguments, skip_empty=True, size_threshold=0.01)) == ["0.jpg", "1.jpg", "2.jpg"]
@@ -161,7 +161,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("arguments, message", REFUSED)
-def test_what_preprocessed_annotations_cannot_have(tmp_path, arguments, message):
+def test_arguments_that_preprocessed_annotations_refuse(tmp_path, arguments, message):
     with pytest.raises(RuntimeError, match=message):
         reader(file_root=str(tmp_path), preprocessed_annotations=str(tmp_path), **arguments)
 
@@ -221,8 +221,9 @@ def annotation(**changed):
      (annotation(segmentation={"size": [10, 20], "counts": "PPP"}), "cut short"),
      (annotation(segmentation={"size": 5, "counts": []}), "malformed"),
      ({"categories": [{"name": "x"}]}, "Missing category ID"), ({"categories": 5}, "is not a list"), ({"annotations": {}}, "is not a list"),
-     (image(height=2**20, width=2**20), "such a mask is not drawn"), (annotation(segmentation=[[0, 0, 1e30, 0, 5, 5]]), "absurdly long"),
-     (annotation(segmentation=[[0, 0, 1e7, 0, 0, 1e7] * 9]), "absurdly long")],
+     (image(height=2**20, width=2**20), "mask of this size cannot be drawn"),
+    (annotation(segmentation=[[0, 0, 1e30, 0, 5, 5]]), "too long"),
+     (annotation(segmentation=[[0, 0, 1e7, 0, 0, 1e7] * 9]), "outline of a polygon is too long")],
 )  # fmt: skip
 def test_malformed_entries_are_named(data, changed, message):
     arguments = {**written(data), **written(data, **{"images": IMAGES[:1], "annotations": [], **changed})}

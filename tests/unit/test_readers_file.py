@@ -151,13 +151,13 @@ def test_bad_lines_are_numbered(tmp_path, line):
      ({"file_root": "/no/such"}, r"Failed to open /no/such"), ({"file_list": "/no/such"}, r"Cannot open: /no/such"),
      ({"file_root": "/dev/null"}, r"Failed to open")],
 )  # fmt: skip
-def test_what_is_refused_at_build(arguments, message):
+def test_arguments_that_build_refuses(arguments, message):
     with pytest.raises(RuntimeError, match=message) as caught:
         reader(1, **arguments)
     assert "readers.file" in str(caught.value) and __file__ in str(caught.value)
 
 
-def test_nothing_found(tmp_path):
+def test_an_empty_data_set_is_refused(tmp_path):
     (tmp_path / "list").write_text("\n\n")
     for arguments in ({"file_root": str(tmp_path)}, {"file_list": str(tmp_path / "list")}):
         with pytest.raises(RuntimeError, match=r"No files found"):
@@ -232,7 +232,7 @@ def test_a_bad_file_fails_its_iteration_alone(tmp_path, ten):
         with pytest.raises(RuntimeError, match=r"sample 3"):
             batch.run()
     batch.close()
-    assert len(os.listdir("/proc/self/fd")) <= before  # failed iterations close what they opened
+    assert len(os.listdir("/proc/self/fd")) <= before  # failed iterations close the files that they opened
     assert values(reader(1, files=[str(tmp_path / "empty")], dont_use_mmap=True).run())[0] == [[]]
 
 

@@ -69,7 +69,7 @@ def test_classes(tree, filters):
     assert [table.name(k) for k in range(len(table))] == [os.path.relpath(path, tree) for path, _ in wanted]
 
 
-def test_what_cannot_be_listed(tree):
+def test_folders_that_cannot_be_listed(tree):
     with pytest.raises(RuntimeError, match="Failed to open .*gone: No such file"):
         list_files([str(tree / "b"), str(tree / "gone")], [], False)
     with pytest.raises(RuntimeError, match=r"Failed to open .*real.jpg: Not a directory"):

@@ -62,7 +62,7 @@ def test_a_damaged_tree_is_refused(tmp_path):
     path = Path(write_lmdb(tmp_path, [bytes(5000)] * 400)) / "data.mdb"
     good = path.read_bytes()
     meta = read_meta(str(path))
-    for at, message in ((meta.root * meta.page_size + 16, "outside|circles|not what"), (meta.root * meta.page_size + 10, "not what")):
+    for at, message in ((meta.root * meta.page_size + 16, "outside|cycle|another kind"), (meta.root * meta.page_size + 10, "another kind")):
         broken = bytearray(good)
         broken[at] ^= 0x3B
         path.write_bytes(broken)
@@ -73,7 +73,7 @@ def test_a_damaged_tree_is_refused(tmp_path):
     node = root + int.from_bytes(good[root + 16 : root + 18], "little")
     circle[node : node + 4] = meta.root.to_bytes(4, "little")
     path.write_bytes(circle)
-    with pytest.raises(RuntimeError, match="circles"):
+    with pytest.raises(RuntimeError, match="cycle"):
         locate(str(path))
     path.write_bytes(good[: 3 * 4096])
     with pytest.raises(RuntimeError, match="damaged"):
@@ -115,7 +115,7 @@ def test_messages_of_googles_library(tmp_path):
 
 
 def test_resuming_on_another_shard(tmp_path):
-    """A checkpoint taken while another shard than `shard_id` is read goes on there."""
+    """A checkpoint taken while another shard than `shard_id` is read continues there."""
     path = write_lmdb(tmp_path, [datum(b"%d" % k, k) for k in range(9)])
     arguments = {"num_shards": 3, "shard_id": 2}
 

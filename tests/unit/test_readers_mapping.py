@@ -82,7 +82,7 @@ def test_outputs_outlive_pipeline_and_file(tmp_path):
     assert sample.tobytes() == data[7]
 
 
-def test_what_users_get_of_it(tmp_path):
+def test_mapped_samples_are_read_only_for_users(tmp_path):
     """Arrays and buffers are read-only. DLPack and whole tensors of several pieces are copies."""
     data = [bytes([k]) * 600 for k in range(4)]
     _, outputs = tar(tmp_path, data)
@@ -202,7 +202,7 @@ def test_more_containers_than_stay_open(tmp_path, monkeypatch):
     def watched(self, path):
         descriptor = opened(self, path)
         links = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
-        seen.append(sum(os.path.realpath(link) in paths for link in links))  # nobody else opens or closes them meanwhile
+        seen.append(sum(os.path.realpath(link) in paths for link in links))  # no other thread opens or closes descriptors during the count
         return descriptor
 
     monkeypatch.setattr(containers, "MAX_OPEN", 2)

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-pytest.importorskip("fsspec", reason="reading URLs takes fsspec")
+pytest.importorskip("fsspec", reason="reading URLs needs fsspec")
 
 import fsspec
 from helpers.orders import Cursor
@@ -119,7 +119,7 @@ def test_several_batches_are_asked_for_at_a_time(kind, tmp_path, web):
         pipe.build()
         first = pipe.run()[0]
         assert not server.met.broken and sorted(server.requests.values()) == [1] * 6
-        server.met.abort()  # from now on everybody is answered at once
+        server.met.abort()  # from now on all requests are answered immediately
         found = [first, pipe.run()[0], pipe.run()[0]]
         values = [int(np.asarray(one).tobytes()) if kind == "file" else int(np.asarray(one)[0]) for batch in found for one in batch]
         assert values == list(range(6))
@@ -187,7 +187,7 @@ def test_a_guess_that_was_wrong(tmp_path):
 def test_named_files_and_back_off(tmp_path, web, waits):
     (tmp_path / "a.bin").write_bytes(b"content")
     with Server(tmp_path, 3, False) as server:
-        pipe = Pipeline(batch_size=1, num_threads=1, exec_pipelined=False, exec_async=False)  # nothing is read ahead
+        pipe = Pipeline(batch_size=1, num_threads=1, exec_pipelined=False, exec_async=False)  # no batch is requested ahead
         with pipe:
             names = fn.external_source(lambda: [np.frombuffer(f"{server.url}/a.bin".encode(), np.uint8)])
             pipe.set_outputs(fn.io.file.read(names, allow_remote_entries=True))
@@ -200,7 +200,7 @@ def test_named_files_and_back_off(tmp_path, web, waits):
 def test_final_errors(tmp_path, web, waits):
     (tmp_path / "a.jpg").write_bytes(b"a")
     with Server(tmp_path, 99, False) as server:
-        pipe = Pipeline(batch_size=2, num_threads=1, exec_pipelined=False, exec_async=False)  # nothing is read ahead
+        pipe = Pipeline(batch_size=2, num_threads=1, exec_pipelined=False, exec_async=False)  # no batch is requested ahead
         with pipe:
             pipe.set_outputs(*fn.readers.file(name="R", files=[str(tmp_path / "a.jpg"), f"{server.url}/a.jpg"]))
         pipe.build()
@@ -236,7 +236,7 @@ def test_sizes_of_a_server_that_fails(tmp_path, web, waits):
     (lambda: remote.file_size("memory://no/such"), r"Could not open memory://no/such \(1 attempt\): No such file"),
     (lambda: remote.entries("memory://no/such"), r"Could not list memory://no/such \(1 attempt\): No such file"),
 ])  # fmt: skip
-def test_what_is_not_there(call, message):
+def test_missing_files_are_named(call, message):
     with pytest.raises(RuntimeError, match=message):
         call()
 
@@ -265,5 +265,5 @@ def test_without_fsspec(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    with pytest.raises(RuntimeError, match=r"s3://bucket/key: reading URLs takes `fsspec`: pip install asyncdali\[remote\]"):
+    with pytest.raises(RuntimeError, match=r"s3://bucket/key: reading URLs needs `fsspec`.*: pip install asyncdali\[remote\]"):
         remote.read_file("s3://bucket/key")

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-pytest.importorskip("fsspec", reason="reading URLs takes fsspec")
+pytest.importorskip("fsspec", reason="reading URLs needs fsspec")
 
 import fsspec
 from helpers.readers import EVERY_KIND, delivered, pipeline
@@ -71,7 +71,7 @@ def test_asked_for_together(name, depth, tmp_path, web):
         server.met = threading.Barrier(files)
         first = pipe.run()
         assert not server.met.broken and sorted(server.requests.values()) == [1] * files
-        server.met.abort()  # from now on everybody is answered at once
+        server.met.abort()  # from now on all requests are answered immediately
         assert [everything(outputs) for outputs in (first, pipe.run(), pipe.run())] == expected
         pipe.close()
 
@@ -162,7 +162,7 @@ class Reads:
 
 
 def _at_the_same_time(reads, threads):
-    """Each begins its read, then all go on."""
+    """All threads begin their reads before any of them continues."""
     for thread in threads:
         thread.start()
         reads.begun.acquire()

@@ -50,7 +50,7 @@ def test_golden_sequences(streams):
     assert np.asarray(column[0]).shape == (1, 4, 6, 1)
 
 
-def test_what_is_not_a_sequence(streams, tmp_path_factory):
+def test_invalid_sequences_are_refused(streams, tmp_path_factory):
     for arguments, message in (
         ({"sequence_length": 0}, "Sequence length must be positive"), ({"step": 0}, "Step must be positive"),
         ({"stride": -1}, "Stride must"),

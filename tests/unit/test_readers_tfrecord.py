@@ -74,7 +74,7 @@ def test_shapes_and_defaults(tmp_path):
 
 
 def test_unpacked_lists_and_the_last_of_several(tmp_path):
-    """What other writers of the same messages may produce."""
+    """Messages as other writers may produce them."""
     floats = field(2, b"".join(varint(1 << 3 | 5) + struct.pack("<f", value) for value in (1.0, 2.0)))
     numbers = field(3, field(1, 5) + field(1, varint(6) + varint(-7)) + field(9, b"unknown") + field(1, 8))
     twice = field(1, field(1, b"old")) + floats

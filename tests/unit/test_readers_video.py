@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("av", reason="reading videos takes PyAV")
+pytest.importorskip("av", reason="reading videos needs PyAV")
 
 from helpers.videos import frame_numbers, write_video
 
@@ -224,7 +224,7 @@ def test_lists_that_cannot_be_read(twenty, tmp_path, line, message):
 
 def test_files_that_are_no_videos(seven, tmp_path):
     (tmp_path / "text.webm").write_text("no video")
-    with pytest.warns(UserWarning, match=r"leaves out a file.*text.webm"):
+    with pytest.warns(UserWarning, match=r"skips a file.*text.webm"):
         pipe = reader(filenames=[str(tmp_path / "text.webm"), seven], sequence_length=4)
     assert epoch(pipe) == [[0, 1, 2, 3]]
     (tmp_path / "list.txt").write_text(f"{seven} 1 3 3\n{seven} 2 0 4\n")
@@ -254,5 +254,5 @@ def test_without_pyav(seven, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "av", None)
-    with pytest.raises(RuntimeError, match=r"takes PyAV: pip install asyncdali\[video\]"):
+    with pytest.raises(RuntimeError, match=r"needs PyAV, which is not installed: pip install asyncdali\[video\]"):
         reader(filenames=[seven], sequence_length=3)

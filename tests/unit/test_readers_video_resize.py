@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("av", reason="decoding videos takes PyAV")
+pytest.importorskip("av", reason="decoding videos needs PyAV")
 
 from helpers.videos import write_video
 

@@ -174,7 +174,7 @@ def test_the_first_of_several_and_folded_extensions(tmp_path):
 
 
 def test_golden_container_order(tmp_path):
-    """shuffle_after_epoch permutes archives and keeps what is in them together."""
+    """shuffle_after_epoch permutes archives and keeps the samples of an archive together."""
     paths = [write_tar(tmp_path / f"{k}.tar", [(f"{r}.x", b"%d" % (10 * k + r)) for r in range(3)]) for k in range(4)]
     pipe = reader(paths, "x", 12, shuffle_after_epoch=True)
     epochs = [[int(text) for text in texts(pipe.run()[0])] for _ in range(3)]

@@ -160,7 +160,7 @@ SAMPLE = [np.zeros((2, 3), np.uint8)]
         ),
         ("reductions.std_dev", [SAMPLE, [np.zeros(2)]], {}, "FLOAT64 (input 1, means); supported types are: FLOAT"),
         ("normalize", [SAMPLE], {"axes": []}, "at least one axis"),
-        ("normalize", [SAMPLE], {"axes": [0], "mean": 1.0, "stddev": 1.0}, "axes have no meaning"),
+        ("normalize", [SAMPLE], {"axes": [0], "mean": 1.0, "stddev": 1.0}, "cannot be given if both"),
         ("normalize", [SAMPLE], {"dtype": types.BOOL}, "BOOL is not supported"),
         ("normalize", [[np.zeros(3)]], {}, "Unsupported input type FLOAT64"),
         (

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("waits", "small")
 
 @pytest.fixture
 def small(monkeypatch):
-    """Whatever is larger than a MiB is looked at; memory is what the test says."""
+    """Whatever is larger than a MiB is looked at; the test sets the free memory."""
     monkeypatch.setattr(limits, "CHECKED", MIB)
     monkeypatch.setattr(downloads, "FIRST_PIECE", MIB // 4)
     fsspec.filesystem("http").clear_instance_cache()
@@ -92,7 +92,7 @@ def endless(handler, write):
 
 
 def declared(handler, write):
-    """8 GiB, of which one byte comes."""
+    """8 GiB are announced, one byte is sent."""
     handler.send_response(200)
     handler.send_header("Content-Length", str(1 << 33))
     handler.end_headers()
@@ -118,7 +118,7 @@ def test_a_server_that_sends_too_much(answer, part, machine):
         with pytest.raises(RemoteError, match=r"/file \(1 attempt\).*bytes are needed; 104,857,600 are left by the free memory") as error:
             read_ranges([asked])
         assert isinstance(error.value, MemoryError) and error.value.index == 0
-        # What the system's buffers take comes on top.
+        # The system's buffers are additional.
         assert len(server.asked) <= 1 and server.sent < 120 * MIB
 
 

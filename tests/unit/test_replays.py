@@ -112,7 +112,7 @@ def test_shapes_that_never_repeat_keep_nothing():
     assert operator.plans == 12 and replays._pending is None and not replays._plans
 
 
-def test_a_plan_that_differs_in_a_number_is_made_anew():
+def test_a_plan_that_differs_in_a_number_is_not_copied():
     operator = counted()
 
     def change(plan):
@@ -126,7 +126,7 @@ def test_a_plan_that_differs_in_a_number_is_made_anew():
     assert operator.plans == 6
 
 
-def test_a_table_with_another_array_is_made_anew():
+def test_a_plan_with_another_array_is_not_copied():
     operator = counted()
     hidden = []
 
@@ -143,7 +143,7 @@ def test_a_table_with_another_array_is_made_anew():
     assert operator.plans == 6
 
 
-def test_arrays_that_share_memory_are_made_anew():
+def test_plans_with_arrays_that_share_memory_are_not_copied():
     operator = counted()
 
     def change(plan):

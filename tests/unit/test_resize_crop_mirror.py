@@ -8,7 +8,7 @@ from helpers.pipelines import outputs_of
 from asyncdali import fn
 
 
-def test_it_is_its_parts():
+def test_the_operator_equals_its_parts():
     image = np.random.default_rng(4).integers(0, 256, (20, 30, 3), dtype=np.uint8)
 
     def graph():

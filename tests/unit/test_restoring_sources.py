@@ -272,7 +272,7 @@ def test_positions_are_small():
     assert position["asks"] == [["end", 51]]
 
 
-def test_not_strict_goes_on_with_what_was_restored(caplog):
+def test_with_strict_false_sources_continue_with_the_restored_state(caplog):
     pipe = make({"source": Numbers(5), "name": "walk"})
     step(pipe)
     with warnings.catch_warnings():

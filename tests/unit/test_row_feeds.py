@@ -48,7 +48,7 @@ FED = 7
 
 
 def results(monkeypatch, graph, smallest: int, encoded: list[bytes] | None = None, **options) -> tuple[list[list[np.ndarray]], int]:
-    """The outputs of two iterations of `graph`, and how many pictures were handed on in rows; those of `smallest` bytes and more are."""
+    """The outputs of two iterations of `graph`, and how many pictures were passed on in rows; those of `smallest` bytes and more are."""
     monkeypatch.setattr(resize_rows, "SMALLEST", smallest)
     arrays = [np.frombuffer(data, np.uint8) for data in encoded or files()]
 
@@ -117,7 +117,7 @@ NOT_FED = {
 
 
 @pytest.mark.parametrize("name", NOT_FED)
-def test_what_needs_the_stored_picture(monkeypatch, name):
+def test_graphs_that_need_the_stored_picture(monkeypatch, name):
     first, count = results(monkeypatch, NOT_FED[name], 1)
     second, _ = results(monkeypatch, NOT_FED[name], NEVER)
     same(first, second)
@@ -208,7 +208,7 @@ def test_the_host_device(monkeypatch):
     assert count == 2 * FED
 
 
-def test_a_cache_of_pictures_stores_them(monkeypatch):
+def test_a_picture_cache_stores_whole_pictures(monkeypatch):
     def graph(x):
         return fn.resize(decoded(x, cache_size=64, cache_type="threshold"), size=[40, 50])
 

@@ -41,7 +41,7 @@ def contents(pipe):
 @pytest.fixture
 def places(tmp_path):
     """A data set's root, and a secret beside it, in the memory of fsspec too."""
-    fsspec = pytest.importorskip("fsspec", reason="reading URLs takes fsspec")
+    fsspec = pytest.importorskip("fsspec", reason="reading URLs needs fsspec")
     root = tmp_path / "root"
     (root / "inner").mkdir(parents=True)
     (root / "inner" / "a.jpg").write_bytes(b"a")
@@ -92,7 +92,7 @@ def test_entries_stay_below_a_root(places, source, entry):
 def test_entries_choose_no_scheme(places, source, entry):
     root = str(places / "root")
     for arguments in ({}, {"allow_outside_root": True}):
-        with pytest.raises(RuntimeError, match=r"names a scheme.*allow_remote_entries=True"):
+        with pytest.raises(RuntimeError, match=r"the name has a scheme.*allow_remote_entries=True"):
             built(source(places, entry, file_root=root, **arguments))
     if entry == REMOTE[0]:
         assert contents(built(source(places, entry, file_root=root, allow_remote_entries=True))) == [SECRET]
@@ -104,7 +104,7 @@ def test_a_scheme_for_local_files_is_no_way_around(places, entry):
         built(listed(places, entry, file_root=str(places / "root"), allow_remote_entries=True))
 
 
-def test_what_is_below_the_root_is_read(places):
+def test_entries_below_the_root_are_read(places):
     for entry in ("inner/a.jpg", "./inner/a.jpg", f"{places}/root/inner/a.jpg"):
         assert contents(built(listed(places, entry, file_root=str(places / "root")))) == [b"a"]
         assert contents(built(listed(places, entry, file_root=f"{places}/root/"))) == [b"a"]
@@ -265,7 +265,7 @@ def test_names_from_the_pipelines_own_data(places):
 
 
 def test_members_of_archives_are_never_files(tmp_path):
-    """Names that lead out, links and devices: only the archive's content is delivered, and nothing is written."""
+    """Names that lead out, links and devices: only the archive's content is delivered, and no file is written."""
     path = tmp_path / "in" / "a.tar"
     path.parent.mkdir()
     with tarfile.open(path, "w") as archive:
@@ -313,7 +313,7 @@ def test_an_index_names_offsets_and_no_files(tmp_path):
 
 
 @pytest.mark.skipif("video" not in EVERY_KIND, reason="needs PyAV")
-def test_a_video_opens_nothing_but_itself(tmp_path, monkeypatch):
+def test_a_video_cannot_open_other_files(tmp_path, monkeypatch):
     """FFmpeg knows texts that are "videos": lists of other files, playlists, descriptions of sessions for which it listens on a port."""
     from helpers import videos
 
@@ -341,7 +341,7 @@ def test_a_video_opens_nothing_but_itself(tmp_path, monkeypatch):
     assert not listening
 
 
-# --- the rules by themselves
+# --- the rules alone
 
 
 def test_large_lists_are_checked_quickly(monkeypatch):
@@ -397,7 +397,7 @@ PARTS = [
 
 @settings(max_examples=500, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=7), st.sampled_from(["", "/"]))
-def test_whatever_is_accepted_lies_below_the_root(parts, between):
+def test_accepted_entries_lie_below_the_root(parts, between):
     name = between.join(parts)
     for root in ("/data/root", "memory://data/root"):
         rules = EntryRules(root, "list")
@@ -421,7 +421,7 @@ def test_whatever_is_accepted_lies_below_the_root(parts, between):
 
 @settings(max_examples=500, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=7), st.sampled_from(["", "/"]))
-def test_whatever_a_limited_graph_may_read_lies_in_its_places(parts, between):
+def test_a_limited_graph_reads_only_allowed_places(parts, between):
     for start in ("", "/data/", "memory://data/"):
         path = start + between.join(parts)
         if Access(("/data", "memory://data")).may_read(path):

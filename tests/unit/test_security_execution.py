@@ -41,7 +41,7 @@ def test_arguments_and_module_path_arrive(hostile_folder):
     assert argv[1:] == arguments and path == sys.path and name == "__main__"
 
 
-def test_python_alone_would_import_from_there(hostile_folder):
+def test_plain_python_imports_from_the_hostile_folder(hostile_folder):
     """Plain Python imports from the folder; otherwise the other tests would prove nothing."""
     done = subprocess.run([sys.executable, "-c", "import json"], capture_output=True, text=True, check=False)
     assert HOSTILE.split("'")[1] in done.stderr
@@ -157,7 +157,7 @@ def test_without_a_folder(monkeypatch, tmp_path):
         assert code_cache.read("key") is None
 
 
-# --- what comes back from asyncdali_workers, and what looks like an image
+# --- answers of asyncdali_workers, and files that look like images
 
 
 class _Runs:
@@ -170,7 +170,7 @@ HOSTILE_OBJECTS = {"call": _Runs(), "run": subprocess.run, "system": os.system, 
 
 @pytest.mark.parametrize("made", HOSTILE_OBJECTS.values(), ids=HOSTILE_OBJECTS)
 def test_exceptions_of_workers_are_unpickled_with_care(made, monkeypatch):
-    """Only exception classes of imported modules, numbers and builtin containers are loaded; nothing is executed."""
+    """Only exception classes of imported modules, numbers and builtin containers are loaded; no code is executed."""
     from asyncdali_workers import errors
 
     data = pickle.dumps(made)
@@ -194,7 +194,7 @@ def test_classes_that_are_not_imported_are_not_imported():
     b"<svg xmlns='http://www.w3.org/2000/svg'><image href='/etc/passwd'/></svg>",
     b"push graphic-context\nimage over 0,0 0,0 '/etc/passwd'\n", b"\x01\xff\x02\x04\x03\x00\x02\x00 /etc/passwd",
 ], ids=["eps", "svg", "mvg", "fit"])  # fmt: skip
-def test_what_is_no_image_starts_nothing(data, monkeypatch):
+def test_files_that_are_no_images_start_no_process(data, monkeypatch):
     """Pillow would hand PostScript to Ghostscript; it is asked for TIFF alone."""
     import numpy as np
 

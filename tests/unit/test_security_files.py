@@ -29,7 +29,7 @@ def opened(path):
 
 
 @pytest.mark.parametrize("durable", [False, True])
-def test_a_new_file_is_as_open_makes_it(tmp_path, durable):
+def test_a_new_file_has_the_mode_that_open_gives(tmp_path, durable):
     replace_file(tmp_path / "new", b"content", durable)
     assert (tmp_path / "new").read_bytes() == b"content" and mode(tmp_path / "new") == opened(tmp_path / "other")
 

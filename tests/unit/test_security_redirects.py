@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-pytest.importorskip("fsspec", reason="reading URLs takes fsspec")
+pytest.importorskip("fsspec", reason="reading URLs needs fsspec")
 pytest.importorskip("aiohttp", reason="fsspec reads http:// through aiohttp")
 
 import fsspec
@@ -103,7 +103,7 @@ def test_a_server_may_send_to_itself(webs):
     assert read(f"{named.url}/data/older.bin") == b"a" and read(f"{named.url}/data/beside") == b"b"
 
 
-def test_the_program_may_allow_it(webs):
+def test_the_program_may_allow_redirects(webs):
     named, inside = webs
     named.redirects = {"/data/far": f"{inside.url}/data/secret.bin"}
     assert read(f"{named.url}/data/far", allow_redirects=True) == b"secret"

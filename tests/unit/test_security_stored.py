@@ -1,4 +1,4 @@
-"""Graphs from outside: deserializing opens nothing, and what the graph reads and writes later can be limited."""
+"""Graphs from outside: deserializing opens no files, and the files that the graph reads and writes later can be limited."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_entries_are_limited_too(tree):
 
 
 def test_schemes_are_limited(tree):
-    fsspec = pytest.importorskip("fsspec", reason="reading URLs takes fsspec")
+    fsspec = pytest.importorskip("fsspec", reason="reading URLs needs fsspec")
     memory = fsspec.filesystem("memory")
     try:
         for place in ("memory://data", "memory://data2"):

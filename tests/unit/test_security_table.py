@@ -126,5 +126,5 @@ def test_sockets_are_pairs():
 
 
 def test_the_page_is_well_kept():
-    for heading in ("## Report a problem", "## What is trusted", "## What is not trusted", "## What is not protected", "## Where to look"):
+    for heading in ("## Report a problem", "## Trusted data", "## Untrusted data", "## Limits of the protection", "## Where to look"):
         assert heading in PAGE

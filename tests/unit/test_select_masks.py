@@ -76,14 +76,14 @@ def test_in_a_pipeline():
 
 @pytest.mark.parametrize(
     "ids, polygons, vertices, message", [
-        ([7], POLYGONS, VERTICES, "mask 7 is selected, but no polygon"), ([1, 2, 1], POLYGONS, VERTICES, "mask 1 is selected twice"),
+        ([7], POLYGONS, VERTICES, "mask 7 is selected, but has no polygon"), ([1, 2, 1], POLYGONS, VERTICES, "mask 1 is selected twice"),
         ([0], [[0, 0, 11]], VERTICES, "vertices 0 to 11; the sample has 10"), ([0], [[0, -1, 3]], VERTICES, "-1 to 3"),
         ([0], [[0, 4, 2]], VERTICES, "4 to 2"), ([0], [[0, 4, 5, 6]], VERTICES, "3 columns"),
         ([[0]], POLYGONS, VERTICES, "Input 0 .ids. has 2 dimensions; supported are: 1"),
         ([0], POLYGONS, VERTICES[0], "Input 2 .vertices. has 1 dimensions"),
     ],
 )  # fmt: skip
-def test_what_is_refused(ids, polygons, vertices, message):
+def test_refusals(ids, polygons, vertices, message):
     inputs = [[np.asarray(ids, np.int32)], [np.asarray(polygons, np.int32)], [vertices]]
     result = ours("segmentation.select_masks", inputs)
     assert isinstance(result, Failed) and re.search(message, result.message), result

@@ -59,7 +59,7 @@ def test_without_boxes_or_attempts_images_stay():
     assert boxes[0].shape == (0, 4) and labels[0].shape == (0, 1)
 
 
-def test_it_resumes_where_it_was():
+def test_a_checkpoint_restores_the_position():
     options = {"batch_size": COUNT, "enable_checkpointing": True}
     with pipeline_of(cropped(), **options) as pipeline:
         pipeline.run()
@@ -77,7 +77,7 @@ def test_it_resumes_where_it_was():
         (IMAGE[..., 0], BOXES, LABELS, "Input 0 .images. has 2 dimensions"),
     ],
 )  # fmt: skip
-def test_what_is_refused(image, boxes, labels, message):
+def test_refusals(image, boxes, labels, message):
     def graph():
         return tuple(fn.ssd_random_crop(*(repeated(part, 2) for part in (image, boxes, labels))))
 

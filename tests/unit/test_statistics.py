@@ -48,7 +48,7 @@ def clock(monkeypatch):
 
 
 def settled(pipe):
-    """The statistics when no iteration is under way. Iterations run ahead of the consumer, and their counters change together."""
+    """The statistics when no iteration is in flight. Iterations run ahead of the consumer, and their counters change together."""
     pipe.build()
     pipe._core.session.wait_all()
     return pipe.statistics()
@@ -122,7 +122,7 @@ def test_the_difference_of_two():
         item.close()
 
 
-def test_the_slowest_sample_is_looked_for_anew():
+def test_the_search_for_the_slowest_sample_restarts():
     pipe = make()
     for _ in range(4):
         pipe.run()
@@ -214,7 +214,7 @@ def test_instant_operators_share_the_planning_of_their_segment():
             pipe.run()
         found = settled(pipe).since(before)
         (segment,) = found.segments
-        assert segment.stream == "loop" and abs(segment.iterations - count) <= 2  # what is prefetched
+        assert segment.stream == "loop" and abs(segment.iterations - count) <= 2  # iterations that are prefetched
         times = [item.planning_seconds for item in found.operators]
         assert min(times) > 0 and sum(times) <= segment.planning_seconds
         assert 0 < segment.planning_processor_seconds <= 2 * segment.planning_seconds
@@ -222,7 +222,7 @@ def test_instant_operators_share_the_planning_of_their_segment():
     pipe.close()
 
 
-def test_off_there_is_nothing():
+def test_without_statistics_there_is_no_report():
     on, off = make(), make(enable_statistics=False)
     assert values(on.run()) == values(off.run())
     with pytest.raises(RuntimeError, match="enable_statistics=True"):
@@ -347,7 +347,7 @@ def test_a_user_who_keeps_everything(monkeypatch):
     pipe.close()
 
 
-def test_what_is_kept_of_short_iterations(monkeypatch):
+def test_statistics_of_short_iterations(monkeypatch):
     """All of the images, and of the numbers those of the iterations that are timed."""
     monkeypatch.setattr(counting, "SHORT", 1 << 40)
     image = types.Constant(np.zeros((4, 4, 3), np.uint8), layout="HWC")
@@ -392,7 +392,7 @@ def test_short_iterations_are_timed_now_and_then(short, monkeypatch):
     pipe._core.session.wait_all()
     found = pipe.statistics()
     segments = len(found.segments)
-    if short:  # after the first 256, which tell how short they are, and what is in flight then
+    if short:  # after the first 256, which show that they are short, and the iterations in flight then
         assert (256 + 768 // 16) * segments <= len(calls) <= (300 + 768 // 16) * segments
     else:
         assert len(calls) >= 1024 * segments
@@ -424,7 +424,7 @@ def test_an_iteration_stands_for_others(stride, monkeypatch):
 
 @pytest.mark.slow  # measures processor time
 def test_counting_takes_microseconds():
-    """What a pipeline of one instant operator does per iteration, and one that counts: processor time, the best of several rounds."""
+    """The cost per iteration of a pipeline of one instant operator, without and with counters: best processor time of several rounds."""
     pipes = [pipeline_of(lambda: fn.random.uniform(name="draw"), enable_statistics=on) for on in (True, False)]
     best = [1.0, 1.0]
     for _ in range(8):

@@ -97,7 +97,7 @@ def _is_number(node: ast.AST) -> bool:
 
 
 def _counts_words(call: ast.Call) -> bool:
-    """``load_i64(row + 8)``, ``load_i64(context)``, ``load_i64(thread)``; a `Step` whose scratch is told to a number's entry."""
+    """``load_i64(row + 8)``, ``load_i64(context)``, ``load_i64(thread)``; a `Step` whose scratch entry is given by a number."""
     name = getattr(call.func, "id", "")
     if name in _ACCESSES and call.args:
         place = call.args[0]

@@ -46,7 +46,7 @@ def test_any_axes(axes):
     np.testing.assert_allclose(found, resized(FIVE, axes, sizes), atol=1e-6)
 
 
-def test_axes_that_stay_count_for_nothing():
+def test_unchanged_axes_are_merged():
     """Four and five axes are given, three of them change; nothing changes; wide elements along the last axes."""
     np.testing.assert_allclose(run([FIVE], sizes=[3, 2, 7, 3, 2])[0], resized(FIVE, [1, 2, 3], [2, 7, 3]), atol=1e-6)
     np.testing.assert_allclose(run([FIVE], axes=[0, 1, 2, 3], sizes=[3, 2, 7, 3])[0], resized(FIVE, [1, 2, 3], [2, 7, 3]), atol=1e-6)
@@ -137,7 +137,7 @@ def test_wrong_arguments(constants, message):
 
 
 def test_wrong_samples():
-    with pytest.raises(SampleError, match="not a size"):
+    with pytest.raises(SampleError, match="must be finite numbers"):
         run([LINE, LINE], per_sample={"sizes": np.float32([[3], [np.nan]])})
     with pytest.raises(ValueError, match="Unsupported input type FLOAT64"):
         run([LINE.astype(np.float64)], sizes=[3])

@@ -1,4 +1,4 @@
-"""random.uniform: ranges, values, and what is refused."""
+"""random.uniform: ranges, values, and refused arguments."""
 
 from __future__ import annotations
 

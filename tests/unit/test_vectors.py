@@ -63,7 +63,7 @@ def test_operations():
     a, b, out = np.float32([1, -2, 3, np.nan, 5, 6, 7, 8]), np.float32([8, 7, 1, 5, 4, 3, 2, 1]), np.zeros((4, 8), np.float32)
     run(operations, a, b, out)
     np.testing.assert_array_equal(out[0], np.where(a > b, a * b - a, (a + b) / 2))
-    np.testing.assert_array_equal(out[1], np.where(a < b, a, b))  # what is not a number is not smaller
+    np.testing.assert_array_equal(out[1], np.where(a < b, a, b))  # NaN is not smaller
     np.testing.assert_array_equal(out[2], np.where(a > b, a, b))
     assert (out[3] == 8).all()
 
@@ -147,7 +147,7 @@ def test_words_and_normal_numbers_of_many_elements(lo):
 
 @pytest.mark.parametrize("n, kind", [(512, RealTransform), (400, RealTransform), (30, RealTransform), (2, RealTransform), (7, Transform),
                                      (26, Transform), (1, Transform)])  # fmt: skip
-def test_which_transforms_have_a_plan(n, kind):
+def test_lengths_with_a_plan(n, kind):
     assert type(transform_of(n)) is kind
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("av", reason="decoding videos takes PyAV")
+pytest.importorskip("av", reason="decoding videos needs PyAV")
 
 from helpers.operators import PerSample, run_operator
 from helpers.pipelines import pipeline_of
@@ -20,7 +20,7 @@ from asyncdali.errors import SampleError
 
 FIRST = 60
 FILL = 30  # of what would be frame -5
-"""Grey of the first frame and of what is filled in."""
+"""Grey of the first frame and of the padding."""
 MODES = ("none", "constant", "edge", "repeat", "reflect_1001", "symmetric", "reflect_101", "reflect")
 
 
@@ -64,7 +64,7 @@ HEADS = {
 
 
 @pytest.mark.parametrize("mode", TAILS)
-def test_frames_that_are_not_there(videos, mode):
+def test_missing_frames_are_padded(videos, mode):
     assert decoded(videos[1:2], start_frame=6, sequence_length=4, pad_mode=mode) == [TAILS[mode]]
     assert decoded(videos[1:2], frames=[6, 7, 8, 9, 3], pad_mode=mode) == [[*TAILS[mode], 3]]
     assert decoded(videos[1:2], start_frame=-2, end_frame=1, pad_mode=mode) == [HEADS[mode]]
@@ -168,7 +168,7 @@ def test_tags_in_any_encoding(tmp_path):
 def test_an_unknown_codec(videos):
     data = videos[0].tobytes()
     assert b"V_VP9" in data
-    with pytest.raises(SampleError, match="broken video: its codec is unknown, or there is no decoder for it"):
+    with pytest.raises(SampleError, match="broken video: the codec of the video is unknown, or FFmpeg has no decoder for the codec"):
         decoded([data.replace(b"V_VP9", b"V_VPX")])
 
 
@@ -228,5 +228,5 @@ def test_on_a_gpu(videos, cuda):
 
 def test_without_pyav(videos, monkeypatch):
     monkeypatch.setitem(sys.modules, "av", None)
-    with pytest.raises(RuntimeError, match=r"takes PyAV: pip install asyncdali\[video\]"):
+    with pytest.raises(RuntimeError, match=r"needs PyAV, which is not installed: pip install asyncdali\[video\]"):
         run_operator("decoders.video", videos)

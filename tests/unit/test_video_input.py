@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-pytest.importorskip("av", reason="decoding videos takes PyAV")
+pytest.importorskip("av", reason="decoding videos needs PyAV")
 
 import av
 from helpers import kernels
@@ -49,7 +49,7 @@ def test_sequences_of_two_videos(videos):
     with pytest.raises(RuntimeError, match="Nothing was fed"):
         pipe.run()
     pipe.feed_input("video", [videos[1]])
-    assert numbers(pipe.run(), 50) == [[0, 1, 2], [3]], "the pipeline goes on"
+    assert numbers(pipe.run(), 50) == [[0, 1, 2], [3]], "the pipeline continues"
 
 
 def test_padding_and_smaller_batches(videos):
@@ -89,7 +89,7 @@ def test_no_copy(videos):
     assert numbers(pipe.run()) == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10]]
 
 
-def test_what_is_refused(videos):
+def test_refusals(videos):
     pipe = make()
     for bad in ([], [videos[0].reshape(1, -1)], [videos[0].astype(np.int16)]):
         with pytest.raises(RuntimeError, match="one encoded video at a time"):
@@ -100,7 +100,7 @@ def test_what_is_refused(videos):
         pipe.feed_input("other", [videos[0]])
     pipe.feed_input("video", [videos[0][:60]])
     pipe.feed_input("video", [videos[1]])
-    with pytest.raises(RuntimeError, match="was fed what is no video, and dropped it"):
+    with pytest.raises(RuntimeError, match="dropped the data that was fed, because it is not a video"):
         pipe.run()
     assert numbers(pipe.run(), 50) == [[0, 1, 2], [3]]
     for wrong in ({"length": 0}, {"length": -1}):
@@ -179,7 +179,7 @@ def test_a_checkpoint_and_another_video(videos):
     restored = make(batch=1, options={**options, "checkpoint": pipe.checkpoint()})
     restored.feed_input("video", [videos[1]])
     restored.feed_input("video", [videos[1]])
-    with pytest.raises(RuntimeError, match="taken behind 3 sequences of a video; the one fed now has 4 frames"):
+    with pytest.raises(RuntimeError, match="taken after 3 sequences of a video; the video fed now has 4 frames"):
         restored.run()
     assert numbers(restored.run(), 50) == [[0, 1, 2]]
 

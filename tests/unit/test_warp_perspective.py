@@ -48,7 +48,7 @@ def test_pixels_come_from_where_they_should(origin):
             assert (distance > 0.05).mean() > 0.7
 
 
-def test_the_inverse_undoes_it():
+def test_the_inverse_restores_the_image():
     image = np.stack([np.linspace(0, 1, 40)[None] * np.linspace(1, 2, 40)[:, None]] * 3, axis=2).astype(np.float32)
     there = warped([image], inverse_map=False, border_mode="replicate")
     back = warped(there, border_mode="replicate")
@@ -96,6 +96,6 @@ def test_transforms_as_input_and_for_each_frame():
         (np.zeros((0, 5, 3), np.uint8), "HWC", {"size": [3.0, 4.0]}, "without pixels"),
     ],
 )  # fmt: skip
-def test_what_is_refused(sample, layout, arguments, message):
+def test_refusals(sample, layout, arguments, message):
     with pytest.raises((RuntimeError, ValueError), match=message):
         warped([sample], **{"matrix": MATRIX, "layout": layout, **arguments})

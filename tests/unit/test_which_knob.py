@@ -87,7 +87,7 @@ def resolve(path):
             kind = inner[0] if inner else kind
 
 
-def test_every_statistic_is_there():
+def test_every_statistic_is_documented():
     names = re.findall(r"`([a-z_\[\]./ ]+)`", PAGE)
     roots = {item.name for item in dataclasses.fields(report.Statistics)}
     paths = {part.strip() for name in names for part in name.split("/") if re.split(r"[.\[]", part.strip())[0] in roots and "." in part}
@@ -96,7 +96,7 @@ def test_every_statistic_is_there():
         resolve(path)
 
 
-def test_every_knob_is_there():
+def test_every_knob_is_documented():
     knobs = {"prefetch_queue_depth", "num_threads", "py_num_workers", "exec_pipelined", "batch_size", "concurrency", "enable_statistics"}
     assert knobs <= set(option_names())
     for name in knobs:
@@ -166,7 +166,7 @@ def test_larger_batches_make_up_for_decisions():
 
 
 @pytest.mark.slow  # compares wall-clock times
-def test_so_many_batches_are_under_way():
+def test_the_queue_depth_is_the_number_of_batches_in_flight():
     found = reported(many_decisions(prefetch_queue_depth=3), 40)
     assert found.consumer.latency_seconds < 1.5 * found.queue.depth * found.elapsed_seconds
     assert found.queue.depth == 3
@@ -184,7 +184,7 @@ def slow_stage():
 
 
 @pytest.mark.slow  # compares wall-clock times
-def test_the_stage_that_waits_for_nobody_is_the_slow_one():
+def test_the_stage_without_waiting_time_is_the_slow_one():
     found = reported(slow_stage(), 20)
     waited = {name: item.wait_input_seconds + item.wait_turn_seconds for item in found.segments for name in item.operators}
     assert waited["slow"] < 0.5 * waited["quick"]

@@ -419,7 +419,7 @@ def test_dropping_a_pool_ends_its_workers():
         os.close(descriptor)
 
 
-def test_nothing_is_left_behind():
+def test_pools_leave_no_descriptors_or_processes():
     def cycle():
         pool = WorkerPool([Source(ws.Counting(), "samples", 4), Source(ws.generated, "stream", 4)], num_workers=2)
         pool.start()

@@ -324,7 +324,7 @@ def test_exceptions_that_end_programs_do_not_end_workers(run, error):
     assert ask(1).count == 3
 
 
-def test_a_real_error_is_told_before_the_end(run):
+def test_an_error_is_reported_before_the_end_of_data(run):
     def source(info):
         if info.idx_in_batch == 0:
             raise StopIteration

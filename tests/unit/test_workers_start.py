@@ -164,7 +164,7 @@ def by_reference(iteration):
 
 
 def test_functions_by_value(make_pool, monkeypatch):
-    """One travels with its current globals; the other is imported again."""
+    """A function is sent with its current globals; the other is imported again."""
     monkeypatch.setitem(globals(), "FACTOR", 10)
     assert value(make_pool(by_value, start_method="spawn"), 3) == [30]
     assert value(make_pool(by_reference, start_method="spawn"), 3) == [3]

@@ -97,11 +97,11 @@ def endure(batches, settled):
     return before, after, statistics
 
 
-def test_nothing_grows():
+def test_memory_does_not_grow():
     endure(2000, 1000)
 
 
 @pytest.mark.slow
-def test_nothing_grows_in_a_hundred_thousand_batches():
+def test_memory_does_not_grow_in_a_hundred_thousand_batches():
     before, after, statistics = endure(100_000, 5_000)
     print(before, after, {key: value for key, value in statistics.items() if key != "capacities"})

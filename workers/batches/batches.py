@@ -50,7 +50,7 @@ class PoolOutput:
         return len(self.shapes)
 
     def sample(self, index: int) -> np.ndarray:
-        """A view of one sample."""
+        """A view of sample number `index` of the batch."""
         if self.values is not None:
             return self.values[index, ...]
         shape = tuple(self.shapes[index].tolist())

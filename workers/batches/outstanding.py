@@ -27,7 +27,7 @@ class Outstanding:
             self.tickets.pop(ticket.number, None)
 
     def withdraw(self, ticket: Ticket) -> None:
-        """Withdraw the slices that have not begun, of a ticket that nobody wants."""
+        """Withdraw the slices that have not begun, of a ticket that is no longer needed."""
         for task in self._queues.withdraw(ticket.ring, ticket.task_range):
             self.settle(ticket, task % SLICES, None)
 

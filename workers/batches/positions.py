@@ -67,7 +67,7 @@ class Positions:
             asked = position.source
             self.lost[source] = (
                 f"{asked.name}: worker {member.index}, process {member.pid}, {manner}, and with it the position in this stream: "
-                f"{type(asked.callback).__name__} is an iterator that cannot be walked through again and has no state_dict(). A list, a "
+                f"{type(asked.callback).__name__} is an iterator that cannot be started again and has no state_dict(). A list, a "
                 f"generator function, or an object with state_dict() and load_state_dict() could go on"
             )
             return self.lost[source]

@@ -60,7 +60,7 @@ class Prediction:
             return
         if self.schema is not None:
             self._changes += 1
-            if self._changes > 4:  # it changes all the time: predict only what was equal in two consecutive batches
+            if self._changes > 4:  # it changes all the time: predict only values that were equal in two consecutive batches
                 key = [new if new == old else None for new, old in zip(key, self.schema.key)] if len(key) == len(self.schema.key) else key
         if self.schema is None or key != self.schema.key:
             made = Schema(next(self._numbers), key, self._source.batch_size)

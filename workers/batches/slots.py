@@ -49,7 +49,7 @@ class Lease:
 class _Return(weakref.ref):  # type: ignore[type-arg]
     """Appends itself to a deque when a lease is freed, without any line of Python.
 
-    So it may happen on any thread at any time, and no interrupt can prevent it. In a forked child nobody reads the deque's copy."""
+    So it may happen on any thread at any time, and no interrupt can prevent it. In a forked child the copy of the deque is never read."""
 
     __slots__ = ("extent",)
 

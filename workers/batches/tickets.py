@@ -68,6 +68,7 @@ class Ticket:
         return range(task_of(self.number, 0), task_of(self.number, len(self.slices)))
 
     def where(self, sample: int) -> str:
+        """The place of `sample` in words, for error texts."""
         if self.source.kind == "samples":
             return f"sample {sample} of iteration {self.iteration}, epoch {self.epoch}"
         return f"batch {self.iteration}, epoch {self.epoch}"
@@ -99,11 +100,11 @@ def _callback_error(ticket: Ticket, answer: Answer, pids: list[int]) -> BaseExce
     assert answer.done is not None and answer.done.kind == ERROR
     what = f"{ticket.source.name} (worker {answer.done.worker}, process {pids[answer.done.worker]}), "
     if not answer.data:
-        return WorkerCallbackError(f"{what}{ticket.where(answer.sample)}: it failed, and no memory was left to say how")
+        return WorkerCallbackError(f"{what}{ticket.where(answer.sample)}: the call failed, and no memory was left for the error text")
     try:
         return decode_exception(answer.data, what)
     except Exception as error:
-        return WorkerError(f"{what}{ticket.where(answer.sample)}: it failed with an error that cannot be read: {error}")
+        return WorkerError(f"{what}{ticket.where(answer.sample)}: the call failed with an error that cannot be unpickled: {error}")
 
 
 def as_expected(ticket: Ticket) -> bool:

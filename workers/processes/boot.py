@@ -31,7 +31,7 @@ def boot(role: int, memory: int, offset: int, worker: int, incarnation: int, cha
                 _load(item, data) if role != WORKER or setup.runs(number, worker) else None for number, item in enumerate(data["sources"])
             ]
         except BaseException as error:
-            report_failure(setup, worker, error, "its source could not be unpickled: ")
+            report_failure(setup, worker, error, "the source could not be unpickled: ")
             raise SystemExit(1) from None
         if role == WORKER:
             run_worker(setup, worker, incarnation, data["chosen"])

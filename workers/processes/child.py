@@ -1,4 +1,4 @@
-"""The birth and the end of a process of the pool: what it takes from its parent, what it closes, and when it dies."""
+"""The birth and the end of a process of the pool: the objects that it inherits, the descriptors that it closes, the signal that ends it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def fork(descriptors: Descriptors, keep: frozenset[int], body: Callable[[], None
 
 @contextmanager
 def _opencv_without_threads() -> Iterator[None]:
-    """A forked child has no OpenCV threads, and would wait for them for ever when it sets their number.
+    """A forked child has no OpenCV threads, so setting their number would wait for them for ever.
 
     So the number is set here, before the fork, and reset after it."""
     cv2: Any = sys.modules.get("cv2")
@@ -148,7 +148,7 @@ def run_worker(setup: Setup, index: int, incarnation: int, chosen: frozenset[str
 
 
 def show_lines_at_once() -> None:
-    """Output of callables appears line by line at once, so it is visible even if the worker is killed later."""
+    """Output of callables is flushed after every line, so it is visible even if the worker is killed later."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             try:

@@ -13,7 +13,7 @@ from .members import Member
 from .replacement import Processes
 
 ASKED_SECONDS = 0.3
-"""Seconds that idle workers get to end by themselves."""
+"""Seconds that idle workers get to end without a signal."""
 BUSY_SECONDS = 0.02
 """The same for busy workers."""
 

@@ -42,7 +42,7 @@ News = Born | Ended | Unavailable
 
 
 class Launcher:
-    """Starts workers. When `descriptor` is readable, `collect` returns the news."""
+    """Starts workers. When `descriptor` is readable, `collect` returns the events."""
 
     def __init__(self, setup: Setup, descriptors: Descriptors):
         self.setup, self.descriptors = setup, descriptors
@@ -171,7 +171,7 @@ class ZygoteLauncher(Launcher):
     def _revive(self) -> list[News]:
         """The zygote is gone: make another, if a fork is still allowed."""
         self._drop_channel()
-        news: list[News] = [Ended(pid, UNKNOWN) for pid in self._children]  # nobody can report their exit status any more
+        news: list[News] = [Ended(pid, UNKNOWN) for pid in self._children]  # their exit status cannot be reported any more
         self._children.clear()
         if self._zygote is not None:
             self._reap_zygote()
@@ -183,7 +183,7 @@ class ZygoteLauncher(Launcher):
             self._check_revival()
             self.prepare()
         except Exception as error:
-            return [*news, self._give_up(f"the process that forks replacements has died and cannot be made again: {error}")]
+            return [*news, self._give_up(f"the process that forks replacements died and cannot be started again: {error}")]
         self.restarts += 1
         for worker, incarnation in self._wanted.items():
             self._send(worker, incarnation)

@@ -1,4 +1,4 @@
-"""Recovers what a dead worker leaves: a slice that it had taken, memory, and streams.
+"""Recovers the work and the memory of a dead worker: a slice that it had taken, memory, and streams.
 
 It runs on the thread that noticed the death, with the pool's lock held and interrupts delayed.
 """
@@ -67,7 +67,7 @@ class Losses:
         if timed_out:
             message = (
                 f"{what}: the callable took longer than {self._timeout} s (worker_timeout); worker {member.index}, process {member.pid}, "
-                f"was killed. Its stack:\n{self._channels.control.stack_text() or '(it wrote none)'}"
+                f"was killed. Its stack:\n{self._channels.control.stack_text() or '(the worker wrote none)'}"
             )
             settle(ticket, place, Answer(None, partial(WorkerTimeout, message)))
             return

@@ -64,13 +64,13 @@ class Member:
 def manner_of_death(status: int) -> str:
     """An exit status in words."""
     if status == UNKNOWN:
-        return "ended; its exit status is not known"
+        return "ended with an unknown exit status"
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         try:
             name = signal.Signals(number).name
         except ValueError:
             name = f"signal {number}"
-        hint = "; perhaps memory ran out" if number == signal.SIGKILL else ""
+        hint = "; the machine may have run out of memory" if number == signal.SIGKILL else ""
         return f"was killed by {name}{hint}"
     return f"exited with code {os.WEXITSTATUS(status)}"

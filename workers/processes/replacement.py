@@ -64,9 +64,9 @@ class Processes:
         what = f"worker {member.index} of {self._name} could not start"
         if member.reported:
             return decode_exception(member.reported, f"{what}; ")
-        return WorkerDied(f"{what}: its process {member.gone}")
+        return WorkerDied(f"{what}: the process {member.gone}")
 
-    # ----------------------------------------------------------------------------------------------------------------- news
+    # ----------------------------------------------------------------------------------------------------------------- events
 
     def attend(self, descriptor: int) -> None:
         """A descriptor is readable: the launcher's, or the pidfd of a worker."""
@@ -126,7 +126,7 @@ class Processes:
                 self._bury(member, status)
 
     def _bury(self, member: Member, status: int) -> None:
-        """A worker is dead: recover what it left, and request a replacement."""
+        """A worker is dead: recover its work and memory, and request a replacement."""
         with uninterrupted():
             self._descriptors.close(member.pidfd)
             member.alive, member.pidfd = False, -1

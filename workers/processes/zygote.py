@@ -64,7 +64,7 @@ class Zygote:
         return True
 
     def _become(self, worker: int, incarnation: int, told: int, telling: int) -> None:
-        """Runs after the parent has been told.
+        """Runs after the parent has received the process id.
 
         Otherwise the parent, finding the zygote dead, would ask the next zygote for this worker again, and two processes would write to one
         claim block."""

@@ -92,7 +92,7 @@ def locked(descriptor: int, byte: int) -> Iterator[None]:
 
 
 def make_tokens() -> int:
-    """An event descriptor that counts: each read takes one token, or fails at once if there is none."""
+    """An event descriptor that counts: each read takes one token, or fails immediately if there is none."""
     return os.eventfd(0, os.EFD_SEMAPHORE | os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
 

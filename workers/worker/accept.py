@@ -61,7 +61,10 @@ SCALARS: tuple[type, ...] = (
 
 def _integer(value: int) -> np.ndarray:
     if not _INT32.min <= value <= _INT32.max:
-        raise Refused(f"the Python int {value} does not fit into int32, the type of Python ints; a numpy scalar could: np.int64({value})")
+        raise Refused(
+            f"the Python int {value} does not fit into int32, the type of Python ints; a numpy scalar can hold the number: "
+            f"np.int64({value})"
+        )
     return np.array(value, np.int32)
 
 
@@ -74,7 +77,7 @@ def _other(value: Any) -> np.ndarray:
     if isinstance(value, (np.ndarray, np.generic)):
         return np.asarray(value)
     if isinstance(value, type):
-        raise Refused(f"the class {named(value)} is not accepted as a sample: was an object of it meant? {ALLOWED}")
+        raise Refused(f"the class {named(value)} is not accepted as a sample; did you mean an object of the class? {ALLOWED}")
     if value is None or isinstance(value, (str, Mapping, list, tuple, set, frozenset)):
         hint = "; num_outputs= makes components of a tuple or list" if isinstance(value, (list, tuple)) else ""
         raise Refused(f"a sample of type {named(type(value))} is not accepted{hint}; {ALLOWED}")
@@ -189,7 +192,8 @@ def batch_samples(value: Any) -> list[Any] | WholeBatch:
         return list(value)
     if isinstance(value, type):
         raise Refused(
-            f"the class {named(value)} is not accepted as a batch: was an object of it meant? Allowed are lists and tuples of samples, "
+            f"the class {named(value)} is not accepted as a batch; did you mean an object of the class? Allowed are lists and tuples of "
+            "samples, "
             "or an array of them"
         )
     if value is None or isinstance(value, (str, bytes, Mapping, set, frozenset, bool, int, float, np.generic)):

@@ -68,7 +68,7 @@ class SampleRunner(Runner):
         try:
             large = self._is_large(first)
         except Exception:
-            large = False  # the writer reports what is wrong with it
+            large = False  # the writer reports the error
         if large:
             self._one_by_one(task, first, writer)
         else:

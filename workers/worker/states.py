@@ -28,8 +28,8 @@ def restore(owner: Any, state: Any, enter: Callable[[], None], name: str) -> Non
     found = owner.state_dict()
     if not same_state(found, state):
         raise StateNotKept(
-            f"the source of {name!r}, a {type(owner).__name__}, did not keep the state that it was given: load_state_dict() got "
-            f"{_short(state)}, and state_dict() says {_short(found)} now. Both must speak of the same state"
+            f"the source of {name!r}, a {type(owner).__name__}, did not keep the given state: load_state_dict() got "
+            f"{_short(state)}, and state_dict() now returns {_short(found)}. Both must describe the same state"
         )
 
 
@@ -93,14 +93,15 @@ def replay(asks: Sequence[tuple[str, int]], ask: Callable[[], Any], name: str) -
             except StopIteration:
                 if outcome != END:
                     raise ValueError(
-                        f"the source of {name!r} became shorter: it ended after {done} of the {batches} batches that it gave since its "
+                        f"the source of {name!r} became shorter: the source ended after {done} of the {batches} batches that it returned "
+                        "since its "
                         "last snapshot. Restore with the data that the checkpoint was saved with"
                     ) from None
             except Exception as error:
                 if outcome != ERROR:
                     error_name = type(error).__name__
                     raise ValueError(
-                        f"the source of {name!r} failed on the way to the checkpoint's position, after {done} of {batches} batches "
+                        f"the source of {name!r} failed during the replay to the checkpoint's position, after {done} of {batches} batches "
                         f"({error_name}: {error})"
                     ) from error
             else:
@@ -109,7 +110,7 @@ def replay(asks: Sequence[tuple[str, int]], ask: Callable[[], Any], name: str) -
                 if outcome != BATCH:
                     before = "ended" if outcome == END else "failed"
                     raise ValueError(
-                        f"the source of {name!r} gave a batch where it had {before} when the checkpoint was saved. "
+                        f"the source of {name!r} returned a batch at a position where it had {before} when the checkpoint was saved. "
                         "Restore with the data that the checkpoint was saved with"
                     )
                 done += 1

@@ -55,7 +55,7 @@ class Stream:
             try:
                 batch = self._next_of_new()
             except StopIteration:
-                self._stopped = epoch  # requests made ahead also get the end, because nobody would receive a batch now
+                self._stopped = epoch  # requests made ahead also get the end, because a batch would not be received any more
                 raise
         return batch
 
@@ -121,7 +121,7 @@ class Stream:
         if state is None:
             return
         if not hasattr(self._iterator, "load_state_dict"):
-            raise TypeError(f"a state is given, but {type(callback).__name__} has no load_state_dict()")
+            raise TypeError(f"the checkpoint has a state for the source, but {type(callback).__name__} has no load_state_dict()")
         restore(self._iterator, state, lambda: None, self.source.name)
 
     def _begin(self) -> None:

@@ -1,4 +1,4 @@
-"""The main loop of a worker: take a task, run it, answer, until it is told to end."""
+"""The main loop of a worker: take a task, run it, answer, until a message ends it."""
 
 from __future__ import annotations
 

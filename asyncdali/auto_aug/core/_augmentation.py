@@ -64,7 +64,7 @@ def signed_bin(
     if random_sign is None:
         random_sign = fn.random.uniform(values=[0, 1], dtype=DALIDataType.INT32, seed=seed, shape=shape)
     elif seed is not None or shape is not None:
-        raise ValueError("random_sign cannot be given together with `seed` or `shape`: these are for a sign that is drawn")
+        raise ValueError("`random_sign` cannot be combined with `seed` or `shape`, which configure a random draw; leave out one of them")
     return SignedBin(magnitude_bin, random_sign)
 
 

@@ -62,7 +62,7 @@ class Policy:
             )
         augmentation, probability, bin = operation
         if not isinstance(augmentation, Augmentation):
-            raise TypeError(f"policy {self.name!r}: {augmentation!r} is no augmentation; did you forget the decorator @augmentation?")
+            raise TypeError(f"policy {self.name!r}: {augmentation!r} is not an augmentation; did you forget the decorator @augmentation?")
         where = f"policy {self.name!r}, augmentation `{augmentation.name}`"
         if not isinstance(probability, (int, float, np.number)) or not 0 <= probability <= 1:
             raise ValueError(f"{where}: the probability must be a number in [0, 1], got {probability!r}")
@@ -70,7 +70,7 @@ class Policy:
             warnings.warn(f"{where}: the probability is 0 in a sub-policy, so it is never applied there", UserWarning, stacklevel=5)
         if bin is None:
             if augmentation.mag_range is not None:
-                raise ValueError(f"{where}: it has a mag_range, so it needs a magnitude bin, got None")
+                raise ValueError(f"{where}: an augmentation with a mag_range needs a magnitude bin, got None")
             return augmentation, probability, None
         if not isinstance(bin, (int, np.integer)) or not 0 <= bin < self.num_magnitude_bins:
             raise ValueError(f"{where}: the magnitude bin must be an integer in [0, {self.num_magnitude_bins - 1}], got {bin!r}")

@@ -28,7 +28,7 @@ def check_dtype(dtype: DALIDataType) -> None:
 def check_rate(rate: float) -> None:
     """Raise ValueError unless sound can be resampled to `rate`. A rate of 0 or less means no resampling."""
     if not (rate <= 0 or 1 <= rate <= _HIGHEST_RATE):
-        raise ValueError(f"`sample_rate` is {rate:g}; it must be 1 to 10 million, or 0 for that of the file")
+        raise ValueError(f"`sample_rate` is {rate:g}; it must be 1 to 10 million, or 0 to keep the rate of the file")
 
 
 def batch_of_sounds(samples: Sequence[np.ndarray], dtype: DALIDataType) -> Batch:
@@ -45,7 +45,7 @@ def decode_audio(
     """Decode a part of a file: (samples [time, channels], or [time] with `downmix`; the file's sampling rate).
 
     FLOAT samples are in [-1, 1]; integers use the range of their type. A positive `rate` is the rate to resample to. `offset` and
-    `duration` in seconds choose a part; a negative duration means to the end. ValueError says what is wrong with the data.
+    `duration` in seconds choose a part; a negative duration means to the end. ValueError names the error in the data.
     """
     sound = _open(file)
     first, count = _window(sound.frames, sound.rate, offset, duration)
@@ -60,7 +60,7 @@ def decode_audio(
             samples = resample(samples, sound.rate, rate, quality)
         samples = _as_type(samples, dtype)
     if len(samples) < count and not resamples:
-        raise ValueError(f"it ends after {len(samples)} of {count} samples")
+        raise ValueError(f"the file ends after {len(samples)} of {count} samples")
     return np.ascontiguousarray(samples[:, 0] if downmix else samples), sound.rate
 
 
@@ -87,8 +87,8 @@ class _Sound(Protocol):
 
 def _open(file: BinaryIO) -> _Sound:
     if not file.seekable():
-        raise ValueError("it is not a regular file")
-    missing = "it is not a WAV file"
+        raise ValueError("not a regular file")
+    missing = "not a WAV file, the only format that is read without `soundfile`"
     if file.read(4) == b"RIFF":
         sound = _Wav(file)
         if sound.supported:
@@ -97,7 +97,7 @@ def _open(file: BinaryIO) -> _Sound:
     try:
         import soundfile
     except ImportError:
-        raise ValueError(f"{missing}; install `soundfile` for others, FLAC, OGG and MP3: pip install asyncdali[audio]") from None
+        raise ValueError(f"{missing}; install `soundfile` to read FLAC, OGG, MP3 and others: pip install asyncdali[audio]") from None
     file.seek(0)
     try:
         return _Other(soundfile.SoundFile(_Forgiving(file)))
@@ -127,13 +127,13 @@ class _Wav:
             elif name == b"data":
                 self._find_samples(at, length)
                 return
-        raise ValueError("broken WAV file: it has no data")
+        raise ValueError("broken WAV file: there is no data chunk")
 
     def _read_format(self, at: int, length: int) -> None:
         self._file.seek(at)
         fields = self._file.read(min(length, 40))
         if len(fields) < 16:
-            raise ValueError("broken WAV file: its format is cut short")
+            raise ValueError("broken WAV file: the format chunk is truncated")
         self.kind, self.channels, rate, _, _, self.bits = struct.unpack_from("<HHIIHH", fields)
         self.rate = float(rate)
         if self.kind == _KIND_EXTENSIBLE and len(fields) >= 26:
@@ -141,7 +141,7 @@ class _Wav:
 
     def _find_samples(self, at: int, length: int) -> None:
         if not self.channels or not self.rate or not self.bits:
-            raise ValueError("broken WAV file: data before its format")
+            raise ValueError("broken WAV file: the data chunk comes before the format chunk")
         self._data_at, self._width = at, self.bits // 8 * self.channels
         self.frames = length // self._width if self.supported else 0
 

@@ -60,7 +60,7 @@ def resampled_length(length: int, source: float, target: float) -> int:
     """
     count = math.ceil(length * target / source)
     if target > _LARGEST_RATIO * source and count > _LARGEST_STRETCHED:
-        raise ValueError(f"{length} samples at {source:g} Hz would be {count} at {target:g} Hz: its sampling rate is hardly right")
+        raise ValueError(f"{length} samples at {source:g} Hz would be {count} at {target:g} Hz: check the sampling rates")
     return count
 
 
@@ -96,7 +96,7 @@ def compile_kernels(in_dtype: str = "float32", out_dtype: str = "float32") -> No
 
 
 def resample(samples: np.ndarray, source: float, target: float, quality: float) -> np.ndarray:
-    """float32[samples, channels] at another rate; ValueError as in :func:`resampled_length`. The interpreter lock is released meanwhile."""
+    """float32[samples, channels] at another rate; ValueError as in :func:`resampled_length`. The interpreter lock is released."""
     from .resampling_kernels import resample_step
 
     if source == target or not len(samples):

@@ -1,8 +1,8 @@
-"""Machine code of CUDA kernels on disk. A GPU executes what is loaded from there, so only files of this user are loaded.
+"""Machine code of CUDA kernels on disk. The GPU executes files of this cache, so only files of this user are loaded.
 
 The files are in a folder below CuPy's (``CUPY_CACHE_DIR``, else ``~/.cupy/kernel_cache``). The folder is made with mode 0700, and is used
-only if it belongs to this user and nobody else may write to it, so nobody else can have put a file there. Each file begins with a digest; a
-truncated file is compiled again.
+only if it belongs to this user, and only this user may write to it. So no other user can have put a file there. Each file begins with a
+digest; a truncated file is compiled again.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Commands:
         self._brief = True  # no command so far waits
         self._count = self._staged = 0
 
-    def whose(self, owner: Any) -> None:
+    def record_for(self, owner: Any) -> None:
         """Commands recorded from here on belong to `owner`: an error has it as its attribute `owner`."""
         self._owners.append((len(self._words), owner))
 

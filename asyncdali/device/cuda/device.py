@@ -231,12 +231,12 @@ class CudaDevice:
         commands.copy(buffer.address, address_of(staged), tables.upload_bytes, pinned=True)
         for (owner, launch), begin in zip(launches, tables.begins):
             function = self.function(launch.kernel)
-            commands.whose(owner)
+            commands.record_for(owner)
             if isinstance(launch, LaunchPerSample):
                 commands.launch_each(function, launch.blocks, launch.threads, launch.arguments)
             else:
                 commands.launch(function, launch.grid, launch.block, launch.shared, context + 8 * begin)
-        commands.whose(None)
+        commands.record_for(None)
         passing.append(buffer)
         return staged
 

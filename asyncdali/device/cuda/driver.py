@@ -160,7 +160,7 @@ class CupyDriver:
             return int(call(*args))
         except self._runtime.CUDARuntimeError as error:
             if error.status == self._out_of_memory:
-                raise DeviceMemoryError(f"no {args[0]} bytes of {what} could be had: {error}") from None
+                raise DeviceMemoryError(f"allocating {args[0]} bytes of {what} failed: {error}") from None
             raise
 
     def malloc(self, size: int) -> int:
@@ -246,7 +246,7 @@ class CupyDriver:
             return module.get_function(code.entry)
         except Exception as error:
             raise RuntimeError(
-                f"the GPU's driver does not take the compiled kernel: {error} (PTX of a newer CUDA than the driver's, or functions that "
+                f"the GPU's driver refuses the compiled kernel: {error} (PTX of a newer CUDA than the driver's, or functions that "
                 "have to be linked)"
             ) from error
 

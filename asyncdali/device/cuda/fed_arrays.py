@@ -118,7 +118,7 @@ class FedArrays:
     def _check_device(self, value: Any) -> None:
         kind, index = _place(value)
         if kind in _ON_CUDA and index != self._device.index:
-            raise RuntimeError(f"the data lie on GPU {index}, the pipeline is on GPU {self._device.index}: copy them there first")
+            raise RuntimeError(f"the data is on GPU {index}, the pipeline runs on GPU {self._device.index}: copy the data there first")
 
     def _named(self, value: Any, interface: dict[str, Any] | None) -> int | None:
         if type(value).__module__.partition(".")[0] == "torch":  # torch's array interface has a version without a stream

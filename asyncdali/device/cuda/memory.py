@@ -176,7 +176,7 @@ class DeviceBuffer(BlockOwner):
         self._behind.append((stream, event))
 
     def stream_is_behind(self) -> None:
-        """Its stream has been told to wait for the events of its memory."""
+        """The stream of the buffer will wait for the events of the memory."""
         self._behind = []
 
     def __del__(self) -> None:
@@ -314,7 +314,7 @@ class DevicePool:
         """The error for a request, described by `what`, that could not be met."""
         return DeviceMemoryError(
             f"out of memory on GPU {self._device}: {what}; this pipeline holds {self.allocated_bytes} bytes of it in batches. "
-            "A smaller batch, a smaller prefetch_queue_depth or letting go of outputs sooner helps."
+            "A smaller batch, a smaller prefetch_queue_depth or dropping outputs sooner helps."
         )
 
     def _let_go(self) -> None:
@@ -396,7 +396,7 @@ def pinned_pool(driver: Driver, device: int, **options: Any) -> BufferPool:
             held = pool()
             raise DeviceMemoryError(
                 f"out of pinned memory for GPU {device}: {error}; this pool of the pipeline holds {held.allocated_bytes if held else 0} "
-                "bytes. A smaller batch, a smaller prefetch_queue_depth or letting go of outputs sooner helps."
+                "bytes. A smaller batch, a smaller prefetch_queue_depth or dropping outputs sooner helps."
             ) from None
         finally:
             driver.restore(before)

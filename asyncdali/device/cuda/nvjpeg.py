@@ -220,9 +220,11 @@ class BatchDecoder:
     def gave_up(self, error: nvjpeg.NvjpegError) -> None:
         """A batch failed although the CPU can decode its files: warn once. RuntimeError if only this decoder was to decode it and the error
         does not concern a file."""
-        reason = f"a batch of JPEGs was not decoded by the GPU's {self.what}: {error}"
+        reason = f"the GPU's {self.what} did not decode a batch of JPEGs: {error}"
         if self.demanded and error.status not in nvjpeg.OF_FILES:
-            raise RuntimeError(f"{reason}; its files are sound")
+            raise RuntimeError(
+                f"{reason}. The error does not concern a file: the CPU can decode them. Use another `decoder`, or report the error"
+            )
         if self.what not in self._said:
             self._said.add(self.what)
             warn(f"{reason}; the CPU decoded it", RuntimeWarning)

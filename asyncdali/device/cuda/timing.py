@@ -1,4 +1,4 @@
-"""Measures the working time of a stream, by the device itself and in some iterations. Nobody waits for the result.
+"""Measures the working time of a stream, by the device itself and in some iterations. No thread waits for the result.
 
 Events with times cost more than others (docs/gpu.md), so most iterations have none: one iteration in 16 records two.
 """

@@ -154,7 +154,7 @@ class Branches(Construct):
         return {key for block in self.blocks for key in block.log.places}
 
     def _meet(self, fork: Fork) -> None:
-        """Samples that continue a loop are about to part from the others. Merge once what can be merged for all samples."""
+        """Samples that continue a loop are about to part from the others. Merge the values that can be merged for all samples, once."""
         ends = list(leaves(fork))
         if any(leaf.kind == RETURN for leaf in ends):
             return
@@ -216,7 +216,7 @@ class Branches(Construct):
         return gather(self.scopes, fork, lambda leaf: leaf in falls, lambda leaf: leaf.value, self._merge_states())
 
     def _values(self, state: dict[str, Any] | None) -> tuple[Any, ...]:
-        """The variables after the construct. Variables that nobody reads are unchanged."""
+        """The variables after the construct. Variables that are never read are unchanged."""
         found = self.originals if state is None else tuple(
             original if state[name] is UNDEFINED and name not in self.live else state[name]
             for name, original in zip(self.names, self.originals)

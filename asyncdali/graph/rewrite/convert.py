@@ -107,7 +107,7 @@ def _rewritten_code(function: types.FunctionType) -> types.CodeType | None:
     try:
         node, class_name = definition(function)
         if not _is_code_of(function.__code__, node, class_name):
-            raise NotFound("its source differs from the compiled code; was the file changed after the import?")
+            raise NotFound("the source differs from the compiled code; was the file changed after the import?")
         try:
             return compiled_like(function.__code__, rewritten(node, class_name), class_name)
         except SyntaxError:  # Python allows 20 nested loops, and every rewritten `if` is a loop

@@ -153,7 +153,7 @@ def choose(test: Any) -> Any:
 
 _ADVICE = {
     "while": "the graph is fixed before any data is seen, so the number of rounds must be known. Use `for` over a range with an `if` in it",
-    "comprehension": "how many elements there are must be known before any data is seen. Use `a if condition else b` for the elements",
+    "comprehension": "the number of elements must be known before any data is seen. Use `a if condition else b` for the elements",
     "deep": "the function has too many `if` and `elif` inside one another. Move the inner ones into a function of their own",
     "generator": "in generators and coroutines conditions on nodes cannot be traced. Use a plain function",
 }

@@ -24,7 +24,7 @@ class Leaf:
         self.loop = loop
         self.line = line
         self.writes: dict[Any, Any] = {}
-        """What these samples wrote to objects that are known outside (see ``writes``)."""
+        """Writes of these samples to objects that are known outside (see ``writes``)."""
         self.then: Tree | None = None
         """The later outcome of samples that continued."""
         self.done: Joined | bool = False

@@ -102,8 +102,8 @@ class Call(Open):
         """``break``: TypeError if only some samples do it."""
         for entry in reversed(self._above()):
             if entry.symbolic or _continued(entry):
-                raise unsupported("`break`", "it would end the loop for some samples only. Use a flag: compute a condition "
-                                   "for every round of the loop and put what depends on it into an `if`")  # fmt: skip
+                raise unsupported("`break`", "the statement would end the loop for some samples only. Use a flag: compute a "
+                                   "condition in every round of the loop, and put the rest of the round into an `if`")  # fmt: skip
             if isinstance(entry, Body):
                 break
         self.jumping = BREAK

@@ -11,7 +11,7 @@ Definition = Any  # ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class NotFound(Exception):
-    """There is no source, or the source is not that of the function."""
+    """There is no source, or it is not the source of the function."""
 
 
 class _File:
@@ -58,7 +58,7 @@ def definition(function: types.FunctionType) -> tuple[Definition, str | None]:
     if len(found) > 1:
         found = [item for item in found if _same_code(item[0], function)]
     if not found:
-        raise NotFound("its file has other code on its lines; was the file changed after the import?")
+        raise NotFound("the file has other code on the lines of the function; was the file changed after the import?")
     return found[0]  # if several have the same code, any of them will do
 
 

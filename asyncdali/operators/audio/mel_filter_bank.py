@@ -74,7 +74,9 @@ class _AxisMatrix(Operator):
         wrong = (lengths != length) | (lengths < 1)
         if wrong.any():
             i = int(np.argmax(wrong))
-            raise SampleError(i, f"axis {axis} has {int(lengths[i])} elements; all samples must have as many, at least 1 ({length})")
+            raise SampleError(
+                i, f"axis {axis} has {int(lengths[i])} elements; all samples must have the same number, at least 1 (sample 0 has {length})",
+            )
         matrix = self.matrix(length)
         shapes = source.shapes.copy()
         shapes[:, axis] = len(matrix)

@@ -57,7 +57,9 @@ class Mfcc(_AxisMatrix):
         args=(
             Arg("axis", "int", 0, "The axis that is transformed."),
             Arg("dct_type", "int", 2, "Type of the cosine transform, 1 to 4."),
-            Arg("lifter", "float", 0.0, "Coefficient k is multiplied by 1 + lifter / 2 * sin(pi * (k + 1) / lifter); 0: by 1."),
+            Arg(
+                "lifter", "float", 0.0, "Coefficient k is multiplied by 1 + lifter / 2 * sin(pi * (k + 1) / lifter); 0: no multiplication.",
+            ),
             Arg("n_mfcc", "int", 20, "Number of coefficients; no more than the axis has elements."),
             Arg("normalize", "bool", False, "An orthonormal transform; not for type 1."),
         ),

@@ -28,7 +28,7 @@ class _Spectrum(Operator):
             raise ValueError(f"`power` can be only 1 (amplitude) or 2 (power), got {self._power}")
         self._nfft = spec.constant("nfft")
         if self._nfft is not None and not 1 <= self._nfft <= MOST_BINS:
-            raise ValueError(f"`nfft` is {self._nfft}; 1 to {MOST_BINS} are possible")
+            raise ValueError(f"`nfft` is {self._nfft}; it must be 1 to {MOST_BINS}")
 
 
 @register
@@ -135,7 +135,9 @@ class PowerSpectrum(_Spectrum):
         wrong = lengths != nfft
         if self._nfft is None and wrong.any():
             i = int(np.argmax(wrong))
-            raise SampleError(i, f"the axis has {int(lengths[i])} elements, that of other samples {nfft}; give `nfft`")
+            raise SampleError(
+                i, f"the axis has {int(lengths[i])} elements, in other samples {nfft}; give `nfft`, one length for all samples",
+            )
         shapes = source.shapes.copy()
         shapes[:, axis] = nfft // 2 + 1
         output = Batch(shapes, DALIDataType.FLOAT, source.layout, source_info=source.source_info)

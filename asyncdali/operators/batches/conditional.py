@@ -375,7 +375,7 @@ class ValidateLogical(Operator):
         gives=(Output(CHOSEN, CHOSEN, CHOSEN),),
         args=(
             Arg("expression_name", "str", "and", "The expression: and, or."),
-            Arg("expression_side", "str", "left", "The side of it: left, right."),
+            Arg("expression_side", "str", "left", "The side of the expression: left, right."),
         ),
         devices=("cpu",),
         role=Role.LOGIC,

@@ -99,7 +99,7 @@ class PermuteBatch(Operator):
         else:
             indices = np.array(arguments.constant("indices"), np.int64)
         if len(indices) != count:
-            raise ValueError(f"`indices` has {len(indices)} indices for a batch of {count} samples")
+            raise ValueError(f"`indices` has {len(indices)} indices for a batch of {count} samples; give one index per sample")
         wrong = (indices < 0) | (indices >= count)
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])

@@ -30,7 +30,7 @@ class Cast(Operator):
         super().__init__(spec, environment)
         self._dtype: DALIDataType = spec.constant("dtype")
         if not _castable(self._dtype):
-            raise ValueError(f"cast cannot give elements of type {self._dtype.name}")
+            raise ValueError(f"`dtype` {self._dtype.name} is not supported: elements of a fixed size are needed")
         from . import cast_kernels
 
         self._kernels = cast_kernels

@@ -30,7 +30,7 @@ class Clahe(OpenCVColors):
         gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(
-            Arg("bins", "int", _BINS, f"Bins of the histograms; {_BINS}, one for each value, is what there is."),
+            Arg("bins", "int", _BINS, f"Bins of the histograms; only {_BINS}, one for each value, is supported."),
             Arg("clip_limit", "float", REQUIRED, "Highest bin divided by the mean bin; 0 or less: no limit."),
             Arg("luma_only", "bool", True, "Equalize only the lightness (L of CIELAB) of three channels; otherwise each channel."),
             Arg("tiles_x", "int", REQUIRED, "Tiles along the width."),

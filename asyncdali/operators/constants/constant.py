@@ -99,7 +99,7 @@ class Constant(_Repeated):
             return numbers, dtype
         volume = math.prod(map(int, shape))
         if len(numbers) not in (1, volume):
-            raise RuntimeError(f"{len(numbers)} numbers do not fill shape {shape} of volume {volume}")
+            raise RuntimeError(f"{len(numbers)} numbers were given for shape {shape} of volume {volume}; give one number, or {volume}")
         if volume * numbers.itemsize >= limits.CHECKED:
             limits.check_cap(shape, numbers.itemsize, "a constant")
             limits.check_size(volume * numbers.itemsize, f"a constant of shape {tuple(shape)}")

@@ -24,7 +24,7 @@ WINDOW_ARGS = (
     Arg("image_type", "image_type", None, "Deprecated, no effect."),
     Arg(
         "out_of_bounds_policy", "str", "error",
-        'What a window beyond the input does: "error", "constant" or "pad" (filled with `fill_values`), "trim_to_shape" (cut).',
+        'Treatment of a window beyond the input: "error", "constant" or "pad" (filled with `fill_values`), "trim_to_shape" (cut).',
     ),
     Arg("output_dtype", "dtype", None, "Deprecated name of `dtype`."),
     Arg("rounding", "str", "round", 'How the window\'s start becomes an integer: "round" (half away from zero) or "truncate".'),

@@ -59,8 +59,8 @@ class Slice(Operator):
             Arg("image_type", "image_type", None, "Deprecated, no effect."),
             Arg(
                 "out_of_bounds_policy", "str", "error",
-                'What a window beyond the input does: "error", "constant" or "pad" (filled with `fill_values`), "trim_to_shape" (cut), '
-                '"edge" (or "clamp"), "wrap", "reflect" (or "reflect_1001"), "reflect_101": the input goes on beyond its bounds.',
+                'Treatment of a window beyond the input: "error", "constant" or "pad" (filled with `fill_values`), "trim_to_shape" (cut), '
+                '"edge" (or "clamp"), "wrap", "reflect" (or "reflect_1001"), "reflect_101": the input is extended beyond its bounds.',
             ),
             Arg("output_dtype", "dtype", None, "Deprecated name of `dtype`."),
         ),
@@ -73,7 +73,7 @@ class Slice(Operator):
         check_slice(spec)
         self._policy: str = spec.constant("out_of_bounds_policy")
         if self._policy not in _POLICIES:
-            raise ValueError(f"`out_of_bounds_policy` {self._policy!r} does not exist; known are {', '.join(_POLICIES)}")
+            raise ValueError(f"`out_of_bounds_policy` {self._policy!r} is unknown; supported are {', '.join(_POLICIES)}")
         from ..moves import strided_kernels
 
         self._kernels: Any = strided_kernels
@@ -123,7 +123,8 @@ class Slice(Operator):
             i = int(np.flatnonzero(wrong)[0])
             shape, anchor, window = (tuple(rows[i].tolist()) for rows in (shapes, anchors, windows))
             raise SampleError(
-                i, f"the window at {anchor} of shape {window} leaves the input of shape {shape} (`out_of_bounds_policy` allows that)"
+                i, f"the window at {anchor} of shape {window} leaves the input of shape {shape}; "
+                f"give another `out_of_bounds_policy` than {self._policy!r} to allow such windows",
             )
         return anchors, windows
 

@@ -18,7 +18,7 @@ from ..base import Arg, Arguments, SampleError, Spec
 
 SLICE_ARGS = (
     Arg("axes", "int_list", [1, 0], "Axes that the coordinates are for; negative ones count from the back.", tensor=True),
-    Arg("axis_names", "layout", "WH", "The same by layout letters; give one of the two."),
+    Arg("axis_names", "layout", "WH", "The axes by their letters in the layout; excludes `axes`."),
     Arg("start", "int_list", None, "First coordinates (elements).", tensor=True),
     Arg("rel_start", "float_list", None, "First coordinates, as fractions of the extents.", tensor=True),
     Arg("end", "int_list", None, "End coordinates, exclusive (elements).", tensor=True),

@@ -52,7 +52,7 @@ class DecodeAudio(Operator):
             Arg("downmix", "bool", False, "Average the channels; the output is 1-D."),
             Arg("dtype", "dtype", DALIDataType.FLOAT, "Element type: INT16, INT32 or FLOAT."),
             Arg("quality", "float", 50.0, "Quality of resampling, 0 to 100: 3, 16 (50) or 64 (100) lobes of a sinc on each side."),
-            Arg("sample_rate", "float", 0.0, "Sampling rate of the output; 0: that of the file.", tensor=True),
+            Arg("sample_rate", "float", 0.0, "Sampling rate of the output; 0: the rate of the file.", tensor=True),
         ),
     )
 
@@ -127,7 +127,7 @@ class DecodeAudio(Operator):
             except ValueError as error:
                 raise SampleError(i, str(error)) from None
             except MemoryError:
-                raise SampleError(i, "not enough memory to decode it") from None
+                raise SampleError(i, "not enough memory to decode the sample") from None
             rates[i] = rate if rate > 0 else found
 
         yield PythonJob(range(len(source)), decode)

@@ -72,7 +72,7 @@ class GpuImages:
     lanes      the decoders that take samples;  lane_of  int64[samples], the numbers of their lanes; 0: the CPU
     sources    addresses int64[samples] and `sizes` int64[samples] of the encoded data;  headers  JPEG_HEADER[samples] of the files
     anchors    int64[samples, 2] and `extents` int64[samples, 2] of the windows, as (y, x)
-    targets    int64[samples], where the compiled step writes what the CPU decodes; filled in by the runtime
+    targets    int64[samples], where the compiled step writes pictures that the CPU decodes; filled in by the runtime
     balance    called when the engines and the CPU have finished, if they share by load
     kept       the pictures to copy from the cache and into it
     """
@@ -193,9 +193,13 @@ class Lanes:
             wish = "cpu"  # The decoder of a cached picture must not depend on the picture's place in a batch.
         shared = wish in ("", "all", "dynamic")
         if wish == "dynamic" and environment.checkpointing:
-            raise ValueError("decoder='dynamic' shares by load: a run cannot be repeated, so it does not go with `enable_checkpointing`")
+            raise ValueError(
+                "decoder='dynamic' divides batches by load, so no run can be repeated; it cannot be combined with `enable_checkpointing`"
+            )
         if wish == "dynamic" and spec.given("hw_decoder_load"):
-            raise ValueError("`hw_decoder_load` fixes the part that decoder='dynamic' decides anew for every batch: give one of them")
+            raise ValueError(
+                "`hw_decoder_load` fixes the part that decoder='dynamic' decides for every batch; give only one of the two arguments"
+            )
         self._bgr = output_type == DALIImageType.BGR
         self.engines: BatchDecoder | None = None
         self.hybrid: BatchDecoder | None = None
@@ -254,7 +258,10 @@ class Lanes:
         lanes = (("JPEG engines", self.engines, split.engines), ("nvJPEG's hybrid decoder", self.hybrid, split.multiprocessors))
         missing = [name for name, decoder, part in lanes if part and decoder is None]
         if missing:
-            log.warning("the checkpoint's pipeline used %s: not to be had here, so other pixels follow", " and ".join(missing))
+            log.warning(
+                "the checkpoint's pipeline used %s: not available on this machine, so the pixels may differ from here "
+                "on", " and ".join(missing),
+            )
         self._split = split
 
     @property

@@ -53,7 +53,7 @@ head, stored = JPEG_HEADER.word, STORED_IMAGE.word
 _JUDGED = (head.found, head.width, head.height, head.components, head.marker, head.scans)
 
 DECODER_ARGS = (
-    Arg("adjust_orientation", "bool", True, "Turn the image as its EXIF orientation says."),
+    Arg("adjust_orientation", "bool", True, "Turn the image according to its EXIF orientation."),
     Arg("affine", "bool", True, "No effect: threads are pinned by the pipeline's `set_affinity`.", inert=True),
     Arg(
         "decoder",
@@ -65,7 +65,7 @@ DECODER_ARGS = (
     ),
     Arg("device_memory_padding", "int", 16777216, "Bytes of GPU memory that its decoders (engines, multiprocessors) keep in advance."),
     Arg("device_memory_padding_jpeg2k", "int", 0, "No effect: JPEG2000 is decoded by the CPU.", inert=True),
-    Arg("dtype", "dtype", DALIDataType.UINT8, "Element type; the stored range is mapped on its full range ([0, 1] for FLOAT)."),
+    Arg("dtype", "dtype", DALIDataType.UINT8, "Element type; the stored range is mapped to the full range of the type ([0, 1] for FLOAT)."),
     Arg("host_memory_padding", "int", 8388608, "Bytes of pinned memory that the GPU's decoders keep in advance."),
     Arg("host_memory_padding_jpeg2k", "int", 0, "No effect: JPEG2000 is decoded by the CPU.", inert=True),
     Arg("hw_decoder_load", "float", 0.65, "Part of a batch for a GPU's JPEG engines; default: from their number and `num_threads`."),
@@ -111,7 +111,7 @@ class ImageDecoder(Operator):
     on_cuda = True
     can_feed = True
     offers_windows: ClassVar[bool] = False
-    """Whether an operator that crops the output may choose what is decoded."""
+    """Whether an operator that crops the output may choose the window to decode."""
     reads: ClassVar[tuple[int, ...]] = (0,)
 
     def __init__(self, spec: Spec, environment: Environment):
@@ -232,7 +232,7 @@ class ImageDecoder(Operator):
         except ValueError as error:
             raise SampleError(i, str(error)) from None
         except MemoryError:
-            raise SampleError(i, "not enough memory to decode it") from None
+            raise SampleError(i, "not enough memory to decode the image") from None
 
     @property
     def _own(self) -> int:
@@ -385,7 +385,7 @@ def _check_coefficients(headers: np.ndarray) -> None:
 
 
 def _judge_jpeg(header: np.ndarray, size: int, bomb: bool) -> None:
-    """Raise ValueError with what is wrong with a suspicious JPEG, if anything is."""
+    """Raise ValueError if a suspicious JPEG has an error."""
     found, width, height, components, marker, scans = header[list(_JUDGED)].tolist()
     if marker == 0:
         raise ValueError("broken JPEG: no frame header")
@@ -407,7 +407,7 @@ _NOTES = """
         upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of
         the whole image.
 
-        Broken, truncated, unsupported and absurdly large images are errors that name the sample."""
+        Broken, truncated, unsupported and impossibly large images are errors that name the sample."""
 
 
 _ENCODED = (Input((DALIDataType.UINT8,), name="encoded images", ranks=at_least(1)),)

@@ -31,7 +31,7 @@ class Inflate(Operator):
         gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),
         devices=("cpu", "gpu"),
         args=(
-            Arg("algorithm", "str", "LZ4", 'How it is compressed: "LZ4", in any case.'),
+            Arg("algorithm", "str", "LZ4", 'Compression: "LZ4", in upper or lower case.'),
             Arg("check_output_size", "bool", False, "Whether a block that decompresses to another size is an error."),
             Arg("chunk_offsets", "int_list", None, "Where the blocks of a sample begin, in bytes, increasing.", tensor=True),
             Arg("chunk_sizes", "int_list", None, "Bytes of the blocks; by default up to the next offset.", tensor=True),
@@ -114,7 +114,7 @@ class Inflate(Operator):
         elif offsets is None:
             offsets = np.cumsum(sizes) - sizes
         if len(offsets) != len(sizes):
-            raise SampleError(sample, f"{len(offsets)} `chunk_offsets` for {len(sizes)} `chunk_sizes`: there must be as many")
+            raise SampleError(sample, f"{len(offsets)} `chunk_offsets` for {len(sizes)} `chunk_sizes`: the numbers must be equal")
         if (offsets + sizes > size).any():
             k = int(np.argmax(offsets + sizes > size))
             raise SampleError(sample, f"chunk {k} ends at byte {offsets[k] + sizes[k]}; the sample has {size}")

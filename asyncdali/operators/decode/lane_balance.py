@@ -1,4 +1,4 @@
-"""Distribution of JPEGs between a GPU's engines and the CPU by load: both shall finish at the same time.
+"""Distribution of JPEGs between a GPU's engines and the CPU by load: both are to finish at the same time.
 
 The speed of each is measured on its last batches, its backlog on the batches that it has not finished. So the lane of a sample, and with
 it the last bits of its pixels, depend on time.

@@ -30,7 +30,7 @@ class DecodeNumpy(Operator):
         are converted as by `cast`. Broken files are an error that names the sample and its source.""",
         accepts=(Input((DALIDataType.UINT8,), name="NumPy files", ranks=(1,)),),
         gives=(Output(CHOSEN, CHOSEN, ""),),
-        args=(Arg("dtype", "dtype", None, "Element type of the output; by default that of the files."),),
+        args=(Arg("dtype", "dtype", None, "Element type of the output; by default the type of the files."),),
     )
 
     def __init__(self, spec: Spec, environment: Environment):
@@ -134,7 +134,7 @@ def _shapes(rows: np.ndarray) -> np.ndarray:
     other = dimensions != dimensions[0]
     if other.any():
         sample = int(np.argmax(other))
-        raise SampleError(sample, f"it has {dimensions[sample]} dimensions, sample 0 has {dimensions[0]}: all must have as many")
+        raise SampleError(sample, f"the array has {dimensions[sample]} dimensions, sample 0 has {dimensions[0]}; the numbers must be equal")
     return rows[:, NPY_HEADER.columns("shape")][:, : int(dimensions[0])].copy()
 
 
@@ -144,4 +144,4 @@ def _check_sizes(rows: np.ndarray, shapes: np.ndarray, types: list[np.dtype]) ->
     wrong = absurd | (volumes != there)
     if wrong.any():
         sample = int(np.argmax(wrong))
-        raise SampleError(sample, f"its header speaks of {volumes[sample]:.0f} bytes of data, it has {there[sample]}")
+        raise SampleError(sample, f"the header declares {volumes[sample]:.0f} bytes of data, the file has {there[sample]}")

@@ -50,7 +50,8 @@ CACHE_ARGS = (
     Arg("cache_threshold", "int", 0, "Bytes that a decoded picture must have to be kept."),
     Arg(
         "cache_type", "str", "",
-        'Which pictures are kept: "threshold" (the default), as they come, until the cache is full; "largest", the largest ones that fit, '
+        'Which pictures are kept: "threshold" (the default), in the order of their arrival until the cache is full; "largest", the '
+        'largest ones that fit, '
         "chosen when the first picture comes for the second time.",
     ),
 )  # fmt: skip

@@ -56,13 +56,13 @@ class DecodeVideo(Operator):
                 "Numbers of the frames, in any order, with repetitions. Excludes the arguments of a range.",
                 tensor=True),
             Arg("start_frame", "int", None, "The first frame; default 0. A negative one lies before the video.", tensor=True),
-            Arg("end_frame", "int", None, "The first frame behind the range; default: the end. Not with `sequence_length`.", tensor=True),
-            Arg("sequence_length", "int", None, "How many frames there are.", tensor=True),
+            Arg("end_frame", "int", None, "The first frame after the range; default: the end. Not with `sequence_length`.", tensor=True),
+            Arg("sequence_length", "int", None, "Number of frames in the range.", tensor=True),
             Arg("stride", "int", None, "Frames between two of the output; default 1.", tensor=True),
             Arg("pad_mode", "str", "constant",
-                'What stands for frames that are not there: "constant" (`fill_value`), "edge" (or "repeat"), "reflect_1001" (or '
+                'Frames in place of missing ones: "constant" (`fill_value`), "edge" (or "repeat"), "reflect_1001" (or '
                 '"symmetric"), "reflect_101" (or "reflect"); "none": a range of frames ends with the video, any other is an error.'),
-            Arg("fill_value", "int_list", [0], 'Of `pad_mode="constant"`: one value (0 to 255) or one per channel.'),
+            Arg("fill_value", "int_list", [0], 'Value for `pad_mode="constant"`: one (0 to 255), or one per channel.'),
             Arg("build_index", "bool", True, "No effect: all frames are always located before decoding.", inert=True),
             Arg("affine", "bool", True, "No effect: threads are pinned by the pipeline's `set_affinity`.", inert=True),
         ),

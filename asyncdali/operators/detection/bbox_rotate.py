@@ -43,7 +43,7 @@ class BBoxRotate(Operator):
                 '"expand": the box around the rotated box; "fixed": a box of the extents before, turned to fit; "halfway": their mean.',
             ),
             Arg("remove_threshold", "float", 0.1, "Least part of a box that must be left on the canvas, 0 to below 1."),
-            Arg("shape_layout", "layout", "HW", "Meaning of the numbers of `input_shape`; those after the named ones are not looked at."),
+            Arg("shape_layout", "layout", "HW", "Meaning of the numbers of `input_shape`; further numbers are ignored."),
             Arg("size", "float_list", [], "Extents (H, W) of the canvas; fractions are dropped. By default the whole image fits.",
                 tensor=True),
         ),

@@ -50,7 +50,7 @@ class RandomBBoxCrop(StreamOperator):
         seeded=True,
         args=(
             Arg("all_boxes_above_threshold", "bool", True, "All boxes must overlap the window enough, or one.", stream=True),
-            Arg("allow_no_crop", "bool", True, "Not to crop is one more choice beside the thresholds.", stream=True),
+            Arg("allow_no_crop", "bool", True, "Leaving the image whole is one more choice beside the thresholds.", stream=True),
             Arg(
                 "aspect_ratio", "float_list", [1.0, 1.0],
                 "Range of the window's width / height; for 3-D boxes one range or three (x/y, x/z, y/z).", stream=True,
@@ -96,7 +96,9 @@ class RandomBBoxCrop(StreamOperator):
             if not spec.given("input_shape"):
                 raise ValueError("`input_shape` is required when providing the crop shape explicitly")
             if spec.given("allow_no_crop") and spec.constant("allow_no_crop"):
-                raise ValueError("`allow_no_crop=True` contradicts `crop_shape`: every window has that shape; leave one of them out")
+                raise ValueError(
+                    "`allow_no_crop=True` contradicts `crop_shape`, the shape of every window; leave out one of the two arguments"
+                )
         scaling, aspects, thresholds = spec.constant("scaling"), spec.constant("aspect_ratio"), spec.constant("thresholds")
         if len(scaling) != 2 or not 0 < scaling[0] <= scaling[1] <= 1:
             raise ValueError(f"`scaling` must be two numbers with 0 < smallest <= largest <= 1, got {scaling}")
@@ -235,7 +237,7 @@ class RandomBBoxCrop(StreamOperator):
         failed = self._kernel(address_of(table))
         del keep
         if failed:
-            message = "no window overlaps the boxes as asked for; give `total_num_attempts`, `allow_no_crop` or a threshold of 0"
+            message = "no window overlaps the boxes as required; give `total_num_attempts`, `allow_no_crop` or a threshold of 0"
             raise SampleError(failed - 1, message)
         if settled[0] and not self._quiet:
             self._quiet = True  # Warn once.

@@ -22,7 +22,7 @@ def _axis_arguments() -> tuple[Arg, ...]:
         made.append(Arg(f"at_{axis}", "int", None, f"Index on axis {axis}, which is removed.", tensor=True))
         made.append(Arg(f"lo_{axis}", "int", None, f"First element on axis {axis}.", tensor=True))
         made.append(Arg(f"hi_{axis}", "int", None, f"End of the elements on axis {axis}.", tensor=True))
-        made.append(Arg(f"step_{axis}", "int", None, f"From one element on axis {axis} to the next.", tensor=True))
+        made.append(Arg(f"step_{axis}", "int", None, f"Step between elements on axis {axis}.", tensor=True))
     return tuple(made)
 
 

@@ -45,10 +45,13 @@ class Filter(PerFrame):
         moved_inputs=(1, 2),
         devices=("cpu", "gpu"),
         args=(
-            Arg("anchor", "int_list", [-1], "Which element lies on the pixel: one, or one per axis; -1: the middle.", tensor=True),
-            Arg("border", "str", "reflect_101", f"What is outside of the input: {', '.join(BORDERS)}."),
+            Arg(
+                "anchor", "int_list", [-1],
+                "Element of the filter that lies on the output's pixel: one number, or one per axis; -1: the middle.", tensor=True,
+            ),
+            Arg("border", "str", "reflect_101", f"Values outside the input: {', '.join(BORDERS)}."),
             Arg("dtype", "dtype", None, "Element type of the output: the input's (default) or FLOAT."),
-            Arg("mode", "str", "same", '"same" (extents are kept) or "valid" (only where the whole filter is inside).'),
+            Arg("mode", "str", "same", '"same" (extents are kept) or "valid" (only positions where the whole filter is inside).'),
         ),
     )
 

@@ -42,7 +42,7 @@ class OneHot(Operator):
         gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),
         devices=("cpu", "gpu"),
         args=(
-            Arg("axis", "int", -1, "Where the new axis is in the output; -1 = the last."),
+            Arg("axis", "int", -1, "Position of the new axis in the output; -1: the last."),
             Arg("axis_name", "str", None, "The letter of the new axis; without it the layout is dropped."),
             Arg("dtype", "dtype", DALIDataType.FLOAT, "Element type of the output."),
             Arg("num_classes", "int", 0, "Extent of the new axis."),

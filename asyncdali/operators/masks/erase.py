@@ -30,12 +30,12 @@ class Erase(Operator):
         args=(
             Arg("anchor", "float_list", [], "Where the regions begin; by default at 0.", tensor=True),
             Arg("axes", "int_list", [1, 0], "The axes that the coordinates are for; negative ones count from the back."),
-            Arg("axis_names", "str", "HW", "The same by the letters of the layout; used if it is given, or `axes` is not."),
+            Arg("axis_names", "str", "HW", "The axes by their letters in the layout; used if given, or if `axes` is not given."),
             Arg("centered_anchor", "bool", False, "Whether `anchor` is the centre of a region."),
             Arg("fill_value", "float_list", [0.0], "The value: one, or one per channel (axis C of the layout).", tensor=True),
             Arg("normalized", "bool", False, "Whether `anchor` and `shape` are fractions of the extents."),
-            Arg("normalized_anchor", "bool", False, "Whether `anchor` is."),
-            Arg("normalized_shape", "bool", False, "Whether `shape` is."),
+            Arg("normalized_anchor", "bool", False, "Whether `anchor` is a fraction of the extents."),
+            Arg("normalized_shape", "bool", False, "Whether `shape` is a fraction of the extents."),
             Arg("shape", "float_list", [], "Extents of the regions.", tensor=True),
         ),
     )

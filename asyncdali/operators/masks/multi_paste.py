@@ -40,13 +40,16 @@ class MultiPaste(Operator):
         args=(
             Arg("dtype", "dtype", None, "Element type of the output; by default the inputs'. Values are rounded and saturated."),
             Arg("in_anchors", "int_list", None, "Where the regions begin in their images, INT32 [n, 2]; by default 0.", tensor=True),
-            Arg("in_anchors_rel", "float_list", None, "The same as fractions of the images' extents, rounded down.", tensor=True),
+            Arg(
+                "in_anchors_rel", "float_list", None,
+                "Starts of the regions as fractions of the images' extents, rounded down.", tensor=True,
+            ),
             Arg("in_ids", "int_list", None, "The samples (frames) of the only input that are pasted; any number of them.", tensor=True),
             Arg("out_anchors", "int_list", None, "Where the regions begin on the canvas, INT32 [n, 2]; by default 0.", tensor=True),
-            Arg("out_anchors_rel", "float_list", None, "The same as fractions of the canvas' extents, rounded down.", tensor=True),
+            Arg("out_anchors_rel", "float_list", None, "Places on the canvas as fractions of its extents, rounded down.", tensor=True),
             Arg("output_size", "int_list", None, "Extents (H, W) of the canvas.", tensor=True),
             Arg("shapes", "int_list", None, "Extents of the regions, INT32 [n, 2]; by default all from their anchor on.", tensor=True),
-            Arg("shapes_rel", "float_list", None, "The same as fractions of the images' extents, rounded up.", tensor=True),
+            Arg("shapes_rel", "float_list", None, "Extents of the regions as fractions of the images' extents, rounded up.", tensor=True),
         ),
     )
 

@@ -38,7 +38,7 @@ class Paste(Operator):
         super().__init__(spec, environment)
         colour, channels = spec.constant("fill_value"), spec.constant("n_channels")
         if not 1 <= channels <= 1024:
-            raise ValueError(f"`n_channels` is {channels}; 1 to 1024 are possible")
+            raise ValueError(f"`n_channels` is {channels}; it must be 1 to 1024")
         if len(colour) not in (1, channels):
             raise ValueError(f"`fill_value` has {len(colour)} values for `n_channels` = {channels}; expected one, or one per channel")
         self._colour = np.ascontiguousarray(np.resize(np.array(colour, np.int64), channels) & 0xFF, np.uint8)
@@ -53,7 +53,7 @@ class Paste(Operator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         layout = self.layout_of(source)
-        _refuse(source.shapes[:, 2] != len(self._colour), f"the images must have the {len(self._colour)} channels that `n_channels` says")
+        _refuse(source.shapes[:, 2] != len(self._colour), f"the images must have {len(self._colour)} channels (`n_channels`)")
         ratio, least = arguments.scalars("ratio"), arguments.scalars("min_canvas_size")
         _refuse(~((ratio >= 1) & np.isfinite(ratio)), "`ratio` of less than 1 is not supported")
         place = np.stack([arguments.scalars("paste_y"), arguments.scalars("paste_x")], axis=1)

@@ -308,8 +308,8 @@ def say_slow(name: str) -> None:
     if not _said:
         _said.append(name)
         warn(
-            f"numba_function: the kernel {name!r} uses what only a GPU does quickly (barriers, shared memory); on the host device Numba's "
-            "simulator runs it, with a Python thread for each of its threads: slowly",
+            f"numba_function: the kernel {name!r} uses barriers or shared memory; on the host device Numba's simulator "
+            "runs the kernel with one Python thread per CUDA thread, which is slow",
             RuntimeWarning,
         )
 

@@ -31,7 +31,9 @@ def _arguments(batch_processing: bool) -> tuple[Arg, ...]:
     return (
         Arg("function", "any", REQUIRED, "The function: takes one argument per input, returns one result per output (a tuple if several)."),
         Arg("num_outputs", "int", 1, "Number of outputs; 0 for side effects only."),
-        Arg("batch_processing", "bool", batch_processing, "It is called once per batch, with lists of samples, and returns lists."),
+        Arg(
+            "batch_processing", "bool", batch_processing, "Call the function once per batch, with lists of samples; it returns lists.",
+        ),
         Arg("output_layouts", "str_list", None, "Layouts of the outputs, in order; a list that is too short leaves the rest without."),
     )
 

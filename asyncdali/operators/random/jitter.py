@@ -33,10 +33,10 @@ class Jitter(StreamOperator):
         args=(
             Arg("fill_value", "float", 0.0, "No effect: neighbours are always inside.", inert=True),
             Arg(
-                "interp_type", "interp", DALIInterpType.INTERP_NN, "INTERP_NN or INTERP_LINEAR; they are whole pixels: no difference."
+                "interp_type", "interp", DALIInterpType.INTERP_NN, "INTERP_NN or INTERP_LINEAR; no effect, displacements are whole."
             ),
             Arg("mask", "int", 1, "0: the image does not change.", tensor=True),
-            Arg("nDegree", "int", 2, "How many different displacements there are along each axis.", stream=True),
+            Arg("nDegree", "int", 2, "Number of different displacements along each axis.", stream=True),
         ),
     )
 

@@ -59,7 +59,7 @@ class Choice(StreamOperator):
         empty = (populations < 1) & (picks > 0)
         if empty.any():
             i = int(np.flatnonzero(empty)[0])
-            what = "its value" if scalar else "its number of elements"
+            what = "the value of the scalar" if scalar else "the number of elements"
             raise SampleError(i, f"the input is empty: {what} is {int(populations[i])}; at least 1 is needed")
         cumulated, firsts = self._weights(populations, arguments)
         result = Batch(np.concatenate([shapes, source.shapes[:, 1:]], axis=1), source.dtype, self._layout(source, shapes))
@@ -109,7 +109,7 @@ class Choice(StreamOperator):
     def _bounds(source: Batch) -> np.ndarray:
         """The scalars of a batch, as int64[samples]."""
         if storage_dtype(source.dtype).kind not in "iu":
-            raise ValueError(f"a scalar to choose below must be an integer, got {source.dtype.name}")
+            raise ValueError(f"the first input is a scalar n for choices from 0 to n - 1; n must be an integer, got {source.dtype.name}")
         if source.values is not None:
             return source.values.reshape(-1).astype(np.int64)
         return np.array([source.sample(i).item() for i in range(len(source))], np.int64)

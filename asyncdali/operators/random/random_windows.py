@@ -80,7 +80,7 @@ class RoiRandomCrop(StreamOperator):
         if spec.given("roi_end") == spec.given("roi_shape"):
             raise ValueError("either `roi_end` or `roi_shape` must be given, and not both")
         if spec.input_count and spec.given("in_shape"):
-            raise ValueError("`in_shape` is incompatible with an input, whose shape is taken")
+            raise ValueError("`in_shape` cannot be combined with an input, which gives the shape already")
         from .random_windows_kernels import draw_starts
 
         self._draw = draw_starts

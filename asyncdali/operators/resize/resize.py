@@ -26,7 +26,7 @@ RESIZE_ARGS = (
     Arg("mag_filter", "interp", _LINEAR, "Interpolation along axes that do not shrink.", tensor=True),
     Arg("max_size", "float_list", None, "Limits of the output's extents, one per axis or one for all."),
     Arg("min_filter", "interp", _LINEAR, "Interpolation along axes that shrink.", tensor=True),
-    Arg("minibatch_size", "int", 32, "No effect: a GPU gets one launch for all images.", inert=True),
+    Arg("minibatch_size", "int", 32, "No effect: one launch on a GPU resizes all images.", inert=True),
     Arg(
         "mode", "str", "default",
         '"default" (missing extents take the mean scale of the others), "stretch" (they are not scaled), "not_larger", "not_smaller" '
@@ -148,7 +148,7 @@ class Resize(Operator):
         if pixels.max(initial=0) > _MOST_PIXELS:
             i = int(np.argmax(pixels))
             wanted = " x ".join(map(str, extents[i].tolist()))
-            raise SampleError(i, f"a resized sample of {wanted} pixels is too large; at most {_MOST_PIXELS} pixels are possible")
+            raise SampleError(i, f"a resized sample of {wanted} pixels is too large; at most {_MOST_PIXELS} pixels are supported")
 
     def _geometry(self, spatial: np.ndarray, arguments: Arguments, iteration: Iteration) -> rules.Geometry:
         axes = spatial.shape[1]
@@ -164,7 +164,7 @@ class Resize(Operator):
         wrong = ~np.isfinite(size).all(axis=1) | (np.abs(size).max(axis=1, initial=0) > 2**31)
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
-            raise SampleError(i, f"the requested size {size[i].tolist()} is not a size")
+            raise SampleError(i, f"the requested size must be finite numbers of at most 2^31, got {size[i].tolist()}")
         return rules.geometry(
             spatial, size, mode=self._mode, max_size=None if limits is None else np.resize(np.asarray(limits, np.float32), axes),
             roi_start=start, roi_end=end, roi_relative=self.spec.constant("roi_relative"),

@@ -21,7 +21,7 @@ SMALLEST_EXTENT = np.float32(1e-3)
 
 @dataclass(frozen=True)
 class Geometry:
-    """What resize does along each spatial axis.
+    """The parameters of a resize along each spatial axis.
 
     extents   int64[samples, axes], output extents; or one row for all samples
     lo, hi    float64[samples, axes], the source interval [lo, hi) in pixels that the output covers; hi < lo flips; None: the whole input
@@ -62,7 +62,7 @@ def axis_lengths(region: np.ndarray, given: np.ndarray, mode: str, max_size: np.
     max_size   float32[axes] or None; limits of the lengths (entries <= 0 do not limit)
 
     default: axes that are not requested get the geometric mean of the scales of the others. stretch: they keep their extent. not_larger and
-    not_smaller: all axes get the smallest or largest of the requested scales. Without any request, nothing is scaled.
+    not_smaller: all axes get the smallest or largest of the requested scales. Without any request, the size does not change.
     """
     asked = given > 0
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -38,7 +38,7 @@ class TensorResize(Resize):
             *(arg for arg in RESIZE_ARGS if arg.name in _KEPT),
             Arg(
                 "alignment", "float_list", [0.5],
-                "Where fractional sizes are rounded, the point of the region that stays in its place: 0 its begin, 1 its end; one per axis "
+                "Point of the region that keeps its place if a fractional size is rounded: 0 is its start, 1 its end; one number per axis, "
                 "or one for all.",
                 tensor=True,
             ),
@@ -50,7 +50,7 @@ class TensorResize(Resize):
                 '"not_smaller" (one scale for all, no extent above or below the given one; not with `scales`).',
             ),
             Arg("scales", "float_list", None, "Output extents per extent of the whole input; 0 = not given, negative flips.", tensor=True),
-            Arg("size_rounding", "str", "round", 'How extents become whole: "round", "truncate" or "ceil".'),
+            Arg("size_rounding", "str", "round", 'Rounding of fractional extents: "round", "truncate" or "ceil".'),
             Arg("sizes", "float_list", None, "Output extents; 0 = not given, negative flips; one for all axes is enough.", tensor=True),
         ),
     )  # fmt: skip

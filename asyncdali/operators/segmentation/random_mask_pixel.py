@@ -31,8 +31,8 @@ class RandomMaskPixel(StreamOperator):
         seeded=True,
         args=(
             Arg("foreground", "int", 0, "Whether the pixel must be of the foreground (if not 0).", tensor=True, stream=True),
-            Arg("threshold", "float", 0.0, "What is above it is foreground; not together with `value`.", tensor=True, stream=True),
-            Arg("value", "int", None, "What equals it is foreground; not together with `threshold`.", tensor=True, stream=True),
+            Arg("threshold", "float", 0.0, "Pixels above this number are foreground; excludes `value`.", tensor=True, stream=True),
+            Arg("value", "int", None, "Pixels equal to this number are foreground; excludes `threshold`.", tensor=True, stream=True),
         ),
     )
 

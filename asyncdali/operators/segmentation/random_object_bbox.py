@@ -47,11 +47,13 @@ class RandomObjectBBox(StreamOperator):
                 tensor=True, stream=True,
             ),
             Arg("classes", "int_list", None, "Labels of objects; by default all but the background.", tensor=True, stream=True),
-            Arg("foreground_prob", "float", 1.0, "How likely an object is picked, not the whole mask.", tensor=True, stream=True),
             Arg(
-                "format", "str", "anchor_shape", '"anchor_shape": two outputs; "start_end": two outputs; "box": one of both start and end.',
+                "foreground_prob", "float", 1.0, "Probability of picking an object instead of the whole mask.", tensor=True, stream=True,
             ),
-            Arg("ignore_class", "bool", False, "Any object, whatever its class.", stream=True),
+            Arg(
+                "format", "str", "anchor_shape", '"anchor_shape" and "start_end": two outputs; "box": one output with start and end.',
+            ),
+            Arg("ignore_class", "bool", False, "Pick among all objects, whatever their class.", stream=True),
             Arg("k_largest", "int", None, "Only this many objects (of the drawn class) count, those with the largest boxes.", stream=True),
             Arg("output_class", "bool", False, "One more output: the label."),
             Arg("threshold", "int_list", None, "Least extents of a box: one, or one per axis.", tensor=True, stream=True),

@@ -84,5 +84,5 @@ class SelectMasks(Operator):
             available = int(vertices.shapes[i, 0])
             raise SampleError(i, f"the polygon of mask {mask} refers to vertices {begin} to {end}; the sample has {available} vertices")
         twice = cause == self._kernels.TWICE
-        what = "is selected twice" if twice else "is selected, but no polygon belongs to it"
+        what = "is selected twice" if twice else "is selected, but has no polygon"
         raise SampleError(i, f"the mask {int(ids.sample(i)[k])} {what}")

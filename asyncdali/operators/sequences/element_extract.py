@@ -52,7 +52,7 @@ class ElementExtract(Operator):
         short = source.shapes[:, 0] <= max(self._frames)
         if short.any():
             i = int(np.flatnonzero(short)[0])
-            raise SampleError(i, f"`element_map` asks for frame {max(self._frames)} of a sequence of {int(source.shapes[i, 0])}")
+            raise SampleError(i, f"`element_map` contains frame {max(self._frames)} of a sequence of {int(source.shapes[i, 0])}")
         outputs, steps = [], []
         frame_bytes = np.multiply.reduce(source.shapes[:, 1:], 1) * source.itemsize
         for frame, number in zip(self._frames, self._numbers, strict=True):

@@ -22,7 +22,7 @@ class ExpandDims(Operator):
         gives=(Output(LIKE, CHOSEN, CHOSEN),),
         devices=("cpu", "gpu"),
         args=(
-            Arg("axes", "int_list", REQUIRED, "Where the new axes are in the output."),
+            Arg("axes", "int_list", REQUIRED, "Positions of the new axes in the output."),
             Arg("new_axis_names", "layout", "", "A letter for each of `axes`, in their order."),
         ),
     )

@@ -149,7 +149,7 @@ class Normalize(Operator):
             raise ValueError("`axes` is empty; at least one axis is needed")
         numbers = [name for name in ("mean", "stddev") if name in spec.constants]
         if len(numbers) == 2 and (spec.given("axes") or spec.given("axis_names")):
-            raise ValueError("axes have no meaning when both `mean` and `stddev` are numbers")
+            raise ValueError("`axes` and `axis_names` cannot be given if both `mean` and `stddev` are numbers")
         if spec.constant("batch") and spec.argument_inputs:
             raise ValueError(f"`batch` cannot be combined with `{spec.argument_inputs[0]}` as a tensor")
         self._dtype: DALIDataType = spec.constant("dtype")

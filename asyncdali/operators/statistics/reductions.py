@@ -233,7 +233,7 @@ class _Deviation(_Reduction):
         return means.addresses, np.ascontiguousarray(count != 1, np.int64)
 
 
-_DDOF = Arg("ddof", "int", 0, "Is taken off the number of elements that is divided by.")
+_DDOF = Arg("ddof", "int", 0, "Subtracted from the number of elements in the divisor.")
 _MEANS = "The means are the second input, in the shape that ``reductions.mean`` gives (or one for all)."
 
 

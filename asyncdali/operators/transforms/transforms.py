@@ -124,7 +124,7 @@ def _schema(name: str, doc: str, *args: Arg, aliases: tuple[str, ...] = ()) -> S
 @register
 class Translation(_Transform):
     schema = _schema(
-        "translation", "A translation.", Arg("offset", "float_list", REQUIRED, "By how much, per axis.", tensor=True),
+        "translation", "A translation.", Arg("offset", "float_list", REQUIRED, "Translation along each axis.", tensor=True),
         aliases=("transform_translation",),
     )  # fmt: skip
 
@@ -215,7 +215,7 @@ class CropTransform(_Transform):
         Arg("absolute", "bool", False, "Whether starts and ends are exchanged if the start is larger."),
         Arg("from_end", "float_list", [1.0], "End of the box that is mapped.", tensor=True),
         Arg("from_start", "float_list", [0.0], "Its start.", tensor=True),
-        Arg("to_end", "float_list", [1.0], "End of the box that it is mapped to.", tensor=True),
+        Arg("to_end", "float_list", [1.0], "End of the target box.", tensor=True),
         Arg("to_start", "float_list", [0.0], "Its start.", tensor=True),
     )  # fmt: skip
 

@@ -35,7 +35,9 @@ class Remap(Operator):
         devices=("cpu", "gpu"),
         args=(
             Arg("interp", "interp", DALIInterpType.INTERP_LINEAR, "INTERP_NN or INTERP_LINEAR."),
-            Arg("pixel_origin", "str", "corner", 'What 0 in a map is: the first pixel\'s "corner" or its "center" (as in OpenCV).'),
+            Arg(
+                "pixel_origin", "str", "corner", 'Position of 0 in a map: the "corner" of the first pixel, or its "center" (as in OpenCV).',
+            ),
         ),
     )
 

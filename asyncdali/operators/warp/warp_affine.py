@@ -70,7 +70,7 @@ class WarpAffine(Rotate):
         if len(inputs) == 2 or arguments.is_input("matrix"):
             batch = inputs[1] if len(inputs) == 2 else arguments.batch("matrix")
             if len(batch) != count:
-                raise ValueError(f"{len(batch)} transforms for {count} samples")
+                raise ValueError(f"{len(batch)} transforms for {count} samples; give one transform per sample")
             if batch.dtype != DALIDataType.FLOAT:
                 raise ValueError(f"the transforms must be FLOAT, got {batch.dtype.name}")
             rows = [batch.sample(i).reshape(-1) for i in range(count)]

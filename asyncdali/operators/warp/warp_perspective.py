@@ -30,8 +30,8 @@ _MOST_CHANNELS = 4
 
 @dataclass
 class _Request:
-    """What is decided before any pixel: the images with a layout, their frames (None: no sequences), whether frames come from arguments
-    only (`expanded`), the output, and the fill values of each sample."""
+    """Decisions before any pixel is computed: the images with a layout, their frames (None: no sequences), whether frames come from
+    arguments only (`expanded`), the output, and the fill values of each sample."""
 
     source: Batch
     frames: Frames | None
@@ -65,7 +65,7 @@ class WarpPerspective(OpenCVOperator):
         inputs=(1, 2),
         devices=("cpu", "gpu"),
         args=(
-            Arg("border_mode", "str", "constant", f"What lies outside the input: {', '.join(_BORDERS)}."),
+            Arg("border_mode", "str", "constant", f"Pixels outside the input: {', '.join(_BORDERS)}."),
             Arg("fill_value", "float_list", [], "Value outside the input for `constant`: one (by default 0), or one per channel of HWC."),
             Arg("interp_type", "interp", DALIInterpType.INTERP_LINEAR, "INTERP_NN, INTERP_LINEAR or INTERP_CUBIC."),
             Arg("inverse_map", "bool", True, "Whether the transform maps from the output to the input."),

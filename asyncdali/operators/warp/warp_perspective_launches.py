@@ -44,7 +44,7 @@ def perspective_launches(
 
 
 def inverses(maps: np.ndarray) -> np.ndarray:
-    """The inverses of float64[n, 3, 3]; 0 where there is none, as OpenCV."""
+    """The inverses of float64[n, 3, 3]; 0 if there is no inverse, as in OpenCV."""
     rows = np.cross(np.roll(maps, -1, axis=1), np.roll(maps, -2, axis=1))  # the cofactors
     determinants = (maps[:, 0] * rows[:, 0]).sum(axis=1)
     with np.errstate(divide="ignore"):

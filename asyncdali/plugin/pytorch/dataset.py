@@ -82,7 +82,7 @@ class TorchDatasetSource:
             return [self.dataset[index] for index in indices]
         items = list(self.dataset.__getitems__(indices))
         if len(items) != len(indices):
-            raise ValueError(f"__getitems__ of the data set returned {len(items)} items, it was asked for {len(indices)}")
+            raise ValueError(f"__getitems__ of the data set returned {len(items)} items for {len(indices)} indices")
         return items
 
     def _columns(self, items: list[Any]) -> Any:
@@ -180,7 +180,7 @@ class PipelineDataset(IterableDataset):
         if not isinstance(pipeline, Pipeline) and not callable(pipeline):
             raise TypeError(f"expected a pipeline or a function that makes one, got {type(pipeline).__name__}")
         if "auto_reset" in arguments or "prepare_first_batch" in arguments:
-            raise TypeError("auto_reset and prepare_first_batch are not the data set's: each `iter` begins an epoch")
+            raise TypeError("auto_reset and prepare_first_batch cannot be given to the data set: each `iter` begins an epoch")
         self._pipeline, self._output_map, self._arguments = pipeline, output_map, arguments
         self._iterator: DALIGenericIterator | None = None
         self._made_in = 0
@@ -226,7 +226,7 @@ class PipelineDataset(IterableDataset):
 
     def set_epoch(self, epoch: int) -> None:
         """As :meth:`DALIGenericIterator.set_epoch`, also for workers that a DataLoader starts later. Workers of an earlier epoch
-        (`persistent_workers`) continue by themselves."""
+        (`persistent_workers`) continue without a call."""
         if not isinstance(epoch, int) or epoch < 0:
             raise ValueError(f"epoch must be an integer of at least 0, got {epoch!r}")
         self._epoch = epoch

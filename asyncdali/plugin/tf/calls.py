@@ -1,7 +1,7 @@
 """Ends calls of TensorFlow's threads into Python before the interpreter ends.
 
 A data set that prefetches continues in TensorFlow's own threads while the program ends. A thread that needs the interpreter lock then never
-gets it, and the destructor of the iterator waits for this thread forever. So at exit all calls fail at once. The failed calls fill the
+gets it, and the destructor of the iterator waits for this thread forever. So at exit all calls fail immediately. The failed calls fill the
 queues with errors, and the interpreter waits until no more calls come.
 """
 

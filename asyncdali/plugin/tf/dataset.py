@@ -107,7 +107,7 @@ class DALIDataset(PipelineDataset):
         first = make()
         why = _why_not_saved(first)
         if why is None and core_of(first).options.seed is None:
-            raise ValueError("enable_checkpointing needs a pipeline with a `seed`: in another process another one would be drawn")
+            raise ValueError("enable_checkpointing needs a pipeline with a `seed`: another process would draw another seed")
         check_device(first, fail_on_device_mismatch)
         cursors = Cursors(make)
         signature = Signature(first, output_dtypes, output_shapes, cursors.peek_first)
@@ -115,7 +115,7 @@ class DALIDataset(PipelineDataset):
         with tf.device("/cpu:0"):  # the functions in it are Python's, whatever device the caller uses
             super().__init__(_positions(cursors, signature, saved=why is None), why)
         # TensorFlow never releases the functions that it calls. So the data set owns the pipelines, and not such a function.
-        weakref.finalize(self, cursors.release).atexit = False  # at exit the pipelines end by themselves
+        weakref.finalize(self, cursors.release).atexit = False  # at exit the pipelines end without this call
 
 
 def _renamed(old: str, value: Any, new: str, given: Any) -> Any:

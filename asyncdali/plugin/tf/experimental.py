@@ -85,7 +85,8 @@ class DALIDatasetWithInputs(PipelineDataset):
 
 def _not_declared() -> list[np.ndarray]:
     raise ValueError(
-        "give output_dtypes and output_shapes (or declare output_dtype and output_ndim of the pipeline): it cannot be run to find them out"
+        "give output_dtypes and output_shapes (or declare output_dtype and output_ndim of the pipeline): this data set does not run the "
+        "pipeline to find out types and shapes"
     )
 
 
@@ -124,7 +125,10 @@ class _Runs:
         while True:
             with call(), self._lock:
                 if self._current is not me:
-                    raise RuntimeError("another iterator over this DALIDatasetWithInputs was started: it has one pipeline")
+                    raise RuntimeError(
+                        "another iterator over this DALIDatasetWithInputs was started; only one can be active, because the data set has "
+                        "one pipeline"
+                    )
                 while not ended and len(fed) < core_of(self._pipeline).options.depth:
                     data = {name: next(source, None) for name, source in sources.items()}
                     if any(batch is None for batch in data.values()):

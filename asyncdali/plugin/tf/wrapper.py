@@ -41,7 +41,7 @@ class _Iterator:
         if not len(shapes) and batch_size <= 0:
             raise ValueError("give `shapes` of the outputs, or `batch_size`")
         if exec_dynamic and isinstance(prefetch_queue_depth, dict):
-            raise ValueError("exec_dynamic=True has one queue: prefetch_queue_depth must be a number")
+            raise ValueError("exec_dynamic=True has a single queue, so prefetch_queue_depth must be a number")
         options = {"prefetch_queue_depth": prefetch_queue_depth, **kwargs}
         if exec_dynamic is not None:
             options["exec_dynamic"] = exec_dynamic

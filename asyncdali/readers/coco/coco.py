@@ -74,7 +74,7 @@ class COCOReader(FileContentsReader):
             Arg("preprocessed_annotations", "str", "", "Folder with annotations saved earlier.", path="read"),
             Arg("ratio", "bool", False, "Coordinates as fractions of the image's size."),
             Arg("save_preprocessed_annotations", "bool", False, "Store the annotations in a form that is faster to read."),
-            Arg("save_preprocessed_annotations_dir", "str", "", "Folder for that.", path="write"),
+            Arg("save_preprocessed_annotations_dir", "str", "", "Folder for the stored annotations.", path="write"),
             Arg("size_threshold", "float", 0.1, "Boxes less wide or high than this (in pixels) are left out.", stream=True),
             Arg("skip_empty", "bool", False, "Leave out images without annotations.", stream=True),
             *ENTRY_ARGS,
@@ -170,7 +170,7 @@ class COCOReader(FileContentsReader):
         scratch = LIMITS.size + int((heights * widths).max(initial=0)) + 1
 
         def explain(code: int, text: str, sample: int) -> str:
-            return f"{self.table.path(int(indices[sample]))}: the outline of one of its polygons is absurdly long"
+            return f"{self.table.path(int(indices[sample]))}: the outline of a polygon is too long"
 
         step = Step(self._drawing.draw_masks.address, context, explain, scratch, DRAW_MASKS.word.scratch, [*keep, masks])
         return masks, CompiledJob(len(indices), [step])

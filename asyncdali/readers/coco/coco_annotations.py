@@ -104,10 +104,10 @@ def _loaded(path: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise RuntimeError(f"Error parsing JSON file {path}: {error}") from None
     if not isinstance(data, dict) or not isinstance(data.get("images", []), list) or not data.get("images"):
-        raise RuntimeError(f"No files found. {path} lists no images; it is not a file of COCO annotations")
+        raise RuntimeError(f"No files found. {path} lists no images; the file does not have the format of COCO annotations")
     for name in ("categories", "annotations"):
         if not isinstance(data.get(name, []), list):
-            raise RuntimeError(f"{path}: {name!r} is not a list; it is not a file of COCO annotations")
+            raise RuntimeError(f"{path}: {name!r} is not a list; the file does not have the format of COCO annotations")
     return data
 
 
@@ -136,7 +136,7 @@ def _images(data: dict[str, Any], path: str) -> dict[int, _Image]:
             if not isinstance(image.name, str) or "\n" in image.name or "\0" in image.name:
                 raise ValueError(f"{image.name!r} is not a file name")
             if image.height < 0 or image.width < 0:
-                raise ValueError(f"its size is {image.width} x {image.height}")
+                raise ValueError(f"the image has the size {image.width} x {image.height}")
             if image.id in found:
                 raise ValueError(f"another image has the id {image.id}, too")
             found[image.id] = image
@@ -199,7 +199,7 @@ def decode_runs(counts: Any) -> list[int]:
         value, shift = 0, 0
         while True:
             if at >= len(data) or shift > 60:
-                raise ValueError("the counts of a mask are cut short")
+                raise ValueError("the counts of a mask are truncated")
             digit = data[at] - 48
             at += 1
             value |= (digit & 0x1F) << shift
@@ -333,7 +333,7 @@ def load(folder: str, polygons: bool, pixels: bool, ids: bool) -> Annotations:
         data = read_bytes(path, "preprocessed annotations")
         count = int.from_bytes(data[:4], "little")
         if len(data) < 4 or len(data) - 4 != count * width * np.dtype(kind).itemsize:
-            raise RuntimeError(f"{path} is damaged: it is not an array of {count} elements")
+            raise RuntimeError(f"{path} is damaged: the file is not an array of {count} elements")
         return np.frombuffer(data, kind, offset=4)
 
     listing = read_bytes(os.path.join(folder, "filenames.dat"), "preprocessed annotations")
@@ -371,7 +371,7 @@ def load(folder: str, polygons: bool, pixels: bool, ids: bool) -> Annotations:
 def _check_table(table: Ragged, images: int, path: str) -> None:
     fits = len(table.counts) == images == len(table.starts)
     if not fits or ((table.counts < 0) | (table.starts < 0) | (table.counts > len(table.rows) - table.starts)).any():
-        raise RuntimeError(f"{path} is damaged: it does not fit filenames.dat or the rows it points to")
+        raise RuntimeError(f"{path} is damaged: the file does not fit filenames.dat, or refers to rows that do not exist")
 
 
 def _load_runs(path: str) -> tuple[np.ndarray, np.ndarray]:
@@ -382,11 +382,11 @@ def _load_runs(path: str) -> tuple[np.ndarray, np.ndarray]:
     rows, pieces, at, total = [], [], 4, 0
     for _ in range(int.from_bytes(data[:4], "little")):
         if len(data) - at < 24:
-            raise RuntimeError(f"{path} is damaged: it ends within a mask")
+            raise RuntimeError(f"{path} is damaged: the file ends within a mask")
         height, width, count = (int(value) for value in np.frombuffer(data, "<u8", 3, at))
         at += 24
         if count > (len(data) - at) // 4 or height >= _INT32 or width >= _INT32:
-            raise RuntimeError(f"{path} is damaged: it ends within a mask")
+            raise RuntimeError(f"{path} is damaged: the file ends within a mask")
         runs = np.frombuffer(data, "<u4", count, at).astype(np.int64)
         if int(runs.sum()) > height * width:
             raise RuntimeError(f"{path} is damaged: the runs of a mask do not fit its size of {height} x {width}")
@@ -411,7 +411,7 @@ class Drawings:
 def drawings(annotations: Annotations, source: str) -> Drawings:
     """All shapes, sorted by label: where classes overlap, the larger label is on top. Label 0 is not drawn.
 
-    RuntimeError for masks that belong to no box, do not have their image's size, or are absurdly large.
+    RuntimeError for masks that belong to no box, do not have their image's size, or are too large.
     """
     shapes, vertices, rles = annotations.polygons, annotations.vertices, annotations.rles
     assert shapes is not None and vertices is not None and rles is not None and annotations.runs is not None
@@ -421,7 +421,7 @@ def drawings(annotations: Annotations, source: str) -> Drawings:
         labels = annotations.labels.of_image(index)
         height, width = int(annotations.heights[index]), int(annotations.widths[index])
         if height * width > _LARGEST_IMAGE:
-            raise RuntimeError(f"{source}: image {annotations.names[index]!r} is {width} x {height}; such a mask is not drawn")
+            raise RuntimeError(f"{source}: image {annotations.names[index]!r} is {width} x {height}; a mask of this size cannot be drawn")
         points, first = int(vertices.counts[index]), int(vertices.starts[index])
         own = [(mask, POLYGON, first + a, first + b, 0 <= a <= b <= points) for mask, a, b in shapes.of_image(index).tolist()]
         own += [(mask, RUNS, a, b, (h, w) == (height, width)) for mask, h, w, a, b in rles.of_image(index).tolist()]

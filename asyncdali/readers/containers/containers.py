@@ -177,7 +177,7 @@ def _file_size(path: str) -> int:
     except OSError as error:
         raise RuntimeError(f"Could not open file {path}: {error.strerror}") from error
     if not stat.S_ISREG(found.st_mode):
-        raise RuntimeError(f"Could not open file {path}: it is not a regular file")
+        raise RuntimeError(f"Could not open file {path}: not a regular file")
     if not os.access(path, os.R_OK):
         raise RuntimeError(f"Could not open file {path}: Permission denied")
     return found.st_size

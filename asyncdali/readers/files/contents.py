@@ -152,7 +152,7 @@ class FileContentsReader(ReaderOperator):
         return (yield from self._read(draw.indices, self.ahead(draw)))
 
     def _may_skip(self) -> bool:
-        """Whether nobody misses the bytes of a file whose picture is kept: all who read them are decoders of this process with a cache."""
+        """Whether the bytes of a file whose picture is cached are not needed: only decoders of this process with a cache read them."""
         return 0 < self.kept_by <= len(self.environment.pictures)
 
     def _read_new(self, draw: Draw) -> Generator[PythonJob | CompiledJob, None, Batch]:
@@ -238,7 +238,7 @@ class FileContentsReader(ReaderOperator):
         def explain(code: int, text: str, sample: int) -> str:
             path = self.table.path(int(indices[sample]))
             if code == self._kernels.SHORT_READ:
-                return f"File mapping failed: {path}: it became shorter while it was read"
+                return f"File mapping failed: {path}: the file became shorter while it was read"
             return explained(code, f"File mapping failed: {path}: {os.strerror(code)}")
 
         return explain

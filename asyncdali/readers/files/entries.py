@@ -96,18 +96,18 @@ class EntryRules:
         """Why an entry is refused, with the argument that would allow it; None if it is allowed. `remote`: whether the root is a URL."""
         url = is_remote(name) or (remote and "::" in name)
         if (".." in name or "%" in name) and climbs(name, url or remote) and not self.outside:
-            return "it has `..` in it", "allow_outside_root"
+            return "the name contains `..`", "allow_outside_root"
         if url:
             if is_remote(name) and "::" not in name and name.startswith(roots):
                 return None
             if not self.remote:
-                return "it names a scheme", "allow_remote_entries"
+                return "the name has a scheme", "allow_remote_entries"
             if _reaches_files(name) and not self.outside:
-                return "its scheme leads to local files", "allow_outside_root"
+                return "the scheme of the name leads to local files", "allow_outside_root"
             return None
         if not os.path.isabs(name) or self.anywhere or self.outside or name.startswith(roots):
             return None
-        return "it is an absolute path outside the root", "allow_outside_root"
+        return "the name is an absolute path outside the root", "allow_outside_root"
 
     def _message(self, number: int, name: str, reason: str, argument: str) -> str:
         shown = name if len(name) <= 200 else f"{name[:200]}..."

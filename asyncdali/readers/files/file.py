@@ -33,15 +33,15 @@ class FileReader(FileContentsReader):
         seeded=True,
         aliases=("file_reader",),
         args=(
-            Arg("file_root", "str", None, "Directory of the classes, or what relative paths of `files` and `file_list` are relative to.",
+            Arg("file_root", "str", None, "Directory of the classes, or base directory of relative paths in `files` and `file_list`.",
                 path="read"),
             Arg("file_list", "str", None, "Text file of paths and labels; relative to `file_root`, or else to the list's directory.",
                 path="read"),
             Arg("files", "str_list", None, "The paths.", path="read"),
             Arg("labels", "int_list", None, "Labels of `files`."),
             Arg("file_filters", "str_list", _FILTERS, "Shell patterns of file names in directory mode; any suffices."),
-            Arg("dir_filters", "str_list", None, "Shell patterns of directory names; others are not numbered."),
-            Arg("case_sensitive_filter", "bool", False, "Whether patterns mind upper and lower case."),
+            Arg("dir_filters", "str_list", None, "Shell patterns of directory names; other directories get no label."),
+            Arg("case_sensitive_filter", "bool", False, "Whether patterns are case-sensitive."),
             *ENTRY_ARGS,
             *SHUFFLE_AFTER_EPOCH_ARGS,
             *reader_args("Return empty samples for files that all image decoders of the pipeline have in their cache (`cache_size`)."),
@@ -59,7 +59,7 @@ class FileReader(FileContentsReader):
     def _looked_for(self) -> str:
         spec = self.spec
         if spec.given("file_list"):
-            return f"The list {spec.constant('file_list')!r} names none."
+            return f"The list {spec.constant('file_list')!r} contains no files."
         return f"Looked in the sub-directories of {spec.constant('file_root')!r} for {' '.join(spec.constant('file_filters'))}."
 
     def _list_files(self) -> FileTable:

@@ -170,7 +170,7 @@ class FileRead(Operator):
     def _explain(self, names: _Names) -> Callable[[int, str, int], str]:
         def explain(code: int, text: str, sample: int) -> str:
             if code == self._kernels.SHORT_READ:
-                return f"File mapping failed: {names[sample]}: it became shorter while it was read"
+                return f"File mapping failed: {names[sample]}: the file became shorter while it was read"
             return explained(code, f"File mapping failed: {names[sample]}: {os.strerror(code)}")
 
         return explain

@@ -88,7 +88,7 @@ def _unit(file: BinaryIO, start: int, end: int) -> Unit:
             volume *= extent
         unit.size = abs(bits) // 8 * groups * (extra + volume)
     if unit.size > end - offset:
-        raise ValueError(f"the file ends within the data: {unit.size} bytes of it were promised")
+        raise ValueError(f"the file ends within the data: {unit.size} bytes were declared")
     return unit
 
 
@@ -105,7 +105,7 @@ def read_units(path: str, wanted: list[int], open_file: Opener = open_file) -> l
                     raise ValueError(f"the file has only {current - 1} units")
                 unit = _unit(file, at, end)
                 if current == 1 and "SIMPLE" not in unit.cards:
-                    raise ValueError("it does not begin as a FITS file")
+                    raise ValueError("the file does not begin with a FITS header")
                 if current in wanted:
                     found[current] = _image(file, unit)
                 at = unit.offset + -(-unit.size // _BLOCK) * _BLOCK
@@ -119,9 +119,9 @@ def read_units(path: str, wanted: list[int], open_file: Opener = open_file) -> l
 def _image(file: BinaryIO, unit: Unit) -> np.ndarray:
     kind = unit.cards.get("XTENSION", "'IMAGE").strip().lstrip("'")
     if not kind.startswith("IMAGE"):
-        raise ValueError(f"it is not an image (but {kind.split(chr(39))[0].strip()}); tables and compressed images are not supported")
+        raise ValueError(f"the unit is not an image, but {kind.split(chr(39))[0].strip()}; tables and compressed images are not supported")
     if unit.whole("NAXIS") == 0:
-        raise ValueError("it has no data")
+        raise ValueError("the unit has no data")
     bits = unit.whole("BITPIX")
     file.seek(unit.offset)
     count = int(np.prod(unit.shape, dtype=np.int64)) * abs(bits) // 8

@@ -85,7 +85,7 @@ class ListedReader(ReaderOperator):
         else:
             names = scan_tree(root, self.spec.constant("file_filter"))
         if not names:
-            raise RuntimeError(f"No files found. {f'The list {file_list!r} names none.' if file_list else f'Looked in {root!r}.'}")
+            raise RuntimeError(f"No files found. {f'The list {file_list!r} contains no files.' if file_list else f'Looked in {root!r}.'}")
         self._table = FileTable.of(names, np.zeros(len(names), np.int32), root or "")
         return len(names)
 

@@ -61,7 +61,7 @@ def read_manifest(path: str, shortest: float, longest: float) -> list[Entry]:
         try:
             entry = _entry(json.loads(line), len(entries))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            warn(f"{path} line {number} is not a manifest entry and is left out: {error}", UserWarning)
+            warn(f"{path} line {number} is not a manifest entry and is skipped: {error}", UserWarning)
             continue
         if (shortest > 0 and entry.duration < shortest) or (longest > 0 and entry.duration > longest):
             continue
@@ -71,13 +71,13 @@ def read_manifest(path: str, shortest: float, longest: float) -> list[Entry]:
 
 def _entry(data: Any, index: int) -> Entry:
     if not isinstance(data, dict) or not isinstance(data.get("audio_filepath"), str) or "\0" in data["audio_filepath"]:
-        raise ValueError("it has no audio_filepath")
+        raise ValueError("the entry has no audio_filepath")
     duration, offset = float(data.get("duration", -1.0)), float(data.get("offset", 0.0))
     if not math.isfinite(duration) or not math.isfinite(offset):
-        raise ValueError("its duration or offset is not a number")
+        raise ValueError("duration or offset is not a number")
     text = data.get("text", "")
     if not isinstance(text, str):
-        raise ValueError("its text is not a string")
+        raise ValueError("text is not a string")
     return Entry(data["audio_filepath"], duration, offset, text.encode("utf-8", "surrogatepass"), index)
 
 
@@ -140,7 +140,7 @@ class NemoAsrReader(ReaderOperator):
             EntryRules.of(self.spec, self.environment.access, path, None, "").check([entry.path for entry in found])
             entries += found
         if not entries:
-            raise RuntimeError(f"No files found. No entries are left of {', '.join(constant('manifest_filepaths'))}.")
+            raise RuntimeError(f"No files found. Every entry was left out of {', '.join(constant('manifest_filepaths'))}.")
         self._entries = entries
         self._table = FileTable.of([entry.path for entry in entries], np.zeros(len(entries), np.int32))
         self._files = BatchFiles(self, self._table, lambda samples: samples)

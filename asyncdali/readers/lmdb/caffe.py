@@ -39,8 +39,8 @@ class CaffeReader(LmdbReader):
         aliases=("caffe_reader",),
         args=(
             Arg("path", "str_list", REQUIRED, "Directories of LMDB databases; they are read one after another.", path="read"),
-            Arg("image_available", "bool", True, "Whether there is an image."),
-            Arg("label_available", "bool", True, "Whether there is a label."),
+            Arg("image_available", "bool", True, "Whether records have an image."),
+            Arg("label_available", "bool", True, "Whether records have a label."),
             *READER_ARGS,
         ),
     )
@@ -54,7 +54,9 @@ class CaffeReader(LmdbReader):
         compile_all(lmdb_kernels)
         self._image, self._label = spec.constant("image_available"), spec.constant("label_available")
         if not (self._image or self._label):
-            raise RuntimeError("`image_available` and `label_available` are both False: nothing would be read")
+            raise RuntimeError(
+                "`image_available` and `label_available` are both False: the reader would have no outputs. Set one of them to True"
+            )
         super().__init__(spec, environment)
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:

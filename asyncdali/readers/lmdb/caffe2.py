@@ -60,9 +60,9 @@ class Caffe2Reader(LmdbReader):
             Arg("path", "str_list", REQUIRED, "Directories of LMDB databases; they are read one after another.", path="read"),
             Arg("num_labels", "int", 1, "Length of the label of types 1 and 3."),
             Arg("label_type", "int", SINGLE, "0 single, 1 sparse, 2 dense, 3 weighted sparse, 4 none."),
-            Arg("image_available", "bool", True, "Whether there is an image."),
-            Arg("additional_inputs", "int", 0, "Further tensors of a record."),
-            Arg("bbox", "bool", False, "Whether there is a bounding box."),
+            Arg("image_available", "bool", True, "Whether records have an image."),
+            Arg("additional_inputs", "int", 0, "Number of further tensors of a record."),
+            Arg("bbox", "bool", False, "Whether records have a bounding box."),
             *READER_ARGS,
         ),
     )
@@ -85,7 +85,7 @@ class Caffe2Reader(LmdbReader):
             raise ValueError(f"`num_labels` is {self._labels}; it must be at least 1")
         self._tensors = self._image + _TENSORS_OF_LABEL[self._type] + self._more + self._bbox
         if self._tensors == 0:
-            raise RuntimeError("no image, label, additional input or bounding box is asked for: nothing would be read")
+            raise RuntimeError("no image, label, additional input or bounding box is requested: the reader would have no outputs")
         super().__init__(spec, environment)
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
@@ -156,7 +156,7 @@ class Caffe2Reader(LmdbReader):
         exactly = 4 if box else 1 if label and self._type == SINGLE else None
         if exactly is not None:
             what = "bounding box" if box else "label"
-            self._check(indices, counts != exactly, lambda sample: f"a {what} has {exactly} values, this one has {counts[sample]}")
+            self._check(indices, counts != exactly, lambda sample: f"a {what} has {exactly} values, the record has {counts[sample]}")
         dtype = {kernels.FLOAT: DALIDataType.FLOAT, kernels.INT32: DALIDataType.INT32, kernels.INT64: DALIDataType.INT64}[kind]
         batch = Batch(counts.reshape(-1, 1).copy(), dtype)
         batch.reserve(self.environment.allocate)
@@ -203,9 +203,9 @@ class Caffe2Reader(LmdbReader):
         self._check(
             indices, ~np.isin(kinds, allowed),
             lambda sample: f"Unsupported {what} data type {_NAMES.get(int(kinds[sample]), kinds[sample])}; "
-            f"it can be {' or '.join(_NAMES[kind] for kind in allowed)}",
+            f"supported are {' or '.join(_NAMES[kind] for kind in allowed)}",
         )  # fmt: skip
-        self._check(indices, kinds != kinds[0], lambda sample: f"Inconsistent data: the {what} is of another type than in sample 0")
+        self._check(indices, kinds != kinds[0], lambda sample: f"Inconsistent data: the {what} has another type than in sample 0")
         return int(kinds[0])
 
     def _check(self, indices: np.ndarray, wrong: np.ndarray, message) -> None:  # type: ignore[no-untyped-def]
@@ -218,7 +218,7 @@ class Caffe2Reader(LmdbReader):
             index = int(indices[sample])
             where = f"{self.origin(index)} (raw data length: {self.records.sizes[index]} bytes)"
             if code == self._kernels.COUNT:
-                return f"{where}: the record does not hold the {self._tensors} tensors that the arguments ask for"
+                return f"{where}: the record does not hold the {self._tensors} tensors that the arguments require"
             return f"Error while parsing Caffe2 file: {where}."
 
         return explain

@@ -2,7 +2,7 @@
 
 The file format is parsed here, without LMDB's library, for two reasons. The library trusts the pages, so a damaged file can crash the
 process. And it cannot tell the file offset of a value, so reading would take Python per sample. The state read is that of the last commit
-before `build()`. Nobody should write to the database while it is read.
+before `build()`. No process should write to the database while it is read.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ def explain(code: int) -> str:
     from . import lmdb_kernels as kernels
 
     known = {
-        kernels.BAD_PAGE: "a page is not what its place in the tree says",
-        kernels.TOO_DEEP: "the tree of pages runs in circles",
-        kernels.TOO_MANY: "it holds more records than it says",
-        kernels.SUB_DATABASE: "it holds named databases or several values per key, which this reader does not read",
+        kernels.BAD_PAGE: "a page has another kind than its place in the tree requires",
+        kernels.TOO_DEEP: "the tree of pages has a cycle",
+        kernels.TOO_MANY: "the database holds more records than its header declares",
+        kernels.SUB_DATABASE: "the database holds named databases or several values per key, which this reader does not read",
         kernels.BAD_NODE: "a record lies outside its page or the file",
         SHORT_READ: "the file ends within a page",
     }
@@ -97,7 +97,7 @@ def locate(file_path: str, name: str = "") -> np.ndarray:
     if database.root == _EMPTY or database.entries == 0:
         return ENTRY.zeros(0)
     if database.entries > database.pages * database.page_size // 10:  # a record takes at least 10 bytes
-        raise RuntimeError(f"LMDB Error: {name} is damaged: it cannot hold the {database.entries} records it speaks of")
+        raise RuntimeError(f"LMDB Error: {name} is damaged: the header declares {database.entries} records, which do not fit into the file")
     table = np.empty((database.entries, ENTRY.words), np.int64)
     descriptor = os.open(file_path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -108,7 +108,7 @@ def locate(file_path: str, name: str = "") -> np.ndarray:
     if count < 0:
         raise RuntimeError(f"LMDB Error: {name} is damaged: {explain(-count)}")
     if count != database.entries:
-        raise RuntimeError(f"LMDB Error: {name} is damaged: {count} records were found, {database.entries} should be there")
+        raise RuntimeError(f"LMDB Error: {name} is damaged: {count} records were found, the header declares {database.entries}")
     return table
 
 

@@ -44,8 +44,8 @@ class MXNetReader(ContainerReader):
         seeded=True,
         aliases=("mxnet_reader",),
         args=(
-            Arg("path", "str_list", REQUIRED, "RecordIO files; they are one after another.", path="read"),
-            Arg("index_path", "str_list", REQUIRED, "Their one index file.", path="read"),
+            Arg("path", "str_list", REQUIRED, "RecordIO files; offsets of the index count through all of them in this order.", path="read"),
+            Arg("index_path", "str_list", REQUIRED, "The index file, exactly one.", path="read"),
             *SHUFFLE_AFTER_EPOCH_ARGS,
             *READER_ARGS,
         ),

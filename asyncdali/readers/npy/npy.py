@@ -258,8 +258,8 @@ class NumpyReader(ListedReader):
             sample = int(np.argmax(wrong))
             raise SampleError(
                 sample,
-                f"Failed to read file: {self._path(indices, sample)}: its header speaks of {volume[sample]:.0f} bytes of data, "
-                f"it has {data[sample]}",
+                f"Failed to read file: {self._path(indices, sample)}: the header declares {volume[sample]:.0f} bytes of data, "
+                f"the file has {data[sample]}",
             )
 
     def _regions(self, arguments: Arguments, shapes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

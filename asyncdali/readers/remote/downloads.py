@@ -40,7 +40,7 @@ class Budget:
             raise limits.TooLarge(f"the file has {size:,} bytes or more; a file may have {self._cap:,} bytes ({limits.CAP_VARIABLE})")
         self._taken += more
         if self._taken >= self._next_look:
-            limits.check(self._taken, "the file, and those read together with it")
+            limits.check(self._taken, "the remote files that are read at the same time")
             self._next_look = self._taken + limits.CHECKED
 
 
@@ -160,7 +160,7 @@ def _completed(system: Any, path: str, first: bytes, budget: Budget) -> bytes | 
 def _rest_of(info: dict[str, Any], known: int, budget: Budget) -> int:
     """Bytes of a file after its first `known` bytes, with the size that its file system states."""
     if info["size"] is None:
-        raise ValueError("the server does not tell its size")
+        raise ValueError("the server does not send the size of the file")
     size = int(info["size"])
     budget.take(max(size - known, 0), size)
     return max(size - known, 0)

@@ -21,7 +21,7 @@ _PATIENCE = 0.9
 
 
 class Fetches:
-    """Calls that wait for remote files, each on its own thread. Stopping wakes their waiting callers at once."""
+    """Calls that wait for remote files, each on its own thread. Stopping wakes their waiting callers immediately."""
 
     def __init__(self, redirects: bool = False) -> None:
         """`redirects`: web servers may redirect these requests to other hosts."""

@@ -106,7 +106,7 @@ def _filesystem(url: str) -> tuple[Any, str]:
     try:
         import fsspec
     except ImportError:
-        raise RuntimeError(f"{url}: reading URLs takes `fsspec`: pip install asyncdali[remote]") from None
+        raise RuntimeError(f"{url}: reading URLs needs `fsspec`, which is not installed: pip install asyncdali[remote]") from None
     try:
         return fsspec.core.url_to_fs(url, **_web_options(url))
     except (ImportError, ValueError) as error:
@@ -144,8 +144,8 @@ async def _refuse_elsewhere(session: Any, context: Any, answer: Any) -> None:
     if not stays:
         answer.response.close()
         raise RedirectRefused(
-            f"the server sends to {target[:200]!r}, which is another host, port or scheme. If you trust the server, name that address "
-            "yourself, or pass allow_redirects=True to the reader"
+            f"the server redirects to {target[:200]!r}, which is another host, port or scheme. If you trust the server, use that "
+            "address, or pass allow_redirects=True to the reader"
         )
 
 
@@ -294,7 +294,7 @@ def file_size(url: str) -> int:
     system, path = _filesystem(url)
     size = _tried(url, lambda: _asked(system, "info", path)["size"], "open")
     if size is None:
-        raise RuntimeError(f"Could not open {url}: the server does not tell its size")
+        raise RuntimeError(f"Could not open {url}: the server does not send the size of the file")
     return int(size)
 
 
@@ -355,7 +355,7 @@ def _opened(path: str, flags: int) -> int:
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is not a regular file", path)
+        raise OSError(errno.EINVAL, "not a regular file", path)
     os.set_blocking(descriptor, True)
     return descriptor
 

@@ -82,7 +82,7 @@ def _kind(value: Any) -> int:
 def _shape(value: Sequence[int]) -> tuple[int, ...]:
     extents = tuple(operator.index(extent) for extent in value)
     if any(extent < 0 for extent in extents) or math.prod(extents) >= 2**40:
-        raise OperatorValueError(f"{list(extents)} is not the shape of a feature")
+        raise OperatorValueError(f"{list(extents)} is not the shape of a feature: extents are integers of at least 0")
     return extents
 
 
@@ -113,6 +113,6 @@ def _check_default(feature: Feature) -> None:
     try:
         filling = feature.filling()
         if feature.kind != string and filling.shape not in ((), feature.shape):
-            raise ValueError(f"its shape is {filling.shape}")
+            raise ValueError(f"the default has the shape {filling.shape}")
     except (TypeError, ValueError, OverflowError) as error:
         raise OperatorTypeError(f"{feature.default!r} is not a default for a feature of {_NAMES[feature.kind]}: {error}") from error

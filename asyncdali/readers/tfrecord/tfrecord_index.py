@@ -47,7 +47,7 @@ def explain(code: int) -> str:
     known = {
         kernels.LENGTH_SUM: "the checksum of the record's length is wrong",
         kernels.DATA_SUM: "the checksum of the record's data is wrong",
-        kernels.WRONG_LENGTH: "the record is longer than what is there",
+        kernels.WRONG_LENGTH: "the record is longer than the rest of the file",
         kernels.TOO_SHORT: f"record is too short: a record has at least {kernels.FRAME} bytes",
         kernels.BROKEN: "Error while parsing TFRecord file: the record is not a tensorflow.Example",
         record_kernels.SHORT_READ: "the file ends before the record does",

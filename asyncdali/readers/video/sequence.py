@@ -41,7 +41,7 @@ class SequenceReader(ReaderOperator):
         doc="""Reads sequences of frames that are image files, decoded (UINT8, FHWC). Deprecated.
 
         Every directory below `file_root` is a stream; its images in the order of their names are its frames. A sequence has
-        `sequence_length` of them, `stride` apart; one starts every `step` frames, as long as it is complete.""",
+        `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as it is complete.""",
         inputs=(0, 0),
         outputs=1,
         seeded=True,
@@ -77,7 +77,7 @@ class SequenceReader(ReaderOperator):
             if path.lower().endswith(_EXTENSIONS):
                 streams.setdefault(os.path.dirname(path), []).append(path)
             else:
-                warn(f"readers.sequence passes over {path}: it is no image by its name", UserWarning)
+                warn(f"readers.sequence skips {path}: the name is not the name of an image", UserWarning)
         frames: list[str] = []
         starts: list[int] = []
         for names in streams.values():
@@ -85,7 +85,7 @@ class SequenceReader(ReaderOperator):
             starts += range(len(frames), len(frames) + last, step)
             frames += names
         if not starts:
-            raise RuntimeError(f"no stream below {root} has the {(length - 1) * stride + 1} frames that a sequence takes")
+            raise RuntimeError(f"no stream below {root} has the {(length - 1) * stride + 1} frames that a sequence needs")
         self._frames = FileTable.of(frames, np.zeros(len(frames), np.int32))
         self._starts = np.array(starts, np.int64)
         places = np.arange(length) * stride

@@ -138,8 +138,8 @@ class _VideoReader(ReaderOperator):
         self._pattern = self.pattern()
         self._sequences = all_sequences(parts, self._pattern)
         if not len(self._sequences):
-            left_out = f" The first that was left out: {self._unreadable[0]}" if self._unreadable else ""
-            raise RuntimeError(f"None of the {len(listed)} videos has the {self._pattern.need} frames that a sequence takes.{left_out}")
+            left_out = f" The first file that was skipped: {self._unreadable[0]}" if self._unreadable else ""
+            raise RuntimeError(f"None of the {len(listed)} videos has the {self._pattern.need} frames that a sequence needs.{left_out}")
         self._pool = VideoPool(self._videos)
         table = FileTable.of([video.path for video in self._videos], np.zeros(len(self._videos), np.int32))
         # Whole files, because a demultiplexer reads back and forth, and the next batch usually needs the same video again.
@@ -171,7 +171,7 @@ class _VideoReader(ReaderOperator):
                 self._videos.append(index_video(path))
                 known[path] = len(self._videos) - 1
             except RuntimeError as error:
-                warn(f"{self.schema.name} leaves out a file. {error}", UserWarning)
+                warn(f"{self.schema.name} skips a file. {error}", UserWarning)
                 self._unreadable.append(str(error))
                 known[path] = -1
         return known[path] if known[path] >= 0 else None
@@ -281,11 +281,11 @@ class ExperimentalVideoReader(_VideoReader):
                 stream=True),
             Arg("file_list_include_end", "bool", True, "No effect, as in DALI: the end is the first frame that is not read.", inert=True),
             Arg("pad_mode", "str", "none",
-                'Frames behind the end: "none" (nothing: no such sequences), "constant" (`fill_value`), "edge" (or '
+                'Frames after the end: "none" (sequences end with the video), "constant" (`fill_value`), "edge" (or '
                 '"repeat"), "reflect_1001" (or "symmetric"), "reflect_101" (or "reflect").', stream=True),
-            Arg("fill_value", "int_list", [0], 'Of `pad_mode="constant"`: one value (0 to 255) or one per channel.'),
+            Arg("fill_value", "int_list", [0], 'Value for `pad_mode="constant"`: one (0 to 255), or one per channel.'),
             Arg("uniform_sample", "bool", False,
-                "One sequence per video (or part), spread evenly over it; `stride`, `step` and `pad_mode` mean nothing then.", stream=True),
+                "One sequence per video (or part), spread evenly over it; `stride`, `step` and `pad_mode` are then ignored.", stream=True),
             *READER_ARGS,
         ),
     )  # fmt: skip
@@ -339,7 +339,7 @@ class VideoReader(_VideoReader):
                 stream=True),
             Arg("file_list_include_preceding_frame", "bool", False,
                 "Times between frames are rounded outwards (start down, end up) instead of inwards.", stream=True),
-            Arg("pad_sequences", "bool", False, "Sequences may end behind the video.", stream=True),
+            Arg("pad_sequences", "bool", False, "Sequences may end after the last frame of the video.", stream=True),
             Arg("dtype", "dtype", DALIDataType.UINT8, "Element type: UINT8 or FLOAT."),
             Arg("normalized", "bool", False, "FLOAT frames from 0 to 1 instead of 0 to 255."),
             Arg("channels", "int", 3, "Channels of the frames: 3."),
@@ -355,7 +355,7 @@ class VideoReader(_VideoReader):
         if self.dtype not in (DALIDataType.UINT8, DALIDataType.FLOAT):
             raise ValueError(f"`dtype` is {self.dtype.name}; video frames are UINT8 or FLOAT")
         if constant("normalized") and self.dtype != DALIDataType.FLOAT:
-            raise ValueError("`normalized` needs dtype=types.FLOAT: UINT8 has nothing between 0 and 1")
+            raise ValueError("`normalized` needs dtype=types.FLOAT: UINT8 has no values between 0 and 1")
         if constant("channels") != 3:
             raise ValueError(f"`channels` is {constant('channels')}; video frames have 3")
         if constant("additional_decode_surfaces") < 0:

@@ -45,7 +45,7 @@ def scan(path: str) -> Iterator[Member]:
             total += count
             yield from _named(descriptor, members[:-1].reshape(_CHUNK, -1)[:count], names[:count], path)
         if total == 0:
-            raise RuntimeError(f"Corrupted tar file at {path}: it has no members")
+            raise RuntimeError(f"Corrupted tar file at {path}: the archive has no members")
 
 
 def _named(descriptor: int, members: np.ndarray, names: np.ndarray, path: str) -> Iterator[Member]:

@@ -67,13 +67,13 @@ class WebdatasetReader(ContainerReader):
         args=(
             Arg("paths", "str_list", REQUIRED, "Tar archives.", path="read"),
             Arg("ext", "str_list", REQUIRED, "Extensions, one entry per output."),
-            Arg("index_paths", "str_list", [], "Index files, as many as archives.", path="read"),
+            Arg("index_paths", "str_list", [], "Index files, one per archive.", path="read"),
             Arg(
                 "missing_component_behavior", "str", "", stream=True,
                 doc='Samples without a file for an output: "empty" output, "skip" them, or "error".',
             ),
             Arg("dtypes", "dtype_list", None, "Element types of the outputs."),
-            Arg("case_sensitive_extensions", "bool", True, "Whether extensions mind upper and lower case."),
+            Arg("case_sensitive_extensions", "bool", True, "Whether extensions are case-sensitive."),
             *SHUFFLE_AFTER_EPOCH_ARGS,
             *READER_ARGS,
         ),

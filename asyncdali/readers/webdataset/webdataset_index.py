@@ -31,7 +31,7 @@ def read_index(path: str) -> Iterator[list[Component]]:
     if count <= 0:
         raise wrong(1, "sample count must be positive")
     if count > len(lines):
-        raise wrong(len(lines), f"no extensions provided for the sample ({count} samples were promised)")
+        raise wrong(len(lines), f"no extensions provided for the sample (the header declares {count} samples)")
     for number in range(2, count + 2):
         tokens = lines[number - 1].split() if number <= len(lines) else []
         if not tokens:
@@ -57,7 +57,9 @@ def make_index(tar_path: str, index_path: str) -> None:
     for sample in grouped(scan(tar_path)):
         for component in sample:
             if not component.extension or len(component.name.split()) != 1 or len(component.extension.split()) != 1:
-                raise RuntimeError(f"{tar_path}: {component.name!r} cannot be written to an index: its name has blanks, or ends in a dot")
+                raise RuntimeError(
+                    f"{tar_path}: {component.name!r} cannot be written to an index: the name contains blanks, or ends in a dot"
+                )
         lines.append(" ".join(f"{c.extension} {c.offset} {c.size} {c.name}" for c in sample))
     if not lines:
         raise RuntimeError(f"{tar_path} holds no samples")

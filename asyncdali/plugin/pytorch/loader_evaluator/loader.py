@@ -55,7 +55,7 @@ class LoaderEvaluator:
 
     def _replayed(self) -> Iterator[Any]:
         if not self.cache_ready:
-            raise RuntimeError("there is nothing to replay: the loader gave no batches")
+            raise RuntimeError("the loader returned no batches, so no batch can be replayed")
         return itertools.islice(itertools.cycle(self.cached_batches), len(self))
 
     def get_metrics(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ class Dropout(Operator):
         name="acme.dropout",
         doc="""Replaces whole samples by zeros at random.
 
-        Which ones follows from `seed` and the sample's number in the run alone, so a restored pipeline goes on exactly.""",
+        The choice depends only on `seed` and on the number of the sample, so a restored pipeline continues exactly.""",
         accepts=(DATA,),
         gives=(Output(),),
         seeded=True,

@@ -9,7 +9,7 @@ from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 def dropout(input_0: Any, /, *, probability: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
     """Replaces whole samples by zeros at random.
 
-    Which ones follows from `seed` and the sample's number in the run alone, so a restored pipeline goes on exactly.
+    The choice depends only on `seed` and on the number of the sample, so a restored pipeline continues exactly.
 
     - Input 0 (data): types: numbers, BOOL, enumerations
     - Output 0: type, dimensions and layout as input 0

@@ -1,7 +1,7 @@
 """A pipeline inside a torch DataLoader. Worker processes make samples; the pipeline of the main process processes whole batches.
 
 The data set of a :class:`DataLoader` calls `DALIServer.proxy` with its data, sample by sample, like a transform. Each call returns
-references to the pipeline's outputs of this sample. A batch of a worker travels to the main process together with its data. There the
+references to the pipeline's outputs of this sample. A batch of a worker is sent to the main process together with its data. There the
 server feeds the pipeline, and the loader replaces the references in the batch by the pipeline's outputs as torch tensors. Workers may be
 started in any way (fork, spawn, forkserver) and be persistent::
 

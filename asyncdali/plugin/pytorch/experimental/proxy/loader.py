@@ -34,7 +34,7 @@ class DataLoader(torch.utils.data.DataLoader):
         kwargs["collate_fn"] = Collate(kwargs.get("collate_fn"))
         super().__init__(*args, **kwargs)
         if self.batch_sampler is None:
-            raise ValueError("batch_size=None makes no batches, and a run of the pipeline needs a batch; give a number")
+            raise ValueError("batch_size=None makes no batches, but the pipeline needs batches; give a number")
         self._server = dali_server
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]

@@ -17,8 +17,8 @@ _ALIGNED = 64
 class Run:
     """One run of the pipeline: a column of samples for each input, and later the outcome.
 
-    A run travels with the batch that refers to it, through the loader's own queue. So a batch that the loader drops, or a worker that dies,
-    leaves nothing behind. Columns go through shared memory, as torch's tensors do.
+    A run is sent with the batch that refers to it, through the loader's own queue. So a batch that the loader drops, or a worker that dies,
+    leaves no run behind. Columns go through shared memory, as torch's tensors do.
     """
 
     def __init__(self, columns: Sequence[Sequence[np.ndarray]]):
@@ -127,7 +127,7 @@ def _collate_references(references: Sequence[Any], *, collate_fn_map: Any = None
         raise ValueError("only some samples of the batch have an output of the pipeline at this place: all of them must call the proxy")
     calls, index = [item.call for item in references], references[0].index
     if any(item.index != index for item in references):
-        raise ValueError("different outputs of the pipeline stand at the same place of the samples of a batch")
+        raise ValueError("the samples of a batch have different outputs of the pipeline at the same place")
     run = calls[0].run
     if run is None or index in run.collated[1] or run.collated[0] != calls:  # a new batch, possibly of samples that were used before
         run = Run(list(zip(*(call.inputs for call in calls), strict=True)))
