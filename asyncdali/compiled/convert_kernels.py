@@ -2,7 +2,7 @@
 
 Integers saturate. Floats become integers by rounding half away from zero ("round", what casts and normalisation do) or by dropping the
 fraction ("truncate", what crops do), saturated; NaN gives the type's smallest value for 32 and 64 bits (2**63 for uint64) and 0 otherwise.
-What is not zero after rounding is True. float16 travels as uint16; to it, too, ties round away from zero.
+Values that are not zero after rounding become True. Kernels hold float16 as uint16; conversions to float16 also round ties away from zero.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def half_to_float(typingctx, bits):
 
 @intrinsic
 def float_to_half(typingctx, value):
-    """float16 as uint16 of a float32: the nearest one, of two the one away from zero."""
+    """Convert float32 to float16, as uint16: the nearest value; ties round away from zero."""
 
     def codegen(context, builder, signature, args):
-        # The instruction rounds to even; with the lowest bit set nothing lies in the middle any more. Infinity would become NaN.
+        # The instruction rounds ties to even. Setting the lowest bit removes ties. Infinity would become NaN.
         bits = builder.bitcast(args[0], ir.IntType(32))
         uneven = builder.bitcast(builder.or_(bits, bits.type(1)), ir.FloatType())
         infinite = builder.icmp_unsigned("==", builder.and_(bits, bits.type(0x7FFFFFFF)), bits.type(0x7F800000))
@@ -57,7 +57,7 @@ def view(dtype: str) -> Any:
 
 @cache
 def load_value(dtype: str) -> Any:
-    """``value(element)``: what an element of memory means (float32 for float16, the number itself for others)."""
+    """``value(element)``: the value of an element in memory (float32 for float16, the number itself for other types)."""
     if dtype == "float16":
         return _inline(lambda element: half_to_float(element))
     return _inline(lambda element: element)
@@ -71,7 +71,7 @@ def converter(in_dtype: str, out_dtype: str, rounding: str = "round") -> Any:
     value = load_value(in_dtype)
     from_float = in_dtype.startswith("float")
     if out_dtype == "bool":
-        if from_float:  # Rounded first: what is less than a half is False; NaN is True.
+        if from_float:  # Values are rounded first: less than a half becomes False. NaN becomes True.
             half = np.dtype("float32" if in_dtype == "float16" else in_dtype).type(0.5)
             return _inline(lambda element: np.uint8(not (abs(value(element)) < half)))
         return _inline(lambda element: np.uint8(value(element) != 0))
@@ -87,7 +87,8 @@ def converter(in_dtype: str, out_dtype: str, rounding: str = "round") -> Any:
 
 @cache
 def slicing_converter(in_dtype: str, out_dtype: str) -> Any:
-    """``convert(element) -> element`` of crop and slice: floats lose their fraction; what is too large for a float type is its largest."""
+    """``convert(element) -> element`` of crop and slice. Floats lose their fraction. Values too large for a float type become
+    its largest value."""
     if out_dtype not in ("float16", "float32") or in_dtype == out_dtype or (out_dtype == "float32" and in_dtype != "float64"):
         return converter(in_dtype, out_dtype, "truncate")
     value = load_value(in_dtype)

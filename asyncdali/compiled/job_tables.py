@@ -41,15 +41,15 @@ JOB = Table(
     Field("crew_next", "JOB", "the job that a crew takes next, while this one waits"),
     Field("crew_left", "int64", "threads that may still take part, while the job waits; 0: it does not wait"),
     Field("crew_active", "int64", "threads that take part"),
-    Field("crew_over", "int64", "1: a thread has found no sample left, so nobody else begins"),
+    Field("crew_over", "int64", "1: a thread has found no sample left, so no other thread begins"),
     Field("crew_waits", "int64", "1: a thread outside of the crew waits for the end and reports it"),
-    Field("crew_report", "CREW", "whose thread reports the end; 0: the thread that leaves last does so itself"),
+    Field("crew_report", "CREW", "the crew whose thread reports the end; 0: the thread that leaves last does so itself"),
     Field("crew_call", "int64", "1: a call of Python, with only the words of the crew; 2: an end to be reported"),
 )
 CREW = Table(
     "CREW",
     Field("mutex", "pthread_mutex_t", "guards all that follows, and the words of jobs that are the crew's", tuple("01234567")),
-    Field("wake", "pthread_cond_t", "there is work, or news", tuple("01234567")),
+    Field("wake", "pthread_cond_t", "there is work, or a call back to Python", tuple("01234567")),
     Field("left", "pthread_cond_t", "the last thread has left a job whose end is waited for", tuple("01234567")),
     Field("run", "address", "of the compiled function that takes part in a job (driver.run_job)"),
     Field("first", "JOB", "the job that is taken next; 0: none"),

@@ -7,7 +7,7 @@ table of one sample; the records of a batch are an array ``int64[samples, words]
         "FLIP",
         Field("inputs", "addresses", "of the samples"),
         Field("outputs", "addresses", "of the samples"),
-        Field("records", "FLIP_RECORD[samples]", "what is reversed"),
+        Field("records", "FLIP_RECORD[samples]", "axes to reverse"),
     )
 
 All users of the table take its fields by name from the declaration:
@@ -113,7 +113,7 @@ class Table:
         try:
             row: tuple[Any, ...] = self._row(values)[:-1]
         except KeyError as missing:
-            raise TypeError(f"table {self.name}: word {missing} is not given") from None
+            raise TypeError(f"table {self.name}: no value is given for the word {missing}") from None
         if len(values) != self.words:
             unknown = ", ".join(sorted(set(values) - set(self._names)))
             raise TypeError(f"table {self.name} has no word {unknown}; its words are {', '.join(self._names)}")

@@ -287,13 +287,13 @@ class IntegerVectors:
         return self.builder.add(*products)
 
     def packed_unsigned(self, a: ir.Value, b: ir.Value) -> ir.Value:
-        """int16 of `a` and `b` saturated to unsigned bytes, those of `a` first within each 128 bits (``packuswb``)."""
+        """int16 of `a` and `b` saturated to unsigned bytes, elements of `a` first within each 128 bits (``packuswb``)."""
         names = {128: "llvm.x86.sse2.packuswb.128", 256: "llvm.x86.avx2.packuswb", 512: "llvm.x86.avx512.packuswb.512"}
         found = self._in_parts(names, I8, a, b)
         return found if found is not None else self._saturated(a, b, 0, 255)
 
     def packed(self, a: ir.Value, b: ir.Value) -> ir.Value:
-        """Signed elements of `a` and `b` saturated to half the size, those of `a` first within each 128 bits (``packss``)."""
+        """Signed elements of `a` and `b` saturated to half the size, elements of `a` first within each 128 bits (``packss``)."""
         element = a.type.element
         short = ir.IntType(element.width // 2)
         if element.width == 32:
@@ -305,7 +305,7 @@ class IntegerVectors:
         return found if found is not None else self._saturated(a, b, -limit, limit - 1)
 
     def _saturated(self, a: ir.Value, b: ir.Value, least: int, most: int) -> ir.Value:
-        """Elements of `a` and `b` clamped to bounds, in half the size, those of `a` first within each 128 bits."""
+        """Elements of `a` and `b` clamped to bounds, in half the size, elements of `a` first within each 128 bits."""
         count, lane = a.type.count, 128 // a.type.element.width
         places: list[int] = []
         for start in range(0, count, lane):

@@ -1,4 +1,4 @@
-// What kernels share: element types, the table of a launch, conversions. No library header is needed: this is compiled by NVRTC, and by
+// Code that kernels share: element types, the table of a launch, conversions. It includes no library header, because NVRTC compiles it, and
 // the system's C++ compiler in the tests.
 
 typedef signed char int8;
@@ -15,7 +15,7 @@ struct float16 { uint16 bits; };
 struct boolean { uint8 bits; };
 
 #ifndef HOST_BUILD
-#ifndef RESIDENT  // blocks that a multiprocessor must have registers for
+#ifndef RESIDENT  // number of blocks for which a multiprocessor must have registers
 #define RESIDENT 1
 #endif
 #define KERNEL extern "C" __global__ void __launch_bounds__(256, RESIDENT)
@@ -48,7 +48,7 @@ DEVICE int32 lanes_of(int64 width) { return width <= 128 ? 32 : width <= 256 ? 6
          row += (int64)gridDim.x * (blockDim.x / (lanes)))
 #define FOR_COLUMNS(column, width, lanes) for (int32 column = threadIdx.x & ((lanes) - 1); column < (width); column += (lanes))
 
-// A flat index taken apart, innermost axis first; 32-bit divisions where they do.
+// Split a flat index into the indices of the axes, innermost axis first. Divisions have 32 bits if the index fits.
 DEVICE int64 take(int64 &rest, int64 extent) {
     if ((uint64)rest <= 0xffffffffu && (uint64)extent <= 0xffffffffu) {
         uint32 whole = (uint32)rest / (uint32)extent;
@@ -70,7 +70,7 @@ template <class T> DEVICE T larger(T a, T b) { return a < b ? b : a; }
 #define PACK 4
 template <class T> struct alignas(PACK * sizeof(T)) Pack { T element[PACK]; };
 
-// Elements i, i + 1, ... of a row of `count`; `step` 0: there is one element for all.
+// Elements i, i + 1, ... of a row of `count`; `step` 0: all positions read the same element.
 template <class T> DEVICE Pack<T> row_pack(int64 source, int64 step, int64 i, int64 count) {
     Pack<T> pack = {};
     if (step == 0) {
@@ -107,7 +107,7 @@ DEVICE float32 half_to_float(float16 value) {
 #endif
 }
 
-// The nearest one, of two the even one.
+// Round to the nearest value; ties go to the even value.
 DEVICE float16 float_to_nearest_half(float32 value) {
     float16 out;
 #ifdef HOST_BUILD
@@ -118,7 +118,7 @@ DEVICE float16 float_to_nearest_half(float32 value) {
     return out;
 }
 
-// The nearest one, of two the one away from zero: with the lowest bit set nothing lies in the middle any more. Infinity would become NaN.
+// Round to the nearest value; ties go away from zero. Setting the lowest bit removes ties. Infinity would become NaN.
 DEVICE float16 float_to_half(float32 value) {
     union { float32 real; uint32 bits; } both;
     both.real = value;
@@ -145,7 +145,7 @@ DEVICE float32 real(uint8 value) {
 }
 template <class T> DEVICE float32 real(T value) { return (float32)value; }
 
-// What an element means: a float for half floats, the number itself for others.
+// The value of an element: a float for half floats, the number itself for other types.
 template <class T> DEVICE auto value_of(T element) {
     if constexpr (Kind<T>::is_half) return half_to_float(element);
     else if constexpr (Kind<T>::is_bool) return element.bits;
@@ -172,7 +172,7 @@ template <class To, bool AWAY, class Real> DEVICE To whole_number(Real x) {
         return (To)smaller(larger(whole, (Real)lowest<To>()), (Real)highest<To>());
     } else {
         if (whole != whole) return (To)-1 < (To)0 ? lowest<To>() : (sizeof(To) == 8 ? (To)1 << (8 * sizeof(To) - 1) : (To)0);
-        Real above = (Real)highest<To>();  // rounds up to a power of two for what float64 cannot hold
+        Real above = (Real)highest<To>();  // limits that float64 cannot represent are rounded up to a power of two
         if (sizeof(To) == 4) above += 1;
         if (whole >= above) return highest<To>();
         if (whole <= (Real)lowest<To>()) return lowest<To>();
@@ -198,7 +198,7 @@ template <class To, class From, bool AWAY = true> DEVICE To convert(From element
             if constexpr (sizeof(To) >= 4) return whole_number<To, AWAY>((float64)value);
             else return whole_number<To, AWAY>(value);
         } else {
-            // Between integers: compared in 64 bits, of the signedness that holds both.
+            // Between integers: compare in 64 bits, signed or unsigned so that both values fit.
             if (value < 0) {
                 int64 low = (To)-1 < (To)0 ? (int64)lowest<To>() : 0;
                 return (int64)value < low ? (To)low : (To)value;
@@ -208,7 +208,7 @@ template <class To, class From, bool AWAY = true> DEVICE To convert(From element
     }
 }
 
-// As crop and slice convert: floats lose their fraction, what is too large for a float type is its largest.
+// The conversion of crop and slice: floats lose their fraction; values too large for a float type become its largest value.
 template <class To, class From> DEVICE To sliced(From element) {
     if constexpr (Kind<To>::is_half && !Kind<From>::is_half) {
         const float32 x = (float32)value_of(element);

@@ -1,4 +1,4 @@
-// Sixteen bytes at a time: what moves bytes or works point by point reads and writes memory in lines, so that enough bytes are in flight.
+// Kernels that move bytes or compute single elements access memory in lines of 16 bytes, so that enough bytes are in flight.
 // A line of the output begins at a multiple of 16; the input's may lie anywhere.
 #include "kernel.cuh"
 
@@ -57,9 +57,9 @@ DEVICE void store_part(int64 to, int64 first, int64 end, const Line &line) {
 // Lines that a row of `width` bytes from address `begin` on touches, and how many at most.
 DEVICE int64 lines_of(int64 begin, int64 width) { return (width + (begin & (LINE - 1)) + LINE - 1) / LINE; }
 
-#define AT_ONCE 4  // lines that a thread has in flight
+#define AT_ONCE 4  // number of lines that a thread has in flight
 
-// Bytes from one place to another, by all threads of a row of blocks.
+// Copy bytes, with all threads of a row of blocks.
 DEVICE void copy_lines(int64 source, int64 out, int64 size) {
     const int64 step = (int64)gridDim.x * blockDim.x, count = lines_of(out, size), base = out & -(int64)LINE;
     for (int64 first = (int64)blockIdx.x * blockDim.x + threadIdx.x; first < count; first += AT_ONCE * step) {
@@ -123,7 +123,7 @@ template <int32 GROUP, class In, class Out, class Function> DEVICE void map_grou
     }
 }
 
-// The same for any types: bytes by lines.
+// The same for any types, with lines for bytes.
 template <int32 GROUP, class In, class Out, class Function> DEVICE void map_all(int64 source, int64 out, int64 count, Function function) {
     if constexpr (Same<In, uint8>::value && Same<Out, uint8>::value) map_pixels<GROUP, GROUP>(source, out, count, function);
     else map_groups<GROUP, In, Out>(source, out, count, function);

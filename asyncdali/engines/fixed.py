@@ -46,12 +46,12 @@ def request(wanted: tuple[int, ...], returned: deque[int]) -> bytes:
 
 
 def requested(data: bytes) -> tuple[Wanted, memoryview]:
-    """What :func:`request` packed."""
+    """The fields that :func:`request` packed."""
     return Wanted(*_REQUEST.unpack_from(data)), memoryview(data)[_REQUEST.size :].cast("q")
 
 
 class Template:
-    """What the batches of an output have in common: everything but the contents and the origins of the samples."""
+    """The common properties of an output's batches: everything but the contents and the origins of the samples."""
 
     __slots__ = ("_dtype", "_form", "_layout", "_shape", "_shapes", "_storage", "_total")
 
@@ -133,7 +133,7 @@ def batches(data: bytes, templates: list[Template], blocks: ForeignBlocks, retur
 
 
 def drop(data: bytes, returned: deque[int]) -> None:
-    """Give back what an answer lends that nobody waits for."""
+    """Return the leases of an answer that no caller waits for."""
     count = _ANSWER.unpack_from(data)[0]
     at = _ANSWER.size
     returned.extend(item[3] for item in _OUTPUT.iter_unpack(memoryview(data)[at : at + count * _OUTPUT.size]) if item[3])

@@ -67,7 +67,7 @@ class EngineProcess:
         self.gone: list[int] = []
         """Blocks of this process that the engine must still forget."""
         self.templates: list[Template] = []
-        """What its answers refer to."""
+        """The outputs to which its answers refer."""
         self.base: Base | None = None
         """The base that the engine knows."""
         self.ready = self.ended = False

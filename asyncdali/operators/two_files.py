@@ -1,4 +1,4 @@
-"""What operators in two files share: a module with the declaration and the function, and a CUDA source with the module's name.
+"""The shared part of operators in two files: a module with the declaration and the function, and a CUDA source with the module's name.
 
 `elements.py` is for functions of one element, `samples.py` for functions of one sample.
 """

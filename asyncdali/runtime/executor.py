@@ -109,7 +109,7 @@ class Record:
     def on_finished(self, wake: Callable[[], None]) -> None:
         """Call `wake` when the iteration is finished; immediately if it already is."""
         if self.driver is not None:
-            self.driver.leave_to_loop()  # nobody waits here
+            self.driver.leave_to_loop()  # no caller waits here
         with self._lock:
             if not self.finished:
                 self._waiters.append(wake)

@@ -131,7 +131,7 @@ def test_damage_names_sample_and_file(tmp_path):
 @pytest.mark.parametrize(
     "data, message",
     [
-        (b"x", "Format not recognised"), (b"RIFF1234WAVE", "it has no data"), (wav(noise((9, 1)))[:36], "it has no data"),
+        (b"x", "Format not recognised"), (b"RIFF1234WAVE", "there is no data chunk"), (wav(noise((9, 1)))[:36], "there is no data chunk"),
         (b"", "encoded|recognised"),
     ],
 )  # fmt: skip

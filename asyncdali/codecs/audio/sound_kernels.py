@@ -1,7 +1,7 @@
 """Compiled decoding of sound: headers of WAV and FLAC files, and WAV samples converted to another type.
 
 Only regular files are decoded here. A file with anything else (broken parts, other encodings) is left to the interpreter's decoder
-(``audio_formats``), which reads the file or says what is wrong with it.
+(``audio_formats``), which reads the file or names its error.
 Sources: Microsoft's RIFF and WAVEFORMATEX; RFC 9639 (FLAC).
 """
 

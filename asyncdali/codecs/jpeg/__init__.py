@@ -1,6 +1,6 @@
 """Our own JPEG decoder: Huffman-coded pictures of 8 bits, in compiled code, bit for bit as libjpeg-turbo decodes them.
 
-If the decoder meets anything unexpected in a picture, libjpeg-turbo decodes the picture, or says what is wrong.
+If the decoder meets anything unexpected in a picture, libjpeg-turbo decodes the picture, or reports the error.
 
 markers.py   the segments before the entropy-coded data, checked
 huffman.py   look-up tables that give up to two coefficients at a time

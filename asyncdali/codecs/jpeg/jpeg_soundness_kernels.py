@@ -1,7 +1,7 @@
 """Check that the tables and headers of a JPEG conform to the standard (ITU-T T.81).
 
 nvJPEG's decoders do not check them. A quantisation factor out of range, or a Huffman table with too many codes, makes nvJPEG crash or
-write into other pictures. So nvJPEG only gets files that pass; the CPU's decoder names what is wrong with the others.
+write into other pictures. So nvJPEG only gets files that pass; the CPU's decoder names the errors of the other files.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def _mixed(a, b):
 
 @inlined
 def _digest(data, size, index):
-    """A digest of 128 bits. The secrets differ between processes, so nobody can construct two files with one digest."""
+    """A digest of 128 bits. The secrets differ between processes, so an attacker cannot construct two files with one digest."""
     key_a, key_b, key_c = load_i64(index + _KEY_A), load_i64(index + _KEY_B), load_i64(index + _KEY_C)
     a, b, c = load_i64(index + _FIRST_A) ^ size, load_i64(index + _FIRST_B), load_i64(index + _FIRST_C)
     at, stop = data, data + size

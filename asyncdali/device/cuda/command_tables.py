@@ -26,7 +26,7 @@ CALLED = {
 PERFORM = Table(
     "PERFORM",
     Field("function", "address", "of the function that performs commands: function(driver, begin, end) -> result"),
-    Field("driver", "address", "its first argument"),
+    Field("driver", "address", "first argument of the function"),
     Field("begin", "address", "of the commands"),
     Field("end", "address", "behind the commands"),
     Field("settled", "address", "behind the commands that follow them after a failure, to wait for those before it"),
@@ -34,8 +34,8 @@ PERFORM = Table(
 )
 """A list of commands for a thread without the interpreter."""
 
-_KIND = Field("kind", "int64", "which command it is")
-_STREAM = Field("stream", "CUstream", "the stream that is told")
+_KIND = Field("kind", "int64", "number of the command")
+_STREAM = Field("stream", "CUstream", "the stream that executes the command")
 _EVENT = Field("event", "CUevent", "handle of the event")
 _FUNCTION = Field("function", "CUfunction", "the kernel")
 _TARGET = Field("target", "address", "where the bytes go")

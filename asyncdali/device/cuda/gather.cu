@@ -1,11 +1,11 @@
-// Windows of decoded images, from wherever a lane left them to the batch. Four bytes at a time, in the target's words; source words are put
+// Windows of decoded images, copied from the memory of a lane to the batch. Four bytes at a time, in the target's words; source words are put
 // together.
 // A source word of which one byte belongs to the window is read whole: memory comes in larger pieces than words.
 #include "gather_tables.py"
 #include "kernel.cuh"
 
 #ifndef WHOLE_WORD
-#define WHOLE_WORD DEVICE // the host's checker of memory is told so here
+#define WHOLE_WORD DEVICE // tell the memory checker of the tests that these reads are intended
 #endif
 WHOLE_WORD uint32 whole_word(const uint32 *word) { return *word; }
 

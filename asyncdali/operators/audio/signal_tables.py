@@ -9,7 +9,7 @@ _COUNTS = Field("counts", "int64[samples]", "elements of each sample")
 DECIBEL_NUMBERS = Table(
     "DECIBEL_NUMBERS",
     Field("multiplier", "float64", "of the logarithm"),
-    Field("reference", "float64", "what 0 dB is; 0: the largest element of each sample"),
+    Field("reference", "float64", "value at 0 dB; 0: the largest element of each sample"),
     Field("least", "float64", "smallest ratio to the reference"),
 )
 """A record of float64."""
@@ -26,7 +26,7 @@ PREEMPHASIS = Table(
     OUTPUTS,
     _COUNTS,
     Field("coefficients", "float32[samples]", "of the sample before"),
-    Field("border", "int64", "what lies before the first sample: 0 zero, 1 the first sample, 2 the second one"),
+    Field("border", "int64", "value before the first sample: 0 zero, 1 the first sample, 2 the second one"),
     SAMPLES,
 )
 
@@ -43,7 +43,7 @@ NONSILENT = Table(
     Field("lengths", "addresses", "of the second output's samples, int32"),
     _COUNTS,
     Field("window", "int64", "samples of a window"),
-    Field("stretch", "int64", "windows of a stretch, after which sums begin anew; 0: one stretch"),
+    Field("stretch", "int64", "windows of a stretch, after which sums restart; 0: one stretch"),
     Field("cut", "NONSILENT_CUT", "the cut-off"),
     Field("scratch", "int64", "offset of the step's own scratch in the thread's"),
 )

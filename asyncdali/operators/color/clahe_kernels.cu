@@ -55,7 +55,7 @@ DEVICE uint8 value_of_plane(const int64 *context, const uint8 *pixel, int64 plan
     return lightness ? lab_of(context, pixel).l : pixel[plane];
 }
 
-// What a bin has too much is given to all bins, and the rest to bins at equal distances.
+// Counts above the limit of a bin are distributed evenly over all bins; the remainder goes to bins at equal distances.
 DEVICE void limit_bins(uint32 *bins, uint32 limit) {
     uint32 cut = 0;
     for (int k = 0; k < VALUES; ++k) {

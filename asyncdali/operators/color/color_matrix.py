@@ -1,4 +1,4 @@
-"""What hue, saturation, hsv and color_twist share: one 3 x 3 matrix and one offset per sample.
+"""The shared part of hue, saturation, hsv and color_twist: one 3 x 3 matrix and one offset per sample.
 
 Colours are converted to luma and two chroma axes (YIQ). The hue rotates the chroma plane, and the saturation scales it.
 """

@@ -21,7 +21,7 @@ COLOR = Table(
     INPUTS,
     OUTPUTS,
     Field("counts", "int64[samples]", "elements, or pixels for a matrix"),
-    Field("factors", "LINEAR_FACTORS[samples], or MATRIX_FACTORS[samples]", "what is computed"),
+    Field("factors", "LINEAR_FACTORS[samples], or MATRIX_FACTORS[samples]", "factors of each sample"),
     SAMPLES,
 )
 

@@ -1,4 +1,4 @@
-// jpeg_compression_distortion: what JPEG (4:2:0) keeps of an image. The arithmetic is libjpeg's: colours in 16-bit fixed point, the accurate
+// jpeg_compression_distortion: an image after JPEG encoding (4:2:0) and decoding. The arithmetic is libjpeg's: colours in 16-bit fixed point, the accurate
 // integer transforms ("islow"; Loeffler, Ligtenberg and Moschytz, ICASSP 1989) and chroma enlarged by the triangle filter. Entropy coding loses
 // nothing and is left out.
 #include "kernel.cuh"
@@ -6,7 +6,7 @@
 
 #define UNIT 16    // pixels of a unit (MCU) along each axis
 #define SIDE 8     // samples of a block along each axis
-#define BLOCKS 6   // of a unit: four of luma, Cb, Cr
+#define BLOCKS 6   // blocks of a unit: four of luma, Cb, Cr
 #define THREADS 64 // that share a unit
 #define UNITS 4    // of a block of threads
 #define UNIT_BYTES (UNIT * UNIT + 2 * SIDE * SIDE)
@@ -76,7 +76,7 @@ DEVICE void inverse(int32 *x, int32 step, bool first) {
     x[4 * step] = descaled(d - o0, shift);
 }
 
-// The nearest multiple's factor, of two the one away from 0.
+// The factor of the nearest multiple; ties go away from 0.
 DEVICE int32 divided(int32 value, int32 divisor) {
     const int32 whole = (magnitude(value) + divisor / 2) / divisor;
     return value < 0 ? -whole : whole;
@@ -95,7 +95,7 @@ DEVICE int32 encoded(const uint8 *image, int64 height, int64 width, int64 top, i
     const int64 above = row * width, below = smaller(row + 1, height - 1) * width;
     const int64 one = smaller(column, width - 1), other = smaller(column + 1, width - 1);
     const uint8 *corners[4] = {image + 3 * (above + one), image + 3 * (above + other), image + 3 * (below + one), image + 3 * (below + other)};
-    int32 total = 1 + (x & 1);  // so that halves are rounded up as often as down
+    int32 total = 1 + (x & 1);  // so that halves are rounded up and down equally often
     for (int corner = 0; corner < 4; ++corner) total += block == 4 ? blue_of(corners[corner]) : red_of(corners[corner]);
     return (total >> 2) - 128;
 }

@@ -1,4 +1,4 @@
-"""What full and full_like share: an input is repeated along axes that it lacks, or where its extent is 1."""
+"""The shared part of full and full_like: an input is repeated along axes that it lacks, or where its extent is 1."""
 
 from __future__ import annotations
 

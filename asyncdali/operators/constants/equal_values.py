@@ -1,4 +1,4 @@
-"""What zeros, ones and their "like" forms share: samples that are filled with one number."""
+"""The shared part of zeros, ones and their "like" forms: samples that are filled with one number."""
 
 from __future__ import annotations
 

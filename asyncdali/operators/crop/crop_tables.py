@@ -25,7 +25,7 @@ CROP = Table(
     OUTPUTS,
     Field("records", "WINDOW[samples]", "the windows"),
     Field("fills", "OUT[channels]", "values outside the input"),
-    Field("border", "int64", "0: `fills` are outside the input, else how the input goes on (crop_rules.BORDERS)"),
+    Field("border", "int64", "0: `fills` are outside the input, else the extension of the input (crop_rules.BORDERS)"),
     SAMPLES,
 )
 
@@ -35,7 +35,7 @@ NORMALIZE = Table(
     OUTPUTS,
     Field("records", "WINDOW[samples]", "the windows"),
     Field("means", "float32[rows, channels]", "subtracted from elements"),
-    Field("multipliers", "float32[rows, channels]", "that differences are multiplied by"),
+    Field("multipliers", "float32[rows, channels]", "factors of the differences"),
     Field("fills", "OUT[output channels]", "values outside the input and of added channels"),
     Field("channels", "int64", "channels per row of `means` and `multipliers`"),
     SAMPLES,

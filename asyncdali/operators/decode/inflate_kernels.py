@@ -19,8 +19,8 @@ at, word, chunk_word = INFLATE.at, INFLATE_RECORD.word, INFLATE_CHUNK.word
 _BROKEN, _LONGER, _SHORTER = 1, 2, 3
 _REASONS = {
     _BROKEN: "is not a valid LZ4 block",
-    _LONGER: "decompresses to more bytes than `shape` and `dtype` tell",
-    _SHORTER: "decompresses to fewer bytes than `shape` and `dtype` tell",
+    _LONGER: "decompresses to more bytes than `shape` and `dtype` declare",
+    _SHORTER: "decompresses to fewer bytes than `shape` and `dtype` declare",
 }
 _KERNEL = Kernel(Path(__file__).with_suffix(".cu"), "inflate")
 _LANES = 32  # A warp decompresses a chunk.

@@ -14,7 +14,7 @@ BBOX_CROP = Table(
     Field("firsts", "int64[samples + 1]", "first box of each sample"),
     Field("thresholds", "float32[threshold_count]", "least overlaps"),
     Field("threshold_count", "int64", "number of thresholds"),
-    Field("no_crop", "int64", "1: not to crop is one more choice"),
+    Field("no_crop", "int64", "1: leaving the image whole is one more choice"),
     Field("attempts", "int64", "proposals for each threshold that is picked"),
     Field("all_attempts", "int64", "proposals of a sample; -1: without limit"),
     Field("scaling", "float32[2]", "range of the window's extents"),

@@ -43,7 +43,7 @@ KERNEL winners(const int64 *context) {
             int32 winner = 0;
             for (int64 a = 0; a < context[BOX_ENCODER_ANCHOR_COUNT]; ++a) {
                 const float32 overlap = iou(box, anchors[a]);
-                if (overlap >= best) best = overlap, winner = (int32)a;  // the last of equals, as on the CPU
+                if (overlap >= best) best = overlap, winner = (int32)a;  // the last of equal overlaps wins, as on the CPU
             }
             found[b] = winner;
         }

@@ -26,7 +26,7 @@ ENCODING = Table(
     "ENCODING",
     Field("scale", "float32", "factor of boxes and anchors before offsets are computed"),
     Field("mean", "float32", "subtracted from offsets", _CENTRED),
-    Field("std", "float32", "that offsets are divided by", _CENTRED),
+    Field("std", "float32", "divisors of offsets", _CENTRED),
     Field("criteria", "float32", "overlap above which an anchor takes a box"),
 )
 """Record of the operator, of float32."""
@@ -40,7 +40,7 @@ BOX_ENCODER = Table(
     Field("counts", "int64[samples]", "boxes of each sample"),
     Field("anchors", "float32[anchor_count, 4]", "left, top, right, bottom"),
     Field("anchor_count", "int64", "number of anchors"),
-    Field("numbers", "ENCODING", "how offsets are made"),
+    Field("numbers", "ENCODING", "constants of the encoding"),
     Field("offsets", "int64", "1: offsets are wanted; 0: boxes"),
     Field("columns", "float32[6, columns_length]", "left, top, right, bottom, area of the anchors; int32: their numbers"),
     Field("columns_length", "int64", "`anchor_count`, rounded up to whole vectors"),

@@ -30,7 +30,7 @@ template <class T, class R> DEVICE T in_memory(R value) {
     else return value;
 }
 
-// Numbers that are not finite have no literal.
+// CUDA C++ has no literals for infinity and NaN.
 DEVICE float32 float_of_bits(uint32 bits) {
     union { uint32 bits; float32 number; } both;
     both.bits = bits;

@@ -20,7 +20,7 @@ CORRELATE = Table(
     Field("fills", "addresses", "of the samples' fill values; 0: the fill value is 0"),
     OUTPUTS,
     Field("records", "CORRELATE_RECORD[samples]", "extents and anchors"),
-    Field("border", "int64", "what lies outside: index in filter.BORDERS"),
+    Field("border", "int64", "values outside the input: index in filter.BORDERS"),
     Field("scratch", "int64", "offset of the step's scratch in the thread's"),
     SAMPLES,
 )

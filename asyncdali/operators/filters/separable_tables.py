@@ -46,7 +46,7 @@ _SHARED = (
     OUTPUTS,
     Field("records", "PLANES[samples]", "extents"),
     Field("windows", "WINDOWS[samples, terms]", "of each term"),
-    Field("factors", "float32[samples, terms]", "what each term is multiplied by"),
+    Field("factors", "float32[samples, terms]", "factor of each term"),
     Field("terms", "int64", "separable filters that are added up"),
 )
 SEPARABLE = Table(

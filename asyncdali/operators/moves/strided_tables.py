@@ -29,7 +29,7 @@ PIECES = Table(
 
 MOVE_HEAD = Table(
     "MOVE_HEAD",
-    Field("source", "address", "of the first element; without that of `common`, where that is used"),
+    Field("source", "address", "of the first element; if `common` is used, relative to it"),
     Field("target", "address", "of the first element"),
     Field("rows", "int64", "product of all extents but the last; 0: there is nothing to do"),
 )
@@ -71,6 +71,6 @@ BORDERED = Table(
     OUTPUTS,
     Field("records", "int64[samples, 4, axes]", "extents of the output, those of the input, where the window begins, strides of the input"),
     Field("axes", "int64", "axes of a sample"),
-    Field("border", "int64", "how the input goes on beyond its bounds (crop_rules.BORDERS)"),
+    Field("border", "int64", "extension of the input beyond its bounds (crop_rules.BORDERS)"),
     SAMPLES,
 )

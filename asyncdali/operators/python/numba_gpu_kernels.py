@@ -50,7 +50,7 @@ class NoCompiler(RuntimeError):
 def array_types(dtypes: list[np.dtype], ndims: list[int]) -> list[Any]:
     """Numba's types of dense arrays, for ``numba.cuda``; NoCompiler if ``numba.cuda`` is missing."""
     try:
-        from numba import cuda  # noqa: F401  what is installed apart from Numba comes in its place
+        from numba import cuda  # noqa: F401  the separate package numba-cuda, if installed, replaces Numba's own module
     except ImportError as error:
         raise NoCompiler(error) from error
     try:

@@ -18,8 +18,8 @@ RESIZE_RECORD = Table(
 
 INTERVAL = Table(
     "INTERVAL",
-    Field("lo", "float64", "where the source of an axis begins, in pixels"),
-    Field("hi", "float64", "where it ends; less than `lo`: the axis is flipped"),
+    Field("lo", "float64", "start of the source along the axis, in pixels"),
+    Field("hi", "float64", "end of the source along the axis; less than `lo`: the axis is flipped"),
 )
 """A sample has three of these records: depth, height and width."""
 
@@ -59,7 +59,7 @@ RESIZE = Table(
     *_SHARED,
     Field("scratch", "int64", "offset of the step's scratch in the thread's"),
     Field("tap_tables", "address", "of the compiled function that computes the taps"),
-    Field("fed", "int64[samples]", "not 0: the sample was made while its input was (resize_rows.py); 0: none was"),
+    Field("fed", "int64[samples]", "not 0: the sample was resized while its input was decoded (resize_rows.py); 0: no sample was"),
 )
 """The compiled step's table."""
 RESIZE_CUDA = Table(
@@ -76,7 +76,7 @@ FILLING = Table(
     Field("samples", "int64", "samples of the batch"),
     Field("ndim", "int64", "axes of a sample"),
     Field("first_axis", "int64", "the first axis that is resampled"),
-    Field("axes", "int64", "how many are: two or three"),
+    Field("axes", "int64", "number of axes that are resampled: two or three"),
     Field("shapes", "int64[samples, ndim]", "of the inputs"),
     Field("extents", "int64[samples, axes]", "of the outputs along the axes that are resampled"),
     Field("extents_step", "int64", "bytes from a sample's extents to the next one's; 0: all have the same"),

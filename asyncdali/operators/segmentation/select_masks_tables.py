@@ -23,5 +23,5 @@ SELECT_MASKS = Table(
     Field("kept", "int64[samples]", "polygons that are selected; written by `choose`"),
     Field("totals", "int64[samples]", "vertices that are selected; written by `choose`"),
     Field("new_polygons", "int32[all, 3]", "in rows as `chosen`; written by `take`"),
-    Field("new_vertices", "addresses", "of the samples' new vertices, to which `take` writes; not looked at by `choose`"),
+    Field("new_vertices", "addresses", "of the samples' new vertices, written by `take`; unused by `choose`"),
 )

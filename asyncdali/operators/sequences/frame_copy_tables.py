@@ -9,7 +9,7 @@ FRAME_COPY = Table(
     INPUTS,
     OUTPUTS,
     Field("frames", "int64[all]", "numbers of the frames that are copied"),
-    Field("begins", "int64[samples]", "the sample's first one in `frames`; 0: all samples have the same frames"),
+    Field("begins", "int64[samples]", "index of the sample's first frame in `frames`; 0: all samples have the same frames"),
     Field("counts", "int64[samples]", "frames of each output; 0: `count`"),
     Field("count", "int64", "frames of each output, where `counts` is 0"),
     Field("frame_bytes", "int64[samples]", "bytes of a frame"),

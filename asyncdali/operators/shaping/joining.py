@@ -1,4 +1,4 @@
-"""What cat and stack share: inputs of one type and rank, and one strided piece of the output per input."""
+"""The shared part of cat and stack: inputs of one type and rank, and one strided piece of the output per input."""
 
 from __future__ import annotations
 

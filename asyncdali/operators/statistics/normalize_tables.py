@@ -19,7 +19,7 @@ OVER_BATCH = Table(
     Field("values", "float32[samples, count]", "of all samples"),
     Field("count", "int64", "values of a sample"),
     Field("samples", "int64", "samples of the batch"),
-    Field("scale", "float32[1]", "the sum is multiplied by"),
+    Field("scale", "float32[1]", "factor of the sum"),
     Field("result", "float32[count]", "the scaled sums"),
 )
 
@@ -32,7 +32,7 @@ APPLY = Table(
     ),
     Field("groups", "int64", "groups of neighbouring axes"),
     place_field("means", "float32[]", "subtracted from elements"),
-    place_field("factors", "float32[]", "that differences are multiplied by"),
+    place_field("factors", "float32[]", "factors of the differences"),
     Field("shift", "float32[1]", "added to the product"),
     SAMPLES,
 )

@@ -1,4 +1,4 @@
-"""What sphere and water share: every pixel is copied from a displaced position."""
+"""The shared part of sphere and water: every pixel is copied from a displaced position."""
 
 from __future__ import annotations
 

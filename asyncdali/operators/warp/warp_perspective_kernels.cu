@@ -55,7 +55,7 @@ DEVICE IN tap(const Image &image, int64 y, int64 x, int64 c) {
     return row < 0 || column < 0 ? (IN)image.fill[c] : image.pixels[(row * image.width + column) * image.channels + c];
 }
 
-// The nearest element, of two the even one.
+// The nearest integer; ties go to the even one.
 DEVICE IN rounded(float32 value) {
     if constexpr (Kind<IN>::is_float) {
         return value;
@@ -66,7 +66,7 @@ DEVICE IN rounded(float32 value) {
     }
 }
 
-// A whole float as an integer. Positions that no int32 holds are far outside.
+// A whole float as an integer. Positions that do not fit into int32 are far outside.
 DEVICE int64 whole(float64 x) { return x >= -2147483648.0 && x < 2147483648.0 ? (int64)x : -2147483648ll; }
 DEVICE int64 short_of(int64 x) { return smaller(larger(x, (int64)-32768), (int64)32767); }
 

@@ -25,7 +25,7 @@ PERSPECTIVE = Table(
     Field("maps", "float64[frames of all samples, 3, 3]", "from pixels of the output to pixels of the input"),
     Field("records", "PERSPECTIVE_RECORD[samples]", "extents"),
     Field("fills", "float32[samples, 4]", "values outside the input, one per channel"),
-    Field("border", "int64", "what lies outside the input, as in borders.cuh"),
+    Field("border", "int64", "border mode, numbered as in borders.cuh"),
     Field("corner", "int64", "1: the second input's transforms are for pixels whose first corner is at 0, 0: whose first centre is"),
     Field("inverted", "int64", "1: the second input's transforms map from the input to the output"),
     SAMPLES,

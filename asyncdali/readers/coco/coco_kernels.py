@@ -14,7 +14,7 @@ from .coco_tables import DRAW_MASKS, DRAWING, LIMITS, POLYGON
 at, shape, limit, record = DRAW_MASKS.at, DRAWING.at, LIMITS.at, THREAD.at
 
 TOO_LONG = (1 << 20) + 1
-"""Status: a polygon's outline is absurdly long."""
+"""Status: a polygon's outline is too long."""
 
 _SCALE = 5.0
 _LONGEST = 1 << 26

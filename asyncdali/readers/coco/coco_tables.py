@@ -9,7 +9,7 @@ POLYGON, RUNS = 0, 1
 
 DRAWING = Table(
     "DRAWING",
-    Field("label", "int64", "what is written to the pixels"),
+    Field("label", "int64", "value that is written to the pixels"),
     Field("kind", "int64", "POLYGON or RUNS"),
     Field("first", "int64", "first vertex, or first run"),
     Field("end", "int64", "behind the last vertex, or the last run"),

@@ -20,7 +20,7 @@ MAPPED_RECORDS = Table(
     _DESCRIPTORS,
     _OFFSETS,
     Field("sizes", "int64[samples]", "bytes of each record"),
-    Field("one_byte", "iovec", "a byte that nobody looks at"),
+    Field("one_byte", "iovec", "a byte without meaning; stores to it keep the compiler from removing the loads"),
     Field("addresses", "addresses", "of the records in the maps"),
     Field("indices", "int64[samples]", "numbers of the records"),
     Field("touched", "uint8[records]", "1: the record has its pages in the map"),

@@ -10,7 +10,7 @@ LISTING = Table(
     "LISTING",
     Field("folders", "uint8", "NUL-terminated paths of the directories, one after another"),
     Field("folder_starts", "int64[directories]", "where these paths begin"),
-    Field("first", "int64", "the directory where listing begins; the kernel leaves where to go on"),
+    Field("first", "int64", "index of the first directory to list; the kernel replaces it by the directory to continue with"),
     Field("end", "int64", "behind the last directory"),
     Field("paths", "uint8[paths_bytes]", "room for the files' paths"),
     Field("paths_bytes", "int64", "bytes of that room"),
