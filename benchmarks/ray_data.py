@@ -2,7 +2,7 @@
 
 Both read JPEGs, decode, crop and resize to 224 x 224, mirror, and return ordered batches of 64 uint8 images. Ray Data decodes with
 OpenCV in its tasks, one block per batch, and gets its files in random order, because its own shuffle waits for all files. An epoch from
-nothing includes the start of actors or tasks. A later epoch of the engines begins with an empty queue; Ray Data starts anew in each epoch.
+nothing includes the start of actors or tasks. A later epoch of the engines begins with an empty queue; Ray Data starts again in each epoch.
 The last column leaves the start out: it counts from the first batch on. ``a bare actor`` is the start of a Ray actor that does nothing.
 ``python -m benchmarks.ray_data 48`` reads each picture 48 times in place of 12. Needs ray, pyarrow and pandas.
 """

@@ -590,7 +590,7 @@ class RemoteLoader(Ordered[Request]):
     # --- statistics
 
     def statistics(self) -> list[dict[str, Any]]:
-        """What each actor has done for this loader, and what it has done for all: its planning and its pixels.
+        """The work of each actor for this loader, and what it has done for all: its planning and its pixels.
 
         For an actor that does not answer within a second, only the part known in this process.
         """

@@ -25,7 +25,7 @@ SLOWEST = 5.0
 
 
 def keep_running(start: Callable[[str], Any], listen: str) -> int:
-    """Run `start(address)`, which returns an actor, in a child, until this process is told to end. Returns the exit status.
+    """Run `start(address)`, which returns an actor, in a child, until this process receives a signal to end. Returns the exit status.
 
     If a child ends by itself, its exit status is returned: then another attempt would fail, too.
     """

@@ -1,4 +1,4 @@
-"""What a link sets on its connection, and what importing the room costs."""
+"""Options that a link sets on its connection, and what importing the room costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training process learns of engines on other machines: statistics, the report, and text for Prometheus."""
+"""The report of a training process about engines on other machines: statistics, the report, and text for Prometheus."""
 
 from __future__ import annotations
 
