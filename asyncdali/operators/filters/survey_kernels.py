@@ -1,4 +1,4 @@
-"""What the launches of a separable filter must know of a whole batch, found with the interpreter lock held.
+"""Facts about a whole batch that the launches of a separable filter need, found with the interpreter lock held.
 
 numpy releases the lock for reductions of more than 500 numbers. Beside a busy thread each release may take 5 ms.
 """
