@@ -289,7 +289,7 @@ class RankLoader:
         self._remote().remove(str(Address.parse(address)))
 
     def engines(self) -> list[dict[str, Any]]:
-        """What each engine on other machines has done for this rank; see docs/fleet.md. Empty with engines on this machine."""
+        """The work of each engine on other machines for this rank; see docs/fleet.md. Empty with engines on this machine."""
         return [] if self._actors is None or self._actors.pool is None else self._actors.pool.known()
 
     def metrics(self) -> str:

@@ -187,7 +187,7 @@ class RemotePool:
         return [] if self.loader is None else self.loader.statistics()
 
     def known(self) -> list[dict[str, Any]]:
-        """What this process knows of each actor."""
+        """The facts about each actor in this process."""
         return [] if self.loader is None else self.loader.known()
 
     def close(self) -> None:
@@ -609,7 +609,7 @@ class RemoteLoader(Ordered[Request]):
         return self.known()
 
     def known(self) -> list[dict[str, Any]]:
-        """As :meth:`statistics`, without asking: an actor that does not answer delays nobody."""
+        """As :meth:`statistics`, without asking: an actor that does not answer delays no other actor."""
         return [
             {
                 "engine": number, "pid": place.pid, "asked": place.asked, "answered": place.answered, "outstanding": len(place.outstanding),

@@ -18,7 +18,7 @@ _MAYBE_SHORT_NS = 400_000
 _PAUSE = 64
 """Iterations between two such trials."""
 _SURELY_LONG_NS = 2_000_000
-"""No thread waits that long for a processor by chance, or seldom enough."""
+"""No thread waits that long for a processor by chance, or rarely enough."""
 _MORE_NS = 10_000
 _UNKNOWN = 1 << 62
 

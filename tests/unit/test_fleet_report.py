@@ -68,7 +68,7 @@ def test_an_engine_that_does_not_answer_is_reported_without_its_own_counters(mon
         (item,) = batches.statistics().engines
         assert item.answered >= 1 and item.planning_seconds == 0
         monkeypatch.setattr(remote, "ANSWERS", 1e6)
-        assert batches.engines()[0]["answered"] >= 1 and "answered_total" in batches.metrics()  # they ask nobody
+        assert batches.engines()[0]["answered"] >= 1 and "answered_total" in batches.metrics()  # they ask no actor
 
 
 def test_bench_measures_engines_on_other_machines(tmp_path, capsys):

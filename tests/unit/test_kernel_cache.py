@@ -431,7 +431,7 @@ print(json.dumps(asked))
 
 @pytest.fixture(scope="module")
 def all_keys():
-    """What two processes with different hash seeds say: the keys of all kernels, and the kernels that depend on all sources."""
+    """The results of two processes with different hash seeds: the keys of all kernels, and the kernels that depend on all sources."""
     said = [run_script(ALL_KEYS, PYTHONHASHSEED=seed) for seed in ("1", "2")]
     assert [done.returncode for done in said] == [0, 0], said[0].stderr + said[1].stderr
     return [[json.loads(line) for line in done.stdout.splitlines()] for done in said]
