@@ -92,7 +92,7 @@ def test_tables_and_damage(tmp_path):
     cases = [
         (good[:5000], "unit 2: the file ends within a header"), (good[: 2 * 2880 + 3], "unit 2: the file ends within the data"),
         (b"", "0 units"),
-        (table, "not an image .but BINTABLE"), (fits(None), "only 1 units"), (fits(None, None), "the unit has no data"),
+        (table, "not an image, but BINTABLE"), (fits(None), "only 1 units"), (fits(None, None), "the unit has no data"),
         (b"x" * 9000, "unit 1"),
         (good.replace(b"NAXIS1  =                    3", b"NAXIS1  =  9007199254740991000"), "declared|not an integer"),
         (good.replace(b"NAXIS1  =                    3", b"NAXIS1  =                   -3"), "negative"),
