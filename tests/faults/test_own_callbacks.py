@@ -416,7 +416,7 @@ def test_possible_deadlocks_are_logged(graph, monkeypatch, caplog):
     threads[0].join()
     assert found == [1]
     [message] = caplog.messages
-    assert "for a function that the pipeline calls, which is in " in message and "test_own_callbacks.py:" in message
+    assert "for a function that the pipeline calls: in " in message and "test_own_callbacks.py:" in message
     pipe.close()
 
 

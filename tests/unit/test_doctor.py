@@ -287,7 +287,7 @@ def test_threads_of_engines(monkeypatch):
     monkeypatch.setattr(checks.machine, "cores", lambda: 4)
     found = checks.engine_threads(Setup(engines=4, num_threads=4))
     assert found.message == (
-        "engines=4 with num_threads=4 each are 16 threads on 4 CPUs. Use num_threads=1: each engine has so many threads of its own."
+        "engines=4 with num_threads=4 each are 16 threads on 4 CPUs. Use num_threads=1: each engine has this number of threads."
     )
     found = checks.engine_threads(Setup(engines=9, num_threads=1))
     assert found.message.endswith(" 4 CPUs. Use engines=4, unless a Python function in them waits for something else than the processor.")

@@ -78,7 +78,7 @@ GOOD = npy(np.zeros((3, 4)))
 DAMAGED = [
     (b"", "empty"), (b"\x93NUM", "not a NumPy file"), (b"RIFF" + GOOD[4:], "not a NumPy file"),
     (GOOD[:6] + b"\x04" + GOOD[7:], "known version"),
-    (GOOD[:100], "header"), (GOOD[:-5], "96 bytes of data, it has 91"), (GOOD + b"1234567", "96 bytes of data, it has 103"),
+    (GOOD[:100], "header"), (GOOD[:-5], "96 bytes of data, the file has 91"), (GOOD + b"1234567", "96 bytes of data, the file has 103"),
     (headed(b"{'descr': '<f8', 'shape': (3, 4)}"), "Error extracting header"),
     (headed(b"{'descr': '<f8', 'fortran_order': Maybe, 'shape': (3, 4)}"), "Error extracting header"),
     (headed(b"{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (3,)}"), "structures"),

@@ -678,7 +678,7 @@ def test_too_few_items_are_no_smaller_batch():
         def __getitems__(self, indices):
             return [self[k] for k in indices[:-1]]
 
-    with pytest.raises(ValueError, match="returned 3 items, it was asked for 4"):
+    with pytest.raises(ValueError, match="returned 3 items for 4 indices"):
         torch_pipeline(Short(), parallel=False).run()
 
 

@@ -161,7 +161,7 @@ FORBIDDEN = [
 
 @pytest.mark.parametrize("use", FORBIDDEN)
 def test_the_current_pipeline_cannot_be_used_in_a_callback(use):
-    with pytest.raises(RuntimeError, match="Python function that (the|a) pipeline calls"):
+    with pytest.raises(RuntimeError, match="Python function that (the running|a) pipeline calls"):
         seen_by_callback(use)
 
 

@@ -35,7 +35,7 @@ def test_shapes_that_differ_between_samples():
     "make, message", [
         (lambda: fn.random.choice(3, p=[0.5, 0.5]), "`p` has 2 weights for 3 elements"),
         (lambda: fn.random.choice(2, p=[0.5, 0.6]), "whose sum is 1"),
-        (lambda: fn.random.choice(0), "the input is empty: its value is 0"),
+        (lambda: fn.random.choice(0), "the input is empty: the value of the scalar is 0"),
     ],
 )  # fmt: skip
 def test_errors_name_the_sample(make, message):

@@ -40,7 +40,7 @@ def test_images_and_labels_of_every_type(tmp_path):
 @pytest.mark.parametrize(
     "arguments, record, message",
     [({}, tensors(b"x"), "does not hold the 2 tensors"), ({}, tensors(b"x", np.int32([1]), np.int32([1])), "does not hold the 2"),
-     ({}, tensors(b"x", np.int32([1, 2])), "a label has 1 values, this one has 2"), ({}, tensors(b"x", np.int64([1])), "label data type"),
+     ({}, tensors(b"x", np.int32([1, 2])), "a label has 1 values, the record has 2"), ({}, tensors(b"x", np.int64([1])), "label data type"),
      ({}, tensors(np.int32([1]), np.int32([1])), "image data type INT32"), ({}, b"\x0a\xff", "Error while parsing Caffe2"),
      ({}, tensors(tensor(np.zeros(5, np.uint8), (2, 3)), np.int32([1])), "Image data size mismatch"),
      ({}, tensors(tensor(np.zeros(0, np.uint8), (2**40, 2**40, 0)), np.int32([1])), "Image data size mismatch"),

@@ -93,7 +93,7 @@ def test_headers_of_other_writers(tmp_path, header):
      ("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,)}", "structures"),
      ("{'descr': '<f4', 'fortran_order': False, 'shape': (2, -3)}", "header"),
      ("{'descr': '<f4', 'fortran_order': 0, 'shape': ()}", "header"), ("", "header"), ("{", "header"), ("{'", "header"),
-     ("{'descr': '<f4', 'fortran_order': False, 'shape': (7,)}", "28 bytes of data, it has 24"),
+     ("{'descr': '<f4', 'fortran_order': False, 'shape': (7,)}", "28 bytes of data, the file has 24"),
      ("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296, 4294967296)}", "Failed to read file"),
      ("{'descr': '<f4', 'fortran_order': True, 'shape': (0, 4294967296, 4294967296, 4294967296)}", "Failed to read file"),
      ("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", "header"), ("{'descr'", "header"),

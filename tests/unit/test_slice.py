@@ -115,7 +115,7 @@ def test_empty_batches():
         ("slice", {"axes": [2], "start": [0]}, "out of range"),
         ("slice", {"axes": [0], "axis_names": "H", "start": [0]}, "mutually exclusive"),
         ("slice", {"axis_names": "X", "start": [0]}, "'X' is not present"),
-        ("slice", {"start": [0, 0], "out_of_bounds_policy": "no"}, "'no' does not exist; known are error, constant"),
+        ("slice", {"start": [0, 0], "out_of_bounds_policy": "no"}, "'no' is unknown; supported are error, constant"),
         ("slice", {"start": [0, 0], "dtype": types.INT16}, "INT16 is not supported; the input's type (UINT8)"),
         ("slice", {"axes": [0], "start": [2], "end": [1]}, "before start"),
         ("slice", {"axes": [0], "end": [9], "out_of_bounds_policy": "pad", "fill_values": [1, 2]}, "no axis C in the layout 'HW'"),

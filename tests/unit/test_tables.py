@@ -51,7 +51,7 @@ def test_a_word_is_declared_once():
 def test_entries_are_given_by_name():
     records = RECORD.zeros(2)
     assert TABLE.entries(samples=2, factor=3, records=records) == (records, 3, 2)
-    with pytest.raises(TypeError, match="word 'samples' is not given"):
+    with pytest.raises(TypeError, match="no value is given for the word 'samples'"):
         TABLE.entries(factor=3, records=records)
     with pytest.raises(TypeError, match="no word shape; its words are records, factor, samples"):
         TABLE.entries(factor=3, records=records, samples=2, shape=1)
