@@ -413,7 +413,7 @@ def test_defaults_of_a_suite_that_does_not_warp():
 
 @pytest.mark.parametrize(("bins", "subs", "text"), [
     (0, [], "num_magnitude_bins"), (1.5, [], "num_magnitude_bins"), (11, None, "sub_policies"), (11, [[(a.rotate, 0.5)]], "triple"),
-    (11, [[(3, 0.5, 1)]], "no augmentation"), (11, [[(a.rotate, 1.5, 1)]], "probability"), (11, [[(a.rotate, "a", 1)]], "probability"),
+    (11, [[(3, 0.5, 1)]], "not an augmentation"), (11, [[(a.rotate, 1.5, 1)]], "probability"), (11, [[(a.rotate, "a", 1)]], "probability"),
     (11, [[(a.rotate, 0.5, None)]], "needs a magnitude bin"), (11, [[(a.rotate, 0.5, 11)]], r"in \[0, 10\]"),
     (11, [[(a.invert, 0.5, 13)]], r"in \[0, 10\]"), (11, [3], "list or tuple"),
 ])  # fmt: skip

@@ -20,6 +20,7 @@ import pytest
 
 from asyncdali.__main__ import main
 from asyncdali.compiled.step import Compiled
+from asyncdali.runtime import pace
 from asyncdali.tooling import bench, program, report, trace
 from asyncdali.tooling.consumer import Step
 from asyncdali.tooling.interpreter import interpreter_time
@@ -416,7 +417,8 @@ def test_spans_of_a_worker_do_not_overlap():
     assert all(one.ended <= two.began for one, two in itertools.pairwise(spans))
 
 
-def test_stages_and_threads_have_lanes(target):
+def test_stages_and_threads_have_lanes(target, monkeypatch):
+    monkeypatch.setattr(pace, "_MAYBE_SHORT_NS", 0)  # the worker threads compute short pixels, too
     pipeline = program.make(program.load(target("small")), {})
     recorder = Recorder()
     measure(pipeline, 10, {}, recorder=recorder)

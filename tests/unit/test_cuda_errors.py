@@ -107,7 +107,7 @@ def test_a_kernel_that_does_not_compile(cuda):
     pipe = flipped()
     pipe.build()
     cuda.load = failing
-    said = r"(?s)GPU operator `asyncdali.fn.flip`.*test_cuda_errors.py.*kernel elements of .*no such thing"
+    said = r"(?s)GPU operator `asyncdali.fn.flip`.*test_cuda_errors.py.*kernel reversed of .*no such thing"
     with pytest.raises(RuntimeError, match=said):
         pipe.run()
     cuda.load = load

@@ -33,7 +33,8 @@ class Jitter(StreamOperator):
         args=(
             Arg("fill_value", "float", 0.0, "No effect: neighbours are always inside.", inert=True),
             Arg(
-                "interp_type", "interp", DALIInterpType.INTERP_NN, "INTERP_NN or INTERP_LINEAR; no effect, displacements are whole."
+                "interp_type", "interp", DALIInterpType.INTERP_NN,
+                "INTERP_NN or INTERP_LINEAR. Both give the same result: displacements are whole pixels.",
             ),
             Arg("mask", "int", 1, "0: the image does not change.", tensor=True),
             Arg("nDegree", "int", 2, "Number of different displacements along each axis.", stream=True),
