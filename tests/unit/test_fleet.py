@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import random
 
 import numpy as np
@@ -199,9 +200,12 @@ def check_programs(numbers):
 
 @pytest.fixture
 def silence():
+    log = logging.getLogger("asyncdali")
+    level = log.level
     with histories.warnings.catch_warnings():
         histories.quiet()
         yield
+    log.setLevel(level)
 
 
 def test_some_programs(silence):

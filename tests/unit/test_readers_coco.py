@@ -207,7 +207,7 @@ def annotation(**changed):
 
 @pytest.mark.parametrize(
     "changed, message",
-    [(image(id="7"), "image 0 is malformed"), (image(id=2**40), "32-bit"), (image(id=1.5), "32-bit"), (image(height=-1), "its size"),
+    [(image(id="7"), "image 0 is malformed"), (image(id=2**40), "32-bit"), (image(id=1.5), "32-bit"), (image(height=-1), "has the size"),
      (image(file_name=5), "not a file name"), (image(file_name="a\nb"), "not a file name"),
      ({"images": [IMAGES[0], IMAGES[0]]}, "image 1.*id 7"),
      (annotation(bbox=None), "annotation 0 has no 'bbox'"), (annotation(bbox=[1, 2, 3]), "annotation 0 is malformed"),
@@ -218,7 +218,7 @@ def annotation(**changed):
      (annotation(segmentation={"size": [5, 20], "counts": [5]}), "does not fit"),
      (annotation(segmentation={"size": [10, 20], "counts": [500]}), "do not fit"),
      (annotation(segmentation={"size": [10, 20], "counts": 5}), "neither"),
-     (annotation(segmentation={"size": [10, 20], "counts": "PPP"}), "cut short"),
+     (annotation(segmentation={"size": [10, 20], "counts": "PPP"}), "truncated"),
      (annotation(segmentation={"size": 5, "counts": []}), "malformed"),
      ({"categories": [{"name": "x"}]}, "Missing category ID"), ({"categories": 5}, "is not a list"), ({"annotations": {}}, "is not a list"),
      (image(height=2**20, width=2**20), "mask of this size cannot be drawn"),
