@@ -111,6 +111,9 @@ class PerSample:
     def __init__(self, samples) -> None:
         self.samples = samples
 
+    def __repr__(self) -> str:
+        return f"PerSample({self.samples!r})"  # part of the names of tests, which must be the same in every process
+
 
 def run_operator(name: str, *inputs: list[Any], **arguments: Any) -> list[np.ndarray]:
     """The first output of operator `name` over a batch: the same prepare, plan and compiled steps as in a pipeline.
