@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import cv2
 import numpy as np
 import pytest
 from helpers.images import picture
@@ -37,6 +38,32 @@ def test_results_equal_pillows(quality):
         wanted = through_pillow(image, quality)
         assert np.abs(made.astype(int) - wanted).max() <= 1
         assert (made != image).any()
+
+
+def through_opencv(image, quality):
+    _, data = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality])
+    return cv2.cvtColor(cv2.imdecode(data, cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
+
+
+@pytest.mark.parametrize("most", [5, 20, 140])
+def test_the_bits_are_libjpeg_turbos(most):
+    """All sizes up to a group of blocks and some more; noise, extreme colours, pictures; every quality is drawn."""
+    rng = np.random.default_rng(most)
+    samples = []
+    for k, (height, width) in enumerate(rng.integers(1, most + 1, (60, 2))):
+        noise = rng.integers(0, 256, (height, width, 3), np.uint8)
+        samples.append([noise, noise // 128 * 255, picture(int(height), int(width), 3, k)][k % 3])
+    qualities = rng.integers(1, 101, len(samples)).astype(np.int32)
+
+    def graph():
+        return fn.jpeg_compression_distortion(
+            fn.external_source(lambda: samples, layout="HWC"), quality=fn.external_source(lambda: list(qualities))
+        )
+
+    with pipeline_of(graph, batch_size=len(samples)) as pipeline:
+        (output,) = pipeline.run()
+        for image, made, quality in zip(samples, output, qualities, strict=True):
+            np.testing.assert_array_equal(np.asarray(made), through_opencv(image, int(quality)))
 
 
 def test_a_quality_for_each_sample_and_frames():

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ...batch import Batch
-from ...device.launch import Launch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
-from ..base import Arg, Arguments, SampleError, Schema, register
-from ..images.opencv_images import OpenCVColors
-from .jpeg_distortion_launches import distortion_launches
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..moves.strided import like
+from .jpeg_distortion_launches import distortion_launches, distortion_records, divisors_of
 
+_CHANNELS = 3
 _LARGEST = 65500
 """Most rows and columns that libjpeg can write."""
 
 
 @register
-class JpegCompressionDistortion(OpenCVColors):
+class JpegCompressionDistortion(Operator):
+    on_cuda = True
     schema = Schema(
         name="jpeg_compression_distortion",
         doc="""Adds the artefacts of JPEG: images are encoded (4:2:0) and decoded.
@@ -31,13 +32,28 @@ class JpegCompressionDistortion(OpenCVColors):
         args=(Arg("quality", "int", 50, "Quality from 1 (worst) to 100; other values are clamped.", tensor=True),),
     )
 
-    def work(self, source: Batch, arguments: Arguments) -> Callable[[np.ndarray, np.ndarray, int], None]:
-        qualities = self._qualities(source, arguments).tolist()
-        return lambda sample, target, i: _through_jpeg(sample, target, qualities[i])
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        from . import jpeg_distortion_kernels
 
-    def launches(self, source: Batch, output: Batch, arguments: Arguments) -> Callable[[], list[Launch]]:
-        qualities = self._qualities(source, arguments)
-        return lambda: distortion_launches(source, output, qualities)
+        self._kernels: Any = jpeg_distortion_kernels
+        jpeg_distortion_kernels.distortion_step.compile()
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [DALIDataType.UINT8]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        layout = self.layout_of(source)
+        wrong = source.shapes[:, -1] != _CHANNELS
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise SampleError(i, f"the image must have {_CHANNELS} channels, got shape {tuple(source.shapes[i].tolist())}")
+        divisors = divisors_of(self._qualities(source, arguments))
+        output, records = like(source, layout=layout), distortion_records(source)
+        step = self._kernels.make_distortion_step(source.addresses, output.addresses, records, divisors)
+        step.launches = lambda: distortion_launches(source, output, records, divisors)
+        return Planned([output], [step])
 
     @staticmethod
     def _qualities(source: Batch, arguments: Arguments) -> np.ndarray:
@@ -48,14 +64,3 @@ class JpegCompressionDistortion(OpenCVColors):
             i = int(np.argmax(wrong))
             raise SampleError(i, f"height and width must be from 1 to {_LARGEST}, got {extents[i].tolist()}")
         return np.clip(arguments.scalars("quality", np.int64), 1, 100)
-
-
-def _through_jpeg(source: np.ndarray, target: np.ndarray, quality: int) -> None:
-    """Write `source`, images uint8[..., height, width, 3], as JPEGs and decode them into `target`."""
-    import cv2
-
-    for image, out in zip(source.reshape(-1, *source.shape[-3:]), target.reshape(-1, *target.shape[-3:]), strict=True):
-        _, encoded = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality])
-        decoded = cv2.imdecode(encoded, cv2.IMREAD_COLOR)
-        assert decoded is not None, "what it wrote"
-        cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB, dst=out)

@@ -113,18 +113,18 @@ KERNEL distort(const int64 *context) {
     __shared__ int32 shared[UNITS * BLOCKS * SIDE * SIDE];
     const int32 own = threadIdx.x / THREADS, lane = threadIdx.x % THREADS;
     int32 *unit = shared + own * BLOCKS * SIDE * SIDE;
-    FOR_SAMPLES(sample, context[DISTORTION_SAMPLES]) {
-        const int64 *r = array<int64>(context, DISTORTION_RECORDS) + DISTORTION_RECORD_WORDS * sample;
+    FOR_SAMPLES(sample, context[DISTORTION_GPU_SAMPLES]) {
+        const int64 *r = array<int64>(context, DISTORTION_GPU_RECORDS) + DISTORTION_RECORD_WORDS * sample;
         const int64 height = r[DISTORTION_RECORD_HEIGHT], width = r[DISTORTION_RECORD_WIDTH];
         const int64 down = r[DISTORTION_RECORD_DOWN], across = r[DISTORTION_RECORD_ACROSS];
         const int64 count = r[DISTORTION_RECORD_FRAMES] * down * across;
-        const int32 *divisors = array<int32>(context, DISTORTION_DIVISORS) + 2 * SIDE * SIDE * sample;
+        const int32 *divisors = array<int32>(context, DISTORTION_GPU_DIVISORS) + 2 * SIDE * SIDE * sample;
         for (int64 begin = (int64)blockIdx.x * UNITS; begin < count; begin += (int64)gridDim.x * UNITS) {
             const bool there = begin + own < count;
             int64 rest = smaller(begin + own, count - 1);
             const int64 column = take(rest, across), row = take(rest, down), frame = rest;
-            const uint8 *image = at<const uint8>(address(context, DISTORTION_INPUTS, sample)) + 3 * frame * height * width;
-            uint8 *planes = at<uint8>(context[DISTORTION_PLANES]) + r[DISTORTION_RECORD_BEGIN] + frame * down * across * UNIT_BYTES;
+            const uint8 *image = at<const uint8>(address(context, DISTORTION_GPU_INPUTS, sample)) + 3 * frame * height * width;
+            uint8 *planes = at<uint8>(context[DISTORTION_GPU_PLANES]) + r[DISTORTION_RECORD_BEGIN] + frame * down * across * UNIT_BYTES;
             for (int32 k = lane; k < BLOCKS * SIDE * SIDE; k += THREADS)
                 unit[k] = encoded(image, height, width, row * UNIT, column * UNIT, k);
             __syncthreads();
@@ -163,20 +163,20 @@ DEVICE int32 chroma_at(const uint8 *plane, int64 stride, int64 rows, int64 colum
 }
 
 KERNEL color(const int64 *context) {
-    FOR_SAMPLES(sample, context[DISTORTION_SAMPLES]) {
-        const int64 *r = array<int64>(context, DISTORTION_RECORDS) + DISTORTION_RECORD_WORDS * sample;
+    FOR_SAMPLES(sample, context[DISTORTION_GPU_SAMPLES]) {
+        const int64 *r = array<int64>(context, DISTORTION_GPU_RECORDS) + DISTORTION_RECORD_WORDS * sample;
         const int64 height = r[DISTORTION_RECORD_HEIGHT], width = r[DISTORTION_RECORD_WIDTH];
         const int64 down = r[DISTORTION_RECORD_DOWN], across = r[DISTORTION_RECORD_ACROSS], units = down * across;
         const int64 rows = (height + 1) / 2, columns = (width + 1) / 2;
         FOR_ITEMS(i, r[DISTORTION_RECORD_FRAMES] * height * width) {
             int64 rest = i;
             const int64 x = take(rest, width), y = take(rest, height), frame = rest;
-            const uint8 *planes = at<const uint8>(context[DISTORTION_PLANES]) + r[DISTORTION_RECORD_BEGIN] + frame * units * UNIT_BYTES;
+            const uint8 *planes = at<const uint8>(context[DISTORTION_GPU_PLANES]) + r[DISTORTION_RECORD_BEGIN] + frame * units * UNIT_BYTES;
             const uint8 *blue = planes + units * UNIT * UNIT, *red = blue + units * SIDE * SIDE;
             const int32 luma = planes[y * across * UNIT + x];
             const int32 cb = chroma_at(blue, across * SIDE, rows, columns, y, x) - 128;
             const int32 cr = chroma_at(red, across * SIDE, rows, columns, y, x) - 128;
-            uint8 *out = at<uint8>(address(context, DISTORTION_OUTPUTS, sample)) + 3 * i;
+            uint8 *out = at<uint8>(address(context, DISTORTION_GPU_OUTPUTS, sample)) + 3 * i;
             out[0] = clamped(luma + ((91881 * cr + 32768) >> 16));
             out[1] = clamped(luma + ((-22554 * cb - 46802 * cr + 32768) >> 16));
             out[2] = clamped(luma + ((116130 * cb + 32768) >> 16));

@@ -1,4 +1,4 @@
-"""jpeg_compression_distortion on a GPU: tables of quantisation, and the launches of a batch."""
+"""jpeg_compression_distortion: tables of quantisation, records, and the launches of a batch on a GPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...device.launch import Kernel, Launch, Scratch, grid_of
-from .jpeg_distortion_tables import DISTORTION, DISTORTION_RECORD
+from .jpeg_distortion_tables import DISTORTION_GPU, DISTORTION_RECORD
 
 _SOURCE = Path(__file__).with_name("jpeg_distortion_kernels.cu")
 _UNIT, _UNITS = 16, 4  # As in jpeg_distortion_kernels.cu.
@@ -30,12 +30,10 @@ def divisors_of(qualities: np.ndarray) -> np.ndarray:
     return ((tables.reshape(1, 2, 64) * percent[:, None, None] + 50) // 100).clip(1, 255).astype(np.int32)
 
 
-def distortion_launches(source: Batch, output: Batch, qualities: np.ndarray) -> list[Launch]:
-    """The launches for a batch of images or sequences, with int64[samples] qualities from 1 to 100."""
-    count, word = len(source), DISTORTION_RECORD.word
-    if not count:
-        return []
-    records = DISTORTION_RECORD.ones(count)
+def distortion_records(source: Batch) -> np.ndarray:
+    """DISTORTION_RECORDs of a batch of images or sequences."""
+    word = DISTORTION_RECORD.word
+    records = DISTORTION_RECORD.ones(len(source))
     extents = source.shapes[:, -3:-1]
     if source.ndim == 4:
         records[:, word.frames] = source.shapes[:, 0]
@@ -43,11 +41,20 @@ def distortion_launches(source: Batch, output: Batch, qualities: np.ndarray) -> 
     records[:, DISTORTION_RECORD.span("down", "across")] = -(-extents // _UNIT)
     units = records[:, word.frames] * records[:, word.down] * records[:, word.across]
     records[:, word.begin] = _UNIT_BYTES * (units.cumsum() - units)
-    entries = DISTORTION.entries(
-        inputs=source.addresses, outputs=output.addresses, records=records, divisors=divisors_of(qualities),
+    return records
+
+
+def distortion_launches(source: Batch, output: Batch, records: np.ndarray, divisors: np.ndarray) -> list[Launch]:
+    """The launches for a batch with the divisors of :func:`divisors_of`."""
+    count, word = len(records), DISTORTION_RECORD.word
+    if not count:
+        return []
+    units = records[:, word.frames] * records[:, word.down] * records[:, word.across]
+    entries = DISTORTION_GPU.entries(
+        inputs=source.addresses, outputs=output.addresses, records=records, divisors=divisors,
         planes=Scratch(_UNIT_BYTES * int(units.sum())), samples=count,
     )  # fmt: skip
-    pixels = int((records[:, word.frames] * extents.prod(axis=1)).max())
+    pixels = int((records[:, word.frames] * records[:, word.height] * records[:, word.width]).max())
     return [
         Launch(Kernel(_SOURCE, "distort"), entries, grid_of(int(units.max()), count, _UNITS)),
         Launch(Kernel(_SOURCE, "color"), entries, grid_of(pixels, count)),

@@ -1,4 +1,4 @@
-"""Tables of ``jpeg_compression_distortion`` on a GPU."""
+"""Tables of ``jpeg_compression_distortion``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,19 @@ DISTORTION_RECORD = Table(
     Field("width", "int64", "pixels of a row"),
     Field("down", "int64", "rows of units (16 x 16 pixels)"),
     Field("across", "int64", "units of a row"),
-    Field("begin", "int64", "byte of the work memory at which the sample's planes begin"),
+    Field("begin", "int64", "byte of the GPU's work memory at which the sample's planes begin"),
 )
 DISTORTION = Table(
     "DISTORTION",
+    INPUTS,
+    OUTPUTS,
+    Field("records", "DISTORTION_RECORD[samples]", "extents"),
+    Field("tables", "uint16[samples, 2, 4, 8, 32]", "of luma and of chroma, see ``forward.quantisation``"),
+    Field("scratch", "int64", "offset of the step's scratch in the thread's"),
+    SAMPLES,
+)
+DISTORTION_GPU = Table(
+    "DISTORTION_GPU",
     INPUTS,
     OUTPUTS,
     Field("records", "DISTORTION_RECORD[samples]", "extents"),
