@@ -54,7 +54,10 @@ def test_workers():
 @pytest.mark.parametrize("data", [dense, ragged])
 @pytest.mark.parametrize("own_stream", [False, True])
 def test_cupy(data, no_copy, own_stream):
-    """Arrays made on a stream, behind much other work, and dropped immediately: CuPy's pool reuses their memory."""
+    """Arrays made on a stream, behind much other work, and dropped immediately: CuPy's pool reuses their memory.
+
+    CuPy's arrays name the stream that is current when they are asked. A stream that the source has left again is named by `cuda_stream`.
+    """
     cupy = pytest.importorskip("cupy")
     stream = cupy.cuda.Stream(non_blocking=True) if own_stream else cupy.cuda.Stream.null
     busy = cupy.zeros(1 << 26, np.float32)
@@ -67,7 +70,7 @@ def test_cupy(data, no_copy, own_stream):
             ahead = [cupy.asarray(array) + np.uint8(1) for array in found] if data is ragged else cupy.asarray(found) + np.uint8(1)
             return [array - np.uint8(1) for array in ahead] if data is ragged else ahead - np.uint8(1)
 
-    check(source, data, no_copy=no_copy)
+    check(source, data, no_copy=no_copy, **({"cuda_stream": stream} if own_stream else {}))
 
 
 def test_arrays_that_are_not_dense():
