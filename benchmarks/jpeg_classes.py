@@ -89,9 +89,8 @@ class _Decoder:
             part = np.array(windows)
             anchors = (extents * part[:, 1::-1]).astype(np.int64)
             extents = np.clip((extents * part[:, 3:1:-1]).astype(np.int64), 1, extents - anchors)
-        found = kernels.windows_of(headers, images, anchors, extents, np.array([3]), 1)
-        room = kernels.most_own_room(sizes, images) if self._own else 0
-        scratch_bytes, turned = kernels.scratch_bytes(found.widest, found.turned, room)
+        found = kernels.windows_of(headers, images, anchors, extents, np.array([3]), 1, sizes if self._own else None)
+        scratch_bytes, turned = kernels.scratch_bytes(found.widest, found.turned, found.own_room)
         outputs = [np.empty(shape, np.uint8) for shape in found.shapes]
         targets = np.array([output.ctypes.data for output in outputs])
         scratch, text = np.zeros(scratch_bytes + 64, np.uint8), np.zeros(256, np.uint8)
@@ -99,7 +98,7 @@ class _Decoder:
         context = kernels.context_of(
             self._table.ctypes.data, addresses.ctypes.data, sizes.ctypes.data, found.records.ctypes.data, targets.ctypes.data,
             turned=turned, own=self._own,
-            own_scans=progressive.decode_scans.address, own_room=room, counts=self.counts.ctypes.data, index=self._index,
+            own_scans=progressive.decode_scans.address, own_room=found.own_room, counts=self.counts.ctypes.data, index=self._index,
         )  # fmt: skip
         keep = (datas, sizes, addresses, found, outputs, targets, scratch, text)
 

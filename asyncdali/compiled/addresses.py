@@ -43,7 +43,10 @@ def words_of(entries: Iterable[Any]) -> tuple[list[Any], list[Any]]:
     words: list[Any] = []
     arrays: list[Any] = []
     for value in entries:
-        if type(value) is _array and _KNOWN:
+        kind = type(value)
+        if kind is int:
+            words.append(value)
+        elif kind is _array and _KNOWN:
             arrays.append(value)
             words.append(_word_at(id(value) + _DATA).value)
         elif isinstance(value, _array):

@@ -27,7 +27,7 @@ A record of float32 elements is declared in the same way. Its ``word`` and ``wor
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -151,7 +151,12 @@ class Table:
 def laid_out(entries: Iterable[Any]) -> tuple[np.ndarray, list[Any]]:
     """int64[words] of integers and of arrays (as addresses), and the arrays to keep alive."""
     words, arrays = words_of(entries)
-    return np.array(words, np.int64), arrays
+    return table_of(words), arrays
+
+
+def table_of(words: Sequence[int]) -> np.ndarray:
+    """int64[words] of integers. ``np.array`` would look for nested sequences first, and takes 1.4 times as long."""
+    return np.fromiter(words, np.int64, len(words))
 
 
 INPUTS = Field("inputs", "addresses", "of the input's samples")

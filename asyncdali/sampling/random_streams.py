@@ -345,17 +345,18 @@ def draw_windows(
         ValueError: an impossible range, heights and widths of different shape, or an image of 2^31 or more pixels a side.
     """
     ranges = _checked_ranges(tuple(aspect), tuple(area), attempts)
-    if np.ndim(heights) != 1 or np.shape(heights) != np.shape(widths):
-        raise ValueError(f"heights and widths have shapes {np.shape(heights)} and {np.shape(widths)}; expected two vectors of equal length")
-    sizes = np.array((heights, widths), np.int64)
-    samples = sizes.shape[1]
-    longest = max(int(sizes[0].max()), int(sizes[1].max())) if samples else 0
-    if longest > 0x7FFFFFFF:
-        raise ValueError(f"the image is {longest} pixels long; at most {0x7FFFFFFF} are possible")
+    heights, widths = np.asarray(heights, np.int64), np.asarray(widths, np.int64)
+    if heights.ndim != 1 or heights.shape != widths.shape:
+        raise ValueError(f"heights and widths have shapes {heights.shape} and {widths.shape}; expected two vectors of equal length")
+    if heights.strides != widths.strides:  # two columns of one array have the same
+        heights, widths = np.ascontiguousarray(heights), np.ascontiguousarray(widths)
+    samples = len(heights)
     windows = np.empty((2, samples, 2), np.int32)
-    size_at, window_at = address_of(sizes), address_of(windows)
-    load_kernels().draw_windows(
-        position.key, position.hi, position.lo, position.phase, samples, size_at, size_at + 8 * samples,
+    window_at = address_of(windows)
+    longest = load_kernels().draw_windows(
+        position.key, position.hi, position.lo, position.phase, samples, address_of(heights), address_of(widths), heights.strides[0],
         address_of(ranges), attempts, window_at, window_at + 8 * samples,
     )  # fmt: skip
+    if longest:
+        raise ValueError(f"the image is {longest} pixels long; at most {0x7FFFFFFF} are possible")
     return windows

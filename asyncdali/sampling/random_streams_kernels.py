@@ -587,16 +587,20 @@ def _window_extents(stream, height, width, r0, r1, a0, a1, attempts):
     return _clipped_extents(height, width, widest, tallest, r0, r1, a1)
 
 
-@compiled(11, brief=True)
-def draw_windows(key, hi, lo, phase, samples, heights, widths, ranges, attempts, anchors, extents):
-    """Crop windows: `heights`, `widths` int64[samples]; `ranges` float32[4] = aspect range, area range; `anchors` and
-    `extents` int32[samples, 2] out, (y, x) and (h, w). An empty image gets an empty window."""
+@compiled(12, brief=True)
+def draw_windows(key, hi, lo, phase, samples, heights, widths, stride, ranges, attempts, anchors, extents):
+    """Crop windows: `heights`, `widths` int64[samples], `stride` bytes apart; `ranges` float32[4] = aspect range, area range; `anchors`
+    and `extents` int32[samples, 2] out, (y, x) and (h, w). An empty image gets an empty window.
+
+    Returns 0, or the length of an image that is too long for INT32."""
     r0, r1, a0, a1 = load_f32(ranges), load_f32(ranges + 4), load_f32(ranges + 8), load_f32(ranges + 12)
     stream = _new_stream()
     sample_hi = _U(hi)
     for i in range(samples):
-        height, width = load_i64(heights + 8 * i), load_i64(widths + 8 * i)
+        height, width = load_i64(heights + stride * i), load_i64(widths + stride * i)
         y = x = h = w = np.int64(0)
+        if height > 0x7FFFFFFF or width > 0x7FFFFFFF:
+            return larger(height, width)
         if height > 0 and width > 0:
             open_stream(stream, _U(key) ^ _CROP_KEY, sample_hi, _U(lo), _U(phase))
             h, w = _window_extents(stream, height, width, r0, r1, a0, a1, attempts)

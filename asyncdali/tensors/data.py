@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,8 @@ def sample_array(value: Any, dtype: np.dtype | None = None) -> np.ndarray:
 
 
 _KNOWN = frozenset(FROM_DTYPE)
+_ARRAYS = {np.ndarray}
+_dtype_of, _shape_of = attrgetter("dtype"), attrgetter("shape")
 
 
 def _converted(array: np.ndarray) -> np.ndarray:
@@ -154,19 +157,18 @@ class Converter:
         if not items:
             return Batch(np.empty((0, 0), np.int64), DALIDataType.NO_TYPE, contiguous=True, owner=())
         layout, kind = "", None
-        if any(type(item) is not np.ndarray for item in items):
+        if set(map(type, items)) != _ARRAYS:
             layout, kind = tensor_traits(items)
             _refuse_mixed_capsules(items)
             items = [self._sample(item, k) for k, item in enumerate(items)]
         arrays: Sequence[np.ndarray] = items
         first = arrays[0]
-        types = {array.dtype for array in arrays}
+        types = set(map(_dtype_of, arrays))
         if len(types) > 1 or first.dtype not in _KNOWN:
             arrays = [self._sample(array, k) for k, array in enumerate(arrays)]
             first = arrays[0]
             check_types(arrays)
-        shapes = {array.shape for array in arrays}
-        if len(shapes) == 1:
+        if len(set(map(_shape_of, arrays))) == 1:
             batch = self._equal(arrays, first)
         else:
             check_ranks(arrays)

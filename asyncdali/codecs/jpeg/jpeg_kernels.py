@@ -34,7 +34,7 @@ from ...compiled.intrinsics import (  # fmt: skip
 )
 from ...compiled.job_tables import THREAD
 from ...compiled.step import callback, compiled, inlined, step
-from ...compiled.tables import WORD
+from ...compiled.tables import WORD, table_of
 from ...operators.row_feeds import FEED, FEED_STATE, STATE_BYTES
 from ..image_headers import FREE_PIXELS
 from . import window
@@ -475,17 +475,29 @@ def scan_headers(addresses, sizes, count, headers):
 # ------------------------------------------------------------------------------------------------------------------------ windows
 
 
+_room_for = inlined(window.room_for)
+
+
+@inlined
+def _pair(pairs, i, narrow):
+    """The numbers of row `i` of [rows, 2], int32 if `narrow`, else int64."""
+    if narrow:
+        return np.int64(load_i32(pairs + yx.size // 2 * i)), np.int64(load_i32(pairs + yx.size // 2 * i + yx.x // 2))
+    return load_i64(pairs + yx.size * i + yx.y), load_i64(pairs + yx.size * i + yx.x)
+
+
 @compiled(1, brief=True)
 def place_windows(table):
     """Compute the windows that :func:`decode_step` decodes, in stored coordinates (EXIF 2.3, tag 0x0112), and the sizes of buffers."""
     header, image = load_i64(table + placing.headers), load_i64(table + placing.images)
     anchor, extent = load_i64(table + placing.anchors), load_i64(table + placing.extents)
+    narrow, sizes = load_i64(table + placing.narrow) != 0, load_i64(table + placing.sizes)
     placed, shape = load_i64(table + placing.windows), load_i64(table + placing.shapes)
     for i in range(load_i64(table + placing.samples)):
         channels = load_i64(load_i64(table + placing.channels) + load_i64(table + placing.channel_stride) * i)
         width, height, orientation = load_i64(image + stored.width), load_i64(image + stored.height), load_i64(image + stored.orientation)
         pixel = channels * load_i64(table + placing.itemsize)
-        y, x, h, w = load_i64(anchor + yx.y), load_i64(anchor + yx.x), load_i64(extent + yx.y), load_i64(extent + yx.x)
+        (y, x), (h, w) = _pair(anchor, i, narrow), _pair(extent, i, narrow)
         store_i64(shape + hwc.height, h)
         store_i64(shape + hwc.width, w)
         store_i64(shape + hwc.channels, channels)
@@ -508,9 +520,12 @@ def place_windows(table):
         store_i64(placed + place.components, load_i64(image + stored.components))
         if orientation >= 1:
             store_i64(table + placing.widest, larger(load_i64(table + placing.widest), width * pixel))
+            if sizes != 0:
+                room = np.int64(_room_for(load_i64(sizes + WORD * i), width))
+                store_i64(table + placing.own_room, larger(load_i64(table + placing.own_room), room))
         if orientation >= 2:
             store_i64(table + placing.turned, larger(load_i64(table + placing.turned), w * h * pixel))
-        header, image, anchor, extent = header + head.size, image + stored.size, anchor + yx.size, extent + yx.size
+        header, image = header + head.size, image + stored.size
         placed, shape = placed + place.size, shape + hwc.size
     return 0
 
@@ -560,14 +575,21 @@ class Windows(NamedTuple):
     records  JPEG_WINDOW[samples], the windows to decode
     shapes   HWC[samples], of the outputs
     widest   bytes of the widest row to decode;  turned  bytes of the largest window to rotate
-    places   anchors and extents as given, int64[samples, 2] each
+    own_room most bytes of work memory per thread that our own decoder needs; 0 if no sizes were given
+    given    anchors and extents as given
     """
 
     records: np.ndarray
     shapes: np.ndarray
     widest: int
     turned: int
-    places: tuple[np.ndarray, np.ndarray]
+    own_room: int
+    given: tuple[np.ndarray, np.ndarray]
+
+    def places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Anchors and extents, YX[samples] each."""
+        anchors, extents = self.given
+        return _pairs(anchors), _pairs(extents)
 
 
 def _pairs(values: np.ndarray) -> np.ndarray:
@@ -580,29 +602,31 @@ def _pairs(values: np.ndarray) -> np.ndarray:
 
 
 def windows_of(
-    headers: np.ndarray, images: np.ndarray, anchors: np.ndarray, extents: np.ndarray, channels: np.ndarray, itemsize: int
-) -> Windows:
-    """Call :func:`place_windows` from Python. PLACE_WINDOWS describes the arguments. One value in `channels` applies to all samples."""
+    headers: np.ndarray, images: np.ndarray, anchors: np.ndarray, extents: np.ndarray, channels: np.ndarray, itemsize: int,
+    sizes: np.ndarray | None = None,
+) -> Windows:  # fmt: skip
+    """Call :func:`place_windows` from Python. PLACE_WINDOWS describes the arguments. One value in `channels` applies to all samples.
+
+    `sizes`: bytes of the files, int64[samples], if our own decoder may decode them.
+    """
     count = len(headers)
     memory = np.empty(count * (JPEG_WINDOW.words + HWC.words), np.int64)
     end = count * JPEG_WINDOW.words
     records, shapes = memory[:end].reshape(count, JPEG_WINDOW.words), memory[end:].reshape(count, HWC.words)
-    anchors, extents = _pairs(anchors), _pairs(extents)
+    narrow = anchors.dtype == extents.dtype == np.int32 and anchors.flags.c_contiguous and extents.flags.c_contiguous
+    if not narrow:
+        anchors, extents = _pairs(anchors), _pairs(extents)
     at = address_of(memory)
     entries = PLACE_WINDOWS.entries(
-        samples=count, headers=address_of(headers), images=address_of(images), anchors=address_of(anchors), extents=address_of(extents),
+        samples=count, headers=address_of(headers), images=address_of(images), sizes=0 if sizes is None else address_of(sizes),
+        anchors=address_of(anchors), extents=address_of(extents), narrow=narrow,
         channels=address_of(channels), channel_stride=WORD if len(channels) > 1 else 0, itemsize=itemsize, windows=at,
-        shapes=at + WORD * end, widest=0, turned=0,
+        shapes=at + WORD * end, widest=0, turned=0, own_room=0,
     )  # fmt: skip
-    table = np.array(entries, np.int64)
+    table = table_of(entries)
     place_windows(address_of(table))
-    return Windows(records, shapes, int(table[PLACE_WINDOWS.word.widest]), int(table[PLACE_WINDOWS.word.turned]), (anchors, extents))
-
-
-def most_own_room(sizes: np.ndarray, images: np.ndarray) -> int:
-    """Most bytes of work memory per thread that our own decoder needs for files of `sizes` bytes, `images` STORED_IMAGE[samples]."""
-    encoded = images[:, STORED_IMAGE.word.orientation] > 0
-    return int(np.max(window.room_for(sizes, images[:, STORED_IMAGE.word.width]), initial=0, where=encoded))
+    widest, turned, own_room = table[PLACE_WINDOWS.span("widest", "own_room")].tolist()
+    return Windows(records, shapes, widest, turned, own_room, (anchors, extents))
 
 
 def context_of(
@@ -615,7 +639,7 @@ def context_of(
         turned=turned, own=own, constants=address_of(window.known_constants()) if own else 0, own_room=own_room, counts=counts,
         own_scans=own_scans, index=index, feed=0, cut=0,
     )  # fmt: skip
-    return np.array(entries, np.int64)
+    return table_of(entries)
 
 
 def decode_whole(

@@ -50,8 +50,10 @@ PLACE_WINDOWS = Table(
     Field("samples", "int64", "samples of the batch"),
     Field("headers", "JPEG_HEADER[samples]", "of the files"),
     Field("images", "STORED_IMAGE[samples]", "the images"),
-    Field("anchors", "YX[samples]", "of the windows, in the image as seen"),
-    Field("extents", "YX[samples]", "of the windows, in the image as seen"),
+    Field("sizes", "int64[samples]", "bytes of the files; 0 (no array): `own_room` is not wanted"),
+    Field("anchors", "[samples, 2]", "of the windows, in the image as seen: y, x"),
+    Field("extents", "[samples, 2]", "of the windows, in the image as seen: height, width"),
+    Field("narrow", "bool", "anchors and extents are int32, not int64"),
     Field("channels", "int64[samples]", "of the outputs"),
     Field("channel_stride", "int64", "bytes from one sample's channels to the next one's; 0: all have the same"),
     Field("itemsize", "int64", "bytes of an element"),
@@ -59,6 +61,7 @@ PLACE_WINDOWS = Table(
     Field("shapes", "HWC[samples]", "result: of the outputs"),
     Field("widest", "int64", "result: bytes of the widest row to decode"),
     Field("turned", "int64", "result: bytes of the largest window that must be turned"),
+    Field("own_room", "int64", "result: most bytes of work memory per thread that our own decoder needs"),
 )
 """Arguments and results of ``jpeg_kernels.place_windows``."""
 

@@ -140,7 +140,7 @@ def _round_up(value, unit):
 
 
 def room_for(size, width):
-    """Most bytes of work memory for files of `size` bytes that are `width` pixels wide. Both may be arrays."""
+    """Most bytes of work memory for a file of `size` bytes that is `width` pixels wide."""
     # Strips: at most 35 rows (4:2:0). Tiles and rounding take less than 32 KB.
     return ROWS + size + PADDING + 36 * width + (1 << 15)
 

@@ -77,7 +77,7 @@ class CropMirrorNormalize(WindowOperator):
         source = inputs[0]
         plan = self._batch_plan(source, arguments)
         output = Batch(plan.shapes, self._dtype, plan.layout, device=source.device, source_info=source.source_info)
-        mirror = arguments.scalars("mirror", np.int64) != 0
+        mirror = arguments.scalars("mirror", np.int64)
         return Planned([output], [plan.normalisation.step(source.addresses, output.addresses, mirror)])
 
     def _batch_plan(self, source: Batch, arguments: Arguments) -> _BatchPlan:

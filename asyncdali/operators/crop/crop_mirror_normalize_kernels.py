@@ -20,8 +20,8 @@ from ...compiled.addresses import address_of
 from ...compiled.convert_kernels import converter, load_value, storage, view
 from ...compiled.intrinsics import copy_bytes, larger, load_i64, smaller, store_i64, view_f32, view_i64
 from ...compiled.step import Compiled, compiled, inlined, step_variant
-from ...compiled.tables import laid_out
-from ...device.launch import Entry, Kernel, Launch, Unstored, element_type, row_grid
+from ...compiled.tables import table_of
+from ...device.launch import Kernel, Launch, Unstored, element_type, row_grid
 from ..base import Step, no_explanation
 from ..resize.image_resampling import tile_grid
 from .crop_tables import AXES, NORMALIZE, WINDOW
@@ -269,7 +269,8 @@ class Normalisation:
         self._records = records
         mean, multiplier = np.ascontiguousarray(mean, np.float32), np.ascontiguousarray(multiplier, np.float32)
         fills = np.ascontiguousarray(fills, out_dtype)
-        self._shared = {"means": mean, "multipliers": multiplier, "fills": fills, "channels": mean.shape[1], "samples": len(records)}
+        self._arrays = mean, multiplier, fills
+        self._arrays_at = address_of(mean), address_of(multiplier), address_of(fills)
         types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype))
         self._in_size = np.dtype(in_dtype).itemsize
         self._kernel = Kernel(_SOURCE, "crop_mirror_normalize", (*types, ("RESIZED", 0)))
@@ -281,20 +282,26 @@ class Normalisation:
         self._interleaved = channels if interleaved else -1
 
     def step(self, in_addresses: np.ndarray, out_addresses: np.ndarray, mirror: np.ndarray) -> Step:
-        """The step for a batch; mirror bool[samples]."""
+        """The step for a batch; `mirror` int64[samples]: samples with a number other than 0 are mirrored."""
         records = np.empty_like(self._records)
-        flags = np.ascontiguousarray(mirror, np.int64)
-        mirrored_records(address_of(self._records), len(records), address_of(flags), address_of(records))
-        entries = NORMALIZE.entries(inputs=in_addresses, outputs=out_addresses, records=records, **self._shared)
-        table, keep = laid_out(entries)
-        step = Step(self._compiled.address, table, no_explanation, keep=keep)
-
-        step.launches = lambda: [self._launch(in_addresses, records, entries)]
+        records_at = address_of(records)
+        mirrored_records(address_of(self._records), len(records), address_of(mirror), records_at)
+        table = table_of(self._entries(address_of(in_addresses), address_of(out_addresses), records_at, self._arrays_at))
+        step = Step(self._compiled.address, table, no_explanation, keep=(in_addresses, out_addresses, records, self._arrays))
+        step.launches = lambda: [self._launch(in_addresses, out_addresses, records)]
         return step
 
-    def _launch(self, in_addresses: np.ndarray, records: np.ndarray, context: tuple[Entry, ...]) -> Launch:
+    def _entries(self, in_addresses: Any, out_addresses: Any, records: Any, arrays: tuple[Any, Any, Any]) -> tuple[Any, ...]:
+        """The words of the table: `arrays` are means, multipliers and fills. Arrays are given as such or by their addresses."""
+        mean, multiplier, fills = arrays
+        return NORMALIZE.entries(
+            inputs=in_addresses, outputs=out_addresses, records=records, means=mean, multipliers=multiplier, fills=fills,
+            channels=self._arrays[0].shape[1], samples=len(self._records),
+        )  # fmt: skip
+
+    def _launch(self, in_addresses: np.ndarray, out_addresses: np.ndarray, records: np.ndarray) -> Launch:
         """The launch for a GPU. Pictures that are resized only for this operator are resized here."""
-        count = len(records)
+        count, context = len(records), self._entries(in_addresses, out_addresses, records, self._arrays)
         grid = row_grid(self._rows, self._width, count)
 
         def resized(pixels: Unstored) -> Launch | None:

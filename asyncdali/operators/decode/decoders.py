@@ -194,7 +194,9 @@ class ImageDecoder(Operator):
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
-        sizes = np.ascontiguousarray(source.shapes.prod(axis=1))  # A row [1, N] of bytes is accepted like N bytes.
+        shapes = source.shapes
+        # A row [1, N] of bytes is accepted like N bytes.
+        sizes = np.ascontiguousarray(shapes[:, 0]) if shapes.shape[1] == 1 else source.sizes()
         lookup = None if self._cache is None else (yield from look_up(self._cache, source, sizes))
         headers, plain = self._kernels.read_headers(source.addresses, sizes, source.read_only)
         hits = [] if lookup is None else list(lookup.hits)
@@ -285,24 +287,24 @@ class ImageDecoder(Operator):
             seen = np.where(images[:, [stored.orientation]] >= 5, turned, upright)
         anchors, extents = self.windows(seen, inputs[1:], arguments, iteration.position)
         channels = np.array([_CHANNELS[self._output_type]]) if self._output_type in _CHANNELS else images[:, stored.components].copy()
-        windows = self._kernels.windows_of(headers, images, anchors, extents, channels, storage_dtype(self._dtype).itemsize)
+        own = self._own
+        itemsize = storage_dtype(self._dtype).itemsize
+        windows = self._kernels.windows_of(headers, images, anchors, extents, channels, itemsize, sizes if own else None)
         output = Batch(windows.shapes, self._dtype, "HWC", source_info=source.source_info)
         hardware, targets = None, output.addresses
         if self._lanes is not None and not self._whole_from_python:
-            hardware = self._lanes.choose(source.addresses, sizes, headers, *windows.places, source.read_only)
+            hardware = self._lanes.choose(source.addresses, sizes, headers, *windows.places(), source.read_only)
         if scanned.lookup is not None and scanned.lookup.cache.device is not None:
             kept = scanned.lookup.on_device(output, self.spec.constant("cache_batch_copy"))
             if kept.sources.any() or kept.slots.any():
-                hardware = hardware or without_lanes(source.addresses, sizes, headers, *windows.places)
+                hardware = hardware or without_lanes(source.addresses, sizes, headers, *windows.places())
                 hardware.use_kept(kept)
         targets = targets if hardware is None else hardware.targets
-        own = self._own
-        own_room = self._kernels.most_own_room(sizes, images) if own else 0
-        scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned, own_room)
+        scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned, windows.own_room)
         context = self._kernels.context_of(
             self._table_at, address_of(addresses), address_of(sizes), address_of(windows.records), address_of(targets),
             color=_COLOR_SPACE.get(self._output_type, 2), fast_dct=self._fast_dct, turned=turned_at, own=own,
-            own_scans=0 if scanned.plain else self._own_scans(headers), own_room=own_room, counts=address_of(self._counts),
+            own_scans=0 if scanned.plain else self._own_scans(headers), own_room=windows.own_room, counts=address_of(self._counts),
             index=self._index,
         )  # fmt: skip
         keep = (addresses, sizes, windows, targets, source, ready, self._counts)

@@ -11,6 +11,7 @@ import numpy as np
 from ...compiled.addresses import address_of
 from ...compiled.intrinsics import larger, load_f64, load_i32, load_i64, smaller, store_f64, store_i64
 from ...compiled.step import Compiled, compiled
+from ...compiled.tables import WORD, table_of
 from ...device.launch import Kernel, Launch, Scratch, Unstored, element_type, grid_of
 from ..base import Step, no_explanation
 from ..row_feeds import RowFeed
@@ -24,6 +25,7 @@ _SOURCE = Path(__file__).with_name("resize_kernels.cu")
 
 _record, _interval, _filter, _taps = RESIZE_RECORD.at, INTERVAL.at, FILTER.at, TAPS.at
 _filling, _placing = FILLING.at, PLACING.at
+_TABLES_AT, _DESCRIPTIONS_AT = address_of(TABLES), address_of(DESCRIPTIONS)
 
 
 @compiled(1, brief=True)
@@ -151,35 +153,39 @@ class Resampling:
         shapes, extents = np.ascontiguousarray(shapes, np.int64), np.ascontiguousarray(geometry.extents, np.int64)
         records_words, intervals_words = count * RESIZE_RECORD.words, 3 * count * INTERVAL.words
         memory = np.empty(records_words + intervals_words + count * ndim, np.int64)
-        records, intervals = memory[:records_words], memory[records_words : records_words + intervals_words]
+        self._records, self._intervals = memory[:records_words], memory[records_words : records_words + intervals_words]
         self.shapes = memory[records_words + intervals_words :].reshape(count, ndim)
         whole = geometry.lo is None or geometry.hi is None
-        table, keep = FILLING.make(
-            samples=count, ndim=ndim, first_axis=first_axis, axes=axes, shapes=shapes, extents=extents,
-            extents_step=8 * axes if len(extents) > 1 else 0,
-            source_lo=0 if whole else np.ascontiguousarray(geometry.lo, np.float64),
-            source_hi=0 if whole else np.ascontiguousarray(geometry.hi, np.float64),
-            filters_min=filters[0], filters_mag=filters[1], filters_step=filters.strides[1] if filters.shape[1] > 1 else 0,
-            antialias=antialias, descriptions=DESCRIPTIONS, records=records, intervals=intervals, out_shapes=self.shapes,
-            volume=0, plane_bytes=0, largest=0,
+        lo = None if whole else np.ascontiguousarray(geometry.lo, np.float64)
+        hi = None if whole else np.ascontiguousarray(geometry.hi, np.float64)
+        at, filters_at = address_of(memory), address_of(filters)
+        intervals_at = at + WORD * records_words
+        entries = FILLING.entries(
+            samples=count, ndim=ndim, first_axis=first_axis, axes=axes, shapes=address_of(shapes), extents=address_of(extents),
+            extents_step=WORD * axes if len(extents) > 1 else 0,
+            source_lo=0 if lo is None else address_of(lo), source_hi=0 if hi is None else address_of(hi),
+            filters_min=filters_at, filters_mag=filters_at + filters.strides[0],
+            filters_step=filters.strides[1] if filters.shape[1] > 1 else 0, antialias=antialias, descriptions=_DESCRIPTIONS_AT,
+            records=at, intervals=intervals_at, out_shapes=intervals_at + WORD * intervals_words, volume=0, plane_bytes=0, largest=0,
         )  # fmt: skip
+        table = table_of(entries)
         self._scratch = fill_records(address_of(table))
-        del keep
-        word = FILLING.word
-        self._largest = int(table[word.largest])
-        self._volume = axes == 3 and bool(table[word.volume])
+        volume, plane_bytes, self._largest = table[FILLING.span("volume", "largest")].tolist()
+        self._volume = axes == 3 and bool(volume)
         if self._volume:
-            self._scratch += int(table[word.plane_bytes])
-        self._records, self._intervals = records, intervals
+            self._scratch += plane_bytes
+        self._memory, self._records_at, self._intervals_at = memory, at, intervals_at
 
     def step(self, in_addresses: np.ndarray, out_addresses: np.ndarray, in_dtype: np.dtype, out_dtype: np.dtype) -> Step:
         """The step for samples whose addresses are known only at run time; uint8, int16, uint16 or float32 to the same type, or to
         float32."""
         compiled = _resampling(np.dtype(in_dtype), np.dtype(out_dtype), self._volume)
-        table, keep = RESIZE.make(
-            inputs=in_addresses, outputs=out_addresses, scratch=0, tap_tables=tap_tables.address, fed=0, **self._shared()
-        )
-        step = Step(compiled.address, table, no_explanation, self._scratch, RESIZE.word.scratch, keep)
+        entries = RESIZE.entries(
+            inputs=address_of(in_addresses), outputs=address_of(out_addresses), records=self._records_at, intervals=self._intervals_at,
+            filters=_TABLES_AT, descriptions=_DESCRIPTIONS_AT, scratch=0, tap_tables=tap_tables.address, fed=0,
+        )  # fmt: skip
+        keep = (in_addresses, out_addresses, self._memory)
+        step = Step(compiled.address, table_of(entries), no_explanation, self._scratch, RESIZE.word.scratch, keep)
         step.launches = lambda: self._launches(in_addresses, out_addresses, in_dtype, out_dtype)
         return step
 
@@ -190,10 +196,6 @@ class Resampling:
         """
         if self._largest >= resize_rows.SMALLEST:
             resize_rows.read_rows(feed, step, self._records.reshape(-1, RESIZE_RECORD.words), self._intervals, sizes(), out_dtype)
-
-    def _shared(self) -> dict[str, np.ndarray]:
-        """Values that the tables of the compiled step and of a GPU's kernels share."""
-        return {"records": self._records, "intervals": self._intervals, "filters": TABLES, "descriptions": DESCRIPTIONS}
 
     def _launches(self, in_addresses: np.ndarray, out_addresses: np.ndarray, in_dtype: np.dtype, out_dtype: np.dtype) -> list[Launch]:
         """Tap tables of all axes in one launch, pixels in a second."""
@@ -206,7 +208,10 @@ class Resampling:
         words = place_taps(address_of(table))
         del keep
         rows, channels, whole, signed = table[PLACING.word.rows :].tolist()
-        shared = {**self._shared(), "places": places, "taps": Scratch(4 * words), "samples": count}
+        shared = {
+            "records": self._records, "intervals": self._intervals, "filters": TABLES, "descriptions": DESCRIPTIONS, "places": places,
+            "taps": Scratch(4 * words), "samples": count,
+        }  # fmt: skip
         unstored = RESIZE_CUDA.entries(inputs=in_addresses, outputs=0, **shared)
         context = RESIZE_CUDA.entries(inputs=in_addresses, outputs=out_addresses, **shared)
         types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype)), ("VOLUME", int(self._volume))

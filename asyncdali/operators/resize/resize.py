@@ -76,7 +76,8 @@ class Resize(Operator):
         from . import image_resampling as resampling
 
         self._resampling = resampling
-        self._fixed = self._fixed_extents(spec)
+        self._fixed = self._fixed_geometries(spec)
+        self._fixed_filters = self._constant_filters(spec)
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         # Pictures are nearly always UINT8. Code for volumes, and for types known only at run time, is compiled when they first appear.
@@ -88,6 +89,13 @@ class Resize(Operator):
         self._resampling.compile_kernels(types, on_gpu=self.environment.gpu is not None)
         known = wanted if dtypes[0] is not None or self.spec.given("dtype") else None
         return [known, DALIDataType.INT32][: self.spec.output_count]
+
+    def _fixed_geometries(self, spec: Spec) -> dict[int, rules.Geometry]:
+        """The geometry for inputs of two and of three spatial axes, if it does not depend on the iteration."""
+        fixed = self._fixed_extents(spec) or []
+        return {
+            axes: rules.Geometry(np.array([fixed * (axes // len(fixed))], np.int64)) for axes in (2, 3) if len(fixed) in (1, axes)
+        }  # fmt: skip
 
     def _fixed_extents(self, spec: Spec) -> list[int] | None:
         """The output extents if they are integers, constant and independent of the input, as in most pipelines."""
@@ -141,6 +149,14 @@ class Resize(Operator):
         return wanted
 
     @staticmethod
+    def _constant_filters(spec: Spec) -> np.ndarray | None:
+        """The result of :meth:`_filters` if no argument is an input."""
+        names = _filter_names(spec)
+        if any(name in spec.argument_inputs for name in names):
+            return None
+        return np.array([[spec.constant(name)] for name in names], np.int64)
+
+    @staticmethod
     def _check_extents(extents: np.ndarray) -> None:
         if len(extents) == 1 and math.prod(extents[0].tolist()) <= _MOST_PIXELS:  # one size for all samples, as in most pipelines
             return
@@ -152,8 +168,8 @@ class Resize(Operator):
 
     def _geometry(self, spatial: np.ndarray, arguments: Arguments, iteration: Iteration) -> rules.Geometry:
         axes = spatial.shape[1]
-        if self._fixed is not None and len(self._fixed) in (1, axes):
-            return rules.Geometry(np.array([self._fixed * (axes // len(self._fixed))], np.int64))
+        if axes in self._fixed:
+            return self._fixed[axes]
         limits = self.spec.constant("max_size")
         if limits is not None and len(limits) not in (1, axes):
             raise ValueError(f'Argument "max_size" expects either a single value or a list of {axes} elements. {len(limits)} given.')
@@ -190,14 +206,18 @@ class Resize(Operator):
     def _filters(self, arguments: Arguments) -> np.ndarray:
         """(min, mag) filter, int64[2, samples], or [2, 1] for all samples: the specific argument if given, else interp_type, else
         linear."""
-        names = [name if arguments.given(name) else "interp_type" for name in ("min_filter", "mag_filter")]
-        if not any(arguments.is_input(name) for name in names):
-            return np.array([[arguments.constant(name)] for name in names], np.int64)
-        kinds = np.stack([arguments.scalars(name, np.int64) for name in names])
+        if self._fixed_filters is not None:
+            return self._fixed_filters
+        kinds = np.stack([arguments.scalars(name, np.int64) for name in _filter_names(arguments.spec)])
         wrong = ((kinds < 0) | (kinds > max(DALIInterpType))).any(axis=0)
         if wrong.any():
             raise SampleError(int(np.flatnonzero(wrong)[0]), "Unknown interpolation type")
         return kinds
+
+
+def _filter_names(spec: Spec) -> list[str]:
+    """The arguments that give the filters for axes that shrink, and for all others."""
+    return [name if spec.given(name) else "interp_type" for name in ("min_filter", "mag_filter")]
 
 
 @register
