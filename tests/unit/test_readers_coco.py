@@ -104,6 +104,7 @@ def random_segmentation(rng, height, width):
     return {"size": [height, width], "counts": compressed if rng.random() < 0.7 else decode_runs(compressed)}
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of pycocotools beside NumPy 2
 def test_pixelwise_masks_are_those_of_the_coco_tools(data):
     """Against pycocotools: unions within a class, larger labels on top."""
     tools = pytest.importorskip("pycocotools.mask")
