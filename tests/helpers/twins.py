@@ -33,10 +33,13 @@ def both(
 def outputs_of(
     name: str, inputs: list[list[np.ndarray]], layout: str, per_sample: dict[str, Any] | None, gpu: bool, /, **constants: Any
 ) -> list[list[np.ndarray]]:
-    """All outputs of an operator over arrays, by compiled steps or by kernels. Checks that nothing around the outputs is overwritten."""
+    """All outputs of an operator over arrays, by compiled steps or by kernels. Checks that nothing around the outputs is overwritten.
+
+    `layout` is that of the inputs that have as many dimensions.
+    """
     count = len(inputs[0])
     named = {key: Batch.from_values(np.asarray(value)) for key, value in (per_sample or {}).items()}
-    sources = [batch_of(samples, layout) for samples in inputs]
+    sources = [batch_of(samples, layout if np.ndim(samples[0]) == len(layout) else "") for samples in inputs]
     operator = make(name, count, constants, named, len(sources))
     if gpu:
         operator = type(operator)(replace(operator.spec, device="gpu"), replace(operator.environment, gpu=cast(Any, object())))
