@@ -210,7 +210,7 @@ class ReaderOperator(Operator):
         """The samples of this iteration."""
         first, whole = iteration.first, iteration.whole
         indices, behind = self.order.take(iteration.position, whole or samples)  # at a shard's end padding depends on where batches end
-        return Draw(iteration.position, indices[first : first + samples], behind, first, whole)
+        return Draw(iteration.position, indices[first : first + samples] if whole else indices, behind, first, whole)
 
     def after(self, position: OrderPosition, samples: int) -> OrderPosition:
         return self.order.after(position, samples)

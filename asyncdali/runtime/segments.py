@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from time import perf_counter_ns
+from types import GeneratorType
 from typing import Any, TypeAlias
 
 import numpy as np
 from asyncdali_workers.limits import TooLarge
 
 from ..batch import Batch
+from ..batch import largest as largest_of
 from ..compiled.addresses import address_of
 from ..errors import because, operator_error
 from ..graph.plan import PlannedOperator, Segment
@@ -264,7 +266,7 @@ class SegmentRun:
             position = operator.part_at(position, first)
         iteration = Iteration(record.number, record.batch_size, record.fed, self._issue_on, position, None, first, whole)
         preparation = operator.prepare(inputs, arguments, iteration)
-        if preparation and isinstance(preparation, Generator):  # most operators prepare nothing, and the second question takes 0.4 us
+        if isinstance(preparation, GeneratorType):  # asking for the abstract class Generator would take 0.4 us
             iteration.prepared = yield from self._prepare(built, preparation, lap)
         planned = self._plan(built, inputs, arguments, iteration)
         for edge, batch in zip(built.outputs, planned.outputs, strict=True):
@@ -332,7 +334,7 @@ class SegmentRun:
                     sizes = batch.checked_sizes()
                     if feed is not None and feed.held is not None:
                         sizes = feed.held
-                    largest = int(sizes.max(initial=0))
+                    largest = int(largest_of(sizes, initial=0))
                 else:
                     largest = extents.largest
                 elsewhere = id(batch) in kept or offset + largest > MAX_SCRATCH or self.record.careful

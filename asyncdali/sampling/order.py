@@ -127,6 +127,7 @@ class _BufferedVisit:
             engine=engine, delivered=0, samples=self.size, slots=slots, oldest=0, held=self._held, source=source, first=start, last=-1
         )
         self._table_address = self._table.ctypes.data
+        self._draw = load_kernels().draw_shuffled
 
     @property
     def last(self) -> int:
@@ -137,10 +138,10 @@ class _BufferedVisit:
         return int(self._table[SHUFFLE.word.engine])
 
     def read(self, out: np.ndarray) -> None:
-        load_kernels().draw_shuffled(self._table_address, len(out), address_of(out))
+        self._draw(self._table_address, len(out), address_of(out))
 
     def skip(self, count: int) -> None:
-        load_kernels().draw_shuffled(self._table_address, count, 0)
+        self._draw(self._table_address, count, 0)
 
 
 # ---------------------------------------------------------------------------------------------------------------------------------
@@ -304,7 +305,9 @@ class SampleOrder:
 
     def _walk(self, position: OrderPosition, samples: int, out: np.ndarray | None) -> OrderPosition:
         """Move `samples` samples from `position`; deliver them into `out` if it is given."""
-        position, done = OrderPosition(*position), 0
+        if type(position) is not OrderPosition:
+            position = OrderPosition(*position)
+        done = 0
         while done < samples:
             size = self._shard_size(position.epoch)
             inside = position.age < size
@@ -314,9 +317,10 @@ class SampleOrder:
             if out is not None or (whole_shard and self._fill):
                 position = self._deliver(position, run, inside, None if out is None else out[done : done + run])
             else:
-                position = position._replace(age=position.age + run)
+                position = OrderPosition(position.engine, position.epoch, position.age + run)
             done += run
-            position = self._beyond(position, batch_ended=done == samples)
+            if whole_shard:
+                position = self._beyond(position, batch_ended=done == samples)
         return position
 
     def _deliver(self, position: OrderPosition, run: int, inside: bool, out: np.ndarray | None) -> OrderPosition:
@@ -332,7 +336,7 @@ class SampleOrder:
             visit.skip(run)
         else:
             visit.read(out)
-        position = position._replace(age=position.age + run)
+        position = OrderPosition(position.engine, position.epoch, position.age + run)
         with self._lock:
             self._visits[position] = visit
             while len(self._visits) > _RECENT_VISITS:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...compiled.addresses import address_of, zero_words
+from ...compiled.tables import table_of
 from ...errors import explained
 from ...operators.base import CompiledJob, Environment, PythonJob, SampleError, Spec, Step, no_explanation
 from ...types import DALIDataType
@@ -185,11 +186,12 @@ class FileContentsReader(ReaderOperator):
         at = address_of(files)
         starts_at, descriptors_at, sizes_at, addresses_at = range(at, at + 32 * count, 8 * count)
         memory = self._expected.aside(count, self.environment.allocate)
-        opening, _ = OPEN_FILES.make(
+        entries = OPEN_FILES.entries(
             paths=table.paths_at, starts=starts_at, descriptors=descriptors_at, sizes=sizes_at, read_ahead=self._read_ahead,
             may_stay_open=MAX_OPEN, block=memory.start, capacity=memory.capacity, expected=memory.expected, used=0,
             addresses=addresses_at, found_left=0, found_empty=0, found_bytes=0, found_equal=0,
         )  # fmt: skip
+        opening = table_of(entries)
         keep = [files, table, memory.block]
         explain = self._explain(indices)
         try:
