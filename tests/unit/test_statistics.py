@@ -392,8 +392,8 @@ def test_short_iterations_are_timed_now_and_then(short, monkeypatch):
     pipe._core.session.wait_all()
     found = pipe.statistics()
     segments = len(found.segments)
-    if short:  # after the first 256, which show that they are short, and the iterations in flight then
-        assert (256 + 768 // 16) * segments <= len(calls) <= (300 + 768 // 16) * segments
+    if short:  # after the first 16, which show that they are short, and the iterations in flight then
+        assert (16 + 1008 // 16) * segments <= len(calls) <= (60 + 1008 // 16) * segments
     else:
         assert len(calls) >= 1024 * segments
     assert found.consumer.iterations == 1024 and found.consumer.samples == 3 * 1024
