@@ -54,6 +54,8 @@ class Operator:
     """Positional inputs whose contents `prepare` or `plan` read. Argument inputs are always read."""
     reads_on_cuda: ClassVar[tuple[int, ...] | None] = None
     """Like `reads`, for operators on a GPU; None: the same."""
+    waits_for: ClassVar[tuple[int, ...]] = ()
+    """Positional inputs among `inputs_read` that only have to be complete: `plan` uses the addresses of their samples, not the contents."""
     eager: ClassVar[bool] = False
     """Whether outputs have their contents after `plan` (draws, constants, readers)."""
     eager_on_cuda: ClassVar[bool | None] = None

@@ -1,12 +1,15 @@
 """Repeated plans: a plan that depends only on the shapes of its inputs is made twice, compared, and then copied.
 
-Planning an operator takes 30 to 400 us in the interpreter, however small the batch is. A pipeline whose samples have one size (behind a
-resize, for example) makes the same plan in every iteration; only the addresses differ. A copy takes about 10 us.
+Planning an operator takes 20 to 400 us in the interpreter, however small the batch is. A pipeline whose samples have one size (behind a
+resize, for example) makes the same plan in every iteration; only the addresses differ. A copy takes 6 to 10 us.
+
+Where a plan also depends on contents (argument inputs, inputs that the operator reads), it is copied for equal contents: constants,
+mostly. Contents that are new in each of the first iterations (draws) are not looked at any more.
 
 A plan is copied only if two plans for the same shapes were equal word by word, except for the addresses of arrays that both plans have in
-the same places: address tables of inputs and outputs, and arrays that the plan made. Both plans are alive while they are compared, so
-equal addresses belong to memory that the operator keeps. Tables and arrays are compared and copied as they were before any step ran,
-because steps may write to them.
+the same places: address tables of inputs and outputs, samples of inputs that have their memory, and arrays that the plan made. Both plans
+are alive while they are compared, so equal addresses belong to memory that the operator keeps. Tables and arrays are compared and copied
+as they were before any step ran, because steps may write to them.
 """
 
 from __future__ import annotations
@@ -26,50 +29,60 @@ _MOST_PLANS = 4
 """Number of plans that are kept per operator: one for whole batches, one for a smaller last batch."""
 _MOST_BYTES = 1 << 16
 """Larger tables are planned again: copying them would take longer."""
+_MOST_CONTENTS = 1 << 12
+"""Larger contents are not compared: that would take as long as small plans."""
+_TRIALS = 64
+"""Iterations after which contents that are always new are given up."""
 _LEAST_ADDRESS = 1 << 32
 _LINE = 64
 
-_INPUT, _OUTPUT, _OWN = range(3)
+_INPUT, _OUTPUT, _OWN, _SAMPLE = range(4)
 Place: TypeAlias = "tuple[int, int, int]"
-"""The target of a word: kind, number of the array, offset in bytes."""
+"""The target of a word: kind, number of the array or sample, offset in bytes. The samples of all inputs are numbered one after another."""
 
 
 def replays_of(planned: PlannedOperator, operator: Operator) -> Replays | None:
-    """The repeated plans of an operator. None if a plan may depend on more than constants and shapes of inputs."""
+    """The repeated plans of an operator. None if a plan may depend on more than constants, and shapes and contents of inputs."""
     spec, kind = operator.spec, type(operator)
     known = operator.stateful or operator.eager or operator.passes_on or operator.barrier or operator.hands_out_samples
-    if known or spec.device != "cpu" or not planned.inputs or planned.arguments or spec.argument_inputs:
+    if known or spec.device != "cpu" or not planned.inputs or kind.prepares(spec) or operator.environment.gpu is not None:
         return None
-    if kind.prepares(spec) or tuple(kind.inputs_read(spec, False)) or operator.environment.gpu is not None:
-        return None
-    return Replays(operator)
+    count = len(planned.inputs)
+    read = [k for k in kind.inputs_read(spec, False) if k < count and k not in kind.waits_for]
+    return Replays(operator, tuple(planned.arguments), (*read, *range(count, count + len(planned.arguments))))
 
 
 class Replays:
     """The repeated plans of one operator. Segments plan one iteration at a time, so there is no lock."""
 
-    __slots__ = ("_before", "_operator", "_pending", "_plans")
+    __slots__ = ("_before", "_contents", "_names", "_operator", "_pending", "_plans", "_trials")
 
-    def __init__(self, operator: Operator):
+    def __init__(self, operator: Operator, names: tuple[str, ...] = (), contents: tuple[int, ...] = ()):
+        """`names`: of the argument inputs, which follow the inputs. `contents`: numbers of the inputs whose contents decide."""
         from ..compiled.relocation import relocate
 
         relocate.compile()  # in build(), not in an iteration
         self._operator = operator
+        self._names, self._contents = names, contents
+        self._trials = _TRIALS
         self._plans: dict[Any, _Replay | None] = {}
         self._before: Any = None  # the key of the last plan
         self._pending: _Seen | None = None  # the last plan, if its key occurred twice in a row
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         """:meth:`Operator.plan`, or a copy of an earlier plan."""
-        key = _key(inputs)
+        every = [*inputs, *map(arguments.batch, self._names)] if self._names else inputs
+        key = _key(every, self._contents) if self._trials else None
         if key is None:
             return self._operator.plan(inputs, arguments, iteration)
         replay = self._plans.get(key)
         if replay is not None:
-            return replay.planned(inputs)
+            return replay.planned(every)
         planned = self._operator.plan(inputs, arguments, iteration)
+        if self._contents and not self._plans:
+            self._trials -= 1
         if len(self._plans) < _MOST_PLANS and key not in self._plans:
-            self._learn(key, inputs, planned)
+            self._learn(key, every, planned)
         return planned
 
     def _learn(self, key: Any, inputs: list[Batch], planned: Planned) -> None:
@@ -85,14 +98,19 @@ class Replays:
         self._before = None
 
 
-def _key(inputs: Sequence[Batch]) -> Any:
-    """The data on which a plan depends. None for inputs that a plan may treat differently."""
-    parts = []
+def _key(inputs: Sequence[Batch], contents: Sequence[int]) -> Any:
+    """The data on which a plan depends. None for inputs that a plan may treat differently, and for large `contents`."""
+    parts: list[Any] = []
     for batch in inputs:
         if batch.rows is not None or batch.feed is not None or batch.links:
             return None
         shapes = batch.shapes
         parts.append((shapes.shape, shapes.tobytes(), batch.dtype, batch.layout, batch.contiguous, batch.values is None))
+    for k in contents:
+        values = inputs[k].values
+        if values is None or values.nbytes > _MOST_CONTENTS:
+            return None
+        parts.append(values.tobytes())
     return tuple(parts)
 
 
@@ -109,6 +127,7 @@ class _Seen:
 
     def __init__(self, inputs: list[Batch], planned: Planned):
         outputs, steps = planned.outputs, planned.steps
+        self.samples = _Samples(inputs)
         self.tables = [[batch.addresses for batch in inputs], [batch.addresses for batch in outputs]]
         self.outputs = [(batch.shapes, batch.dtype, batch.layout, batch.device, batch.source_info is not None) for batch in outputs]
         self.steps = [(step.function, step.explain, step.scratch_bytes, step.scratch_field) for step in steps]
@@ -128,8 +147,8 @@ class _Seen:
                 self.arrays.append(item)
             else:
                 self.objects.append(item)
-        small = sum(array.nbytes for array in self.arrays) <= _MOST_BYTES
-        self.copies = [array.copy() for array in self.arrays] if small else []
+        # Large arrays are not copied: they may only be such that the operator keeps.
+        self.copies = [array.copy() if array.nbytes <= _MOST_BYTES else None for array in self.arrays]
 
     def ranges(self, own: Sequence[int]) -> list[tuple[int, int, int, int]]:
         """(first byte, past the last byte, kind, number) of the arrays that words may point to; `own`: numbers of arrays to copy."""
@@ -138,8 +157,28 @@ class _Seen:
         return [(at := address_of(array), at + array.nbytes, kind, k) for kind, k, array in found if array.nbytes]
 
 
-def _place(ranges: Sequence[tuple[int, int, int, int]], address: int) -> Place | None:
-    return next(((kind, k, address - begin) for begin, end, kind, k in ranges if begin <= address < end), None)
+class _Samples:
+    """The memory of the samples of inputs, as far as it exists."""
+
+    def __init__(self, inputs: Sequence[Batch]):
+        counts = [len(batch) for batch in inputs]
+        known = [batch.is_placed for batch in inputs]
+        starts = [batch.addresses if there else np.zeros(len(batch), np.int64) for batch, there in zip(inputs, known, strict=True)]
+        self._starts = np.concatenate(starts)
+        self._sizes = np.concatenate([batch.sizes() for batch in inputs]) * np.repeat(known, counts)
+        self.counts = counts
+
+    def place(self, address: int) -> Place | None:
+        """The first sample that contains an address."""
+        found = np.flatnonzero((self._starts <= address) & (address < self._starts + self._sizes))
+        return (_SAMPLE, int(found[0]), address - int(self._starts[found[0]])) if len(found) else None
+
+
+def _place(ranges: Sequence[tuple[int, int, int, int]], samples: _Samples, address: int) -> Place | None:
+    if address < _LEAST_ADDRESS:
+        return None
+    found = next(((kind, k, address - begin) for begin, end, kind, k in ranges if begin <= address < end), None)
+    return samples.place(address) if found is None else found
 
 
 def _is_plain(batch: Batch, inputs: Sequence[Batch]) -> bool:
@@ -166,7 +205,7 @@ def _is(one: Any, other: Any) -> bool:
 
 def _compared(a: _Seen, b: _Seen) -> _Replay | None:
     """The plan that both are copies of. None if they differ in more than addresses."""
-    if not _alike(a, b) or len(a.copies) != len(b.copies) or not a.copies:
+    if not _alike(a, b) or len(a.copies) != len(b.copies):
         return None
     kinds = [(array.dtype, array.shape, array.flags.c_contiguous) for array in a.arrays]
     if kinds != [(array.dtype, array.shape, array.flags.c_contiguous) for array in b.arrays]:
@@ -178,7 +217,9 @@ def _compared(a: _Seen, b: _Seen) -> _Replay | None:
     size = 0
     for k in own:
         begins[k] = size
-        size += -(-max(a.copies[k].nbytes, 1) // _LINE) * _LINE
+        size += -(-max(a.arrays[k].nbytes, 1) // _LINE) * _LINE
+    if size > _MOST_BYTES:
+        return None
     block = np.zeros(size // 8, np.int64)
     a_ranges, b_ranges = a.ranges(own), b.ranges(own)
     if any(behind[0] < before[1] for before, behind in itertools.pairwise(sorted(a_ranges))):
@@ -186,6 +227,8 @@ def _compared(a: _Seen, b: _Seen) -> _Replay | None:
     pointers: dict[tuple[int, int], list[int]] = {}
     for k in own:
         one, other, begin = a.copies[k], b.copies[k], begins[k]
+        if one is None or other is None:
+            return None
         if one.dtype != np.int64:
             if one.tobytes() != other.tobytes():
                 return None
@@ -194,7 +237,7 @@ def _compared(a: _Seen, b: _Seen) -> _Replay | None:
         words, theirs = one.reshape(-1), other.reshape(-1)
         block[begin // 8 : begin // 8 + len(words)] = words
         for i in np.flatnonzero((words != theirs) | (words >= _LEAST_ADDRESS)).tolist():
-            place, their = _place(a_ranges, int(words[i])), _place(b_ranges, int(theirs[i]))
+            place, their = _place(a_ranges, a.samples, int(words[i])), _place(b_ranges, b.samples, int(theirs[i]))
             if place != their or (place is None and words[i] != theirs[i]):
                 return None
             if place is None:
@@ -212,7 +255,7 @@ class _Replay:
     The address tables of the outputs lie in the block, too: behind the arrays.
     """
 
-    __slots__ = ("_block", "_contexts", "_kept", "_outputs", "_places", "_relocate", "_steps", "_tables", "_words")
+    __slots__ = ("_block", "_contexts", "_kept", "_outputs", "_places", "_relocate", "_sampled", "_steps", "_tables", "_words")
 
     def __init__(self, a: _Seen, block: np.ndarray, begins: dict[int, int], pointers: dict[tuple[int, int], list[int]]):
         from ..compiled.relocation import relocate
@@ -226,14 +269,25 @@ class _Replay:
         self._block = np.zeros(words, np.int64)
         self._block[: len(block)] = block
         self._tables: list[int] = []  # inputs whose address tables are pointed to
+        self._sampled: list[int] = []  # inputs whose samples are pointed to
         places: list[tuple[int, int]] = [(word, 0) for word in pointers.pop((_OWN, 0), [])]
+        samples = {number: targets for (kind, number), targets in pointers.items() if kind == _SAMPLE}
         for (kind, number), targets in pointers.items():
+            if kind == _SAMPLE:
+                continue
             if kind == _OUTPUT:
                 self._block[targets] += 8 * tables[number].start
                 places += [(word, 0) for word in targets]
             else:
                 self._tables.append(number)
                 places += [(word, len(self._tables)) for word in targets]
+        base, first = 1 + len(self._tables), 0
+        for k, count in enumerate(a.samples.counts):
+            if any(first <= number < first + count for number in samples):
+                self._sampled.append(k)
+                places += [(word, base + number - first) for number in range(first, first + count) for word in samples.get(number, ())]
+                base += count
+            first += count
         self._places = np.array(places, np.int64).reshape(-1, 2)
         self._words = words, address_of(self._block), address_of(self._places), len(places)
         self._steps = a.steps
@@ -249,12 +303,14 @@ class _Replay:
         self._kept = [array for k, array in enumerate(a.arrays) if k not in begins], a.objects
 
     def planned(self, inputs: list[Batch]) -> Planned:
-        """A copy for the batches `inputs`."""
+        """A copy for the batches `inputs`: the inputs, and then the argument inputs."""
         words, source, places, count = self._words
         block = np.empty(words, np.int64)
         at = address_of(block)
         tables = [inputs[number].addresses for number in self._tables]
         bases = np.array([at, *map(address_of, tables)], np.int64)
+        if self._sampled:
+            bases = np.concatenate([bases, *[inputs[number].addresses for number in self._sampled]])
         self._relocate(at, words, source, places, address_of(bases), count)
         outputs = []
         for shapes, dtype, layout, device, named, extents, table in self._outputs:

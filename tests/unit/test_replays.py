@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from ctypes import c_int64
+
 import numpy as np
 import pytest
 from helpers.operators import batch_of, make, run_step
 from helpers.pipelines import pipeline_of, values
 
 from asyncdali import fn, types
+from asyncdali.batch import Batch
+from asyncdali.compiled.addresses import address_of
 from asyncdali.operators.base import Arguments, Iteration
+from asyncdali.runtime import replays as replaying
 from asyncdali.runtime import segments
 from asyncdali.runtime.replays import Replays
 
@@ -36,6 +41,15 @@ GRAPHS = {
     "full": lambda: fn.full(fed(4, shape=(), layout=""), shape=[2, 3]),
     "transpose of a cast": lambda: fn.transpose(fn.cast(fed(4), dtype=types.INT16), perm=[2, 0, 1]),
     "normalize": lambda: fn.normalize(fed(4, dtype=np.float32), axes=[0, 1]),
+    "slice": lambda: fn.slice(fed(4), start=[1, 2], shape=[3, 2], axes=[0, 1]),
+    "subscript": lambda: fed(4)[1:4, ::-1],
+    "an index per iteration": lambda: fed(4)[fn.random.uniform(values=[0.0, 1], dtype=types.INT32, seed=3)],
+    "expression": lambda: fed(4) * 0.5 + fed(4, dtype=np.float32),
+    "matrices that are equal for a time": lambda: fn.warp_affine(fed(4), np.float32([[1, 0.5, 0], [0, 1, 1]]), size=[5, 6]),
+    "matrices that change": lambda: fn.warp_affine(fed(4), fn.transforms.scale(scale=fn.random.uniform(range=[1, 2], shape=[2], seed=3))),
+    "samples of the batch": lambda: fn.multi_paste(fed(4), in_ids=[3, 0], output_size=[8, 9], out_anchors=np.int32([[0, 0], [1, 2]])),
+    "samples of the batch, drawn": lambda: fn.multi_paste(fed(4), in_ids=fn.random.uniform(values=[0.0, 3], shape=[1], dtype=types.INT32)),
+    "a large matrix": lambda: fn.mel_filter_bank(fed(4, shape=(257, 4), layout="ft", dtype=np.float32), nfilter=90, sample_rate=16000),
     "spectrogram": lambda: fn.spectrogram(fed(4, shape=(600,), layout="", dtype=np.float32), nfft=64, window_length=64, window_step=32),
     "a smaller batch now and then": lambda: fn.one_hot(fed(4, 4, 4, 4, 2, 2, 2, 4, 2, shape=(), layout=""), num_classes=200),
     "sizes that change": lambda: fn.coord_flip(fed(3, 4, 3, 3, 3, 3, 2, 4, 4, 4, shape=(5, 2), layout="", dtype=np.float32)),
@@ -110,6 +124,74 @@ def test_shapes_that_never_repeat_keep_nothing():
     for number in range(12):
         planned(replays, operator, number, shape=(4 + number, 5, 3))
     assert operator.plans == 12 and replays._pending is None and not replays._plans
+
+
+def shifted(replays, operator, number, anchor):
+    """The samples of iteration `number`, cut out at `anchor` (one per iteration, in new memory)."""
+    images = [np.random.default_rng([number, k]).integers(0, 255, (6, 5, 3), np.uint8) for k in range(2)]
+    named = Arguments(operator.spec, {"start": Batch.from_values(np.int32([[anchor]] * 2))}, 2)
+    plan = replays.plan([batch_of(images, "HWC")], named, Iteration(number, 2))
+    (output,) = plan.outputs
+    output.place(np.zeros(int(output.sizes().sum()), np.uint8))
+    for step in plan.steps:
+        run_step(step, 2)
+    expected = [image[anchor : anchor + 2].tolist() for image in images]
+    assert [output.sample(k).tolist() for k in range(2)] == expected
+
+
+def slicing():
+    operator = make("slice", 2, {"shape": [2], "axes": [0]}, {"start": None})
+    operator.infer([types.UINT8])
+    return Counted(operator)
+
+
+def test_plans_are_copied_for_equal_contents_of_argument_inputs():
+    operator = slicing()
+    replays = Replays(operator, ("start",), (1,))
+    for number, anchor in enumerate([1, 1, 1, 1, 1, 3, 1, 2, 2, 2, 2, 1, 2]):
+        shifted(replays, operator, number, anchor)
+    assert operator.plans == 3 + 1 + 3
+
+
+def test_contents_that_never_repeat_are_given_up(monkeypatch):
+    monkeypatch.setattr(replaying, "_TRIALS", 4)
+    operator = slicing()
+    replays = Replays(operator, ("start",), (1,))
+    for number, anchor in enumerate([0, 1, 2, 3, 1, 1, 1, 1]):
+        shifted(replays, operator, number, anchor)
+    assert operator.plans == 8
+
+
+def test_large_contents_are_not_compared():
+    operator = slicing()
+    replays = Replays(operator, ("start",), (0, 1))  # the images decide, too
+    for number in range(6):
+        images = batch_of([np.zeros((50, 50, 3), np.uint8)] * 2, "HWC")
+        named = Arguments(operator.spec, {"start": Batch.from_values(np.int32([[1]] * 2))}, 2)
+        replays.plan([images], named, Iteration(number, 2))
+    assert operator.plans == 6
+
+
+def test_addresses_of_samples_follow_the_samples():
+    """A plan that holds addresses of samples in an order of its own."""
+    operator = counted()
+
+    def change(plan):
+        step = plan.steps[0]
+        mixed = operator.source.addresses[[1, 0]] + 1
+        step.keep = [*step.keep, mixed]
+        step.context = np.append(step.context, [address_of(mixed), *mixed.tolist()])
+        return plan
+
+    operator.change = change
+    replays = Replays(operator)
+    for number in range(6):
+        operator.source = batch_of([np.full((6, 5, 3), number, np.uint8) for _ in range(2)], "HWC")
+        plan = replays.plan([operator.source], Arguments(operator.spec, {}, 2), Iteration(number, 2))
+        found = plan.steps[0].context[-3:].tolist()
+        held = np.frombuffer((c_int64 * 2).from_address(found[0]), np.int64).tolist()
+        assert held == found[1:] == (operator.source.addresses[[1, 0]] + 1).tolist()
+    assert operator.plans == 3
 
 
 def test_a_plan_that_differs_in_a_number_is_not_copied():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from ...batch import Batch
 from ..base import Arg, Arguments, CompiledJob, Environment, Iteration, Operator, Planned, Preparation, Spec
+from ..steps import NOTHING
 
 SMALL = 8192
 """Most elements of a batch that is computed during planning."""
@@ -23,9 +26,16 @@ class EarlyOperator(Operator):
         # Data from a GPU is never known during planning.
         self._early: bool = spec.constant("early") and (environment.gpu is None or spec.device == "cpu")
 
+    @classmethod
+    def prepares(cls, spec: Spec) -> bool:
+        return bool(spec.constant("early"))
+
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         """Compute now batches that are too large for one thread, or that need more than a slice of one array. Returns the output."""
-        if not self._early or not len(inputs[0]) or self._dense(inputs):
+        return self._computed(inputs, arguments) if self._early else NOTHING
+
+    def _computed(self, inputs: list[Batch], arguments: Arguments) -> Generator[CompiledJob, None, Batch | None]:
+        if not len(inputs[0]) or self._dense(inputs):
             return None
         planned = self._later(inputs, arguments)
         output = planned.outputs[0]

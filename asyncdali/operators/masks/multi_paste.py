@@ -22,6 +22,7 @@ _PER_FRAME = (*_PLACES, *(f"{name}_rel" for name in _PLACES))
 @register
 class MultiPaste(Operator):
     on_cuda = True
+    waits_for = (0,)
     schema = Schema(
         name="multi_paste",
         doc="""Pastes regions of several images on one canvas, which is 0 elsewhere; later regions cover earlier ones.
