@@ -41,7 +41,7 @@ from .steps import NOTHING, CompiledJob, Planned, Preparation, PythonJob, Step, 
 __all__ = [
     "Operator", "Schema", "Arg", "Example", "Role", "REQUIRED", "COMMON_ARGUMENTS", "SEED_ARGUMENT", "camel_case",
     "Spec", "Environment", "Iteration", "check_access", "Arguments", "Gate",
-    "Step", "Planned", "PythonJob", "CompiledJob", "Preparation", "no_explanation",
+    "Step", "Planned", "PythonJob", "CompiledJob", "Preparation", "NOTHING", "no_explanation",
     "REGISTRY", "register", "STORABLE", "storable", "SampleError",
 ]  # fmt: skip
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from ...batch import Batch
-from ..base import Arg, Arguments, CompiledJob, Environment, Iteration, Operator, Planned, Preparation, Spec
-from ..steps import NOTHING
+from ..base import NOTHING, Arg, Arguments, CompiledJob, Environment, Iteration, Operator, Planned, Preparation, Spec
 
 SMALL = 8192
 """Most elements of a batch that is computed during planning."""
