@@ -9,10 +9,11 @@ import pytest
 from PIL import Image
 
 from asyncdali import Pipeline, fn, types
+from asyncdali.readers.video import frame_files, sequence
 
 
-def reader(batch=1, **arguments):
-    pipe = Pipeline(batch_size=batch, num_threads=2, seed=1)
+def reader(batch=1, prefetch_queue_depth=2, **arguments):
+    pipe = Pipeline(batch_size=batch, num_threads=2, seed=1, prefetch_queue_depth=prefetch_queue_depth)
     with pipe:
         pipe.set_outputs(fn.readers.sequence(name="R", **arguments))
     pipe.build()
@@ -48,6 +49,23 @@ def test_golden_sequences(streams):
     assert np.asarray(column[0])[0, 0, 0].tolist() == [200, 0, 0]
     [column] = reader(file_root=str(streams), sequence_length=1, image_type=types.GRAY).run()
     assert np.asarray(column[0]).shape == (1, 4, 6, 1)
+
+
+@pytest.mark.parametrize("much", [0, 1 << 30])
+def test_frames_that_sequences_share_are_decoded_once(streams, monkeypatch, much):
+    read, paths = frame_files.read_frame, []
+    monkeypatch.setattr(frame_files, "read_frame", lambda path, *rest: paths.append(path) or read(path, *rest))
+    monkeypatch.setattr(sequence, "_MUCH", much)
+    (samples,) = reader(9, file_root=str(streams), sequence_length=3, prefetch_queue_depth=1).run()
+    found = [np.asarray(sample)[:, 0, 0, 0].tolist() for sample in samples]
+    assert found == [[first, first + 1, first + 2] for first in (0, *range(10, 15), *range(20, 23))]
+    assert len(paths) == len(set(paths)) == 3 + 7 + 5
+
+
+def test_a_damaged_frame_names_the_first_sequence_with_it(streams):
+    (streams / "s1/4.png").write_bytes(b"broken")
+    with pytest.raises(RuntimeError, match=r"(?s)sample 3.*4\.png"):
+        reader(9, file_root=str(streams), sequence_length=3).run()
 
 
 def test_invalid_sequences_are_refused(streams, tmp_path_factory):

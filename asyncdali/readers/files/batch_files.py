@@ -27,7 +27,7 @@ class BatchFiles:
     """
 
     def __init__(self, reader: ReaderOperator, table: FileTable, files: Callable[[np.ndarray], np.ndarray], recent: int = 0):
-        self._reader, self._table, self._files = reader, table, files
+        self._reader, self._table, self.numbers = reader, table, files
         self._recent = SharedFiles(recent)
 
     def hints(self, draw: Draw) -> Iterable[CompiledJob]:
@@ -39,7 +39,7 @@ class BatchFiles:
         ahead = reader.ahead(draw)
         wanted = [draw.indices] * bool(reader.spec.constant("read_ahead")) + ([] if ahead is None else [ahead])
         if wanted:
-            yield from advise(self._table, np.unique(self._files(np.concatenate(wanted))))
+            yield from advise(self._table, np.unique(self.numbers(np.concatenate(wanted))))
 
     def opener(self, draw: Draw) -> Opener:
         """A function that opens the files of these samples by path, when all remote ones have arrived. SampleError for a missing file."""
@@ -49,7 +49,7 @@ class BatchFiles:
         return lambda path: io.BytesIO(contents[path]) if path in contents else open_file(path)
 
     def _fetch(self, indices: np.ndarray) -> dict[str, bytes]:
-        files = self._files(indices)
+        files = self.numbers(indices)
         paths = [self._table.path(int(file)) for file in files]
         try:
             return self._recent.read(list(dict.fromkeys(filter(is_remote, paths))))

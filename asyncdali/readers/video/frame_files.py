@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ...codecs.image_formats import convert, decode_opencv, decode_other, orient
@@ -12,16 +10,8 @@ from ..containers.indices import read_bytes
 from ..remote.remote import Opener
 
 
-def read_sequence(paths: Sequence[str], image_type: DALIImageType, open_file: Opener) -> np.ndarray:
-    """The frames, uint8[frames, height, width, channels]; errors name the file."""
-    frames = [_frame(path, image_type, open_file) for path in paths]
-    for path, frame in zip(paths, frames, strict=True):
-        if frame.shape != frames[0].shape:
-            raise RuntimeError(f"frames of one sequence must be of one size: {paths[0]} is {frames[0].shape}, {path} is {frame.shape}")
-    return np.stack(frames)
-
-
-def _frame(path: str, image_type: DALIImageType, open_file: Opener) -> np.ndarray:
+def read_frame(path: str, image_type: DALIImageType, open_file: Opener) -> np.ndarray:
+    """The frame in a file, uint8[height, width, channels]; errors name the file."""
     data = np.frombuffer(read_bytes(path, open_file=open_file), np.uint8)
     try:
         if data[:2].tobytes() == b"\xff\xd8":

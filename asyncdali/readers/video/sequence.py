@@ -18,6 +18,7 @@ from ...operators.base import (
     Planned,
     Preparation,
     PythonJob,
+    SampleError,
     Schema,
     Spec,
     register,
@@ -31,6 +32,8 @@ from ..files.file_table import FileTable, sorted_entries
 from ..remote.remote import is_remote
 
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".pnm", ".ppm", ".pgm", ".pbm", ".jp2", ".webp")
+_MUCH = 1 << 20
+"""More bytes are copied by all threads."""
 _TYPES = (DALIImageType.RGB, DALIImageType.BGR, DALIImageType.GRAY, DALIImageType.YCbCr, DALIImageType.ANY_DATA)
 
 
@@ -101,29 +104,56 @@ class SequenceReader(ReaderOperator):
         return [DALIDataType.UINT8]
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
-        from . import frame_files as frames
+        """Decode the frames, each once: sequences share frames where they overlap. Returns indices and the finished batch."""
+        from . import frame_files
 
         draw = self.draw(iteration, arguments.count)
-        indices = draw.indices
-        length, stride = self.spec.constant("sequence_length"), self.spec.constant("stride")
-        decoded: dict[int, np.ndarray] = {}
+        length = self.spec.constant("sequence_length")
+        wanted = self._files.numbers(draw.indices)
+        frames = dict.fromkeys(wanted.tolist())  # in order of first use, so that the first error is that of the first sample
+        order = list(frames)
         open_file = self._files.opener(draw)
 
-        def work(sample: int) -> None:
-            first = int(self._starts[indices[sample]])
-            paths = [self._frames.path(first + k * stride) for k in range(length)]
-            decoded[sample] = frames.read_sequence(paths, self._type, open_file)
+        def decode(k: int) -> None:
+            frame = order[k]
+            try:
+                frames[frame] = frame_files.read_frame(self._frames.path(frame), self._type, open_file)
+            except Exception as error:
+                raise SampleError(int(np.argmax(wanted == frame)) // length, str(error)) from error
 
         yield from self._files.hints(draw)
-        yield PythonJob(range(len(indices)), work)
-        return indices, [decoded[sample] for sample in range(len(indices))]
+        yield PythonJob(range(len(order)), decode)
+        batch = self._batch(wanted.reshape(-1, length).tolist(), frames)
+
+        def copy(sample: int) -> None:
+            np.stack([frames[frame] for frame in wanted[sample * length : (sample + 1) * length].tolist()], out=batch.sample(sample))
+
+        if batch.owner.nbytes > _MUCH:
+            yield PythonJob(range(len(batch)), copy)
+        else:
+            for sample in range(len(batch)):
+                copy(sample)
+        return draw.indices, batch
+
+    def _batch(self, sequences: list[list[int]], frames: dict[int, np.ndarray]) -> Batch:
+        """A batch of sequences, given by the numbers of their frames; with memory, not filled yet. SampleError for different sizes."""
+        shapes = []
+        for sample, (first, *others) in enumerate(sequences):
+            shape = frames[first].shape
+            for other in others:
+                if frames[other].shape != shape:
+                    paths = self._frames.path(first), self._frames.path(other)
+                    message = f"{paths[0]} is {shape}, {paths[1]} is {frames[other].shape}"
+                    raise SampleError(sample, f"frames of one sequence must be of one size: {message}")
+            shapes.append((1 + len(others), *shape))
+        batch = Batch(np.array(shapes, np.int64).reshape(-1, 4), DALIDataType.UINT8, "FHWC")
+        batch.reserve(self.environment.allocate)
+        return batch
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        indices, decoded = iteration.prepared
-        shapes = np.array([sequence.shape for sequence in decoded], np.int64)
-        addresses = np.array([sequence.ctypes.data for sequence in decoded], np.int64)
-        names = RecordNames(self._frames.path, self._starts[indices])
-        return Planned([Batch(shapes, DALIDataType.UINT8, "FHWC", addresses, decoded, source_info=names)])
+        indices, batch = iteration.prepared
+        batch.source_info = RecordNames(self._frames.path, self._starts[indices])
+        return Planned([batch])
 
 
 def _frame_paths(root: str) -> list[str]:
