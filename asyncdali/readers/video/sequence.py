@@ -110,8 +110,8 @@ class SequenceReader(ReaderOperator):
         draw = self.draw(iteration, arguments.count)
         length = self.spec.constant("sequence_length")
         wanted = self._files.numbers(draw.indices)
-        frames = dict.fromkeys(wanted.tolist())  # in order of first use, so that the first error is that of the first sample
-        order = list(frames)
+        order = list(dict.fromkeys(wanted.tolist()))  # of first use, so that the first error is that of the first sample
+        frames: dict[int, np.ndarray] = {}
         open_file = self._files.opener(draw)
 
         def decode(k: int) -> None:
