@@ -4,6 +4,7 @@
     two-views   decode, then two augmented views of each picture
     operators   single operators over small and large pictures, with the device's time and the part of the copy bandwidth
     busy        training and two views while a thread of the process runs pure Python, by switch interval
+    lanes       the part of the JPEG engines, alone and beside a training step; the lock during calls of the driver
     train       torchvision's ResNet-18 and -50 fed by the torch iterator, beside one batch repeated
 
 Prints tables; needs a GPU, CuPy and, for the engines, nvJPEG. `--photos` is a folder of folders of JPEGs (default: the project's photos).
@@ -199,7 +200,7 @@ def installed_dali() -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="?", default="pipelines", choices=("pipelines", "two-views", "operators", "busy", "train"))
+    parser.add_argument("what", nargs="?", default="pipelines", choices=("pipelines", "two-views", "operators", "busy", "lanes", "train"))
     parser.add_argument("--photos", help="a folder of folders of JPEGs; by default the project's photos, else pictures that are made")
     parser.add_argument("--iterations", type=int, default=60)
     parser.add_argument("--dali-only", action="store_true", help="pipelines: DALI's sweep alone")
@@ -216,6 +217,10 @@ def main() -> None:
         if not options.dali_only:
             ours(options.photos, options.iterations)
         dalis(options.photos, options.iterations)
+    elif options.what == "lanes":
+        from . import gpu_lanes
+
+        gpu_lanes.report(options.photos, options.iterations)
     else:
         from . import gpu_training
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .gpu import BATCH, speed, training, two_views
+from .gpu import BATCH, decoded, speed, training, two_views
 
 _DALI_LOADS = (0.65, 0.8)
 _INTERVALS = (0.005, 0.001, 0.0002)
@@ -31,16 +31,24 @@ def _close(pipe: Any) -> None:
         pipe.close()
 
 
-def _library() -> Any:
+def our_library() -> Any:
     os.environ["ASYNCDALI_DEVICE"] = "cuda"
     import asyncdali
 
     return asyncdali
 
 
+def use_gpu_first(photos: str, threads: int) -> None:
+    """Run an iteration before torch uses CUDA: the number of connections to the GPU is fixed at the first use (docs/gpu.md)."""
+    pipe = _built(decoded, our_library(), photos, threads, 6)
+    pipe.run()
+    print(f"{pipe._core.session.gpu.driver.connections} connections to the GPU", flush=True)
+    _close(pipe)
+
+
 def two_views_report(dali: Any, photos: str, iterations: int, rounds: int) -> None:
     """Pictures per second of two views: ours by lanes and depth, DALI's by load. Run in turns; values are medians."""
-    lib, threads = _library(), len(os.sched_getaffinity(0))
+    lib, threads = our_library(), len(os.sched_getaffinity(0))
     settings: list[tuple[Any, str, int, int, dict[str, Any]]] = [
         (lib, "asyncdali", max(threads - 4, 1), depth, lanes) for lanes in _LANES for depth in (3, 6)
     ]
@@ -52,6 +60,7 @@ def two_views_report(dali: Any, photos: str, iterations: int, rounds: int) -> No
             pipe = _built(two_views, library, photos, count, depth, **lanes)
             rates[k].append(speed(pipe, iterations))
             _close(pipe)
+        print("two views, one round: " + " ".join(f"{found[-1]:.0f}" for found in rates.values()), flush=True)
     for k, (_, name, count, depth, lanes) in enumerate(settings):
         print(
             f"two views {name:10} {lanes or 'default'!s:28} {count:3} threads, depth {depth}: {np.median(rates[k]):8.0f} img/s", flush=True
@@ -66,7 +75,7 @@ def two_views_report(dali: Any, photos: str, iterations: int, rounds: int) -> No
 
 
 @contextmanager
-def _busy_thread() -> Iterator[Callable[[], int]]:
+def busy_thread() -> Iterator[Callable[[], int]]:
     """A thread that runs pure Python in the background. Gives a function that returns the number of turns so far."""
     turns, stop = [0], threading.Event()
 
@@ -86,7 +95,7 @@ def _busy_thread() -> Iterator[Callable[[], int]]:
 
 def _spinning_alone(seconds: float = 0.5) -> float:
     """Turns per second of the busy thread when nothing else runs."""
-    with _busy_thread() as turns:
+    with busy_thread() as turns:
         before, began = turns(), time.perf_counter()
         time.sleep(seconds)
         return (turns() - before) / (time.perf_counter() - began)
@@ -94,9 +103,11 @@ def _spinning_alone(seconds: float = 0.5) -> float:
 
 def busy(dali: Any, photos: str, iterations: int, rounds: int) -> None:
     """Training and two views while a thread runs pure Python, by switch interval. Also the share of its turns that this thread keeps."""
-    lib, threads = _library(), len(os.sched_getaffinity(0))
+    lib, threads = our_library(), len(os.sched_getaffinity(0))
     alone = _spinning_alone()
-    libraries = [("asyncdali", lib, {})] + ([("DALI", dali, {"hw_decoder_load": 0.65})] if dali is not None else [])
+    libraries: list[tuple[str, Any, dict[str, Any]]] = [("asyncdali", lib, {})]
+    if dali is not None:
+        libraries.append(("DALI", dali, {"hw_decoder_load": 0.65}))
     kept = sys.getswitchinterval()
     for make in (training, two_views):
         for name, library, lanes in libraries:
@@ -107,7 +118,7 @@ def busy(dali: Any, photos: str, iterations: int, rounds: int) -> None:
                 for interval in _INTERVALS:
                     sys.setswitchinterval(interval)
                     rates, shares = [], []
-                    with _busy_thread() as turns:
+                    with busy_thread() as turns:
                         for _ in range(rounds):
                             before, began = turns(), time.perf_counter()
                             rates.append(speed(pipe, iterations))
@@ -122,14 +133,14 @@ def busy(dali: Any, photos: str, iterations: int, rounds: int) -> None:
             _close(pipe)
 
 
-def _network(name: str) -> Any:
-    """(model, optimiser) of torchvision, bf16, channels last; None where torchvision is not installed."""
-    import torch
-
+def network_of(name: str) -> Any:
+    """(model, optimiser) of torchvision, bf16, channels last; None where torch or torchvision is not installed."""
     try:
+        import torch
         import torchvision
     except ImportError:
         return None
+    torch.backends.cudnn.benchmark = True
     model = getattr(torchvision.models, name)().cuda().to(memory_format=torch.channels_last)
     return model, torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 
@@ -145,7 +156,15 @@ def _step(network: Any, images: Any, labels: Any) -> None:
     optimiser.step()
 
 
-def _fed_rate(network: Any, batches: Callable[[], tuple[Any, Any]], iterations: int) -> float:
+def one_batch() -> Callable[[], tuple[Any, Any]]:
+    """Gives the same batch in every call."""
+    import torch
+
+    images = torch.randn(BATCH, 3, 224, 224, device="cuda", dtype=torch.half).to(memory_format=torch.channels_last)
+    return functools.partial(tuple, (images, torch.zeros(BATCH, dtype=torch.long, device="cuda")))
+
+
+def fed_rate(network: Any, batches: Callable[[], tuple[Any, Any]], iterations: int) -> float:
     """Pictures per second of training."""
     import torch
 
@@ -159,10 +178,10 @@ def _fed_rate(network: Any, batches: Callable[[], tuple[Any, Any]], iterations: 
     return BATCH * iterations / (time.perf_counter() - began)
 
 
-def _feeds(library: Any, iterator: Any, photos: str, threads: int, **decoder: Any) -> Callable[[], tuple[Any, Any]]:
+def torch_feed(library: Any, iterator: Any, photos: str, threads: int, depth: int = 6, **decoder: Any) -> Callable[[], tuple[Any, Any]]:
     import torch
 
-    pipe = _built(training, library, photos, threads, 6, **decoder)
+    pipe = _built(training, library, photos, threads, depth, **decoder)
     made = iterator([pipe], ["data", "label"], auto_reset=True, reader_name="Reader")
 
     def batches() -> tuple[Any, Any]:
@@ -179,28 +198,25 @@ def _feeds(library: Any, iterator: Any, photos: str, threads: int, **decoder: An
 
 def train(dali: Any, photos: str, iterations: int, rounds: int) -> None:
     """Training steps of ResNet-18 and -50 fed by the torch iterator, in turns, beside one batch repeated."""
-    import torch
-
-    lib, threads = _library(), max(len(os.sched_getaffinity(0)) - 4, 1)
-    from asyncdali.plugin.pytorch import DALIGenericIterator
-
-    torch.backends.cudnn.benchmark = True
+    lib, threads = our_library(), max(len(os.sched_getaffinity(0)) - 4, 1)
+    use_gpu_first(photos, threads)
     for name in ("resnet18", "resnet50"):
-        network = _network(name)
+        network = network_of(name)
         if network is None:
-            print("torchvision is not installed: no training step")
+            print("torch or torchvision is not installed: no training step")
             return
-        images = torch.randn(BATCH, 3, 224, 224, device="cuda", dtype=torch.half).to(memory_format=torch.channels_last)
-        labels = torch.zeros(BATCH, dtype=torch.long, device="cuda")
-        feeds: dict[str, Callable[[], tuple[Any, Any]]] = {"one batch repeated": functools.partial(tuple, (images, labels))}
+        from asyncdali.plugin.pytorch import DALIGenericIterator
+
+        feeds: dict[str, Callable[[], tuple[Any, Any]]] = {"one batch repeated": one_batch()}
         for lanes in _LANES:
-            feeds[f"asyncdali {lanes.get('decoder', 'default')}"] = _feeds(lib, DALIGenericIterator, photos, threads, **lanes)
+            feeds[f"asyncdali {lanes.get('decoder', 'default')}"] = torch_feed(lib, DALIGenericIterator, photos, threads, **lanes)
         if dali is not None:
-            feeds["DALI"] = _feeds(dali, dali.plugin.pytorch.DALIGenericIterator, photos, threads, hw_decoder_load=0.65)
+            feeds["DALI"] = torch_feed(dali, dali.plugin.pytorch.DALIGenericIterator, photos, threads, hw_decoder_load=0.65)
         rates: dict[str, list[float]] = {key: [] for key in feeds}
         for _ in range(rounds):
             for key, batches in feeds.items():
-                rates[key].append(_fed_rate(network, batches, iterations))
+                rates[key].append(fed_rate(network, batches, iterations))
+            print(f"train {name}, one round: " + " ".join(f"{found[-1]:.0f}" for found in rates.values()), flush=True)
         best = float(np.median(rates["one batch repeated"]))
         for key, found in rates.items():
             rate = float(np.median(found))
