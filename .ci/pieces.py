@@ -1,10 +1,11 @@
 """Runs the tests marked slow in pieces that end: each piece is a pytest process with a time limit.
 
-    python .ci/pieces.py [--seconds SECONDS] [--limit SECONDS] [--size TESTS] [PATH...]
+    python .ci/pieces.py [--seconds SECONDS] [--limit SECONDS] [--size TESTS] [--part K/N] [PATH...]
 
 A piece holds up to TESTS tests of one file. When `--seconds` are over, no further test of the piece begins, and the tests that are left are
 another piece. So pieces end between two tests, however long the tests of a file take. A piece that still runs after `--limit`, because one
-test does not end, is killed and has failed.
+test does not end, is killed and has failed. All pieces together take hours on two cores: `--part 2/5` runs the second of five shares, so
+several machines, or nights, run them all.
 
 A summary ends the run. The exit status is 1 if a test failed, a piece was killed or did not run its tests, a file could not be collected,
 or there was nothing to run. A test that skips itself counts as run, but a piece in which every test is skipped ran no test.
@@ -72,13 +73,26 @@ def collected(paths: list[str]) -> list[str]:
     return [line for line in done.stdout.splitlines() if "::" in line and not line.startswith(("ERROR", "SKIPPED"))]
 
 
-def pieces(tests: list[str], size: int) -> Iterator[tuple[str, list[str]]]:
-    """(name, node ids) of the pieces."""
+def pieces(tests: list[str], size: int, part: tuple[int, int] = (1, 1)) -> list[tuple[str, list[str]]]:
+    """(name, node ids) of the pieces of one part."""
+    first, count = part
+    return list(_all_pieces(tests, size))[first - 1 :: count]
+
+
+def _all_pieces(tests: list[str], size: int) -> Iterator[tuple[str, list[str]]]:
     for file, group in groupby(tests, lambda test: test.partition("::")[0]):
         own = list(group)
         parts = [own[k : k + size] for k in range(0, len(own), size)]
         for k, part in enumerate(parts):
             yield (f"{file} {k + 1}/{len(parts)}" if len(parts) > 1 else file), part
+
+
+def share(text: str) -> tuple[int, int]:
+    """(K, N) of a text K/N with K in 1 to N."""
+    first, _, count = text.partition("/")
+    if not (first.isdecimal() and count.isdecimal() and 1 <= int(first) <= int(count)):
+        raise argparse.ArgumentTypeError(f"a part is K/N with K in 1 to N, for example 2/5, got {text!r}")
+    return int(first), int(count)
 
 
 def run(name: str, tests: list[str], seconds: float, limit: float) -> Outcome:
@@ -137,12 +151,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=600.0, help="seconds after which no test of a piece begins")
     parser.add_argument("--limit", type=float, default=7200.0, help="seconds after which a piece is killed")
     parser.add_argument("--size", type=int, default=120, help="most tests of a piece")
+    parser.add_argument("--part", type=share, default=(1, 1), metavar="K/N", help="run every Nth piece, beginning with the Kth")
     parser.add_argument("paths", nargs="*", default=["tests"])
     chosen = parser.parse_args(arguments)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores SIGINT, and some tests send it
-    tests = collected(chosen.paths)
+    found = pieces(collected(chosen.paths), chosen.size, chosen.part)
     outcomes = []
-    for name, own in pieces(tests, chosen.size):
+    for name, own in found:
         part, left = name, own
         while left:
             print(f"\n== {part}: {len(left)} tests", flush=True)
@@ -153,7 +168,7 @@ def main(arguments: list[str]) -> int:
     print("\n== summary")
     for outcome in outcomes:
         print(outcome.line())
-    print(f"{len(tests)} slow tests in {len(outcomes)} pieces; {len(wrong)} pieces failed")
+    print(f"{sum(len(own) for _, own in found)} slow tests in {len(outcomes)} pieces; {len(wrong)} pieces failed")
     return 1 if wrong or not outcomes else 0
 
 

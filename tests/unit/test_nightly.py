@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 PIECES = Path(__file__).resolve().parent.parent.parent / ".ci" / "pieces.py"
 HEAD = "import pytest, time\npytestmark = pytest.mark.slow\n"
@@ -22,6 +26,31 @@ def nightly(folder, *options, **files):
 def test_all_pieces_pass(tmp_path):
     status, summary = nightly(tmp_path, good="@pytest.mark.parametrize('k', range(3))\ndef test_it(k): assert k < 3\n")
     assert status == 0 and "3 slow tests in 2 pieces; 0 pieces failed" in summary and "test_good.py 2/2" in summary
+
+
+@pytest.fixture(scope="module")
+def program():
+    spec = importlib.util.spec_from_file_location("pieces_of_ci", PIECES)
+    assert spec is not None and spec.loader is not None
+    sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+def test_parts_are_all_pieces_together(program):
+    tests = [f"test_{file}.py::test_it[{k}]" for file in "ab" for k in range(5)]
+    whole = program.pieces(tests, 2)
+    assert [name for name, _ in whole] == [f"test_{file}.py {k}/3" for file in "ab" for k in (1, 2, 3)]
+    assert [test for _, own in whole for test in own] == tests
+    parts = [program.pieces(tests, 2, program.share(f"{part}/4")) for part in (1, 2, 3, 4)]
+    assert list(map(len, parts)) == [2, 2, 1, 1] and sorted(piece for part in parts for piece in part) == whole
+
+
+@pytest.mark.parametrize("part", ["0/2", "3/2", "2", "a/b"])
+def test_wrong_parts(program, part):
+    with pytest.raises(argparse.ArgumentTypeError, match="a part is K/N"):
+        program.share(part)
 
 
 WRONG = {
