@@ -93,12 +93,12 @@ def _line(trace: str) -> str:
     return next((text.strip() for text in reversed(trace.splitlines()) if text.startswith("  File ")), "")
 
 
-def mark_early(operators: Sequence[PlannedOperator]) -> None:
-    """Set `early` on operators that can compute while planning and whose contents an operator planned with them reads."""
+def mark_eager(operators: Sequence[PlannedOperator]) -> None:
+    """Set `made_eager` of operators that can compute while planning and whose contents an operator planned with them reads."""
     producer: dict[int, PlannedOperator] = {}
     able: set[int] = set()
     for planned in operators:
-        relays = _can_be_early(planned) or planned.kind.passes_on
+        relays = _can_be_eager(planned) or planned.kind.passes_on
         if planned.kind.eager or (relays and all(id(producer[edge]) in able for edge in _sources(planned))):
             able.add(id(planned))
         producer.update(dict.fromkeys(planned.outputs, planned))
@@ -106,9 +106,9 @@ def mark_early(operators: Sequence[PlannedOperator]) -> None:
     for planned in reversed(operators):
         if not wanted.isdisjoint(planned.outputs) and id(planned) in able and not planned.kind.eager:
             wanted.update(_sources(planned))
-            if _can_be_early(planned):
-                planned.early = True
-                planned.spec.constants["early"] = True
+            if _can_be_eager(planned):
+                planned.made_eager = True
+                planned.spec.constants["eager"] = True
         if planned.kind.barrier or planned.is_transfer:
             continue  # alone in their segment, so their inputs have contents
         wanted.update(edge for edge in planned.reads_contents() if producer[edge].backend == planned.backend)
@@ -128,8 +128,8 @@ def mark_kept(operators: Sequence[PlannedOperator], outputs: Sequence[int]) -> N
             planned.kept_by = len(found)
 
 
-def _can_be_early(planned: PlannedOperator) -> bool:
-    return "early" in planned.spec.schema.by_name
+def _can_be_eager(planned: PlannedOperator) -> bool:
+    return "eager" in planned.spec.schema.by_name
 
 
 def _sources(planned: PlannedOperator) -> list[int]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..data_node import DataNode
 from ..operators.base import REGISTRY, Operator, Role, Schema, Spec
-from .fusion import fuse_expressions, mark_early, mark_kept
+from .fusion import fuse_expressions, mark_eager, mark_kept
 from .node import Definition, OperatorInstance
 
 SEED_TABLE_SIZE = 1024
@@ -35,8 +35,8 @@ class PlannedOperator:
     """See ``OperatorInstance.attachment``."""
     eager: bool = False
     """Whether its outputs have their contents after planning."""
-    early: bool = False
-    """Whether they have them although the operator does not require it (see ``fusion.mark_early``)."""
+    made_eager: bool = False
+    """Whether the operator is eager only because another operator needs its contents (see ``fusion.mark_eager``)."""
     kept_by: int = 0
     """See ``Operator.kept_by``."""
 
@@ -51,7 +51,7 @@ class PlannedOperator:
 
     def reads_contents(self, on_cuda: bool = False) -> list[int]:
         """Edges whose contents this operator reads before its compiled steps (`on_cuda`: its launches) run."""
-        if self.kind.barrier or self.early:
+        if self.kind.barrier or self.made_eager:
             return [*self.inputs, *self.arguments.values()]
         reads = self.kind.inputs_read(self.spec, on_cuda)
         return [self.inputs[k] for k in reads if k < len(self.inputs)] + list(self.arguments.values())
@@ -206,7 +206,7 @@ def build_plan(
             edges[(id(instance), node.index, node.device)] = number
     out = [edge(node) for node in outputs]
     operators = fuse_expressions(operators, out)
-    mark_early(operators)
+    mark_eager(operators)
     mark_kept(operators, out)
     segments = cut_segments(operators, out, fuse_device)
     return Plan(operators, segments, out, next(counter))
@@ -249,7 +249,7 @@ def cut_segments(
         gpu = on_cuda and planned.backend != "cpu"
         contents = set(planned.reads_contents(gpu))
         passed_on = planned.kind.passes_on and all(producer[edge].eager for edge in planned.inputs)
-        planned.eager = planned.kind.is_eager(gpu) or planned.early or passed_on
+        planned.eager = planned.kind.is_eager(gpu) or planned.made_eager or passed_on
         for edge in [*planned.inputs, *planned.arguments.values()]:
             source = producer[edge]
             cut = (

@@ -142,7 +142,7 @@ class DebugPipeline(Pipeline):
                     engine.counters.ran(began, outputs)
 
     async def run_async(self, *, stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
-        """Like :meth:`run`, which it calls; nothing else runs in the meantime. The end of the data is StopAsyncIteration."""
+        """Run one iteration, as :meth:`run` does. It blocks the event loop. Raises StopAsyncIteration at the end of the data."""
         try:
             return self.run(stream)
         except StopIteration:
@@ -221,7 +221,7 @@ class DebugPipeline(Pipeline):
         return 1
 
     def statistics(self) -> Statistics:
-        """Like that of other pipelines. All work happens inside :meth:`run`, so all of it counts as waiting of the consumer."""
+        """Statistics since the build, as of other pipelines. All work happens inside :meth:`run`, so the consumer waits for all of it."""
         self.build()
         engine = self._core.engine
         assert engine is not None

@@ -34,8 +34,8 @@ _SEEDS = 2**31 - 1
 class DataNodeDebug(DataNode):
     """A node with its data, in debug mode. Operations on it are computed immediately.
 
-    Its `source` is a copy of the first iteration's and knows no outputs, which would keep data alive. Nothing is known about the node of a
-    branch without samples.
+    Its `source` is a copy of the operator instance of the first iteration. The copy does not refer to output nodes, because they would keep
+    their data alive. The node of a branch without samples has no known type, rank or layout.
     """
 
     __slots__ = ("_batch", "_home")
@@ -299,7 +299,7 @@ class DebugDefinition(Definition):
             call.take_back()
 
     def _end_of_data(self) -> None:
-        """One source has ended: ask the others too, so that all stay in step, as in a graph."""
+        """One source has ended. Ask the other sources, too: as in a graph, each source then has returned the same number of batches."""
         self.ended = True
         for call in self._source_calls():
             try:
@@ -402,7 +402,7 @@ class DebugDefinition(Definition):
         ]
 
     def _constant(self, instance: OperatorInstance) -> Any:
-        """Arrays given as inputs are data and may change, so they are not matched as operators."""
+        """A batch of a constant input. The array may change from run to run, so calls of earlier iterations are not compared."""
         given = instance.constants
         return repeated(given["value"], given["dtype"], given.get("layout") or "", instance.outputs[0].device, self.size())
 
@@ -420,7 +420,7 @@ class DebugDefinition(Definition):
     def _called(self, instance: OperatorInstance) -> _OperatorCall:
         """The call that made an operator."""
         if instance.schema.role.is_branching:
-            # Made at the first use of a node in a branch, which may be elsewhere in another iteration, so it is not matched by order.
+            # Made at the first use of a node in a branch. That may be another line in another iteration, so the order is not compared.
             key = (instance.schema.name, instance.device, instance.trace, len(instance.inputs), *sorted(instance.constants.items()))
             call = self._splits_and_merges.get(key)
             if call is None:

@@ -191,7 +191,7 @@ class Pipeline(Properties, Running, Reports):
             core.close()
 
     def __str__(self) -> str:
-        """The plan, segment by segment; before building only that it is not built."""
+        """The plan as text, segment by segment. Before :meth:`build` the text says that the pipeline is not built."""
         head = f"{type(self).__name__}(batch_size={self.max_batch_size}, num_threads={self.num_threads}, device_id={self.device_id})"
         session = self._core.session
         if session is None:
@@ -232,10 +232,10 @@ class Pipeline(Properties, Running, Reports):
         allow_write: Iterable[str | os.PathLike[str]] | None = (),
         **overrides: Any,
     ) -> Pipeline:
-        """A pipeline from what :meth:`serialize` gave or wrote. Nothing is opened, listed or written before :meth:`build` or the first use.
+        """Make the pipeline that :meth:`serialize` stored. No file is opened, listed or written before :meth:`build` or the first use.
 
-        The bytes hold no code. They do name files, and sizes: what is read when the pipeline is built and run is up to whoever made them.
-        Give `allow` for bytes that somebody else made (see SECURITY.md).
+        The bytes contain no code, but they name files and sizes. So the author of the bytes decides which files the pipeline reads. Give
+        `allow` for bytes from other people (see SECURITY.md).
 
         Args:
             serialized_pipeline: the bytes; or
@@ -247,8 +247,8 @@ class Pipeline(Properties, Running, Reports):
             overrides: options of the pipeline; they take precedence over the stored ones.
 
         Raises:
-            RuntimeError: the bytes are not a pipeline. What lies outside of `allow` is refused in :meth:`build`, where a file names it when
-                that file is read, and in ``io.file.read`` when it runs.
+            RuntimeError: the bytes are not a pipeline. A file outside of `allow` is refused later: in :meth:`build` if the graph names it,
+                when a list is read if the list names it, and in an iteration if ``io.file.read`` gets its name.
         """
         if (serialized_pipeline is None) == (filename is None):
             raise ValueError("serialized_pipeline and filename are mutually exclusive; give precisely one of them")

@@ -54,17 +54,17 @@ class Properties(DaliNames):
 
     @property
     def num_outputs(self) -> int:
-        """Number of outputs (builds)."""
+        """Number of outputs. Builds the pipeline."""
         return len(self._core.built().plan.outputs)
 
     def output_dtype(self) -> list[DALIDataType | None]:
-        """Declared element type of each output, None where not declared (builds)."""
+        """Declared element type of each output; None for an output without a declaration. Builds the pipeline."""
         return self._core.built().expected_dtype
 
     def output_ndim(self) -> list[int | None]:
-        """Declared number of dimensions of each output, None where not declared (builds)."""
+        """Declared number of dimensions of each output; None for an output without a declaration. Builds the pipeline."""
         return self._core.built().expected_ndim
 
     def output_layout(self) -> list[str | None]:
-        """Declared layout of each output, None where not declared (builds)."""
+        """Declared layout of each output; None for an output without a declaration. Builds the pipeline."""
         return self._core.built().expected_layout

@@ -26,13 +26,13 @@ class Reports(Front):
         return {} if parallel is None else parallel.pool.statistics()
 
     def epoch_size(self, name: str | None = None) -> int | dict[str, int]:
-        """Padded epoch size of the reader `name`, or a dict of all readers' (builds). RuntimeError for an unknown name."""
+        """Padded epoch size of the reader `name`, or a dict of all readers'. Builds the pipeline. RuntimeError for an unknown name."""
         if name is not None:
             return int(self.reader_meta(name)["epoch_size_padded"])
         return {reader: meta["epoch_size_padded"] for reader, meta in self.reader_meta().items()}
 
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
-        """Metadata of the reader `name` (builds), or a dict of all readers'.
+        """Metadata of the reader `name`, or a dict of all readers'. Builds the pipeline.
 
         Integers `epoch_size`, `epoch_size_padded`, `number_of_shards`, `shard_id`, `pad_last_batch`, `stick_to_shard`. RuntimeError for an
         unknown name.
@@ -50,22 +50,22 @@ class Reports(Front):
         return self._core.built().memory_statistics()
 
     def statistics(self) -> Statistics:
-        """Statistics since the pipeline was built (builds): times per segment, operator, source, stream and worker process, and the fill of
-        the queue.
+        """Times per segment, operator, source, stream and worker process since the pipeline was built, and the fill of the queue.
 
-        The difference of two reports describes the time between them: ``pipe.statistics().since(earlier)``. RuntimeError with
-        ``enable_statistics=False``.
+        Builds the pipeline if necessary. The difference of two reports describes the time between them:
+        ``pipe.statistics().since(earlier)``. RuntimeError with ``enable_statistics=False``.
         """
         return self._core.built().statistics()
 
     def output_stream(self) -> int | None:
-        """Handle of the native stream on which GPU outputs are ordered (builds); None on the host device, which has none."""
+        """Handle of the native stream on which GPU outputs are ordered; None on the host device. Builds the pipeline."""
         return self._core.built().output_stream()
 
     def save_graph_to_dot_file(
         self, filename: str | os.PathLike[str], *, show_tensors: bool = False, show_ids: Any = None, use_colors: bool = False
     ) -> None:
-        """Write the graph that runs as a Graphviz file (builds). `show_tensors` also draws the data, `use_colors` marks the devices."""
+        """Write the graph that runs as a Graphviz file. `show_tensors` also draws the data, `use_colors` marks the devices. Builds the
+        pipeline."""
         if show_ids is not None:
             warn("`show_ids` has no effect: operators are identified by their names", DeprecationWarning)
         from ..graph.dot import dot
@@ -75,7 +75,7 @@ class Reports(Front):
             file.write(drawn)
 
     def save_graph_to_svg_file(self, filename: str | os.PathLike[str]) -> None:
-        """Draw the plan (builds): one column per stage, one frame per segment. Tooltips show arguments and the user's line."""
+        """Draw the plan: one column per stage, one frame per segment. Tooltips show arguments and the user's line. Builds the pipeline."""
         from ..graph.drawing import svg
 
         drawn = svg(self._core.built().plan)  # before the file is opened: this may fail

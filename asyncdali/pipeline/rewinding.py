@@ -29,8 +29,9 @@ def rewind(pipeline: Pipeline, checkpoint: bytes) -> None:
 
 
 def seek(pipeline: Pipeline, iterations: int) -> None:
-    """Go to the position that a fresh pipeline with this seed has after `iterations` runs. Positions are computed. Only if conditionals
-    decide how many samples an operator gets, the iterations are run.
+    """Go to the position that a fresh pipeline with this seed has after `iterations` runs.
+
+    Positions are computed without running iterations, unless conditionals decide how many samples an operator gets.
 
     RuntimeError for pipelines with sources that end epochs by themselves; use their checkpoints.
     """

@@ -103,7 +103,7 @@ class Running(Front):
     def feed_input(
         self, data_node: str | DataNode, data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False
     ) -> None:
-        """Queue a batch for an external input without a source (builds). Each iteration takes one.
+        """Queue a batch for an external input without a source. Each iteration takes one batch. Builds the pipeline.
 
         `data` is a list of arrays, an array whose first axis counts samples, a TensorList, or a DLPack object. It is copied unless the
         input has ``no_copy=True``. Data in the memory of the pipeline's GPU (CuPy, torch, DLPack, TensorGPU, TensorListGPU), for an input
@@ -123,8 +123,10 @@ class Running(Front):
             raise
 
     def input_feed_count(self, input_name: str) -> int:
-        """Number of batches to feed before the first run, so that no call waits (builds). Feed one batch before each later run. KeyError
-        for an unknown input."""
+        """Number of batches to feed before the first run, so that no call waits. Feed one batch before each later run.
+
+        Builds the pipeline. KeyError for an unknown input.
+        """
         return self._core.built().producer.feed_count(input_name)
 
     # --- asynchronous front end, and epochs

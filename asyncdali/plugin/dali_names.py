@@ -92,7 +92,7 @@ class DaliNames:
     @property
     def _counter_per_gpu(self) -> np.ndarray:
         """How many samples of these shards the previous epoch has delivered."""
-        return np.array(self._reader().ahead)
+        return np.array(self._reader().delivered)
 
     # --- the iterator's position
 

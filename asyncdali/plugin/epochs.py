@@ -149,8 +149,8 @@ class ReaderEpochs(OpenEpochs):
         self._policy, self.padded, self.sticks = policy, padded, sticks
         self._taken = 0
         self._turn = 0  # number of shards that every pipeline has moved on
-        self.ahead = [0] * len(self.shards)
-        """Samples of the current shard that the previous epoch has delivered, by first shard."""
+        self.delivered = [0] * len(self.shards)
+        """Samples of the current shard that the previous epoch has delivered already, by first shard. Checkpoints call them "ahead"."""
 
     @property
     def continues(self) -> bool:
@@ -159,11 +159,11 @@ class ReaderEpochs(OpenEpochs):
 
     @property
     def counter(self) -> int:
-        return min(self.ahead) + self._taken * self._batch_size
+        return min(self.delivered) + self._taken * self._batch_size
 
     @counter.setter
     def counter(self, value: int) -> None:
-        self._taken = max(0, self._rounded(value - min(self.ahead)))
+        self._taken = max(0, self._rounded(value - min(self.delivered)))
 
     def current_ids(self) -> list[int]:
         """The shard that each pipeline reads in this epoch."""
@@ -192,7 +192,7 @@ class ReaderEpochs(OpenEpochs):
             return sum(self.shards) // len(self.shards)
         largest = max(self.shards)
         if self.continues:
-            largest = max(length - ahead for length, ahead in zip(self.current_sizes(), self.ahead, strict=True))
+            largest = max(length - delivered for length, delivered in zip(self.current_sizes(), self.delivered, strict=True))
         return largest if self.padded else self._rounded(largest) * self._batch_size
 
     @property
@@ -213,7 +213,7 @@ class ReaderEpochs(OpenEpochs):
         return left if min(left) < self._batch_size else None
 
     def own_samples(self) -> list[int] | None:
-        left = zip(self.left_before_last(), [self.ahead[shard] for shard in self._ids], strict=True)
+        left = zip(self.left_before_last(), [self.delivered[shard] for shard in self._ids], strict=True)
         return [max(0, min(self._batch_size, samples - delivered)) for samples, delivered in left]
 
     def surplus(self) -> int:
@@ -227,7 +227,9 @@ class ReaderEpochs(OpenEpochs):
         self._taken = 0
         while True:
             if self.continues:
-                self.ahead = [ahead + read - length for ahead, length in zip(self.ahead, self.current_sizes(), strict=True)]
+                self.delivered = [
+                    delivered + read - length for delivered, length in zip(self.delivered, self.current_sizes(), strict=True)
+                ]
                 read = 0
             if not self.sticks:
                 self._turn = (self._turn + 1) % len(self.shards)
@@ -236,16 +238,16 @@ class ReaderEpochs(OpenEpochs):
                 return
 
     def state(self) -> dict[str, Any]:
-        return {"taken": self._taken, "turn": self._turn, "ahead": list(self.ahead)}
+        return {"taken": self._taken, "turn": self._turn, "ahead": list(self.delivered)}
 
     def load(self, state: dict[str, Any]) -> None:
         taken, turn = _integers(state, "taken", None)[0], _integers(state, "turn", None)[0]
-        ahead = _integers(state, "ahead", len(self.shards))
-        before = self._taken, self._turn, self.ahead
-        self._taken, self._turn, self.ahead = taken, turn % len(self.shards), ahead
+        delivered = _integers(state, "ahead", len(self.shards))
+        before = self._taken, self._turn, self.delivered
+        self._taken, self._turn, self.delivered = taken, turn % len(self.shards), delivered
         most = self._rounded(max(self.shards))  # the maximum over all policies, as the policy may have changed
         if taken > most or (self.continues and self.batches < 1):
-            self._taken, self._turn, self.ahead = before
+            self._taken, self._turn, self.delivered = before
             raise ValueError(
                 f"the iterator's state is {state!r}: an epoch has at most {most} batches, and at least one of them must be left"
             )

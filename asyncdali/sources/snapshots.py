@@ -61,8 +61,8 @@ class Snapshots:
 
     Attributes:
         position: what the consumer knows: batches in queued iterations, and errors and ends that were raised.
-        before: behind everything that is used or dropped, whether the consumer knows of it or not.
-        ahead: behind the last pull, which may be held for the next iteration.
+        before: the position after all batches that were used or dropped, including those that the consumer does not know yet.
+        ahead: the position after the last pull. Its batch may be held for the next iteration.
     """
 
     def __init__(self, group: Group, resume: Callable[[Position], None]):

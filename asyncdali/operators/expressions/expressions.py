@@ -1,7 +1,7 @@
 """Arithmetic on nodes: one operator per operation in the graph as defined, and one per tree of operations in a plan (``graph/fusion.py``).
 
 If inputs are small and known during planning (draws, labels, constants), the result is computed during planning, for the whole batch at
-once; also if a planned operator of the same segment needs it (`early`). Otherwise, it is one compiled step.
+once; also if a planned operator of the same segment needs it (`eager`). Otherwise, it is one compiled step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...types import DALIDataType
 from ..accepts import ANYTHING, CHOSEN, Output
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, Step, register
 from .cuda_code import make_kernel, make_launch
-from .early import EARLY, SMALL, EarlyOperator
+from .eager import EAGER, SMALL, EagerOperator
 from .expression_tables import WALK_HEAD
 from .programs import Program, single
 from .shapes import walk
@@ -39,7 +39,7 @@ class _Dense:
 
 
 @register
-class ArithmeticGenericOp(EarlyOperator):
+class ArithmeticGenericOp(EagerOperator):
     on_cuda = True
     schema = Schema(
         name="_arithmetic_generic_op",
@@ -53,7 +53,7 @@ class ArithmeticGenericOp(EarlyOperator):
             Arg("operands", "any", None, "Its operands: numbers of inputs, or [value, type] for constants."),
             Arg("program", "any", None, "Instead of these, in a plan: a program of several operations."),
             Arg("expression", "str", None, "In a plan: the program as people write it."),
-            EARLY,
+            EAGER,
         ),
     )
 

@@ -9,7 +9,7 @@ from ...types import DALIDataType
 from ..accepts import CHOSEN, DATA, LIKE, Output
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
 from ..moves.strided import Pieces, dense_strides, like
-from .early import EARLY, SMALL, EarlyOperator
+from .eager import EAGER, SMALL, EagerOperator
 
 MAX_SUBSCRIPTS = 32
 _NOTHING = np.iinfo(np.int64).min
@@ -27,7 +27,7 @@ def _axis_arguments() -> tuple[Arg, ...]:
 
 
 @register
-class TensorSubscript(EarlyOperator):
+class TensorSubscript(EagerOperator):
     on_cuda = True
     schema = Schema(
         name="_tensor_subscript",
@@ -40,7 +40,7 @@ class TensorSubscript(EarlyOperator):
             *_axis_arguments(),
             Arg("new_axes", "int_list", [], "Places of new axes in the result."),
             Arg("new_axis_names", "str", None, "Their names."),
-            EARLY,
+            EAGER,
         ),
     )
 

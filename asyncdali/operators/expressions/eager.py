@@ -10,11 +10,11 @@ from ..base import NOTHING, Arg, Arguments, CompiledJob, Environment, Iteration,
 SMALL = 8192
 """Most elements of a batch that is computed during planning."""
 
-EARLY = Arg("early", "bool", False, "In a plan: the contents are wanted while the segment is planned.")
+EAGER = Arg("eager", "bool", False, "In a plan: the contents are wanted while the segment is planned.")
 
 
-class EarlyOperator(Operator):
-    """An operator that computes small known batches while planning, and larger ones in `prepare` if ``fusion.mark_early`` requests it.
+class EagerOperator(Operator):
+    """An operator that computes small known batches while planning, and larger ones in `prepare` if ``fusion.mark_eager`` requests it.
 
     Derived classes decide which batches are small (`_dense`) and make outputs: `_nothing` of empty batches, `_now` with contents, `_later`
     with the steps that compute the contents.
@@ -23,15 +23,15 @@ class EarlyOperator(Operator):
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         # Data from a GPU is never known during planning.
-        self._early: bool = spec.constant("early") and (environment.gpu is None or spec.device == "cpu")
+        self._wanted: bool = spec.constant("eager") and (environment.gpu is None or spec.device == "cpu")
 
     @classmethod
     def prepares(cls, spec: Spec) -> bool:
-        return bool(spec.constant("early"))
+        return bool(spec.constant("eager"))
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         """Compute now batches that are too large for one thread, or that need more than a slice of one array. Returns the output."""
-        return self._computed(inputs, arguments) if self._early else NOTHING
+        return self._computed(inputs, arguments) if self._wanted else NOTHING
 
     def _computed(self, inputs: list[Batch], arguments: Arguments) -> Generator[CompiledJob, None, Batch | None]:
         if not len(inputs[0]) or self._dense(inputs):
