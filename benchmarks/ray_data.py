@@ -1,20 +1,27 @@
-"""Engines as Ray actors beside Ray Data, in turns, in one Ray cluster of this machine: ``python -m benchmarks.ray_data``.
+"""Engines as Ray actors beside Ray Data, in turns, each in a new program with a Ray cluster of its own: ``python -m benchmarks.ray_data``.
 
-Both read JPEGs, decode, crop and resize to 224 x 224, mirror, and return ordered batches of 64 uint8 images. Ray Data decodes with
-OpenCV in its tasks, one block per batch, and gets its files in random order, because its own shuffle waits for all files. An epoch from
-nothing includes the start of actors or tasks. A later epoch of the engines begins with an empty queue; Ray Data starts again in each epoch.
-The last column leaves the start out: it counts from the first batch on. ``a bare actor`` is the start of a Ray actor that does nothing.
+Both read JPEGs, decode, crop at random and resize to 224 x 224, mirror at random, and return ordered batches of 64 uint8 images. Ray Data
+decodes with OpenCV in its tasks, one block per batch, and gets its files in random order, because its own shuffle waits for all files.
+
+The clock of the first batch starts when Ray is ready: an actor that does nothing has started and ended. The time includes the imports of
+asyncdali or of Ray Data, and the start of actors or tasks. A later epoch of Ray Data starts tasks again, in processes that are warm; one
+of the engines begins with an empty queue. ``after it`` counts from the first batch on. ``processor`` is the processor time of the program,
+of Ray's own processes and of all workers together. ``a bare actor`` is the time until the actor that does nothing has answered.
+
+Ray lowers the priority of its workers. On a machine with other work, ``RAY_worker_niceness=0`` lets both sides compete with that work.
 ``python -m benchmarks.ray_data 48`` reads each picture 48 times in place of 12. Needs ray, pyarrow and pandas.
 """
 
 from __future__ import annotations
 
 import glob
+import json
 import os
 import statistics
+import subprocess
 import sys
-from collections.abc import Iterator
-from time import perf_counter
+from collections.abc import Callable, Iterator
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
@@ -22,30 +29,40 @@ import numpy as np
 from .pictures import picture_folder
 
 BATCH = 64
-REPEATS = int(sys.argv[1]) if sys.argv[1:] else 12
-"""Times that each picture is read in one measurement."""
-ROUNDS = 3
+ROUNDS = 5
 PROCESSORS = 2
+EPOCHS = "first epoch", "later epoch"
+COLUMNS = "first batch s", "until it: processor s", "samples/s", "after it: samples/s", "processor us/sample"
+Row = tuple[float, float, float, float, float]
 
 
-def ours(paths: list[str]) -> tuple[Any, Any]:
-    """(fleet, loader)."""
+def engines(paths: list[str]) -> Callable[[], Iterator[Any]]:
+    """A function that begins an epoch of our batches."""
     from asyncdali.ray import Fleet, loader
 
-    fleet = Fleet(actors=PROCESSORS, resources={"CPU": 1}, lookahead=6)  # starts its actors
+    fleet = Fleet(actors=1, resources={"CPU": PROCESSORS}, lookahead=6)  # starts its actor
     from asyncdali import fn, pipeline_def
 
-    @pipeline_def(batch_size=BATCH, num_threads=1, seed=1)
+    @pipeline_def(batch_size=BATCH, num_threads=PROCESSORS, seed=1)
     def train() -> Any:
         jpegs, _ = fn.readers.file(files=paths, random_shuffle=True, name="reader")
-        images = fn.random_resized_crop(fn.decoders.image(jpegs), size=[224, 224])
-        return fn.flip(images, horizontal=fn.random.coin_flip())
+        images = fn.decoders.image_random_crop(jpegs, random_area=[0.08, 1], random_aspect_ratio=[0.75, 1.33])
+        return fn.flip(fn.resize(images, size=[224, 224]), horizontal=fn.random.coin_flip())
 
-    return fleet, loader(train, fleet=fleet).__enter__()
+    batches = loader(train, fleet=fleet).__enter__()
+    begun: list[bool] = []
+
+    def epoch() -> Iterator[Any]:
+        for _ in range(fleet.lookahead + 1 if begun else 0):
+            batches.pipeline.run()  # empties the queue
+        begun.append(True)
+        return (np.asarray(batches.pipeline.run()[0].as_tensor()) for _ in iter(int, 1))
+
+    return epoch
 
 
-def rival(paths: list[str]) -> Iterator[Any]:
-    """Batches of Ray Data."""
+def ray_data(paths: list[str]) -> Callable[[], Iterator[Any]]:
+    """A function that begins an epoch of Ray Data's batches."""
     import ray.data
 
     def load(batch: dict[str, Any]) -> dict[str, Any]:
@@ -68,7 +85,11 @@ def rival(paths: list[str]) -> Iterator[Any]:
     context.enable_progress_bars = False
     shuffled = np.random.default_rng(1).permutation(paths).tolist()
     data = ray.data.from_items([{"path": path} for path in shuffled], override_num_blocks=len(paths) // BATCH)
-    return iter(data.map_batches(load, batch_size=BATCH).iter_batches(batch_size=BATCH, prefetch_batches=6))
+    loaded = data.map_batches(load, batch_size=BATCH)
+    return lambda: (batch["image"] for batch in loaded.iter_batches(batch_size=BATCH, prefetch_batches=6))
+
+
+SIDES = {"engines": engines, "Ray Data": ray_data}
 
 
 def bare() -> float:
@@ -87,44 +108,80 @@ def bare() -> float:
     return found
 
 
-def timed(batches: Iterator[Any], count: int, begin: float) -> tuple[float, float, float]:
-    """(seconds from `begin` to the first batch, samples per second of all, and after the first batch). A part of each batch is read."""
-    first = 0.0
+def processor_time() -> float:
+    """Processor seconds of this process and of all that it has started, with Ray's."""
+    parents, used = {}, {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended
+        parents[int(name)], used[int(name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    mine = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
+        mine |= more
+    return sum(used.get(pid, 0) for pid in mine) / os.sysconf("SC_CLK_TCK")
+
+
+def timed(batches: Iterator[Any], count: int, begin: float, used: float) -> Row:
+    """One row of the table, from `begin` and the processor time `used` until then. A part of each batch is read."""
+    first = until = 0.0
     for _ in range(count):
         int(next(batches).ravel()[::4096].sum())
-        first = first or perf_counter() - begin
-    elapsed = perf_counter() - begin
-    return first, count * BATCH / elapsed, (count - 1) * BATCH / (elapsed - first)
+        if not first:
+            first, until = perf_counter() - begin, processor_time()
+    elapsed, all_used = perf_counter() - begin, processor_time()
+    after = (count - 1) * BATCH
+    return first, until - used, count * BATCH / elapsed, after / (elapsed - first), 1e6 * (all_used - until) / after
 
 
-def main() -> None:
+def turn(side: str, repeats: int) -> dict[str, Any]:
+    """The rows of one side's epochs, in a cluster of its own."""
     import ray
 
     ray.init(num_cpus=PROCESSORS, include_dashboard=False, log_to_driver=False)
-    paths = sorted(glob.glob(os.path.join(picture_folder(None), "*", "*.jpg"))) * REPEATS
+    paths = sorted(glob.glob(os.path.join(picture_folder(None), "*", "*.jpg"))) * repeats
     count = len(paths) // BATCH
-    found: dict[str, list[tuple[float, float, float]]] = {"engines": [], "engines, later epoch": [], "Ray Data": []}
-    starts = []
-    for _ in range(ROUNDS):
-        starts.append(bare())
-        begin = perf_counter()
-        fleet, batches = ours(paths)
-        stream = (np.stack([np.asarray(image) for image in batches.pipeline.run()[0]]) for _ in iter(int, 1))
-        found["engines"].append(timed(stream, count, begin))
-        timed(stream, 12, perf_counter())  # empties the queue
-        found["engines, later epoch"].append(timed(stream, count, perf_counter()))
-        batches.close()
-        fleet.close()  # Ray Data gets all processors
-        begin = perf_counter()
-        found["Ray Data"].append(timed((batch["image"] for batch in rival(paths)), count, begin))
-    print(f"ray {ray.__version__}, {PROCESSORS} processors, epochs of {count} batches of {BATCH}, medians of {ROUNDS}")
-    print(f"a bare actor of Ray: {statistics.median(starts):.2f} s")
-    print(f"{'':22} samples/s   first batch (s)   samples/s after it")
-    for name, triples in found.items():
-        first, rate, steady = (statistics.median(column) for column in zip(*triples))
-        print(f"{name:22} {rate:9.0f} {first:17.2f} {steady:20.0f}   {[round(triple[1]) for triple in triples]}")
+    found: dict[str, Any] = {"bare": bare(), "ray": ray.__version__, "count": count}
+    sleep(1.0)  # the actor's process ends
+    began = perf_counter(), processor_time()
+    begin_epoch = SIDES[side](paths)
+    for name in EPOCHS:
+        found[name] = timed(begin_epoch(), count, *began)
+        sleep(1.0)
+        began = perf_counter(), processor_time()
     ray.shutdown()
+    return found
+
+
+def main(repeats: int) -> None:
+    picture_folder(None)
+    environment = dict(os.environ)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # users have the cache of compiled modules
+    found: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
+    for number in range(ROUNDS + 1):
+        for side in SIDES:
+            command = [sys.executable, "-m", "benchmarks.ray_data", side, str(repeats)]
+            done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+            if done.returncode:
+                raise SystemExit(done.stderr)
+            if number:  # the first turns fill caches
+                found[side].append(json.loads(done.stdout.splitlines()[-1]))
+    turns = [item for items in found.values() for item in items]
+    print(f"ray {turns[0]['ray']}, {PROCESSORS} processors, epochs of {turns[0]['count']} batches of {BATCH}, medians of {ROUNDS} turns")
+    print(f"a bare actor of Ray: {statistics.median(item['bare'] for item in turns):.2f} s")
+    for epoch in EPOCHS:
+        print(f"\n{epoch:12}" + "".join(f"{name:>24}" for name in COLUMNS))
+        medians = {side: [statistics.median(column) for column in zip(*(item[epoch] for item in items))] for side, items in found.items()}
+        for side, row in medians.items():
+            print(f"{side:12}" + "".join(f"{value:24,.2f}" for value in row))
+        pairs = [[a / b for a, b in zip(*(item[epoch] for item in pair))] for pair in zip(*found.values())]
+        print(f"{'ratio':12}" + "".join(f"{statistics.median(column):24.2f}" for column in zip(*pairs)))
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] and sys.argv[1] in SIDES:
+        print(json.dumps(turn(sys.argv[1], int(sys.argv[2]))), flush=True)
+    else:
+        main(int(sys.argv[1]) if sys.argv[1:] else 12)

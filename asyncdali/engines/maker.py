@@ -7,7 +7,8 @@ A maker keeps no state from one request to the next. It knows nothing of sockets
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns as now
 from typing import Any
 
@@ -46,6 +47,7 @@ class Maker:
         description: what the handshake compares.
         busy: nanoseconds in which an iteration was made, summed over iterations.
         made: number of iterations.
+        engines: the argument.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Maker:
         sources: bool = False,
     ):  # fmt: skip
         options = program.options
+        self.engines = engines
         self.busy = self.made = 0
         self._count = 0
         self._spans: Spans | None = None
@@ -186,11 +189,14 @@ class Maker:
             header["spans"] = self._spans.take()
         answer(header, batches)
 
-    def statistics(self) -> dict[str, Any]:
-        """The work of this engine, as JSON data."""
+    def statistics(self, engines: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+        """The work of this engine, as JSON data. `engines`: the statistics of the processes that do the work in its place."""
         data: dict[str, Any] = {"iterations": self.made, "busy": self.busy, "allocated": self.executor.pool.allocated_bytes}
         counters = self.executor.counters
-        if counters is not None:
+        if engines:
+            data["allocated"] += sum(item.get("allocated", 0) for item in engines)
+            data.update(_work_of(engines))
+        elif counters is not None:
             segments = counters.segments
             data["planning"] = sum(segment.planning for segment in segments)
             data["pixels"] = sum(segment.pixels_busy for segment in segments)
@@ -204,6 +210,23 @@ class Maker:
                 for item in segment.operators
             }
         return data
+
+
+def _work_of(engines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The sums of the engines' own counters. Counters of an engine that has not answered are missing."""
+    data: dict[str, Any] = {name: sum(item.get(name, 0) for item in engines) for name in ("planning", "pixels", "planning_processor")}
+    operators: dict[str, list[list[Any]]] = {}
+    for item in engines:
+        for name, entry in item.get("operators", {}).items():
+            operators.setdefault(name, []).append(entry)
+    data["operators"] = {}
+    for name, entries in operators.items():
+        *sums, counted = zip(*entries)
+        totals: Counter[str] = Counter()
+        for counts in counted:
+            totals.update(dict(counts))
+        data["operators"][name] = [*map(sum, sums), list(totals.items())]
+    return data
 
 
 def _part(batch: Batch, offset: int, count: int) -> Batch:

@@ -164,6 +164,7 @@ class Actor:
         answered, bytes and busy nanoseconds by rank."""
         found: dict[str, Any] = {}
         done = threading.Event()
+        engines = [] if self._loop.is_current() else self._counted_in_engines()
 
         def look() -> None:
             ranks = {name: list(values) for name, values in self._past.items()}
@@ -171,7 +172,7 @@ class Actor:
                 entry = ranks.setdefault(peer.name, [0, 0, 0, 0])
                 for k, value in enumerate(peer.counted()):
                     entry[k] += value
-            found.update(self._maker.statistics(), refused=self._refused, connections=len(self._peers))
+            found.update(self._maker.statistics(engines), refused=self._refused, connections=len(self._peers))
             found["ranks"] = {name: dict(zip(("asked", "answered", "bytes", "busy"), values)) for name, values in sorted(ranks.items())}
             done.set()
 
@@ -181,6 +182,22 @@ class Actor:
             self._loop.call(look)
             done.wait()
         return found
+
+    def _counted_in_engines(self) -> list[dict[str, Any]]:
+        """The counters of the processes that do the work. Waits for their answers."""
+        return [] if self._maker.engines is None else self._maker.engines.statistics()
+
+    def _tell_statistics(self, tell: Callable[[dict[str, Any]], None]) -> None:
+        """Call `tell` with the work of this actor, on the loop's thread."""
+        if self._maker.engines is None:
+            tell(self._maker.statistics())
+            return
+
+        def collect() -> None:
+            engines = self._counted_in_engines()
+            self._loop.call(lambda: tell(self._maker.statistics(engines)))
+
+        threading.Thread(target=collect, name="asyncdali-statistics", daemon=True).start()  # the loop must not wait
 
     def metrics(self) -> str:
         """:meth:`statistics` as text for Prometheus."""
@@ -311,7 +328,7 @@ class Peer:
         elif "rank" in header:
             self.name = str(header["rank"])[:64]
         elif "statistics" in header:
-            self._link.send({"statistics": self._maker.statistics()})
+            self._actor._tell_statistics(lambda found: self._link.send({"statistics": found}))
 
     def _answer(self, header: dict[str, Any], batches: list[Batch]) -> None:
         packer, frame = PayloadPacker(), Frame()

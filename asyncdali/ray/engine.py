@@ -9,6 +9,8 @@ from typing import Any
 
 import ray
 
+from .prepare import prepare
+
 LEAVING = 30.0
 """Seconds that a retired engine waits for its trainers to disconnect."""
 
@@ -22,7 +24,7 @@ class Engine:
     def __init__(self, token: bytes):
         self._token = token
         self._actor: Any = None
-        _prepare()
+        prepare()
 
     def load(self, program: bytes) -> dict[str, Any]:
         """Build the pickled (train, options), which comes through Ray like the code of this class. Returns where this engine is."""
@@ -48,16 +50,3 @@ class Engine:
         while self._actor.statistics()["connections"] and time.monotonic() < ends:
             time.sleep(0.1)
         self._actor.close()
-
-
-def _prepare() -> None:
-    """Import what building takes, by building a small pipeline."""
-    from .. import fn, pipeline_def
-
-    @pipeline_def(batch_size=1, num_threads=1, seed=0)
-    def small() -> Any:
-        return fn.random.uniform()
-
-    pipe = small()
-    pipe.build()
-    pipe.close()

@@ -16,6 +16,7 @@ from asyncdali_workers.pickling import dumps_by_value
 from .. import fleet as fleets
 from ..fleet import RankLoader
 from .fleet import Fleet, answer
+from .prepare import prepare
 
 log = logging.getLogger("asyncdali")
 
@@ -48,7 +49,9 @@ def loader(
     threads = {} if fleet.threads is None else {"num_threads": fleet.threads}
     program = dumps_by_value((train, {**options, **threads}))
     try:
-        version, addresses, token = answer(fleet.manager.join.remote(trainer, program, fleet.start_timeout))
+        joining = fleet.manager.join.remote(trainer, program, fleet.start_timeout)
+        prepare()  # while engines start
+        version, addresses, token = answer(joining)
         made = fleets.loader(
             train, rank=rank, world_size=world_size, checkpoint=checkpoint, engines=addresses, token=token, hedge_after=fleet.hedge_after,
             prefetch_queue_depth=fleet.lookahead, **own, **options,

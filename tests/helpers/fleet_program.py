@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 
 import numpy as np
@@ -21,7 +22,8 @@ def faulty(number: np.ndarray) -> np.ndarray:
         except FileExistsError:
             pass
         else:
-            os.kill(os.getpid(), signals[int(number[0])])
+            # To this thread: it acts on the signal before it returns. A signal to the process may be taken by another thread, later.
+            signal.pthread_kill(threading.get_ident(), signals[int(number[0])])
     return number / 2
 
 

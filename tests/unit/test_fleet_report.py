@@ -11,6 +11,7 @@ from helpers.fleets import TOKEN, actors
 
 from asyncdali import fn, pipeline_def
 from asyncdali.__main__ import main
+from asyncdali.engines import loader as engine_loader
 from asyncdali.fleet import Actor, loader, remote
 
 PROGRAM = """
@@ -33,6 +34,7 @@ def train():
 def answers(monkeypatch):
     """A busy machine may take longer than a second to answer."""
     monkeypatch.setattr(remote, "ANSWERS", 300.0)
+    monkeypatch.setattr(engine_loader, "ANSWERS", 300.0)
 
 
 def test_the_time_inside_engines_is_counted():
@@ -49,6 +51,20 @@ def test_the_time_inside_engines_is_counted():
         assert item.planning_seconds > 0 and item.allocated_bytes > 0
     assert sum(item.pixels_seconds for item in after.engines) > 0
     assert 0 < after.operator("halves").planning_seconds <= sum(item.planning_seconds for item in after.engines)
+
+
+def test_the_time_inside_processes_of_an_engine_is_counted():
+    """As with `asyncdali engine --engines 1`."""
+    with Actor(train, token=TOKEN, engines=1) as actor, loader(train, engines=[actor.address], token=TOKEN) as batches:
+        for _ in range(4):
+            batches.pipeline.run()
+        found = batches.statistics()
+        own = actor.statistics()
+    (item,) = found.engines
+    assert item.planning_seconds > 0 and item.pixels_seconds > 0 and item.planning_processor_seconds > 0
+    assert 0 < found.operator("halves").planning_seconds <= item.planning_seconds
+    assert found.operator("halves").samples >= 4 * 4
+    assert own["pixels"] >= round(item.pixels_seconds * 1e9) and own["operators"].keys() >= {"halves"} and own["iterations"] >= 4
 
 
 def test_engines_may_come_and_go_between_two_reports():
