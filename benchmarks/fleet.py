@@ -65,7 +65,7 @@ def serve(name: str, token: str) -> None:
         actor.wait()
 
 
-COUNT, ROUNDS = 20, 6
+COUNT, ROUNDS = 20, 12
 """Measured iterations of a turn, and turns."""
 
 
@@ -107,8 +107,10 @@ def measure(name: str) -> None:
                 if number:
                     rows[title].append(row)
         engines.table(f"{name} pipeline (batch 64), two threads here or two engines with one thread each", rows, 64)
-        used = {title: statistics.median(row[1] + row[2] for row in each) for title, each in rows.items()}
-        print(", ".join(f"{title}: {used[title] / used['2 threads'] - 1:+.1%} processor time" for title in ("TCP", "shared")))
+        used = {title: [row[1] + row[2] for row in each] for title, each in rows.items()}
+        for title, other in (("TCP", "2 threads"), ("shared", "2 threads"), ("TCP", "shared")):
+            pairs = [a / b - 1 for a, b in zip(used[title], used[other])]
+            print(f"{title} beside {other}: {statistics.median(pairs):+.1%} processor time ({min(pairs):+.1%} to {max(pairs):+.1%})")
         print(f"checkpoint: {len(loaders['TCP'].checkpoint())} bytes")
 
 
@@ -116,8 +118,15 @@ FRAME = 64 * 224 * 224 * 3
 """Bytes of the training pipeline's batch as it is sent."""
 
 
-def frames(count: int = 200) -> None:
-    """Processor time of sending and receiving one frame by TCP, and nothing else."""
+def frames(turns: int = 5) -> None:
+    """Print the processor time of sending and receiving one frame by TCP, and nothing else."""
+    found = [_frames() for _ in range(turns)]
+    here, there = (statistics.median(column) * 1e3 for column in zip(*found))
+    print(f"a frame of {FRAME / 1e6:.1f} MB by TCP: {here:.2f} ms here, {there:.2f} ms there, medians of {turns} turns")
+
+
+def _frames(count: int = 200) -> tuple[float, float]:
+    """Processor seconds of one frame, of the receiver and of the sender."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         command = [sys.executable, "-m", "benchmarks.fleet", "send", str(server.getsockname()[1]), str(count)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as sender:
@@ -136,7 +145,7 @@ def frames(count: int = 200) -> None:
             done.wait()
             here = (time.process_time() - began) / count
             there = float(sender.stdout.readline() if sender.stdout else "nan")
-            print(f"a frame of {FRAME / 1e6:.1f} MB by TCP: {here * 1e3:.2f} ms here, {there * 1e3:.2f} ms there")
+            return here, there
 
 
 def send(port: int, count: int) -> None:

@@ -71,7 +71,8 @@ class Fleet:
         self.threads = int(resources["CPU"]) if resources.get("CPU", 0) >= 1 else None
         if not ray.is_initialized():
             ray.init()
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        # Not soft: on a busy node Ray would place the manager elsewhere, and the loss of that node would end the fleet.
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         shared = {} if name is None else {"name": name, "namespace": NAMESPACE, "get_if_exists": True, "lifetime": "detached"}
         manager: Any = ray.remote(Manager).options(num_cpus=0, max_concurrency=1000, scheduling_strategy=here, **shared)
         self.manager = manager.remote(self.least, self.most, operator.index(spares), _engine_options(resources, actor_options))
@@ -92,8 +93,9 @@ class Fleet:
     def statistics(self) -> dict[str, Any]:
         """The fleet as data.
 
-        ``wanted``: the number of engines. ``engines``: for each its address, node, process, state and work, by rank. ``trainers``: for each
-        rank its iterations, the part of its time that it waited, and what each engine did for it. ``failures``: the last failures, as text.
+        ``wanted``: the number of engines. ``node``: Ray's number of the node that the manager is on. ``engines``: for each its address,
+        node, process, state and work, by rank. ``trainers``: for each rank its iterations, the part of its time that it waited, and what
+        each engine did for it. ``failures``: the last failures, as text.
         """
         found: dict[str, Any] = answer(self.manager.statistics.remote())
         return found

@@ -246,7 +246,8 @@ class Manager:
         ]  # fmt: skip
         present = {report["rank"]: report for report in self._trainers.values() if report}
         trainers = [report for _, report in sorted({**self._left, **present}.items())]
-        return {"wanted": self._wanted, "engines": engines, "trainers": trainers, "failures": list(self._failures)}
+        node = ray.get_runtime_context().get_node_id()
+        return {"wanted": self._wanted, "node": node, "engines": engines, "trainers": trainers, "failures": list(self._failures)}
 
     async def stop(self) -> None:
         """End all engines now."""

@@ -183,6 +183,12 @@ def test_a_fleet_survives_the_loss_of_a_node(cluster, train, wanted):
         cluster.remove_node(node)
 
 
+def test_the_manager_is_on_the_node_of_the_process_that_makes_the_fleet(cluster):
+    for _ in range(3):
+        with Fleet(actors=1, resources=ENGINE) as fleet:
+            assert fleet.statistics()["node"] == ray.get_runtime_context().get_node_id()
+
+
 def test_last_batches_of_a_fleet(cluster, train):
     alone = Ranks(train, 1, last_batch_policy=LastBatchPolicy.PARTIAL)
     wanted = [alone.epoch() for _ in range(2)]
