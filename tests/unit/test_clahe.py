@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import pytest
 from helpers.images import picture
@@ -54,6 +55,31 @@ def test_every_channel_by_itself(limit):
             assert np.abs(made[..., channel] - model(image[..., channel], 4, 3, limit)).max() < 0.51
     (grey,) = equalized([images[0][..., :1]], clip_limit=limit)
     np.testing.assert_array_equal(grey, equalized(images[:1], luma_only=False, clip_limit=limit)[0][..., :1])
+
+
+def through_opencv(image, tiles_x, tiles_y, limit, luma_only):
+    tables = cv2.createCLAHE(limit, (tiles_x, tiles_y))
+    if luma_only and image.shape[2] == 3:
+        lab = cv2.cvtColor(image, cv2.COLOR_RGB2LAB)
+        lab[..., 0] = tables.apply(np.ascontiguousarray(lab[..., 0]))
+        return cv2.cvtColor(lab, cv2.COLOR_LAB2RGB)
+    planes = [tables.apply(np.ascontiguousarray(image[..., channel])) for channel in range(image.shape[2])]
+    return np.stack(planes, axis=2)
+
+
+@pytest.mark.parametrize("channels, luma_only", [(3, True), (3, False), (1, True)])
+def test_the_bits_are_opencvs(channels, luma_only):
+    """Sizes around the blocks of pixels, tiles of one pixel and of many, tiles outside of small images."""
+    rng = np.random.default_rng(channels + luma_only)
+    sizes = [(1, 1), (7, 3), (2, 300), (40, 256), (33, 257), (90, 70), (5, 600)]
+    images = [
+        rng.integers(0, 256, (height, width, channels), np.uint8) if k % 2 else picture(height, width, 3, k)[..., :channels].copy()
+        for k, (height, width) in enumerate(sizes)
+    ]
+    for tiles_x, tiles_y, limit in ((8, 8, 2.0), (5, 11, 40.0), (1, 1, 0.3), (3, 2, -1.0)):
+        made = equalized(images, tiles_x=tiles_x, tiles_y=tiles_y, clip_limit=limit, luma_only=luma_only)
+        for image, got in zip(images, made, strict=True):
+            np.testing.assert_array_equal(got, through_opencv(image, tiles_x, tiles_y, limit, luma_only))
 
 
 def test_lightness_only_keeps_grey_pictures_grey():

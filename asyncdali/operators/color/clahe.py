@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ...batch import Batch
-from ...device.launch import Launch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
-from ..base import REQUIRED, Arg, Arguments, Environment, Schema, Spec, register
-from ..images.opencv_images import OpenCVColors
-from .clahe_launches import clahe_launches
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..moves.strided import like
+from .clahe_launches import clahe_launches, clahe_records
 
 _BINS = 256
+_CHANNELS = (1, 3)
 
 
 @register
-class Clahe(OpenCVColors):
-    channels = (1, 3)
+class Clahe(Operator):
+    on_cuda = True
     schema = Schema(
         name="clahe",
         doc="""Contrast limited adaptive histogram equalization.
@@ -46,31 +46,29 @@ class Clahe(OpenCVColors):
         if spec.constant("bins") != _BINS:
             raise ValueError(f"`bins` is {spec.constant('bins')}; only {_BINS} is supported, one for each value")
 
-    def work(self, source: Batch, arguments: Arguments) -> Callable[[np.ndarray, np.ndarray, int], None]:
-        limit, grid, luma_only = self._settings()
-        return lambda sample, target, i: _equalize(sample, target, limit, grid, luma_only)
+        from . import clahe_kernels
 
-    def launches(self, source: Batch, output: Batch, arguments: Arguments) -> Callable[[], list[Launch]]:
-        limit, grid, luma_only = self._settings()
-        return lambda: clahe_launches(source, output, limit, grid, luma_only)
+        self._kernels: Any = clahe_kernels
+        clahe_kernels.clahe_step.compile()
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [DALIDataType.UINT8]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        layout = self.layout_of(source)
+        wrong = ~np.isin(source.shapes[:, -1], _CHANNELS)
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            allowed, given = " or ".join(map(str, _CHANNELS)), tuple(source.shapes[i].tolist())
+            raise SampleError(i, f"the image must have {allowed} channels, got shape {given}")
+        limit, tiles, lightness = self._settings()
+        output, records = like(source, layout=layout), clahe_records(source.shapes, limit, tiles, lightness)
+        step = self._kernels.make_clahe_step(source.addresses, output.addresses, records, tiles, lightness)
+        step.launches = lambda: clahe_launches(source, output, records, tiles, lightness)
+        return Planned([output], [step])
 
     def _settings(self) -> tuple[float, tuple[int, int], bool]:
         """The limit, the tiles along x and y, and whether only the lightness is equalized."""
         constant = self.spec.constant
         return constant("clip_limit"), (constant("tiles_x"), constant("tiles_y")), constant("luma_only")
-
-
-def _equalize(source: np.ndarray, target: np.ndarray, limit: float, grid: tuple[int, int], luma_only: bool) -> None:
-    """Equalise uint8[height, width, channels] into `target`."""
-    import cv2
-
-    if not source.size:
-        return
-    tables = cv2.createCLAHE(limit, grid)  # A CLAHE object must not be used by several threads at once.
-    if source.shape[2] == 3 and luma_only:
-        lab = cv2.cvtColor(source, cv2.COLOR_RGB2LAB)
-        lab[..., 0] = tables.apply(np.ascontiguousarray(lab[..., 0]))
-        cv2.cvtColor(lab, cv2.COLOR_LAB2RGB, dst=target)
-        return
-    for channel in range(source.shape[2]):
-        target[..., channel] = tables.apply(np.ascontiguousarray(source[..., channel]))

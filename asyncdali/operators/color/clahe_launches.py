@@ -1,4 +1,7 @@
-"""clahe on a GPU: tables for CIELAB in integers, and the launches of a batch. Tables and arithmetic are those of OpenCV's 8-bit colours."""
+"""clahe: tables for CIELAB in integers, records, and the launches of a batch on a GPU.
+
+Tables and arithmetic are those of OpenCV's 8-bit colours.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...device.launch import Kernel, Launch, Scratch, grid_of
-from .clahe_tables import CLAHE, CLAHE_RECORD
+from .clahe_tables import CLAHE_GPU, CLAHE_RECORD
 
 _SOURCE = Path(__file__).with_name("clahe_kernels.cu")
 _VALUES = 256
@@ -52,20 +55,17 @@ def _words(values: np.ndarray) -> np.ndarray:
     return np.rint(values).astype(np.uint16)
 
 
-def clahe_launches(source: Batch, output: Batch, limit: float, tiles: tuple[int, int], lightness: bool) -> list[Launch]:
-    """The launches for a batch. `limit`: highest bin divided by the mean bin, 0 or less: none; `tiles` along x and y."""
-    count, word = len(source), CLAHE_RECORD.word
-    extents = source.shapes[:, :2]
-    pixels = int(extents.prod(axis=1).max(initial=0))
-    if not pixels:
-        return []
+def clahe_records(shapes: np.ndarray, limit: float, tiles: tuple[int, int], lightness: bool) -> np.ndarray:
+    """CLAHE_RECORDs. `limit`: highest bin divided by the mean bin, 0 or less: none; `tiles` along x and y."""
+    word = CLAHE_RECORD.word
+    extents = shapes[:, :2]
     across, down = tiles
     grid = np.array([down, across])
     # Images that do not divide into tiles are extended below and to the right, by a whole row of tiles if only the other side does not.
     whole = (extents % grid == 0).all(axis=1)
     extended = np.where(whole[:, None], extents, extents + grid - extents % grid)
-    records = CLAHE_RECORD.zeros(count)
-    records[:, CLAHE_RECORD.span("height", "channels")] = source.shapes
+    records = CLAHE_RECORD.zeros(len(shapes))
+    records[:, CLAHE_RECORD.span("height", "channels")] = shapes
     records[:, CLAHE_RECORD.span("tile_rows", "tile_columns")] = extended // grid
     area = records[:, word.tile_rows] * records[:, word.tile_columns]
     if limit > 0:
@@ -74,8 +74,19 @@ def clahe_launches(source: Batch, output: Batch, limit: float, tiles: tuple[int,
     records[:, word.planes] = np.where(lightness & (channels == 3), 1, channels)
     planes = records[:, word.planes]
     records[:, word.first] = planes.cumsum() - planes
-    entries = CLAHE.entries(
-        inputs=source.addresses, outputs=output.addresses, records=records, tiles_x=across, tiles_y=down, lightness=lightness,
+    return records
+
+
+def clahe_launches(source: Batch, output: Batch, records: np.ndarray, tiles: tuple[int, int], lightness: bool) -> list[Launch]:
+    """The launches for a batch of CLAHE_RECORDs."""
+    count, word = len(records), CLAHE_RECORD.word
+    pixels = int((records[:, word.height] * records[:, word.width]).max(initial=0))
+    if not pixels:
+        return []
+    across, down = tiles
+    planes = records[:, word.planes]
+    entries = CLAHE_GPU.entries(
+        inputs=source.addresses, outputs=output.addresses, records=records, tiles_x=across, tiles_y=down, lightness=lightness, scratch=0,
         lookups=Scratch(_VALUES * across * down * int(planes.sum())), **lab_tables(), samples=count,
     )  # fmt: skip
     return [

@@ -1,4 +1,4 @@
-"""Tables of ``clahe`` on a GPU."""
+"""Tables of ``clahe``."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ CLAHE = Table(
     Field("records", "CLAHE_RECORD[samples]", "extents"),
     Field("tiles", "int64", "tiles along each axis", ("x", "y")),
     Field("lightness", "int64", "1: pixels of three channels are RGB, of which only the lightness is equalized"),
-    Field("lookups", "uint8[planes of all samples, tiles, 256]", "what a value becomes in the middle of a tile; computed"),
     Field("linear", "uint16[256]", "light of an sRGB value"),
     Field("roots", "uint16[3072]", "cube roots (CIELAB's f) of light"),
     Field("luminances", "uint16[256, 2]", "luminance of a lightness, and its root"),
     Field("srgb", "uint16[4096]", "sRGB value of light"),
+    Field("scratch", "int64", "offset of the step's scratch in the thread's"),
     SAMPLES,
+)
+CLAHE_GPU = CLAHE.extended(
+    Field("lookups", "uint8[planes of all samples, tiles, 256]", "what a value becomes in the middle of a tile; computed"),
 )
