@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import pytest
 from helpers.images import picture
@@ -99,3 +100,32 @@ def test_transforms_as_input_and_for_each_frame():
 def test_refusals(sample, layout, arguments, message):
     with pytest.raises((RuntimeError, ValueError), match=message):
         warped([sample], **{"matrix": MATRIX, "layout": layout, **arguments})
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("border", ["constant", "replicate", "reflect", "reflect_101", "wrap"])
+def test_linear_bytes_beside_opencvs(channels, border):
+    """Sizes from one pixel on, pixels inside, at the border and far outside. OpenCV's rounding depends on the processor."""
+    rng = np.random.default_rng(channels)
+    sizes = [(1, 1), (2, 9), (9, 2), (30, 17), (64, 300), (3, 40)]
+    images = [rng.integers(0, 256, (*size, channels), np.uint8) for size in sizes]
+    near = rng.normal(0, 1, (len(sizes), 3, 3)) * [[0.1, 0.1, 5], [0.1, 0.1, 5], [1e-3, 1e-3, 0]]
+    matrices = list((np.eye(3) + near).astype(np.float32))
+
+    def graph():
+        given = fn.external_source(lambda: images, layout="HWC"), fn.external_source(lambda: matrices)
+        return fn.experimental.warp_perspective(*given, pixel_origin="center", border_mode=border, fill_value=[7.4], size=[33.0, 290.0])
+
+    with pipeline_of(graph, batch_size=len(sizes)) as pipeline:
+        (output,) = pipeline.run()
+        made = [np.array(sample) for sample in output]
+    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    differing = total = 0
+    for image, matrix, got in zip(images, matrices, made, strict=True):
+        source = image[..., 0] if channels == 1 else image
+        mode = getattr(cv2, "BORDER_" + border.upper())
+        wanted = cv2.warpPerspective(source, matrix.astype(float), (290, 33), flags=flags, borderMode=mode, borderValue=(7.4,) * 4)
+        difference = np.abs(got.reshape(wanted.shape).astype(int) - wanted)
+        assert difference.max() <= 1
+        differing, total = differing + (difference > 0).sum(), total + difference.size
+    assert differing <= 1e-3 * total

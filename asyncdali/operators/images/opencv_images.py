@@ -1,4 +1,4 @@
-"""Base classes of operators that compute images with OpenCV: one Python call per sample, which releases the interpreter lock.
+"""Base class of operators that compute images with OpenCV: one Python call per sample, which releases the interpreter lock.
 
 On a GPU kernels compute the same images.
 """
@@ -12,9 +12,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...device.launch import Launch
-from ...types import DALIDataType
-from ..base import Arguments, Environment, Iteration, Operator, Planned, Preparation, PythonJob, SampleError, Spec, Step, no_explanation
-from ..moves.strided import like
+from ..base import Arguments, Environment, Iteration, Operator, Planned, Preparation, PythonJob, Spec, Step, no_explanation
 
 Work = Callable[[np.ndarray, int], None]
 """``f(target, index)`` writes the result of one sample into `target`; called on several threads."""
@@ -56,41 +54,3 @@ class OpenCVOperator(Operator):
             return Planned([iteration.prepared])
         output, launches = self.launched(inputs, arguments)
         return Planned([output], [Step(0, np.empty(0, np.int64), no_explanation, keep=[inputs], launches=launches)])
-
-
-class OpenCVColors(OpenCVOperator):
-    """Operators that turn UINT8 images into images of the same shape. They implement :meth:`work` and :meth:`launches`."""
-
-    channels: ClassVar[tuple[int, ...]] = (3,)
-    """Accepted numbers of channels."""
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [DALIDataType.UINT8]
-
-    def results(self, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Work]:
-        source = inputs[0]
-        output = self._output(source)
-        work = self.work(source, arguments)
-        return output, lambda target, i: work(source.sample(i), target, i)
-
-    def launched(self, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Callable[[], list[Launch]]]:
-        source = inputs[0]
-        output = self._output(source)
-        return output, self.launches(source, output, arguments)
-
-    def _output(self, source: Batch) -> Batch:
-        layout = self.layout_of(source)
-        wrong = ~np.isin(source.shapes[:, -1], self.channels)
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            allowed = " or ".join(map(str, self.channels))
-            raise SampleError(i, f"the image must have {allowed} channels, got shape {tuple(source.shapes[i].tolist())}")
-        return like(source, layout=layout)
-
-    def work(self, source: Batch, arguments: Arguments) -> Callable[[np.ndarray, np.ndarray, int], None]:
-        """``f(sample, target, index)``, called on several threads."""
-        raise TypeError("abstract")
-
-    def launches(self, source: Batch, output: Batch, arguments: Arguments) -> Callable[[], list[Launch]]:
-        """The function that returns the launches; called when addresses are known."""
-        raise TypeError("abstract")

@@ -12,10 +12,10 @@ from ...batch import Batch, storage_dtype
 from ...device.launch import Launch
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import CHOSEN, LIKE, Input, Output, listed
-from ..base import Arg, Arguments, Environment, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, CompiledJob, Environment, Preparation, SampleError, Schema, Spec, Step, no_explanation, register
 from ..images.opencv_images import OpenCVOperator, Work
 from ..sequences.per_frame_arguments import Frames, agreed, is_sequence, named_arguments, unfolded
-from .warp_perspective_launches import inverses, perspective_launches
+from .warp_perspective_launches import inverses, perspective_launches, perspective_table
 from .warp_perspective_tables import PERSPECTIVE_RECORD
 
 _LAYOUTS = ("HW", "HWC", "FHWC", "CHW", "FCHW")
@@ -42,6 +42,12 @@ class _Request:
     @property
     def planar(self) -> bool:
         return self.output.layout.endswith("CHW")
+
+    @property
+    def channels(self) -> np.ndarray:
+        """int64[samples]: elements of a pixel."""
+        interleaved = "C" in self.source.layout and not self.planar
+        return self.source.shapes[:, -1] if interleaved else np.ones(len(self.source), np.int64)
 
     @property
     def first(self) -> np.ndarray:
@@ -87,8 +93,37 @@ class WarpPerspective(OpenCVOperator):
         if "matrix" in spec.constants and len(spec.constant("matrix")) != 9:
             raise ValueError(f"`matrix` must be 9 numbers, three rows of three, got {len(spec.constant('matrix'))}")
 
+        from . import warp_perspective_kernels
+
+        self._kernels: Any = warp_perspective_kernels
+
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        if dtypes[0] in (None, DALIDataType.UINT8) and self._linear:
+            for channels in self._kernels.CHANNELS:
+                self._kernels.perspective_step(channels).compile()
         return dtypes[:1]
+
+    @property
+    def _linear(self) -> bool:
+        return self.spec.constant("interp_type") == DALIInterpType.INTERP_LINEAR
+
+    def _by_host(self, inputs: list[Batch], arguments: Arguments) -> Preparation:
+        """Images of bytes, linear, are computed here; other ones by OpenCV."""
+        request = self._request(inputs, arguments)
+        channels = set(request.channels.tolist())
+        bytes_given = request.source.dtype == DALIDataType.UINT8
+        if not bytes_given or not self._linear or len(channels) != 1 or not channels <= {*self._kernels.CHANNELS}:
+            return (yield from super()._by_host(inputs, arguments))
+        maps = self._maps(inputs, arguments, request.frames)
+        maps = maps if self.spec.constant("inverse_map") else inverses(maps)
+        fills = _stored(request.fill, storage_dtype(request.source.dtype))
+        request.output.reserve(self.environment.allocate)
+        entries, keep = perspective_table(
+            request.source, request.output, maps, _records(request), fills, self.spec.constant("border_mode")
+        )  # fmt: skip
+        step = Step(self._kernels.perspective_step(channels.pop()).address, entries, no_explanation, keep=keep)
+        yield CompiledJob(len(request.output), [step])
+        return request.output
 
     def results(self, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Work]:
         request = self._request(inputs, arguments)

@@ -1,8 +1,9 @@
-"""Perspective transforms on a GPU: the launches of a batch."""
+"""Perspective transforms: the table of a batch for the compiled step, and the launches on a GPU."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,16 @@ def perspective_launches(
     if late:
         launches.insert(0, Launch(Kernel(_SOURCE, "prepare_maps", macros), entries, grid_of(int(frames.max()), count)))
     return launches
+
+
+def perspective_table(
+    source: Batch, output: Batch, maps: np.ndarray, records: np.ndarray, fills: np.ndarray, border: str
+) -> tuple[np.ndarray, list[Any]]:
+    """The table of the compiled step for a batch, and the arrays to keep alive; see :func:`perspective_launches`."""
+    return PERSPECTIVE.make(
+        inputs=source.addresses, outputs=output.addresses, transforms=0, maps=np.ascontiguousarray(maps, np.float64), records=records,
+        fills=fills, border=BORDERS.index(border), corner=0, inverted=0, samples=len(records),
+    )  # fmt: skip
 
 
 def inverses(maps: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Tables of ``experimental.warp_perspective`` on a GPU."""
+"""Tables of ``experimental.warp_perspective``."""
 
 from __future__ import annotations
 
