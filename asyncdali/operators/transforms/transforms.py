@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...batch import Batch
+from ...compiled.addresses import address_of
 from ...types import DALIDataType
 from ..accepts import CHOSEN, Input, Output
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
@@ -16,6 +17,8 @@ _LAYOUT = "**"
 _REVERSE = Arg("reverse_order", "bool", False, "Whether the new transform is applied before that of the input.")
 _CENTER = Arg("center", "float_list", None, "The point that stays where it is; by default the origin.", tensor=True)
 _INPUTS = (Input((DALIDataType.FLOAT,), name="transforms", ranks=(2, 3)),)
+_FEW = 4096
+"""So many products take less time than releasing the interpreter lock and waiting for it again."""
 _OUTPUT = (Output(DALIDataType.FLOAT, CHOSEN, CHOSEN),)
 
 
@@ -30,11 +33,24 @@ def _matrices(batch: Batch, position: int) -> np.ndarray:
     return np.stack([batch.sample(i) for i in range(len(batch))]) if len(batch) else np.empty((0, 1, 2), np.float32)
 
 
-def _product(second: np.ndarray, first: np.ndarray) -> np.ndarray:
+def _product(multiply: Any, second: np.ndarray, first: np.ndarray) -> np.ndarray:
     """The transform that applies `first`, then `second`. One of the two may have one matrix for all samples."""
-    result = second[:, :, :-1] @ first
-    result[:, :, -1] += second[:, :, -1]
+    count, axes, columns = max(first.shape[0], second.shape[0]), first.shape[1], first.shape[2]
+    second, first = np.ascontiguousarray(second, np.float32), np.ascontiguousarray(first, np.float32)
+    result = np.empty((count, axes, columns), np.float32)
+    size = 4 * axes * columns
+    steps = size if len(second) > 1 else 0, size if len(first) > 1 else 0
+    call = multiply.held if count <= _FEW else multiply
+    call(address_of(second), steps[0], address_of(first), steps[1], address_of(result), count, axes)
     return result
+
+
+def _multiply() -> Any:
+    """The compiled kernel. Called in ``build()``."""
+    from .transforms_kernels import multiply
+
+    multiply.compile()
+    return multiply
 
 
 def _affine(linear: np.ndarray, offset: np.ndarray) -> np.ndarray:
@@ -65,6 +81,7 @@ class _Transform(Operator):
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         self._constant: dict[int | None, np.ndarray] = {}
+        self._multiply = _multiply()
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.FLOAT]
@@ -78,21 +95,23 @@ class _Transform(Operator):
 
     def _matrices(self, inputs: list[Batch], arguments: Arguments) -> np.ndarray:
         before = _matrices(inputs[0], 0) if inputs else None
-        with np.errstate(all="ignore"):
-            made = self._made(arguments, None if before is None else before.shape[1])
-            if before is not None and len(before):
-                if before.shape[1:] != made.shape[1:]:
-                    raise ValueError(f"the input is a {before.shape[1]}-D transform, the arguments are for {made.shape[1]} dimensions")
-                return _product(before, made) if arguments.constant("reverse_order") else _product(made, before)
+        made = self._made(arguments, None if before is None else before.shape[1])
+        if before is not None and len(before):
+            if before.shape[1:] != made.shape[1:]:
+                raise ValueError(f"the input is a {before.shape[1]}-D transform, the arguments are for {made.shape[1]} dimensions")
+            reverse = arguments.constant("reverse_order")
+            return _product(self._multiply, *((before, made) if reverse else (made, before)))
         return np.repeat(made, arguments.count // max(1, len(made)), axis=0)  # A copy: outputs do not share the constant.
 
     def _made(self, arguments: Arguments, ndim: int | None) -> np.ndarray:
         """The result of :meth:`_make`. For constants it is one matrix for all samples, computed once."""
         if self.spec.argument_inputs or not arguments.count:
-            return self._make(arguments, ndim)
+            with np.errstate(all="ignore"):
+                return self._make(arguments, ndim)
         made = self._constant.get(ndim)
         if made is None:
-            made = self._constant[ndim] = self._make(Arguments(self.spec, {}, 1), ndim)
+            with np.errstate(all="ignore"):
+                made = self._constant[ndim] = self._make(Arguments(self.spec, {}, 1), ndim)
         return made
 
     def _make(self, arguments: Arguments, ndim: int | None) -> np.ndarray:
@@ -245,6 +264,10 @@ class Combine(Operator):
     eager = True
     reads = tuple(range(99))
 
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        self._multiply = _multiply()
+
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.FLOAT]
 
@@ -258,9 +281,7 @@ class Combine(Operator):
                 raise ValueError(
                     f"all transforms must have the same shape; input 0 has {matrices[0].shape[1:]}, input {k} {matrix.shape[1:]}"
                 )
-        if arguments.constant("reverse_order"):
-            matrices.reverse()
-        result = matrices[0]
-        for matrix in matrices[1:]:
-            result = _product(matrix, result)
+        reverse, result = arguments.constant("reverse_order"), matrices[0]
+        for matrix in matrices[1:]:  # DALI's order in both cases, because the order of products decides how they are rounded
+            result = _product(self._multiply, *((result, matrix) if reverse else (matrix, result)))
         return _delivered(result, frames)
