@@ -113,6 +113,58 @@ MAX_OPEN = 256
 """Files of a batch that stay open between finding their sizes and reading them. A process may commonly have 1024 open files."""
 
 
+def whole_files(
+    paths_at: int,
+    starts: np.ndarray,
+    expected: ExpectedSizes,
+    allocate: Callable[[int], np.ndarray],
+    explain: Callable[[int, str, int], str],
+    refuse_empty: Callable[[np.ndarray], None],
+    read_ahead: int,
+    owner: object,
+) -> Generator[PythonJob | CompiledJob, None, Batch]:
+    """Jobs that read local files, which have NUL-terminated paths at ``paths_at + starts[i]``. Returns their contents.
+
+    `expected` predicts the memory. `refuse_empty` gets the sizes if a file is empty. `owner` keeps the paths alive.
+    """
+    from . import file_kernels as kernels
+
+    count = len(starts)
+    files = zero_words(3 * count).reshape(3, count)
+    descriptors, sizes, addresses = files
+    descriptors.fill(-1)
+    at, starts_at = address_of(files), address_of(starts)
+    descriptors_at, sizes_at, addresses_at = range(at, at + 24 * count, 8 * count) if count else (at, at, at)
+    memory = expected.aside(count, allocate)
+    entries = OPEN_FILES.entries(
+        paths=paths_at, starts=starts_at, descriptors=descriptors_at, sizes=sizes_at, read_ahead=read_ahead,
+        may_stay_open=MAX_OPEN, block=memory.start, capacity=memory.capacity, expected=memory.expected, used=0,
+        addresses=addresses_at, found_left=0, found_empty=0, found_bytes=0, found_equal=0,
+    )  # fmt: skip
+    opening = table_of(entries)
+    keep = [files, starts, owner, memory.block]
+    try:
+        yield CompiledJob(count, [Step(kernels.open_step.address, opening, explain, keep=keep)])
+        kernels.look_back(address_of(opening), count)
+        left, empty, taken, equal = opening[OPEN_FILES.columns("found")].tolist()
+        if empty:
+            refuse_empty(sizes)
+        contents = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, "", addresses)
+        if left:
+            memory.place_rest(contents, descriptors != kernels.DONE, allocate)
+            context, _ = READ_FILES.make(
+                descriptors=descriptors_at, sizes=sizes_at, addresses=addresses_at, paths=paths_at, starts=starts_at
+            )
+            yield CompiledJob(count, [Step(kernels.read_step.address, context, explain, keep=[*keep, contents])])
+        else:
+            contents.owner, contents.contiguous = memory.block, memory.in_order
+    except BaseException:  # after the last step no file is open
+        kernels.close_all(descriptors_at, count)
+        raise
+    expected.learn(count, taken, equal)
+    return contents
+
+
 class FileContentsReader(ReaderOperator):
     """Base class of readers whose first output is the bytes of a file. `discover` sets ``_table``."""
 
@@ -178,41 +230,13 @@ class FileContentsReader(ReaderOperator):
 
     def _read(self, indices: np.ndarray, ahead: np.ndarray | None) -> Generator[PythonJob | CompiledJob, None, Batch]:
         """Jobs that read local files. Returns their contents. `ahead`: files for which the system gets a hint."""
-        count, table = len(indices), self.table
-        files = zero_words(4 * count).reshape(4, count)
-        starts, descriptors, sizes, addresses = files
+        table, starts = self.table, zero_words(len(indices))
         starts[:] = table.starts[indices]  # `take` would release the interpreter lock
-        descriptors.fill(-1)
-        at = address_of(files)
-        starts_at, descriptors_at, sizes_at, addresses_at = range(at, at + 32 * count, 8 * count)
-        memory = self._expected.aside(count, self.environment.allocate)
-        entries = OPEN_FILES.entries(
-            paths=table.paths_at, starts=starts_at, descriptors=descriptors_at, sizes=sizes_at, read_ahead=self._read_ahead,
-            may_stay_open=MAX_OPEN, block=memory.start, capacity=memory.capacity, expected=memory.expected, used=0,
-            addresses=addresses_at, found_left=0, found_empty=0, found_bytes=0, found_equal=0,
+        contents = yield from whole_files(
+            table.paths_at, starts, self._expected, self.environment.allocate, self._explain(indices),
+            lambda sizes: self._refuse_empty(sizes, indices), self._read_ahead, table,
         )  # fmt: skip
-        opening = table_of(entries)
-        keep = [files, table, memory.block]
-        explain = self._explain(indices)
-        try:
-            yield CompiledJob(count, [Step(self._kernels.open_step.address, opening, explain, keep=keep)])
-            self._kernels.look_back(address_of(opening), count)
-            left, empty, taken, equal = opening[OPEN_FILES.columns("found")].tolist()
-            if empty:
-                self._refuse_empty(sizes, indices)
-            contents = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, "", addresses, source_info=SampleNames(table, indices))
-            if left:
-                memory.place_rest(contents, descriptors != self._kernels.DONE, self.environment.allocate)
-                context, _ = READ_FILES.make(
-                    descriptors=descriptors_at, sizes=sizes_at, addresses=addresses_at, paths=table.paths_at, starts=starts_at
-                )
-                yield CompiledJob(count, [Step(self._kernels.read_step.address, context, explain, keep=[*keep, contents])])
-            else:
-                contents.owner, contents.contiguous = memory.block, memory.in_order
-        except BaseException:  # after the last step no file is open
-            self._kernels.close_all(descriptors_at, count)
-            raise
-        self._expected.learn(count, taken, equal)
+        contents.source_info = SampleNames(table, indices)
         if ahead is not None:
             yield from advise(table, ahead)
         return contents

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +20,7 @@ from ...operators.base import (
     Operator,
     Planned,
     Preparation,
+    PythonJob,
     SampleError,
     Schema,
     Spec,
@@ -32,9 +33,13 @@ from ..base import REDIRECT_ARG, may_redirect
 from ..containers.containers import BLOCK
 from ..remote.prefetch import Fetches
 from ..remote.remote import is_remote
-from .contents import MAX_OPEN, fetched_batch
+from .contents import fetched_batch, whole_files
 from .entries import REMOTE_ARG
-from .file_tables import COPY_PATHS, OPEN_FILES, READ_DIRECT, READ_FILES
+from .file_tables import COPY_PATHS, OPEN_FILES, READ_DIRECT
+from .reserved_memory import ExpectedSizes
+
+_FEW = 1024
+"""So many paths are copied in less time than another thread takes to begin."""
 
 
 class _Names(Sequence):
@@ -81,6 +86,7 @@ class FileRead(Operator):
         compile_all(file_kernels)
         record_kernels.lay_out.compile()
         self._fetches = Fetches(may_redirect(spec, environment))
+        self._expected = ExpectedSizes()
         self._remote = spec.constant("allow_remote_entries")
         self._direct = spec.constant("use_o_direct")
         if self._direct and not spec.constant("dont_use_mmap"):
@@ -97,28 +103,34 @@ class FileRead(Operator):
         names = _Names(paths, starts)
         explain = self._explain(names)
         context, keep = COPY_PATHS.make(texts=source.addresses, lengths=lengths, targets=starts + paths.ctypes.data)
-        yield CompiledJob(count, [Step(kernels.copy_path.address, context, no_explanation, keep=keep)])
+        yield CompiledJob(count, [Step(kernels.copy_path.address, context, no_explanation, keep=keep)], brief=count <= _FEW)
         self._check_access(names)
         if b"://" in paths.tobytes() and any(map(is_remote, names)):
             self._refuse_remote(names)
             return self._fetched(names)
+        if self._direct:
+            return (yield from self._past_the_cache(names, paths, starts, explain))
+        output = yield from whole_files(
+            paths.ctypes.data, starts, self._expected, self.environment.allocate, explain,
+            lambda sizes: self._refuse_empty(sizes, names), 0, paths,
+        )  # fmt: skip
+        output.source_info = names
+        return output
+
+    def _past_the_cache(
+        self, names: _Names, paths: np.ndarray, starts: np.ndarray, explain: Callable[[int, str, int], str]
+    ) -> Generator[PythonJob | CompiledJob, None, Batch]:
+        """Jobs that read files without the system's cache. Returns their contents."""
+        kernels, count = self._kernels, len(starts)
         descriptors, sizes = np.full(count, -1, np.int64), np.zeros(count, np.int64)
-        try:
-            may_stay_open = 0 if self._direct else MAX_OPEN
-            context, keep = OPEN_FILES.make(
-                paths=paths, starts=starts, descriptors=descriptors, sizes=sizes, read_ahead=0, may_stay_open=may_stay_open, block=0,
-                capacity=0, expected=0, used=0, addresses=0, found_left=0, found_empty=0, found_bytes=0, found_equal=0,
-            )  # fmt: skip
-            yield CompiledJob(count, [Step(kernels.open_step.address, context, explain, keep=keep)])
-            self._refuse_empty(sizes, names)
-            output = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, source_info=names)
-            if self._direct:
-                step = self._read_direct(output, sizes, paths, starts)
-            else:
-                step = self._read(output, sizes, descriptors, paths, starts)
-            yield CompiledJob(count, [replace(step, explain=explain)])
-        finally:
-            kernels.close_all(descriptors.ctypes.data, count)
+        context, keep = OPEN_FILES.make(
+            paths=paths, starts=starts, descriptors=descriptors, sizes=sizes, read_ahead=0, may_stay_open=0, block=0,
+            capacity=0, expected=0, used=0, addresses=0, found_left=0, found_empty=0, found_bytes=0, found_equal=0,
+        )  # fmt: skip
+        yield CompiledJob(count, [Step(kernels.open_step.address, context, explain, keep=keep)])
+        self._refuse_empty(sizes, names)
+        output = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, source_info=names)
+        yield CompiledJob(count, [replace(self._read_direct(output, sizes, paths, starts), explain=explain)])
         return output
 
     def _check_access(self, names: _Names) -> None:
@@ -153,11 +165,6 @@ class FileRead(Operator):
         if not self.spec.constant("dont_use_mmap") and not sizes.all():
             sample = int(np.argmin(sizes))
             raise SampleError(sample, f"File mapping failed: {names[sample]}: the file is empty")
-
-    def _read(self, output: Batch, sizes: np.ndarray, descriptors: np.ndarray, paths: np.ndarray, starts: np.ndarray) -> Step:
-        output.place(self.environment.allocate(int(sizes.sum())))
-        context, keep = READ_FILES.make(descriptors=descriptors, sizes=sizes, addresses=output.addresses, paths=paths, starts=starts)
-        return Step(self._kernels.read_step.address, context, no_explanation, keep=keep)
 
     def _read_direct(self, output: Batch, sizes: np.ndarray, paths: np.ndarray, starts: np.ndarray) -> Step:
         room = -(-sizes // BLOCK) * BLOCK
