@@ -15,6 +15,15 @@ static thread_local Dim blockIdx, threadIdx, gridDim, blockDim;
 #define __shared__ static thread_local
 #define __ldg(p) (*(p))
 
+// Shared memory begins with all bits set: NaN, -1, 255. The first thread of a block that reaches the declaration sets them.
+static thread_local unsigned long long block_number;
+#define POISON(name)                                                                                                     \
+    {                                                                                                                    \
+        static thread_local unsigned long long poisoned_in;                                                              \
+        if (poisoned_in != block_number) std::memset((void *)&name, 0xff, sizeof(name));                                 \
+        poisoned_in = block_number;                                                                                      \
+    }
+
 static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bits) {
     return (unsigned)(((unsigned long long)high << 32 | low) >> (bits & 31));
 }
@@ -151,6 +160,7 @@ class Block {
         for (unsigned y = 0; y < grid_y; ++y)                                                                            \
             for (unsigned x = 0; x < grid_x; ++x) {                                                                      \
                 blockIdx = {x, y, 0};                                                                                    \
+                ++block_number;                                                                                          \
                 RUN_BLOCK(kernel, context, (unsigned)block);                                                             \
             }                                                                                                            \
     }

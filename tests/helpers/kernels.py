@@ -32,6 +32,9 @@ def _folder() -> Path:
     return folder
 
 
+_SHARED = re.compile(r"^ *__shared__ [^;]*?\b(\w+)(?:\[[^;]*)?;", re.MULTILINE)
+"""A declaration of shared memory. On a GPU its content is what earlier kernels left; here each block finds NaN."""
+
 EXTRA_FLAGS = tuple(os.environ.get("ASYNCDALI_KERNEL_FLAGS", "").split())
 
 
@@ -49,6 +52,7 @@ def _library(kernel: Kernel) -> ctypes.CDLL:
     source = source_of(kernel)
     entries = "".join(f"HOST_ENTRY({entry})\n" for entry in re.findall(r"^KERNEL (\w+)\(", source, re.MULTILINE))
     waits = "#define USES_BARRIER\n" if "__syncthreads" in source else ""
+    source = _SHARED.sub(r"\g<0> POISON(\1)", source)
     text = f'{waits}#include "{_SHIM}"\n{source}\n{entries}'
     digest = hashlib.sha256("\0".join([text, _SHIM.read_text(), *_FLAGS, *EXTRA_FLAGS]).encode()).hexdigest()[:24]
     library = _folder() / f"{kernel.source.stem}-{digest}.so"

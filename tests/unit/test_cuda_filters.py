@@ -49,6 +49,19 @@ def test_windows_of_one_size(channels, dtype, size):
     assert_near(*both("gaussian_blur", samples, "HWC", window_size=size))
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int32"])
+def test_windows_of_several_sizes_at_the_last_rows_and_columns(dtype):
+    """Shared memory behind a tile is NaN here; weights of 0 must not meet it."""
+    samples = data(np.random.default_rng(10), dtype, (9, 41, 3), (17, 33, 3))
+    assert_near(*both("gaussian_blur", samples, "HWC", {"window_size": np.array([[9, 9], [7, 5]], np.int32)}))
+
+
+def test_small_windows_of_half_floats():
+    """Half floats are staged as floats: rows of shared memory are twice as long as rows of the picture."""
+    samples = data(np.random.default_rng(11), "float16", (9, 41, 4), (17, 33, 4))
+    assert_near(*both("gaussian_blur", samples, "HWC", window_size=9))
+
+
 def test_infinities_beside_windows():
     """Elements outside a window do not count, not even as infinity times 0; windows of several sizes."""
     rng = np.random.default_rng(9)

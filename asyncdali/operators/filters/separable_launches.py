@@ -50,7 +50,7 @@ def separable_launches(
     needed = _TILE + int(found[word.height_taps]) - 1
     rows = next((rows for rows in _ROWS if needed <= rows), 0)
     if found[word.flat]:
-        small = _small_windows(records, described, found, storage_dtype(source.dtype).itemsize)
+        small = _small_windows(records, described, found, _staged_bytes(storage_dtype(source.dtype)))
         if small is not None:
             sizes = dict(small)
             tiles = survey_kernels.most_tiles(records_at, count, _COLUMNS // sizes["CHANNELS"], sizes["DOWN"], 0)
@@ -63,8 +63,13 @@ def separable_launches(
     return _line_launches(Kernel(_SOURCE, "line", (*names, ("ROWS", _ROWS[0]))), values, records, terms)
 
 
+def _staged_bytes(dtype: np.dtype) -> int:
+    """Bytes of an element in shared memory: small integers as they are, other types as float32."""
+    return dtype.itemsize if dtype.kind in "iu" and dtype.itemsize < 4 else 4
+
+
 def _small_windows(
-    records: np.ndarray, described: np.ndarray, found: np.ndarray, itemsize: int
+    records: np.ndarray, described: np.ndarray, found: np.ndarray, staged: int
 ) -> tuple[tuple[str, int], ...] | None:  # fmt: skip
     """Macros of the kernel for small windows, or None if the batch needs another kernel."""
     channels = int(records[0, PLANES.word.channels])
@@ -77,7 +82,7 @@ def _small_windows(
     taps_x, taps_y = (int(first[WINDOWS.word.width_taps]), int(first[WINDOWS.word.height_taps])) if fixed else (0, 0)
     margin_x, margin_y = (taps_x or longest) - 1, (taps_y or longest) - 1
     for down in (64, 32, 16):
-        row = (_COLUMNS + margin_x * channels) * (itemsize if itemsize < 4 else 4)
+        row = (_COLUMNS + margin_x * channels) * staged
         if (down + margin_y) * 4 * ((row + 6) // 4 + 1 + _COLUMNS + 2) <= _SHARED:
             return ("CHANNELS", channels), ("TAPS_X", taps_x), ("TAPS_Y", taps_y), ("LONGEST", longest), ("DOWN", down)
     return None

@@ -27,6 +27,9 @@ template <> struct Staged<uint16> { typedef uint16 type; };
 template <> struct Staged<int16> { typedef int16 type; };
 typedef Staged<IN>::type Element;
 
+// Where sizes differ, elements behind a tile meet weights of 0. Shared memory may hold NaN, so these elements are set to 0.
+#define CLEARED (!Kind<IN>::is_float && !(TAPS_X && TAPS_Y))
+
 // Words of a row in shared memory. An odd number, so that neighbouring rows begin in different banks.
 #define PITCH ((int32)((COLUMNS + 2 * MARGIN_X * CHANNELS) * sizeof(Element) + 6) / 4 | 1)
 
@@ -66,6 +69,7 @@ KERNEL small_windows(const int64 *context) {
     __shared__ uint32 staged[ROWS * PITCH];
     __shared__ float32 lines[ROWS * (COLUMNS + 1)];
     __shared__ int32 begins[ROWS];  // where the first element of a row lies in its words
+    static_assert(sizeof(staged) + sizeof(lines) + sizeof(begins) <= 48 << 10, "more shared memory than a block may declare");
     const int64 terms = SINGLE ? 1 : context[SEPARABLE_TILE_TERMS];
     const int32 thread = threadIdx.x;
     FOR_SAMPLES(sample, context[SEPARABLE_TILE_SAMPLES]) {
@@ -90,8 +94,10 @@ KERNEL small_windows(const int64 *context) {
                     for (int64 word = low + 4 * (thread & 31); word < end; word += 128) to[(word - words) / 4] = word_at(word);
                     if ((thread & 31) == 0) begins[k] = (int32)(begin - words);
                 } else {
-                    for (int32 e = thread & 31; e < elements; e += 32) {
-                        if (first + e >= 0 && first + e < row) ((Element *)to)[e] = (Element)value_of(from[first + e]);
+                    const int32 staged_elements = CLEARED ? (PIXELS + 2 * MARGIN_X) * CHANNELS : elements;
+                    for (int32 e = thread & 31; e < staged_elements; e += 32) {
+                        if (e >= elements) ((Element *)to)[e] = 0;
+                        else if (first + e >= 0 && first + e < row) ((Element *)to)[e] = (Element)value_of(from[first + e]);
                     }
                 }
             }
@@ -121,7 +127,12 @@ KERNEL small_windows(const int64 *context) {
                     // Neighbouring threads have neighbouring rows.
                     for (int32 i = thread; i < ROWS * (COLUMNS / RUN); i += THREADS) {
                         const int32 k = i % ROWS, channel = i / ROWS % CHANNELS, pixel = i / ROWS / CHANNELS * RUN;
-                        if (k >= needed || pixel >= wide) continue;
+                        if (pixel >= wide) continue;
+                        if (k >= needed) {
+                            #pragma unroll
+                            for (int32 j = 0; CLEARED && j < RUN; ++j) lines[k * (COLUMNS + 1) + (pixel + j) * CHANNELS + channel] = 0;
+                            continue;
+                        }
                         const Element *from = (const Element *)(staged + k * PITCH) + (sizeof(IN) == 1 ? begins[k] : 0) + (pixel + MARGIN_X - taps_x / 2) * CHANNELS + channel;
                         float32 total[RUN];
                         slide<TAPS_X>([from](int32 n) { return real(from[n * CHANNELS]); }, weights, taps_x, total);
