@@ -70,7 +70,14 @@ template <class T> DEVICE T larger(T a, T b) { return a < b ? b : a; }
 #define PACK 4
 template <class T> struct alignas(PACK * sizeof(T)) Pack { T element[PACK]; };
 
-// Elements i, i + 1, ... of a row of `count`; `step` 0: all positions read the same element.
+// Packs of a row of `count` elements at `out`; `i` is the first element of a pack. Packs begin at multiples of their size in memory, because
+// samples of any size follow one another. So the first pack may begin in front of the row.
+#define FOR_PACKS(i, T, out, count)                                                                          \
+    for (int64 i = PACK * ((int64)blockIdx.x * blockDim.x + threadIdx.x) - behind_pack<T>(out); i < (count); \
+         i += (int64)PACK * gridDim.x * blockDim.x)
+template <class T> DEVICE int32 behind_pack(int64 out) { return (int32)(out / (int64)sizeof(T)) & (PACK - 1); }
+
+// Elements i, i + 1, ... of a row of `count`; `step` 0: all positions read the same element. Elements outside the row are 0.
 template <class T> DEVICE Pack<T> row_pack(int64 source, int64 step, int64 i, int64 count) {
     Pack<T> pack = {};
     if (step == 0) {
@@ -79,20 +86,28 @@ template <class T> DEVICE Pack<T> row_pack(int64 source, int64 step, int64 i, in
         return pack;
     }
     const int64 begin = source + i * (int64)sizeof(T);
-    if (i + PACK <= count && begin % (int64)sizeof(Pack<T>) == 0) return *at<const Pack<T>>(begin);
+    if (i >= 0 && i + PACK <= count) {
+        if (begin % (int64)sizeof(Pack<T>) == 0) return *at<const Pack<T>>(begin);
+        if constexpr (sizeof(T) == 1) {
+            const int64 word = begin & -4ll;
+            union { uint32 word; Pack<T> pack; } both;
+            both.word = __funnelshift_r(word_at(word), word_at(word + 4), 8 * (int32)(begin & 3));
+            return both.pack;
+        }
+    }
     for (int j = 0; j < PACK; ++j)
-        if (i + j < count) pack.element[j] = at<const T>(begin)[j];
+        if (i + j >= 0 && i + j < count) pack.element[j] = at<const T>(begin)[j];
     return pack;
 }
 
 template <class T> DEVICE void put(int64 out, int64 i, int64 count, const Pack<T> &pack) {
     const int64 begin = out + i * (int64)sizeof(T);
-    if (i + PACK <= count && begin % (int64)sizeof(Pack<T>) == 0) {
+    if (i >= 0 && i + PACK <= count && begin % (int64)sizeof(Pack<T>) == 0) {
         *at<Pack<T>>(begin) = pack;
         return;
     }
     for (int j = 0; j < PACK; ++j)
-        if (i + j < count) at<T>(begin)[j] = pack.element[j];
+        if (i + j >= 0 && i + j < count) at<T>(begin)[j] = pack.element[j];
 }
 
 // ------------------------------------------------------------------------------------------------------------------------ half floats

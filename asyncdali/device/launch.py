@@ -30,6 +30,11 @@ LINE, LINES_AT_ONCE = 16, 4
 PACK = 4
 """Number of neighbouring elements that a thread computes (kernel.cuh)."""
 _MAX_BLOCKS = 4096
+_ALL_BLOCKS = 8192
+"""Most blocks of a launch with several samples: some ten for each place on an H200. Looking up what a sample needs takes a block as long as
+a few turns of its threads, so many blocks of one turn each spend half of their time on look-ups."""
+_LEAST_BLOCKS = 32
+"""Blocks that a sample may have in any case, because samples of a batch differ in size."""
 _TURNS = 2  # each thread of a block works this many times, so that the block's look-ups are reused
 _MAX_SAMPLES = 65535  # limit of a grid's second dimension; kernels continue with stride gridDim.y
 
@@ -113,7 +118,8 @@ class LaunchPerSample(Launch):
 
 def grid_of(largest: int, samples: int, block: int = BLOCK) -> tuple[int, int]:
     """A grid for samples of at most `largest` work items. Kernels loop if the grid is smaller than the work."""
-    return max(1, min(-(-int(largest) // block), _MAX_BLOCKS)), max(1, min(samples, _MAX_SAMPLES))
+    most = min(_MAX_BLOCKS, max(_LEAST_BLOCKS, _ALL_BLOCKS // max(samples, 1)))
+    return max(1, min(-(-int(largest) // block), most)), max(1, min(samples, _MAX_SAMPLES))
 
 
 def row_grid(rows: int, width: int, samples: int) -> tuple[int, int]:
@@ -152,23 +158,31 @@ def _macros(module: Path) -> str:
     return "\n".join(f"#define {name} {index}" for table in tables.values() for name, index in table.defines())
 
 
-@cache
-def _text(path: Path) -> str:
-    """A file with its includes: headers and declarations of tables (``flip_tables.py``), relative to the file or in this folder."""
+def _text(path: Path, included: set[Path]) -> str:
+    """A file with its includes: headers and declarations of tables (``flip_tables.py``), relative to the file or in this folder. Files that
+    are `included` already are left out."""
 
     def header(found: re.Match[str]) -> str:
         beside = Path(os.path.normpath(path.parent / found[1]))
-        if beside.suffix == ".py":
-            return _macros(beside)
-        return _text(beside if beside.exists() else HEADER.with_name(found[1]))
+        if beside.suffix != ".py" and not beside.exists():
+            beside = HEADER.with_name(found[1])
+        if beside in included:
+            return ""
+        included.add(beside)
+        return _macros(beside) if beside.suffix == ".py" else _text(beside, included)
 
     return _INCLUDE.sub(header, path.read_text())
+
+
+@cache
+def _unit(path: Path) -> str:
+    return _text(path, set())
 
 
 def source_of(kernel: Kernel) -> str:
     """The whole translation unit: macros, the kernel's file and its includes."""
     defines = "".join(f"#define {name} {value}\n" for name, value in kernel.defines)
-    return f"{defines}{_text(kernel.source)}"
+    return f"{defines}{_unit(kernel.source)}"
 
 
 COMPILE_OPTIONS = ("-fmad=false", "--std=c++17")

@@ -101,13 +101,18 @@ template <int32 GIVEN, int32 MADE, class Function> DEVICE void map_pixels(int64 
     }
 }
 
-// out[i] = function(source[i]) for groups of GROUP elements; four groups to a thread.
+// out[i] = function(source[i]) for groups of GROUP elements (1 or 3); four groups to a thread.
 template <int32 GROUP, class In, class Out, class Function> DEVICE void map_groups(int64 source, int64 out, int64 count, Function function) {
-    FOR_ITEMS(i, (count + PACK - 1) / PACK) {
+    static_assert(GROUP == 1 || GROUP == 3, "other groups begin packs elsewhere");
+    // The first groups that begin a pack of the output lie `shift` elements in front of it.
+    const int32 behind = behind_pack<Out>(out), shift = GROUP == 1 ? behind : 3 * (-behind & (PACK - 1));
+    const int64 elements = GROUP * count;
+    FOR_ITEMS(i, (elements + shift + GROUP * PACK - 1) / (GROUP * PACK)) {
+        const int64 first = GROUP * PACK * i - shift;
         Pack<In> given[GROUP];
         Pack<Out> made[GROUP] = {};
         #pragma unroll
-        for (int32 k = 0; k < GROUP; ++k) given[k] = row_pack<In>(source, 1, PACK * (GROUP * i + k), GROUP * count);
+        for (int32 k = 0; k < GROUP; ++k) given[k] = row_pack<In>(source, 1, first + PACK * k, elements);
         #pragma unroll
         for (int32 k = 0; k < PACK; ++k) {
             In group[GROUP];
@@ -119,7 +124,7 @@ template <int32 GROUP, class In, class Out, class Function> DEVICE void map_grou
             for (int32 c = 0; c < GROUP; ++c) made[(GROUP * k + c) / PACK].element[(GROUP * k + c) % PACK] = result[c];
         }
         #pragma unroll
-        for (int32 k = 0; k < GROUP; ++k) put(out, PACK * (GROUP * i + k), GROUP * count, made[k]);
+        for (int32 k = 0; k < GROUP; ++k) put(out, first + PACK * k, elements, made[k]);
     }
 }
 

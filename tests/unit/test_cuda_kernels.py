@@ -91,6 +91,19 @@ def test_crop_mirror_normalize(seed, out):
     assert_close(expected, found)
 
 
+@pytest.mark.parametrize("crop", [(20, 24), pytest.param((20, 37), marks=SLOW), (9, 3)])
+@pytest.mark.parametrize("out", [types.FLOAT16, pytest.param(types.FLOAT, marks=SLOW), pytest.param(types.UINT8, marks=SLOW)])
+def test_pixels_of_bytes_become_planes(crop, out):
+    """Four pixels at a time, mirrored or not, at every alignment, beyond both borders; also frames and an added channel."""
+    rng = np.random.default_rng(4)
+    images = [rng.integers(0, 256, (*shape, 3), np.uint8) for shape in ((31, 41), (22, 150), (5, 7), (20, 24))]
+    mirror = {"mirror": np.array([0, 1, 1, 0], np.int32)}
+    options = {"crop": crop, "out_of_bounds_policy": "pad", "mean": [120.0, 100.0, 7.0], "std": [50.0, 60.0, 3.0], "dtype": out}
+    assert_close(*both("crop_mirror_normalize", images, "HWC", mirror, **options, crop_pos_x=0.3, fill_values=[1.0, 2.0, 3.0]))
+    clips = [rng.integers(0, 256, (2, 23, width, 3), np.uint8) for width in (40, 41, 42, 43)]
+    assert_close(*both("crop_mirror_normalize", clips, "FHWC", mirror, **options, pad_output=True, fill_values=[9.0]))
+
+
 @pytest.mark.parametrize("interp", [types.INTERP_NN, types.INTERP_LINEAR, types.INTERP_CUBIC, types.INTERP_LANCZOS3, types.INTERP_GAUSSIAN])
 @pytest.mark.parametrize("dtype", [np.uint8, pytest.param(np.float32, marks=SLOW)])
 def test_resize(interp, dtype):
@@ -306,6 +319,33 @@ def test_pasting_with_regions_per_frame():
     anchors = rng.integers(0, 6, (2, 3, 2, 2)).astype(np.int32)
     named = {"out_anchors": anchors, "in_ids": np.int32([[0, 4], [2, 5]])}
     assert_close(*both("multi_paste", clips, "FHWC", named, layouts={"out_anchors": "F"}, output_size=[20, 20]))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, pytest.param(np.int16, marks=SLOW), pytest.param(np.float64, marks=SLOW)])
+def test_planes_and_pixels(dtype, monkeypatch):
+    """Planes whose sizes are multiples of a line and others, of two to four channels; also frames. Each kernel is the expected one."""
+    rng = np.random.default_rng(12)
+    entries, run = [], kernels.run_launches
+
+    def noted(launches):
+        entries.extend(launch.kernel.entry for launch in launches)
+        run(launches)
+
+    monkeypatch.setattr(kernels, "run_launches", noted)
+    for channels in (3, 2, 4):
+        for sizes in (((16, 16), (4, 40)), ((7, 33), (1, 50), (5, 3))):
+            images = [rng.integers(0, 200, (*size, channels)).astype(dtype) for size in sizes]
+            assert_close(*both("transpose", images, "HWC", perm=[2, 0, 1]))
+            clips = [rng.integers(0, 200, (2, *size, channels)).astype(dtype) for size in sizes]
+            assert_close(*both("transpose", clips, "FHWC", perm=[0, 3, 1, 2]))
+    assert entries == ["planes"] * 12
+    entries.clear()
+    for sizes in (((16, 16), (4, 40)), ((7, 33), (1, 50), (5, 3))):
+        images = [rng.integers(0, 200, (3, *size)).astype(dtype) for size in sizes]
+        assert_close(*both("transpose", images, "CHW", perm=[1, 2, 0]))
+        clips = [rng.integers(0, 200, (2, 3, *size)).astype(dtype) for size in sizes]
+        assert_close(*both("transpose", clips, "FCHW", perm=[0, 2, 3, 1]))
+    assert entries == ["interleaved"] * 4
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, pytest.param(np.int16, marks=SLOW), pytest.param(np.float64, marks=SLOW)])

@@ -1,5 +1,6 @@
 // color_space_conversion: `round(matrix @ (colour - before) + after)`.
 // Macros: FROM, TO channels (1 or 3).
+#define RESIDENT 3  // Without a limit the compiler takes 102 registers, and two blocks run at a time.
 #include "lines.cuh"
 #include "color_tables.py"
 

@@ -135,8 +135,7 @@ KERNEL expression(const int64 *context) {
         EACH_INPUT(SOURCE)
         Pack<OUT> result;
         if (outer == 1) {
-            FOR_ITEMS(item, (count + PACK - 1) / PACK) {
-                const int64 i = item * PACK;
+            FOR_PACKS(i, OUT, out, count) {
                 EACH_INPUT(ROW_PACK)
                 #pragma unroll
                 for (int j = 0; j < PACK; ++j) result.element[j] = in_memory<OUT>(evaluate(ARGUMENTS(j)));

@@ -9,15 +9,15 @@ KERNEL lookup(const int64 *context) {
     FOR_SAMPLES(sample, context[LOOKUP_SAMPLES]) {
         const int64 source = address(context, LOOKUP_INPUTS, sample), out = address(context, LOOKUP_OUTPUTS, sample);
         const int64 count = array<int64>(context, LOOKUP_COUNTS)[sample];
-        FOR_ITEMS(item, (count + PACK - 1) / PACK) {
-            const Pack<IN> pack = row_pack<IN>(source, 1, item * PACK, count);
+        FOR_PACKS(i, OUT, out, count) {
+            const Pack<IN> pack = row_pack<IN>(source, 1, i, count);
             Pack<OUT> result;
             #pragma unroll
             for (int j = 0; j < PACK; ++j) {
                 const uint64 key = (uint64)(int64)value_of(pack.element[j]);  // negative numbers are large as unsigned numbers
                 result.element[j] = table[smaller(key, length)];
             }
-            put(out, item * PACK, count, result);
+            put(out, i, count, result);
         }
     }
 }

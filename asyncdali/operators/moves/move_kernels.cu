@@ -1,6 +1,7 @@
 // Moving elements: one piece of every sample, copied between strided places. Later pieces overwrite earlier ones, so each piece has a
 // separate launch.
-// Macros: IN, OUT element types; AXES of a piece, at least 2 for `reversed`; DENSE 1: a piece's elements are contiguous in the output.
+// Macros: IN, OUT element types; AXES of a piece, at least 2 for `reversed`, `planes` and `interleaved`; DENSE 1: a piece's elements are
+// contiguous in the output; CHANNELS of `planes`, 2 to 4.
 #include "lines.cuh"
 #include "strided_tables.py"
 
@@ -165,6 +166,76 @@ KERNEL reversed(const int64 *context) {
                 move.find_row(k, from, to);
                 for (int32 c = 0; c < 3; ++c) at<uint8>(to)[c] = at<const uint8>(from)[c];
             }
+        }
+    }
+}
+
+// Pixels of CHANNELS elements become planes: the piece's last axes are the channels and the pixels. The output is contiguous.
+#ifndef CHANNELS
+#define CHANNELS 3
+#endif
+KERNEL planes(const int64 *context) {
+    const int32 each = LINE / sizeof(OUT), pixel = CHANNELS * sizeof(OUT);
+    union Pixels { Line line[CHANNELS]; OUT element[CHANNELS * each]; };
+    FOR_SAMPLES(sample, context[MOVE_SAMPLES]) {
+        const Move move(context, sample);
+        const int64 count = move.extents[AXES - 1], width = count * (int64)sizeof(OUT), plane = move.targets[AXES - 2];
+        // If all planes begin alike, a thread writes a line of each plane, else a line of one plane.
+        const bool alike = plane % LINE == 0;
+        const int32 together = alike ? CHANNELS : 1;
+        const int64 lines = (width + 2 * LINE - 1) / LINE;
+        FOR_ITEMS(i, move.rows / together * lines) {
+            int64 rest = i, from, begin;
+            const int64 number = take(rest, lines);
+            move.find_row(rest * together, from, begin);
+            const int64 to = (begin & -(int64)LINE) + LINE * number, first = (to - begin) / (int64)sizeof(OUT);
+            // The elements of the last plane are read from inside its first pixel on: the line needs a pixel behind its own.
+            if (to >= begin && first + each < count) {
+                Pixels given;
+                #pragma unroll
+                for (int32 k = 0; k < CHANNELS; ++k) given.line[k] = load_line(from + pixel * first + LINE * k);
+                #pragma unroll
+                for (int32 c = 0; c < CHANNELS; ++c) {
+                    union { Line line; OUT element[each]; } made;
+                    #pragma unroll
+                    for (int32 k = 0; k < each; ++k) made.element[k] = given.element[CHANNELS * k + c];
+                    if (c < together) store_line(to + c * plane, made.line);
+                }
+                continue;
+            }
+            for (int64 k = larger(first, (int64)0); k < smaller(first + each, count); ++k)
+                for (int32 c = 0; c < together; ++c) at<OUT>(begin + c * plane)[k] = at<const OUT>(from + pixel * k)[c];
+        }
+    }
+}
+
+// Three planes become pixels: the piece's last axes are the pixels, contiguous in each plane, and the channels. The output is contiguous.
+KERNEL interleaved(const int64 *context) {
+    const int32 each = LINE / sizeof(OUT), pixel = 3 * sizeof(OUT);
+    FOR_SAMPLES(sample, context[MOVE_SAMPLES]) {
+        const Move move(context, sample);
+        const int64 count = move.extents[AXES - 2], plane = move.strides[AXES - 1], groups = 2 + count / each;
+        FOR_ITEMS(i, move.rows / larger(count, (int64)1) * groups) {
+            int64 rest = i, from, to;
+            const int64 number = take(rest, groups);
+            move.find_row(rest * count, from, to);
+            // Pixels in front of the first one that begins a line: 3 p + inside is a multiple of 2, 4, 8 or 16 for p = 5 inside.
+            const int32 inside = (int32)(to & (LINE - 1)) / (int32)sizeof(OUT);
+            const int64 before = smaller((int64)(5 * inside & (each - 1)), count);
+            const int64 begin = number ? before + each * (number - 1) : 0, end = number ? smaller(begin + each, count) : before;
+            if (end - begin == each) {
+                union { Line line; OUT element[each]; } given[3];
+                union { Line line[3]; OUT element[3 * each]; } made;
+                #pragma unroll
+                for (int32 c = 0; c < 3; ++c) given[c].line = load_line(from + c * plane + (int64)sizeof(OUT) * begin);
+                #pragma unroll
+                for (int32 k = 0; k < 3 * each; ++k) made.element[k] = given[k % 3].element[k / 3];
+                #pragma unroll
+                for (int32 k = 0; k < 3; ++k) store_line(to + pixel * begin + LINE * k, made.line[k]);
+                continue;
+            }
+            for (int64 k = begin; k < end; ++k)
+                for (int32 c = 0; c < 3; ++c) at<OUT>(to + pixel * k)[c] = at<const OUT>(from + c * plane)[k];
         }
     }
 }

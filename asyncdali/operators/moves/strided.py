@@ -19,6 +19,8 @@ _SOURCE, _MOVES = Path(__file__).with_name("strided_kernels.cu"), Path(__file__)
 _HEAD = PIECE_HEAD.words
 _ROW = 64
 """Least bytes of a row that is moved line by line."""
+_MOST_CHANNELS = 4
+"""Of pixels that the kernel ``planes`` divides."""
 _REVERSED = 12
 """Bytes that a thread of the kernel ``reversed`` moves."""
 
@@ -157,13 +159,30 @@ def move_launch(
     context = MOVE.entries(records=moves, common=0 if shared is None else shared, samples=count)
     entry, lines = "elements", -(-elements * sizes[1] // LINE) + 1
     same = types[0][1] == types[1][1]
-    if same and dense and left > 1 and sizes == (1, 1) and _reversed(moves.reshape(count, -1), left):
+    entry_of_pixels, channels = _pixels(moves.reshape(count, -1), left, sizes[1]) if same and dense and left > 1 else ("", 0)
+    if entry_of_pixels:
+        entry, lines = entry_of_pixels, -(-elements * sizes[1] // (LINE * channels)) + 2
+    elif same and dense and left > 1 and sizes == (1, 1) and _reversed(moves.reshape(count, -1), left):
         entry, lines = "reversed", -(-elements // _REVERSED) + 2
     elif same and (runs or fills) and width * sizes[1] >= _ROW:
         entry = "run" if runs else "fill"
         lines = -(-lines // LINES_AT_ONCE) if runs else lines
     macros = (*types, ("AXES", left), ("DENSE", dense if entry in ("elements", "reversed") else 0))
+    if entry == "planes":
+        macros = (*macros, ("CHANNELS", channels))
     return Launch(Kernel(_MOVES, entry, macros), context, grid_of(lines, count))
+
+
+def _pixels(moves: np.ndarray, axes: int, size: int) -> tuple[str, int]:
+    """The kernel that makes planes of pixels, or pixels of planes, and its number of channels; ("", 0) if the batch needs another one."""
+    extents, strides = np.split(moves[:, MOVE_HEAD.words : MOVE_HEAD.words + 2 * axes], 2, axis=1)
+    rows, outer, inner = extents[:, -2], strides[:, -2], strides[:, -1]
+    channels = int(rows[0]) if len(rows) else 0
+    if 2 * size > LINE or not (outer == size).all():
+        return "", 0
+    if 2 <= channels <= _MOST_CHANNELS and (rows == channels).all() and (inner == size * channels).all():
+        return "planes", channels
+    return ("interleaved", 3) if (extents[:, -1] == 3).all() and (inner != size).all() else ("", 0)
 
 
 def _reversed(moves: np.ndarray, axes: int) -> bool:

@@ -9,17 +9,25 @@ DEVICE Counter counter_of(const int64 *context, int64 sample) {
 
 DEVICE uint64 offset_of(const int64 *context, int64 i) { return (uint64)context[NOISE_STREAM_PHASE] + 257u * (uint64)i; }
 
+// A thread has four neighbouring elements. Their draws begin at all four places of a block of random words, so one of them reads a second
+// block. With an element per thread, every warp would compute two blocks for each.
 KERNEL gaussian(const int64 *context) {
     FOR_SAMPLES(sample, context[NOISE_SAMPLES]) {
         const Counter counter = counter_of(context, sample);
         const float32 mean = array<float32>(context, NOISE_PARAMETERS)[2 * sample], deviation = array<float32>(context, NOISE_PARAMETERS)[2 * sample + 1];
-        const IN *source = at<const IN>(address(context, NOISE_INPUTS, sample));
-        OUT *out = at<OUT>(address(context, NOISE_OUTPUTS, sample));
-        FOR_ITEMS(i, array<int64>(context, NOISE_COUNTS)[sample]) {
-            if constexpr (sizeof(IN) >= 4 && !Kind<IN>::is_float)
-                out[i] = convert<OUT>((float64)source[i] + fma(normal64(counter, offset_of(context, i)), (float64)deviation, (float64)mean));
-            else
-                out[i] = convert<OUT>((float32)source[i] + fmaf(normal32(counter, offset_of(context, i)), deviation, mean));
+        const int64 source = address(context, NOISE_INPUTS, sample), out = address(context, NOISE_OUTPUTS, sample);
+        const int64 count = array<int64>(context, NOISE_COUNTS)[sample];
+        FOR_PACKS(i, OUT, out, count) {
+            const Pack<IN> given = row_pack<IN>(source, 1, i, count);
+            Pack<OUT> made;
+            #pragma unroll
+            for (int32 j = 0; j < PACK; ++j) {
+                if constexpr (sizeof(IN) >= 4 && !Kind<IN>::is_float)
+                    made.element[j] = convert<OUT>((float64)given.element[j] + fma(normal64(counter, offset_of(context, i + j)), (float64)deviation, (float64)mean));
+                else
+                    made.element[j] = convert<OUT>((float32)given.element[j] + fmaf(normal32(counter, offset_of(context, i + j)), deviation, mean));
+            }
+            put(out, i, count, made);
         }
     }
 }

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...compiled.tables import laid_out
-from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of
+from ...device.launch import PACK, Entry, Kernel, Launch, Scratch, element_type, grid_of
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output, argument
 from ..base import (
@@ -374,7 +374,9 @@ class Normalize(Operator):
         names = (("IN", element_type(storage_dtype(source.dtype))), ("OUT", element_type(storage_dtype(self._dtype))))
         context = self._apply_entries(source, output, records, mean.place, factor.place)
         largest = int(columns.prod(axis=1).max(initial=0))
-        return Launch(Kernel(_SOURCE, "apply", names), context, grid_of(-(-largest // 4), len(source)))
+        channels = _repeated(records)
+        kernel = Kernel(_SOURCE, "apply_channels", (*names, ("CHANNELS", channels))) if channels else Kernel(_SOURCE, "apply", names)
+        return Launch(kernel, context, grid_of(-(-largest // PACK) + 1, len(source)))
 
     def _apply_entries(self, source: Batch, output: Batch, records: np.ndarray, means: Place, factors: Place) -> tuple[Entry, ...]:
         """The table of ``apply``; records int64[samples, 3, groups]."""
@@ -387,6 +389,16 @@ class Normalize(Operator):
 def _on_gpu_only(launches: Callable[[], list[Launch]]) -> Step:
     """A step that consists of launches only."""
     return Step(0, np.empty(0, np.int64), no_explanation, launches=launches)
+
+
+def _repeated(records: np.ndarray) -> int:
+    """The number of elements, at most PACK, after which means and factors repeat in all samples of an APPLY; 0 if there is none."""
+    if not records[:, 1:].any():
+        return 1
+    extents = records[:, 0, -1]
+    if records[:, 1:, :-1].any() or not 2 <= extents[0] <= PACK or (extents != extents[0]).any():
+        return 0
+    return int(extents[0])
 
 
 def _without(shapes: np.ndarray, axes: list[int]) -> np.ndarray:

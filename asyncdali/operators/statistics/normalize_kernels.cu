@@ -1,5 +1,5 @@
 // normalize, after the reductions: factors from variances, sums over a batch, and their application.
-// Macros: IN, OUT element types.
+// Macros: IN, OUT element types; CHANNELS, if means and factors repeat after 1 to 4 elements.
 #include "place.cuh"
 #include "normalize_tables.py"
 
@@ -26,31 +26,84 @@ KERNEL over_batch(const int64 *context) {
 }
 
 // `(in - mean) * factor + shift`, rounded and saturated.
+DEVICE OUT normalized(IN element, float32 mean, float32 factor, float32 shift) {
+    return convert<OUT>(((float32)value_of(element) - mean) * factor + shift);
+}
+
+struct Sample {
+    const int64 *extents, *in_means, *in_factors;
+    int64 source, out, count;
+    const float32 *means, *factors;
+};
+
+DEVICE Sample sample_of(const int64 *context, int64 sample) {
+    const int64 groups = context[APPLY_GROUPS];
+    Sample found;
+    found.extents = array<int64>(context, APPLY_RECORDS) + 3 * groups * sample;
+    found.in_means = found.extents + groups, found.in_factors = found.in_means + groups;
+    found.source = address(context, APPLY_INPUTS, sample), found.out = address(context, APPLY_OUTPUTS, sample);
+    found.means = at<const float32>(place(context, APPLY_MEANS_ADDRESSES, sample));
+    found.factors = at<const float32>(place(context, APPLY_FACTORS_ADDRESSES, sample));
+    found.count = 1;
+    for (int64 k = 0; k < groups; ++k) found.count *= found.extents[k];
+    return found;
+}
+
+#ifndef CHANNELS
+#define CHANNELS 1
+#endif
+
+// Element i has the mean and the factor number i % CHANNELS. They stay in registers.
+KERNEL apply_channels(const int64 *context) {
+    const int64 last = context[APPLY_GROUPS] - 1;
+    const float32 shift = array<float32>(context, APPLY_SHIFT)[0];
+    FOR_SAMPLES(number, context[APPLY_SAMPLES]) {
+        const Sample sample = sample_of(context, number);
+        if (!sample.count) continue;
+        float32 mean[CHANNELS], factor[CHANNELS];
+        #pragma unroll
+        for (int32 c = 0; c < CHANNELS; ++c) {
+            mean[c] = sample.means[CHANNELS > 1 ? c * sample.in_means[last] : 0];
+            factor[c] = sample.factors[CHANNELS > 1 ? c * sample.in_factors[last] : 0];
+        }
+        FOR_PACKS(i, OUT, sample.out, sample.count) {
+            const Pack<IN> pack = row_pack<IN>(sample.source, 1, i, sample.count);
+            Pack<OUT> result;
+            const int32 first = (int32)((uint64)(i + CHANNELS * PACK) % CHANNELS);
+            #pragma unroll
+            for (int32 j = 0; j < PACK; ++j) {
+                float32 m = mean[j % CHANNELS], f = factor[j % CHANNELS];
+                #pragma unroll
+                for (int32 turn = 1; turn < CHANNELS; ++turn) {
+                    if (first == turn) m = mean[(j + turn) % CHANNELS], f = factor[(j + turn) % CHANNELS];
+                }
+                result.element[j] = normalized(pack.element[j], m, f, shift);
+            }
+            put(sample.out, i, sample.count, result);
+        }
+    }
+}
+
 KERNEL apply(const int64 *context) {
     const int64 groups = context[APPLY_GROUPS];
     const float32 shift = array<float32>(context, APPLY_SHIFT)[0];
-    FOR_SAMPLES(sample, context[APPLY_SAMPLES]) {
-        const int64 *extents = array<int64>(context, APPLY_RECORDS) + 3 * groups * sample, *in_means = extents + groups, *in_factors = in_means + groups;
-        const int64 source = address(context, APPLY_INPUTS, sample), out = address(context, APPLY_OUTPUTS, sample);
-        const float32 *means = at<const float32>(place(context, APPLY_MEANS_ADDRESSES, sample)), *factors = at<const float32>(place(context, APPLY_FACTORS_ADDRESSES, sample));
-        int64 count = 1;
-        for (int64 k = 0; k < groups; ++k) count *= extents[k];
-        FOR_ITEMS(item, (count + PACK - 1) / PACK) {
-            const int64 i = item * PACK;
-            const Pack<IN> pack = row_pack<IN>(source, 1, i, count);
+    FOR_SAMPLES(number, context[APPLY_SAMPLES]) {
+        const Sample sample = sample_of(context, number);
+        FOR_PACKS(i, OUT, sample.out, sample.count) {
+            const Pack<IN> pack = row_pack<IN>(sample.source, 1, i, sample.count);
             Pack<OUT> result = {};
             #pragma unroll
             for (int j = 0; j < PACK; ++j) {
-                if (i + j >= count) break;
+                if (i + j < 0 || i + j >= sample.count) continue;
                 int64 rest = i + j, m = 0, f = 0;
                 for (int64 k = groups - 1; k >= 0; --k) {
-                    const int64 index = k ? take(rest, extents[k]) : rest;
-                    m += index * in_means[k];
-                    f += index * in_factors[k];
+                    const int64 index = k ? take(rest, sample.extents[k]) : rest;
+                    m += index * sample.in_means[k];
+                    f += index * sample.in_factors[k];
                 }
-                result.element[j] = convert<OUT>(((float32)value_of(pack.element[j]) - means[m]) * factors[f] + shift);
+                result.element[j] = normalized(pack.element[j], sample.means[m], sample.factors[f], shift);
             }
-            put(out, i, count, result);
+            put(sample.out, i, sample.count, result);
         }
     }
 }

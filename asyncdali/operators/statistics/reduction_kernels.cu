@@ -1,86 +1,5 @@
-// Reductions over any axes. Floats are summed in float64, in an order that depends on nothing but the shape; integers in 64 bits.
-// Macros: IN, OUT element types; KIND: sums of elements (0), of squares (1) or of squared distances from means (2), or search for the
-// largest (3) or smallest (4) element; WHOLE: whether sums are integers.
-#include "place.cuh"
-#include "reduction_tables.py"
-
-#if KIND >= 3
-typedef IN Total;
-#elif WHOLE
-typedef int64 Total;
-#else
-typedef float64 Total;
-#endif
-
-DEVICE Total start() {
-#if KIND < 3
-    return 0;
-#else
-    if constexpr (Kind<IN>::is_float) return KIND == 3 ? (IN)-3.4028234663852886e38f : (IN)3.4028234663852886e38f;
-    else return KIND == 3 ? lowest<IN>() : highest<IN>();
-#endif
-}
-
-// Combine two totals.
-DEVICE Total merged(Total a, Total b) {
-#if KIND == 3
-    return b > a ? b : a;
-#elif KIND == 4
-    return b < a ? b : a;
-#else
-    return a + b;
-#endif
-}
-
-// The contribution of an element.
-DEVICE Total counted(IN element, float32 mean) {
-#if KIND >= 3
-    return element;
-#elif KIND == 2
-    const float32 distance = (float32)element - mean;
-    return distance * distance;
-#elif KIND == 1
-    if constexpr (Kind<IN>::is_float) {
-        return element * element;
-    } else {
-        const uint64 square = (uint64)(int64)element * (uint64)(int64)element;  // wraps around
-        if constexpr ((IN)-1 < (IN)0) return WHOLE ? (Total)(int64)square : (Total)(float32)(int64)square;
-        else return WHOLE ? (Total)square : (Total)(float32)square;
-    }
-#else
-    if constexpr (WHOLE) return (Total)element;
-    else return (Total)(float32)element;
-#endif
-}
-
-struct Sample {
-    const int64 *kept, *reduced;  // extents, then strides
-    int64 outputs, volume, source, means, each;
-};
-
-DEVICE Sample sample_of(const int64 *context, int64 sample) {
-    const int64 kept = context[REDUCTION_KEPT], reduced = context[REDUCTION_REDUCED];
-    Sample found;
-    found.kept = array<int64>(context, REDUCTION_RECORDS) + sample * 2 * (kept + reduced);
-    found.reduced = found.kept + 2 * kept;
-    found.outputs = found.volume = 1;
-    for (int64 k = 0; k < kept; ++k) found.outputs *= found.kept[k];
-    for (int64 k = 0; k < reduced; ++k) found.volume *= found.reduced[k];
-    found.source = address(context, REDUCTION_INPUTS, sample);
-    found.means = KIND == 2 ? place(context, REDUCTION_MEANS_ADDRESSES, sample) : 0;
-    found.each = KIND == 2 ? address(context, REDUCTION_EACH, sample) : 0;
-    return found;
-}
-
-// Offset in bytes of element `i` of a box.
-DEVICE int64 offset(const int64 *box, int64 axes, int64 i) {
-    if (axes == 1) return i * box[axes];
-    int64 at = 0;
-    for (int64 k = axes - 1; k >= 0; --k) at += take(i, box[k]) * box[axes + k];
-    return at;
-}
-
-DEVICE float32 mean_of(const Sample &sample, int64 output) { return KIND == 2 ? at<const float32>(sample.means)[output * sample.each] : 0; }
+// Reductions over any axes. The macros are those of reduction.cuh.
+#include "reduction.cuh"
 
 // Elements [first, last) of one output. `threads` threads take packs of four in turn.
 DEVICE Total summed(const int64 *context, const Sample &sample, int64 output, int64 first, int64 last, int64 thread, int64 threads) {
@@ -100,26 +19,6 @@ DEVICE Total summed(const int64 *context, const Sample &sample, int64 output, in
         }
     }
     return total;
-}
-
-DEVICE void finish_one(const int64 *context, int64 number, const Sample &sample, int64 output, Total total) {
-    OUT *out = at<OUT>(place(context, REDUCTION_OUT_ADDRESSES, number)) + output;
-#if KIND >= 3
-    *out = (OUT)total;
-#else
-    const int64 what = context[REDUCTION_FINISH];
-    if constexpr (WHOLE) {
-        if (what == 0) {
-            *out = (OUT)total;
-            return;
-        }
-    }
-    float32 result = (IN)-1 < (IN)0 ? (float32)total : WHOLE ? (float32)(uint64)total : (float32)total;
-    if (KIND == 2 && context[REDUCTION_NO_AXES]) result = 0;  // elements do not deviate from themselves
-    else if (what) result *= 1.0f / (float32)(sample.volume - context[REDUCTION_DDOF]);
-    if (what == 2) result = sqrtf(result);
-    *out = convert<OUT, float32, false>(result);
-#endif
 }
 
 // One thread per output, for many outputs or few elements per output.
@@ -145,14 +44,9 @@ KERNEL partial(const int64 *context) {
         const int64 length = ((sample.volume + parts - 1) / parts + PACK - 1) / PACK * PACK;
         for (int64 item = blockIdx.x; item < sample.outputs * parts; item += gridDim.x) {
             const int64 output = item / parts, first = item % parts * length;
-            totals[threadIdx.x] = summed(context, sample, output, first, smaller(first + length, sample.volume), threadIdx.x, blockDim.x);
-            __syncthreads();
-            for (int32 half = blockDim.x / 2; half > 0; half /= 2) {
-                if ((int32)threadIdx.x < half) totals[threadIdx.x] = merged(totals[threadIdx.x], totals[threadIdx.x + half]);
-                __syncthreads();
-            }
-            if (threadIdx.x == 0) out[item] = totals[0];
-            __syncthreads();
+            const Total mine = summed(context, sample, output, first, smaller(first + length, sample.volume), threadIdx.x, blockDim.x);
+            const Total total = total_of_block(totals, mine);
+            if (threadIdx.x == 0) out[item] = total;
         }
     }
 }
@@ -166,6 +60,22 @@ KERNEL finish(const int64 *context) {
             Total total = start();
             for (int64 part = 0; part < parts; ++part) total = merged(total, totals[output * parts + part]);
             finish_one(context, number, sample, output, total);
+        }
+    }
+}
+
+// The same for many parts, with a block per output.
+KERNEL finish_by_blocks(const int64 *context) {
+    __shared__ Total totals[256];
+    const int64 parts = context[REDUCTION_PARTS];
+    FOR_SAMPLES(number, context[REDUCTION_SAMPLES]) {
+        const Sample sample = sample_of(context, number);
+        const Total *given = at<const Total>(context[REDUCTION_PARTIALS]) + address(context, REDUCTION_FIRST, number) * parts;
+        for (int64 output = blockIdx.x; output < sample.outputs; output += gridDim.x) {
+            Total mine = start();
+            for (int64 part = threadIdx.x; part < parts; part += blockDim.x) mine = merged(mine, given[output * parts + part]);
+            const Total total = total_of_block(totals, mine);
+            if (threadIdx.x == 0) finish_one(context, number, sample, output, total);
         }
     }
 }

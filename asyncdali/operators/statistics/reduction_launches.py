@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 
 from ...batch import storage_dtype
-from ...device.launch import BLOCK, Entry, Kernel, Launch, Scratch, element_type, grid_of
+from ...device.launch import BLOCK, LINE, PACK, Entry, Kernel, Launch, Scratch, element_type, grid_of
 from ...types import DALIDataType
 from .place_tables import NOWHERE, Place, placed
 from .reduction_tables import REDUCTION, REDUCTION_CUDA
 
-_SOURCE = Path(__file__).with_name("reduction_kernels.cu")
+_SOURCE, _CHANNELS = (Path(__file__).with_name(f"{name}_kernels.cu") for name in ("reduction", "channel_reduction"))
 _KINDS = {"value": 0, "square": 1, "deviation": 2, "largest": 3, "smallest": 4}
 _FEW, _MANY = 64, 1 << 16
 _PART, _MOST_PARTS = 8192, 256
+_LEAST_BYTES, _PART_BYTES = 1024, 16384
+"""Of a channel: the smallest that is reduced by lines (eight times as many if there are many outputs), and those of a part."""
+_MANY_PARTS = 8
+"""More parts than one thread adds up."""
 
 
 @dataclass
@@ -52,23 +56,55 @@ class Reduction:
 
     def launches(self) -> list[Launch]:
         """Two launches for large outputs (partial results, then final results), else one."""
+        size = storage_dtype(self.dtype).itemsize
         count = len(self.records)
         outputs = self.records[:, : self.kept].prod(axis=1)
         volumes = self.records[:, 2 * self.kept : 2 * self.kept + self.reduced].prod(axis=1)
         most, largest = int(outputs.max(initial=0)), int(volumes.max(initial=0))
-        if largest <= _FEW or outputs.sum() >= _MANY:
+        many = outputs.sum() >= _MANY
+        channels = self._channels(size) if largest * size >= _LEAST_BYTES * (8 if many else 1) else 0
+        if channels:
+            parts = min(-(-largest * size // _PART_BYTES), _MOST_PARTS)
+            threads = next((threads for threads in (32, 64, 128) if largest * size <= LINE * threads), BLOCK)
+            kernel = self._kernel("channels", _CHANNELS, (("CHANNELS", channels),))
+            return self._in_parts(kernel, parts, threads, outputs, most // channels)
+        if largest <= _FEW or many:
             return [Launch(self._kernel("direct"), self._context(0, 0, 1), grid_of(most, count))]
         parts = min(-(-largest // _PART), _MOST_PARTS)
+        threads = next((threads for threads in (32, 64, 128) if largest <= 16 * threads), BLOCK)
+        return self._in_parts(self._kernel("partial"), parts, threads, outputs, most)
+
+    def _in_parts(self, kernel: Kernel, parts: int, threads: int, outputs: np.ndarray, planes: int) -> list[Launch]:
+        """Launches of `kernel`, a block for each part of at most `planes` planes of a sample, and of the kernel that adds the parts."""
+        count, most = len(outputs), int(outputs.max())
         first = np.ascontiguousarray(outputs.cumsum() - outputs, np.int64)
         context = self._context(Scratch(8 * parts * int(outputs.sum())), first, parts)
-        threads = next((threads for threads in (32, 64, 128) if largest <= 16 * threads), BLOCK)
-        partial = Launch(self._kernel("partial"), context, grid_of(most * parts, count, 1), threads)
+        partial = Launch(kernel, context, grid_of(planes * parts, count, 1), threads)
+        if parts > _MANY_PARTS:
+            threads = next((threads for threads in (32, 64, 128) if parts <= threads), BLOCK)
+            return [partial, Launch(self._kernel("finish_by_blocks"), context, grid_of(most, count, 1), threads)]
         return [partial, Launch(self._kernel("finish"), context, grid_of(most, count))]
 
-    def _kernel(self, entry: str) -> Kernel:
+    def _channels(self, size: int) -> int:
+        """The number of channels, at most PACK, if pixels of every output are contiguous in memory except for the channels; else 0."""
+        kept, reduced, records = self.kept, self.reduced, self.records
+        if reduced != 1:
+            return 0
+        strides = records[:, 2 * kept + 1]
+        if (strides == size).all():
+            return 1
+        if not kept:
+            return 0
+        channels, steps = records[:, kept - 1], records[:, 2 * kept - 1]
+        found = int(channels[0])
+        fits = 2 <= found <= PACK and (channels == found).all() and (steps == size).all() and (strides == size * found).all()
+        return found if fits else 0
+
+    def _kernel(self, entry: str, source: Path = _SOURCE, more: tuple[tuple[str, str | int], ...] = ()) -> Kernel:
         integers = storage_dtype(self.dtype).kind != "f" and storage_dtype(self.out_dtype).kind != "f"
         names = element_type(storage_dtype(self.dtype)), element_type(storage_dtype(self.out_dtype))
-        return Kernel(_SOURCE, entry, (("IN", names[0]), ("OUT", names[1]), ("KIND", _KINDS[self.kind]), ("WHOLE", int(integers))))
+        macros = (("IN", names[0]), ("OUT", names[1]), ("KIND", _KINDS[self.kind]), ("WHOLE", int(integers)), *more)
+        return Kernel(source, entry, macros)
 
     def _context(self, partials: Entry, first: Entry, parts: int) -> tuple[Entry, ...]:
         more = {"samples": len(self.records), "partials": partials, "first": first, "parts": parts}

@@ -1,0 +1,80 @@
+// crop_mirror_normalize of pixels of three bytes into planes, the usual case. A thread computes four neighbouring pixels: it reads words, and
+// writes four elements at a time. Macro: OUT element type.
+#include "window.cuh"
+
+#define CHANNELS 3
+#define PIXELS PACK
+
+// Four pixels of three bytes. Words are read, each of which has one of the bytes.
+struct Pixels {
+    uint32 word[CHANNELS];
+
+    DEVICE_MEMBER void load(int64 from) {
+        const int64 first = from & -4ll;
+        const int32 bits = 8 * (int32)(from & 3);
+        const uint32 a = word_at(first), b = word_at(first + 4), c = word_at(first + 8), d = bits ? word_at(first + 12) : 0;
+        word[0] = __funnelshift_r(a, b, bits), word[1] = __funnelshift_r(b, c, bits), word[2] = __funnelshift_r(c, d, bits);
+    }
+    DEVICE_MEMBER float32 element(int32 pixel, int32 c) const {
+        const int32 k = CHANNELS * pixel + c;
+        return real((uint8)(word[k / 4] >> 8 * (k % 4)));
+    }
+};
+
+KERNEL normalize_planes(const int64 *context) {
+    const OUT *fills = array<OUT>(context, NORMALIZE_FILLS);
+    FOR_SAMPLES(sample, context[NORMALIZE_SAMPLES]) {
+        Window window;
+        window.look_up(context, sample);
+        const int64 *r = window.r;
+        float32 mean[CHANNELS], factor[CHANNELS];
+        #pragma unroll
+        for (int32 c = 0; c < CHANNELS; ++c) mean[c] = window.mean[c], factor[c] = window.factor[c];
+        const int64 source = address(context, NORMALIZE_INPUTS, sample), out = address(context, NORMALIZE_OUTPUTS, sample);
+        const int32 width = window.width, lanes = lanes_of((width + PIXELS - 1) / PIXELS * 2);
+        const bool mirror = window.mirror != 0;
+        FOR_ROWS(row, r[WINDOW_OUT_EXTENT_F] * r[WINDOW_OUT_EXTENT_D] * r[WINDOW_OUT_EXTENT_H], lanes) {
+            int64 rest = row;
+            const int64 y = take(rest, r[WINDOW_OUT_EXTENT_H]), z = take(rest, r[WINDOW_OUT_EXTENT_D]), f = rest;
+            const int64 from_y = y + r[WINDOW_ANCHOR_H], from_z = z + r[WINDOW_ANCHOR_D], from_f = f + r[WINDOW_ANCHOR_F];
+            const int64 to = out + window.out_row(y, z, f);
+            const bool inside = from_y >= 0 && from_y < r[WINDOW_IN_EXTENT_H] && window.has_plane(from_z, from_f);
+            const int64 line = source + from_f * r[WINDOW_IN_STRIDE_F] + from_z * r[WINDOW_IN_STRIDE_D] + from_y * r[WINDOW_IN_STRIDE_H];
+            FOR_COLUMNS(four, (width + PIXELS - 1) / PIXELS, lanes) {
+                const int32 x = PIXELS * four, last = smaller(x + PIXELS, width) - 1;
+                // Columns of the input, in ascending order.
+                const int32 low = (mirror ? width - 1 - last : x) + window.left, high = low + last - x;
+                Pack<OUT> made[CHANNELS];
+                if (inside && low >= 0 && high < window.in_width && high - low == PIXELS - 1) {
+                    Pixels pixels;
+                    pixels.load(line + CHANNELS * low);
+                    #pragma unroll
+                    for (int32 c = 0; c < CHANNELS; ++c) {
+                        #pragma unroll
+                        for (int32 k = 0; k < PIXELS; ++k) {
+                            const float32 element = mirror ? pixels.element(PIXELS - 1 - k, c) : pixels.element(k, c);
+                            made[c].element[k] = convert<OUT>((element - mean[c]) * factor[c]);
+                        }
+                    }
+                } else {
+                    #pragma unroll
+                    for (int32 k = 0; k < PIXELS; ++k) {  // constant bounds: a pack that is indexed at run time leaves the registers
+                        const int32 from_x = mirror ? high - k : low + k;
+                        const bool found = inside && x + k <= last && from_x >= 0 && from_x < window.in_width;
+                        #pragma unroll
+                        for (int32 c = 0; c < CHANNELS; ++c) {
+                            OUT value = fills[c];
+                            if (found) value = convert<OUT>((real(at<const uint8>(line)[CHANNELS * from_x + c]) - mean[c]) * factor[c]);
+                            made[c].element[k] = value;
+                        }
+                    }
+                }
+                #pragma unroll
+                for (int32 c = 0; c < CHANNELS; ++c) put(to + c * window.out_plane, x, width, made[c]);
+                for (int32 c = CHANNELS; c < window.out_channels; ++c) {
+                    for (int32 k = x; k <= last; ++k) at<OUT>(to + c * window.out_plane)[k] = fills[c];
+                }
+            }
+        }
+    }
+}

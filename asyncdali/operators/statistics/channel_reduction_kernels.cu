@@ -1,0 +1,62 @@
+// Reductions of elements that are contiguous in memory except for their channels, which are kept: one pass over memory, in lines of 16 bytes,
+// for all channels. The macros are those of reduction.cuh, and CHANNELS, 1 to 4.
+#define RESIDENT 3  // Without a limit the compiler takes 135 registers for deviations, and one block runs at a time.
+#include "../../device/lines.cuh"
+#include "reduction.cuh"
+
+#define EACH (LINE / (int32)sizeof(IN))  // pixels of a thread: as many as fill a line for each channel
+
+// Bytes are summed exactly in 32 bits, EACH of them at a time: a float64 for each would take four times as long.
+static constexpr bool in_words = KIND < 2 && sizeof(IN) == 1;
+
+// Merge the elements of EACH pixels into the totals of their channels.
+DEVICE void merge_line(const IN *element, const float32 *mean, Total *total) {
+    if constexpr (in_words) {
+        int32 sum[CHANNELS] = {};
+        #pragma unroll
+        for (int32 e = 0; e < CHANNELS * EACH; ++e) sum[e % CHANNELS] += KIND ? (int32)element[e] * (int32)element[e] : (int32)element[e];
+        #pragma unroll
+        for (int32 c = 0; c < CHANNELS; ++c) total[c] = merged(total[c], (Total)sum[c]);
+    } else {
+        #pragma unroll
+        for (int32 e = 0; e < CHANNELS * EACH; ++e) total[e % CHANNELS] = merged(total[e % CHANNELS], counted(element[e], mean[e % CHANNELS]));
+    }
+}
+
+// One block per part of a plane of pixels.
+KERNEL channels(const int64 *context) {
+    __shared__ Total totals[256];
+    const int64 parts = context[REDUCTION_PARTS];
+    FOR_SAMPLES(number, context[REDUCTION_SAMPLES]) {
+        const Sample sample = sample_of(context, number);
+        Total *out = at<Total>(context[REDUCTION_PARTIALS]) + address(context, REDUCTION_FIRST, number) * parts;
+        const int64 length = ((sample.volume + parts - 1) / parts + EACH - 1) / EACH * EACH;
+        for (int64 item = blockIdx.x; item < sample.outputs / CHANNELS * parts; item += gridDim.x) {
+            const int64 output = item / parts * CHANNELS, part = item % parts, first = part * length, last = smaller(first + length, sample.volume);
+            const int64 source = sample.source + offset(sample.kept, context[REDUCTION_KEPT], output);
+            Total total[CHANNELS];
+            float32 mean[CHANNELS];
+            #pragma unroll
+            for (int32 c = 0; c < CHANNELS; ++c) total[c] = start(), mean[c] = mean_of(sample, output + c);
+            for (int64 i = first + EACH * (int32)threadIdx.x; i < last; i += EACH * (int32)blockDim.x) {
+                const int64 from = source + i * CHANNELS * (int64)sizeof(IN);
+                if (i + EACH <= last) {
+                    union { Line line[CHANNELS]; IN element[CHANNELS * EACH]; } given;
+                    #pragma unroll
+                    for (int32 c = 0; c < CHANNELS; ++c) given.line[c] = load_line(from + LINE * c);
+                    merge_line(given.element, mean, total);
+                    continue;
+                }
+                for (int32 e = 0; e < (int32)(last - i) * CHANNELS; e += CHANNELS) {
+                    #pragma unroll
+                    for (int32 c = 0; c < CHANNELS; ++c) total[c] = merged(total[c], counted(at<const IN>(from)[e + c], mean[c]));
+                }
+            }
+            #pragma unroll
+            for (int32 c = 0; c < CHANNELS; ++c) {
+                const Total made = total_of_block(totals, total[c]);
+                if (threadIdx.x == 0) out[(output + c) * parts + part] = made;
+            }
+        }
+    }
+}
