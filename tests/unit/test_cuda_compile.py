@@ -48,7 +48,9 @@ MACROS = {
         (("RESIZED", 0),),
         *[(("RESIZED", 1), ("RESIZED_IN", "uint8"), ("CHANNELS", channels), ("SIGNED", channels % 2)) for channels in (3, 1, 2, 4)],
     ],
-    "normalize_planes_kernels.cu": [(("OUT", dtype),) for dtype in ("float16", "float32", "uint8")],
+    "normalize_planes_kernels.cu": [
+        (("OUT", dtype), ("COLORED", colored)) for colored, dtype in enumerate(("float16", "float32", "uint8"))
+    ],
     "resampling_kernels.cu": [(("FACTOR", "127.5"), ("OFFSET", "-1.0"), ("PER_LOBE", 32))],
     "resize_kernels.cu": [
         (("VOLUME", volume), ("CHANNELS", channels), ("SIGNED", channels % 2)) for volume in (0, 1) for channels in (0, 2, 3)

@@ -107,7 +107,37 @@ def test_resize_and_normalise_are_one_kernel(cuda, source, size, crop, options):
     fused, found = kernels_of(cuda, graph(False))
     separate, expected = kernels_of(cuda, graph(True))
     assert fused == {"taps", "crop_mirror_normalize"}
-    assert separate == {"taps", "resize", "crop_mirror_normalize"}
+    assert separate == {"taps", "resize", "normalize_planes"}
+    for a, b in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+COLORS = {
+    "matrix": lambda x: fn.color_twist(x, hue=fn.random.uniform(range=(-40.0, 40.0)), brightness=1.2),
+    "linear": lambda x: fn.brightness_contrast(x, contrast=fn.random.uniform(range=(0.5, 1.5))),
+}
+
+
+@pytest.mark.parametrize("name", COLORS)
+def test_colors_and_normalise_are_one_kernel(cuda, name):
+    """Except when another operator reads the colours. The results are the same, bit for bit."""
+
+    def graph(shown):
+        @pipeline_def(batch_size=6, num_threads=2, device_id=0, seed=3, prefetch_queue_depth=2)
+        def define():
+            images = COLORS[name](fn.external_source(source, batch=False, layout="HWC").gpu())
+            normal = fn.crop_mirror_normalize(
+                images, mirror=fn.random.coin_flip(), crop=[14, 21], out_of_bounds_policy="pad", fill_values=[3.0, 2.0, 1.0],
+                mean=[120.0, 9.0, 1.0], std=[60.0, 2.0, 110.0], dtype=types.FLOAT16,
+            )  # fmt: skip
+            return (normal, images) if shown else normal
+
+        return define()
+
+    fused, found = kernels_of(cuda, graph(False))
+    separate, expected = kernels_of(cuda, graph(True))
+    assert fused == {"normalize_planes"}
+    assert separate == {name, "normalize_planes"}
     for a, b in zip(expected, found, strict=True):
         np.testing.assert_array_equal(a, b)
 

@@ -29,7 +29,7 @@ from ...compiled.intrinsics import (
 )  # fmt: skip
 from ...compiled.step import Compiled, compiled, step_variant
 from ...compiled.tables import laid_out
-from ...device.launch import LINE, PACK, Kernel, Launch, element_type, grid_of
+from ...device.launch import LINE, PACK, Kernel, Launch, Unstored, element_type, grid_of
 from ..base import Step, no_explanation
 from .color_tables import COLOR, LINEAR_FACTORS, MATRIX_FACTORS, TWISTS
 
@@ -38,6 +38,8 @@ linear_word, matrix_word = LINEAR_FACTORS.word, MATRIX_FACTORS.word  # of record
 
 _SOURCE = Path(__file__).with_suffix(".cu")
 _FLOAT = 4  # bytes of float32
+_COLORED = {"matrix": 1, "linear": 2}
+"""Kernels, and the macro of a kernel that computes the same while reading (color.cuh)."""
 
 _cosf = c_function("cosf", types.float32, types.float32)
 _sinf = c_function("sinf", types.float32, types.float32)
@@ -169,10 +171,15 @@ def _step(compiled_step: Compiled, entry: str, source: Batch, output: Batch, cou
     entries = COLOR.entries(inputs=source.addresses, outputs=output.addresses, counts=counts, factors=factors, samples=len(counts))
     table, keep = laid_out(entries)
     types = ("IN", element_type(storage_dtype(source.dtype))), ("OUT", element_type(storage_dtype(output.dtype)))
-
-    each = LINE if types[0][1] == types[1][1] == "uint8" else PACK  # Elements or pixels per thread.
+    bytes_only = types[0][1] == types[1][1] == "uint8"
+    each = LINE if bytes_only else PACK  # Elements or pixels per thread.
 
     def launches() -> list[Launch]:
-        return [Launch(Kernel(_SOURCE, entry, types), entries, grid_of(-(-int(counts.max(initial=0)) // each), len(counts)))]
+        offers = None
+        if bytes_only:
+            unstored = COLOR.entries(inputs=source.addresses, outputs=0, counts=counts, factors=factors, samples=len(counts))
+            offers = Unstored("colored", output.addresses, unstored, (("COLORED", _COLORED[entry]),))
+        grid = grid_of(-(-int(counts.max(initial=0)) // each), len(counts))
+        return [Launch(Kernel(_SOURCE, entry, types), entries, grid, offers=offers)]
 
     return Step(compiled_step.address, table, no_explanation, keep=keep, launches=launches)

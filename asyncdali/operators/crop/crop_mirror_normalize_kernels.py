@@ -23,6 +23,7 @@ from ...compiled.step import Compiled, compiled, inlined, step_variant
 from ...compiled.tables import table_of
 from ...device.launch import Kernel, Launch, Unstored, element_type, row_grid
 from ..base import Step, no_explanation
+from ..color.color_tables import COLOR
 from ..resize.image_resampling import tile_grid
 from .crop_tables import AXES, NORMALIZE, WINDOW
 
@@ -302,16 +303,21 @@ class Normalisation:
         )  # fmt: skip
 
     def _launch(self, in_addresses: np.ndarray, out_addresses: np.ndarray, records: np.ndarray) -> Launch:
-        """The launch for a GPU. Pictures that are resized only for this operator are resized here."""
+        """The launch for a GPU. Pictures that are resized or coloured only for this operator are resized or coloured here."""
         count, context = len(records), self._entries(in_addresses, out_addresses, records, self._arrays)
         # The kernel for planes computes four elements at a time, so blocks have twice as many rows.
         grid = row_grid(-(-self._rows // 2) if self._planes else self._rows, self._width, count)
 
-        def resized(pixels: Unstored) -> Launch | None:
-            fits = self._interleaved == dict(pixels.defines)["CHANNELS"]
-            if pixels.what != "resized" or pixels.target is not in_addresses or not fits:
+        def taken(pixels: Unstored) -> Launch | None:
+            """The launch that resizes pictures, or changes their colours, while reading them."""
+            if pixels.target is not in_addresses:
                 return None
-            kernel = replace(self._kernel, defines=(*self._kernel.defines[:2], ("RESIZED", 1), *pixels.defines))
-            return Launch(kernel, (*context, *pixels.context), tile_grid(self._rows, count))
+            if pixels.what == "colored" and self._planes is not None and pixels.context[COLOR.word.samples] == count:
+                kernel = replace(self._planes, defines=(*self._planes.defines, *pixels.defines))
+                return Launch(kernel, (*context, *pixels.context), grid)
+            if pixels.what == "resized" and self._interleaved == dict(pixels.defines)["CHANNELS"]:
+                kernel = replace(self._kernel, defines=(*self._kernel.defines[:2], ("RESIZED", 1), *pixels.defines))
+                return Launch(kernel, (*context, *pixels.context), tile_grid(self._rows, count))
+            return None
 
-        return Launch(self._planes or self._kernel, context, grid, takes=resized)
+        return Launch(self._planes or self._kernel, context, grid, takes=taken)

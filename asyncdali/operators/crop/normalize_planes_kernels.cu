@@ -1,6 +1,13 @@
 // crop_mirror_normalize of pixels of three bytes into planes, the usual case. A thread computes four neighbouring pixels: it reads words, and
-// writes four elements at a time. Macro: OUT element type.
+// writes four elements at a time. Macros: OUT element type; COLORED: the input are the bytes that a colour operator would make by a matrix
+// (1) or by a factor and an addend (2), and this kernel computes them while reading. Then the table COLOR (color_tables.py) follows the
+// operator's own table.
 #include "window.cuh"
+#include "../color/color.cuh"
+
+#ifndef COLORED
+#define COLORED 0
+#endif
 
 #define CHANNELS 3
 #define PIXELS PACK
@@ -15,14 +22,26 @@ struct Pixels {
         const uint32 a = word_at(first), b = word_at(first + 4), c = word_at(first + 8), d = bits ? word_at(first + 12) : 0;
         word[0] = __funnelshift_r(a, b, bits), word[1] = __funnelshift_r(b, c, bits), word[2] = __funnelshift_r(c, d, bits);
     }
-    DEVICE_MEMBER float32 element(int32 pixel, int32 c) const {
-        const int32 k = CHANNELS * pixel + c;
-        return real((uint8)(word[k / 4] >> 8 * (k % 4)));
+    DEVICE_MEMBER uint8 byte(int32 k) const { return (uint8)(word[k / 4] >> 8 * (k % 4)); }
+};
+
+#if COLORED == 1
+typedef ColorMatrix Color;
+#elif COLORED == 2
+typedef ColorFactor<CHANNELS> Color;
+#else
+struct Color {
+    DEVICE_MEMBER void look_up(const int64 *, int64) {}
+    DEVICE_MEMBER void operator()(const uint8 *in, uint8 *out) const {
+        #pragma unroll
+        for (int32 c = 0; c < CHANNELS; ++c) out[c] = in[c];
     }
 };
+#endif
 
 KERNEL normalize_planes(const int64 *context) {
     const OUT *fills = array<OUT>(context, NORMALIZE_FILLS);
+    const int64 *made_by = context + NORMALIZE_WORDS;
     FOR_SAMPLES(sample, context[NORMALIZE_SAMPLES]) {
         Window window;
         window.look_up(context, sample);
@@ -30,7 +49,15 @@ KERNEL normalize_planes(const int64 *context) {
         float32 mean[CHANNELS], factor[CHANNELS];
         #pragma unroll
         for (int32 c = 0; c < CHANNELS; ++c) mean[c] = window.mean[c], factor[c] = window.factor[c];
-        const int64 source = address(context, NORMALIZE_INPUTS, sample), out = address(context, NORMALIZE_OUTPUTS, sample);
+        Color color;
+        color.look_up(made_by, sample);
+        const auto normalized = [&](const uint8 *pixel, OUT *result) {
+            uint8 colored[CHANNELS];
+            color(pixel, colored);
+            #pragma unroll
+            for (int32 c = 0; c < CHANNELS; ++c) result[c] = convert<OUT>((real(colored[c]) - mean[c]) * factor[c]);
+        };
+        const int64 source = COLORED ? address(made_by, COLOR_INPUTS, sample) : address(context, NORMALIZE_INPUTS, sample), out = address(context, NORMALIZE_OUTPUTS, sample);
         const int32 width = window.width, lanes = lanes_of((width + PIXELS - 1) / PIXELS * 2);
         const bool mirror = window.mirror != 0;
         FOR_ROWS(row, r[WINDOW_OUT_EXTENT_F] * r[WINDOW_OUT_EXTENT_D] * r[WINDOW_OUT_EXTENT_H], lanes) {
@@ -48,25 +75,26 @@ KERNEL normalize_planes(const int64 *context) {
                 if (inside && low >= 0 && high < window.in_width && high - low == PIXELS - 1) {
                     Pixels pixels;
                     pixels.load(line + CHANNELS * low);
+                    OUT result[PIXELS][CHANNELS];
+                    #pragma unroll
+                    for (int32 k = 0; k < PIXELS; ++k) {
+                        const uint8 pixel[CHANNELS] = {pixels.byte(CHANNELS * k), pixels.byte(CHANNELS * k + 1), pixels.byte(CHANNELS * k + 2)};
+                        normalized(pixel, result[k]);
+                    }
                     #pragma unroll
                     for (int32 c = 0; c < CHANNELS; ++c) {
                         #pragma unroll
-                        for (int32 k = 0; k < PIXELS; ++k) {
-                            const float32 element = mirror ? pixels.element(PIXELS - 1 - k, c) : pixels.element(k, c);
-                            made[c].element[k] = convert<OUT>((element - mean[c]) * factor[c]);
-                        }
+                        for (int32 k = 0; k < PIXELS; ++k) made[c].element[k] = mirror ? result[PIXELS - 1 - k][c] : result[k][c];
                     }
                 } else {
                     #pragma unroll
                     for (int32 k = 0; k < PIXELS; ++k) {  // constant bounds: a pack that is indexed at run time leaves the registers
                         const int32 from_x = mirror ? high - k : low + k;
                         const bool found = inside && x + k <= last && from_x >= 0 && from_x < window.in_width;
+                        OUT result[CHANNELS];
+                        if (found) normalized(at<const uint8>(line) + CHANNELS * from_x, result);
                         #pragma unroll
-                        for (int32 c = 0; c < CHANNELS; ++c) {
-                            OUT value = fills[c];
-                            if (found) value = convert<OUT>((real(at<const uint8>(line)[CHANNELS * from_x + c]) - mean[c]) * factor[c]);
-                            made[c].element[k] = value;
-                        }
+                        for (int32 c = 0; c < CHANNELS; ++c) made[c].element[k] = found ? result[c] : fills[c];
                     }
                 }
                 #pragma unroll

@@ -1,0 +1,35 @@
+// The functions of the colour operators, for their kernels and for kernels that compute colours while reading. The table is COLOR.
+#include "kernel.cuh"
+#include "color_tables.py"
+
+// A 3 x 3 matrix and an offset, for a pixel.
+struct ColorMatrix {
+    float32 f[MATRIX_FACTORS_WORDS];
+
+    DEVICE_MEMBER void look_up(const int64 *context, int64 sample) {
+        #pragma unroll
+        for (int32 k = 0; k < MATRIX_FACTORS_WORDS; ++k) f[k] = array<float32>(context, COLOR_FACTORS)[MATRIX_FACTORS_WORDS * sample + k];
+    }
+    template <class In, class Out> DEVICE_MEMBER void operator()(const In *in, Out *out) const {
+        const float32 a = real(value_of(in[0])), b = real(value_of(in[1])), c = real(value_of(in[2]));
+        #pragma unroll
+        for (int32 k = 0; k < 3; ++k) {
+            const int32 row = MATRIX_FACTORS_M_0 + 3 * k;
+            out[k] = convert<Out>(f[row] * a + f[row + 1] * b + f[row + 2] * c + f[MATRIX_FACTORS_OFFSET]);
+        }
+    }
+};
+
+// A factor and an addend, for COUNT elements.
+template <int32 COUNT> struct ColorFactor {
+    float32 multiplier, addend;
+
+    DEVICE_MEMBER void look_up(const int64 *context, int64 sample) {
+        const float32 *f = array<float32>(context, COLOR_FACTORS) + LINEAR_FACTORS_WORDS * sample;
+        multiplier = f[LINEAR_FACTORS_MULTIPLIER], addend = f[LINEAR_FACTORS_ADDEND];
+    }
+    template <class In, class Out> DEVICE_MEMBER void operator()(const In *in, Out *out) const {
+        #pragma unroll
+        for (int32 k = 0; k < COUNT; ++k) out[k] = convert<Out>(real(value_of(in[k])) * multiplier + addend);
+    }
+};
