@@ -101,7 +101,8 @@ def test_pixels_of_bytes_become_planes(crop, out):
     options = {"crop": crop, "out_of_bounds_policy": "pad", "mean": [120.0, 100.0, 7.0], "std": [50.0, 60.0, 3.0], "dtype": out}
     assert_close(*both("crop_mirror_normalize", images, "HWC", mirror, **options, crop_pos_x=0.3, fill_values=[1.0, 2.0, 3.0]))
     clips = [rng.integers(0, 256, (2, 23, width, 3), np.uint8) for width in (40, 41, 42, 43)]
-    assert_close(*both("crop_mirror_normalize", clips, "FHWC", mirror, **options, pad_output=True, fill_values=[9.0]))
+    options |= {"pad_output": True, "output_layout": "FCHW"}
+    assert_close(*both("crop_mirror_normalize", clips, "FHWC", mirror, **options, fill_values=[9.0]))
 
 
 @pytest.mark.parametrize("interp", [types.INTERP_NN, types.INTERP_LINEAR, types.INTERP_CUBIC, types.INTERP_LANCZOS3, types.INTERP_GAUSSIAN])

@@ -167,9 +167,8 @@ def move_launch(
     elif same and (runs or fills) and width * sizes[1] >= _ROW:
         entry = "run" if runs else "fill"
         lines = -(-lines // LINES_AT_ONCE) if runs else lines
-    macros = (*types, ("AXES", left), ("DENSE", dense if entry in ("elements", "reversed") else 0))
-    if entry == "planes":
-        macros = (*macros, ("CHANNELS", channels))
+    more = (("CHANNELS", channels),) if entry == "planes" else ()
+    macros = (*types, ("AXES", left), ("DENSE", dense if entry in ("elements", "reversed") else 0), *more)
     return Launch(Kernel(_MOVES, entry, macros), context, grid_of(lines, count))
 
 

@@ -103,8 +103,8 @@ class Reduction:
     def _kernel(self, entry: str, source: Path = _SOURCE, more: tuple[tuple[str, str | int], ...] = ()) -> Kernel:
         integers = storage_dtype(self.dtype).kind != "f" and storage_dtype(self.out_dtype).kind != "f"
         names = element_type(storage_dtype(self.dtype)), element_type(storage_dtype(self.out_dtype))
-        macros = (("IN", names[0]), ("OUT", names[1]), ("KIND", _KINDS[self.kind]), ("WHOLE", int(integers)), *more)
-        return Kernel(source, entry, macros)
+        kind = ("KIND", _KINDS[self.kind]), ("WHOLE", int(integers))
+        return Kernel(source, entry, (("IN", names[0]), ("OUT", names[1]), *kind, *more))
 
     def _context(self, partials: Entry, first: Entry, parts: int) -> tuple[Entry, ...]:
         more = {"samples": len(self.records), "partials": partials, "first": first, "parts": parts}
