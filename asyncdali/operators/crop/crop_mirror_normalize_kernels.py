@@ -23,7 +23,6 @@ from ...compiled.step import Compiled, compiled, inlined, step_variant
 from ...compiled.tables import table_of
 from ...device.launch import Kernel, Launch, Unstored, element_type, row_grid
 from ..base import Step, no_explanation
-from ..color.color_tables import COLOR
 from ..resize.image_resampling import tile_grid
 from .crop_tables import AXES, NORMALIZE, WINDOW
 
@@ -312,7 +311,7 @@ class Normalisation:
             """The launch that resizes pictures, or changes their colours, while reading them."""
             if pixels.target is not in_addresses:
                 return None
-            if pixels.what == "colored" and self._planes is not None and pixels.context[COLOR.word.samples] == count:
+            if pixels.what == "colored" and self._planes is not None:
                 kernel = replace(self._planes, defines=(*self._planes.defines, *pixels.defines))
                 return Launch(kernel, (*context, *pixels.context), grid)
             if pixels.what == "resized" and self._interleaved == dict(pixels.defines)["CHANNELS"]:
