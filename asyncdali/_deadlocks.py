@@ -135,7 +135,7 @@ class PatientLock:
         The main thread takes the lock directly, because an interrupt (Ctrl-C) in a method of ours could leave the lock held. No function
         can have started the main thread, so no function waits for it.
         """
-        return self._lock if in_main_thread() else self
+        return self._lock if threading.get_ident() == _main else self
 
     def __enter__(self) -> None:
         if self._lock.acquire(timeout=FIRST_LOOK):

@@ -20,7 +20,8 @@ from .encoding import Form, Frame, SourceInfo
 MARK = b"\0\0\0\0"
 
 _REQUEST = struct.Struct("<4xiqqqqq")
-_ANSWER = struct.Struct("<4xiqqq")
+ANSWER = struct.Struct("<4xiqqq")
+"""Begins an answer: number of outputs, index, generation, nanoseconds that the engine took."""
 _OUTPUT = struct.Struct("<qqqqqq")
 _NO_INFO = 0, -1
 _MOST = 64
@@ -53,10 +54,11 @@ def requested(data: bytes) -> tuple[Wanted, memoryview]:
 class Template:
     """The common properties of an output's batches: everything but the contents and the origins of the samples."""
 
-    __slots__ = ("_dtype", "_form", "_layout", "_shape", "_shapes", "_storage", "_total")
+    __slots__ = ("_dtype", "_form", "_inline", "_layout", "_shape", "_shapes", "_storage", "_total")
 
     def __init__(self, dtype: int, layout: str, count: int, extents: list[int], form: int):
         self._dtype, self._layout, self._form = DALIDataType(dtype), layout, Form(form)
+        self._inline = self._form in (Form.VALUES, Form.BYTES)  # the contents are in the message
         self._storage = storage_dtype(self._dtype)
         self._shape = (count, *extents)
         self._shapes = dense_shapes(count, tuple(extents))
@@ -65,14 +67,13 @@ class Template:
     def batch(self, first: int, second: int, lease: int, data: memoryview, blocks: ForeignBlocks, returned: deque[int]) -> Batch:
         """The batch whose contents are in the message, or in a block. ValueError if they are not."""
         batch = Batch(self._shapes, self._dtype, self._layout)
-        if self._form in (Form.VALUES, Form.BYTES):
+        if self._inline:
             if first < 0 or second != self._total or first + second > len(data):
                 raise ValueError(f"a batch of {self._total} bytes came with {second} at {first} of {len(data)}")
-            memory = np.frombuffer(data, np.uint8, second, first).copy()
             if self._form is Form.VALUES:
-                batch.hold(memory.view(self._storage).reshape(self._shape))
+                batch.hold(np.ndarray(self._shape, self._storage, data, first).copy())
             else:
-                batch.place(memory)
+                batch.place(np.frombuffer(data, np.uint8, second, first).copy())
             return batch
         address, mapping = blocks.at(first, second, self._total)
         owner = Lease(mapping, lease, returned, self._total)
@@ -105,23 +106,17 @@ class Templates:
         if new:
             return None
         outputs = [_OUTPUT.pack(self._numbers[key], *places) for key, *places in found]
-        return b"".join((_ANSWER.pack(len(outputs), *header["a"], header["took"]), *outputs, frame.joined()))
+        return b"".join((ANSWER.pack(len(outputs), *header["a"], header["took"]), *outputs, frame.joined()))
 
 
-def answered(data: bytes) -> tuple[int, int, int]:
-    """(index, generation, nanoseconds that the engine took) of an answer."""
-    _, index, generation, took = _ANSWER.unpack_from(data)
-    return index, generation, took
-
-
-def batches(data: bytes, templates: list[Template], blocks: ForeignBlocks, returned: deque[int]) -> list[Batch]:
-    """The batches of an answer. ValueError if they are not where it says."""
-    count = _ANSWER.unpack_from(data)[0]
-    at = _ANSWER.size
-    body = memoryview(data)[at + count * _OUTPUT.size :]
+def batches(data: bytes, count: int, templates: list[Template], blocks: ForeignBlocks, returned: deque[int]) -> list[Batch]:
+    """The `count` batches of an answer. ValueError if they are not where it says."""
+    whole = memoryview(data)
+    at = ANSWER.size + count * _OUTPUT.size
+    body = whole[at:]
     found = []
     infos: dict[int, SourceInfo] = {}
-    for number, first, second, lease, info, size in _OUTPUT.iter_unpack(memoryview(data)[at : at + count * _OUTPUT.size]):
+    for number, first, second, lease, info, size in _OUTPUT.iter_unpack(whole[ANSWER.size : at]):
         batch = templates[number].batch(first, second, lease, body, blocks, returned)
         if size >= 0:
             text = infos.get(info)
@@ -134,6 +129,6 @@ def batches(data: bytes, templates: list[Template], blocks: ForeignBlocks, retur
 
 def drop(data: bytes, returned: deque[int]) -> None:
     """Return the leases of an answer that no caller waits for."""
-    count = _ANSWER.unpack_from(data)[0]
-    at = _ANSWER.size
+    count = ANSWER.unpack_from(data)[0]
+    at = ANSWER.size
     returned.extend(item[3] for item in _OUTPUT.iter_unpack(memoryview(data)[at : at + count * _OUTPUT.size]) if item[3])

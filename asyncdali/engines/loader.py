@@ -16,7 +16,7 @@ import select
 import socket
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ from .blocks import Lease
 from .cut import Cut
 from .encoding import Frame, Packer, lease_of, unpack
 from .failures import EngineError, unpacked
-from .ordered import Asked, Ordered
+from .ordered import NOTHING, Asked, Ordered
 from .search import Search
 from .sources import Call
 from .spans import hand_on
@@ -70,21 +70,17 @@ STARTS = 3
 class Request(Asked):
     """An iteration requested from engines of this machine."""
 
-    __slots__ = ("base", "blocks", "deaths", "died", "engine", "home", "keep", "search", "sent", "spared", "steps")
-
-    def __init__(self, run: SegmentRun, before: Mapping[str, Any]):
-        super().__init__(run, before)
-        self.base: Base | None = None  # what the positions are counted from, in iterations; None: the header has the positions
-        self.steps = 0
-        self.blocks: dict[int, int] = {}  # blocks of this process that the request refers to
-        self.keep: list[Any] = []  # objects that keep these blocks in use
-        self.engine: EngineProcess | None = None
-        self.home: Place | None = None  # the engine that has the batches of its sources
-        self.sent = 0.0
-        self.deaths = 0
-        self.died = "", "", 0, -1  # of the engine that ended last: reason, activity, operator number, sample
-        self.search: Search | None = None  # the search for the sample at which engines end
-        self.spared = False  # a search has found no sample
+    base: Base | None = None  # what the positions are counted from, in iterations; None: the header has the positions
+    steps = 0
+    blocks: Mapping[int, int] = NOTHING  # blocks of this process that the request refers to
+    keep: Sequence[Any] = ()  # objects that keep these blocks in use
+    engine: EngineProcess | None = None
+    home: Place | None = None  # the engine that has the batches of its sources
+    sent = 0.0
+    deaths = 0
+    died = "", "", 0, -1  # of the engine that ended last: reason, activity, operator number, sample
+    search: Search | None = None  # the search for the sample at which engines end
+    spared = False  # a search has found no sample
 
 
 class Place:
@@ -118,6 +114,7 @@ class Loader(Ordered[Request]):
         self._stateful = {built.planned.spec.name: built for built in segment.stateful}
         self._base: Base | None = None
         self._steps = self._bases = 0
+        self._before: Behind | None = None  # positions before the next iteration, as `_base` and `_steps` say
         self._watched = False
         self._waiting: list[Callable[[dict[str, Any]], None]] = []
         self._deciding = threading.RLock()
@@ -148,9 +145,12 @@ class Loader(Ordered[Request]):
         with uninterrupted(), self._deciding:
             if not self._here:
                 return False
-            self._executor.guarded(function, *args)
-            while self._later:
-                self._executor.guarded(self._later.popleft())
+            try:
+                function(*args)
+                while self._later:
+                    self._later.popleft()()
+            except Exception as error:
+                self._executor.broke(error)
             return True
 
     def drive(self, record: Record) -> bool:
@@ -196,7 +196,9 @@ class Loader(Ordered[Request]):
 
     def begin(self, run: SegmentRun) -> None:
         record = run.record
-        if not self._here or self._fed or record.whole or self._broken is not None or self._recorder() is not None:
+        counters = self._executor.counters
+        traced = counters is not None and counters.recorder is not None
+        if not self._here or self._fed or record.whole or self._broken is not None or traced:
             self._settle()
             super().begin(run)
             return
@@ -205,10 +207,11 @@ class Loader(Ordered[Request]):
             self._settle()
             positions = {name: built.position for name, built in self._stateful.items()}
             base = self._base = self._new_base(positions, record.batch_size)
-        asked = self._asked[record.index] = Request(run, Behind(base, self._steps))
+        before = Behind(base, self._steps) if self._before is None else self._before
+        asked = self._asked[record.index] = Request(run, before)
         asked.base, asked.steps = base, self._steps
         self._steps += 1
-        record.positions = Behind(base, self._steps)
+        record.positions = self._before = Behind(base, self._steps)
         run.committed = True
         place = self._room(asked)
         if place is not None:
@@ -216,7 +219,7 @@ class Loader(Ordered[Request]):
 
     def _new_base(self, positions: Mapping[str, Any], samples: int) -> Base:
         self._bases += 1
-        self._steps = 0
+        self._steps, self._before = 0, None
         return Base(self._bases, self._stateful, positions, samples)
 
     def _settle(self) -> None:
@@ -232,7 +235,7 @@ class Loader(Ordered[Request]):
             ahead = self._steps - steps
             positions = {name: built.load(data[name]) for name, built in self._stateful.items()}
             self._base = self._new_base(positions, base.samples)
-            self._steps = ahead
+            self._steps, self._before = ahead, None
 
     def _correct(self, asked: Asked, produced: dict[str, int]) -> None:
         """Positions depend on data after all. From now on each request waits for the one before."""
@@ -248,7 +251,7 @@ class Loader(Ordered[Request]):
 
     def _pack(self, asked: Request) -> None:
         frame = Frame()
-        self._keep = asked.keep
+        self._keep = asked.keep = []
         self._packed(asked, self._packer, frame)
         body = frame.joined()
         if self._called:
@@ -401,7 +404,7 @@ class Loader(Ordered[Request]):
         text = f"an engine {reason} while it called the source {group.name!r}. {call.deaths} engines ended at this call."
         return operator_error(planned, EngineError(text) if sample < 0 else SampleError(sample, text), call.index)
 
-    def _outer(self, engine: EngineProcess, blocks: dict[int, int]) -> tuple[dict[str, Any], list[int]]:
+    def _outer(self, engine: EngineProcess, blocks: Mapping[int, int]) -> tuple[dict[str, Any], list[int]]:
         """Fields that every message has: leases that ended, new blocks, and freed blocks."""
         header: dict[str, Any] = {}
         gone = self._pool.own.take_gone()
@@ -472,7 +475,7 @@ class Loader(Ordered[Request]):
 
     def _heard_whole(self, place: Place, engine: EngineProcess, data: bytes) -> None:
         """An answer in fixed form."""
-        index, generation, took = fixed.answered(data)
+        count, index, generation, took = fixed.ANSWER.unpack_from(data)
         place.heard = monotonic()
         place.alone = False
         place.answered += 1
@@ -482,10 +485,10 @@ class Loader(Ordered[Request]):
             fixed.drop(data, engine.returned)
         else:
             try:
-                asked.answer = {"out": fixed.batches(data, engine.templates, engine.blocks, engine.returned)}
+                asked.answer = {"out": fixed.batches(data, count, engine.templates, engine.blocks, engine.returned)}
             except (ValueError, MemoryError) as error:
                 asked.error = EngineError(f"the answer of engine {engine.number} cannot be used: {error}")
-            asked.keep = []
+            asked.keep = ()
         self._deliver()
         self._dispatch()
 
@@ -542,7 +545,7 @@ class Loader(Ordered[Request]):
             except (ValueError, MemoryError) as error:
                 asked.error = EngineError(f"the answer of engine {engine.number} cannot be used: {error}")
         asked.answer = header
-        asked.keep = []
+        asked.keep = ()
 
     # --- faults
 

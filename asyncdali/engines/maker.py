@@ -164,10 +164,12 @@ class Maker:
         if counters is None or (not wanted and counters.recorder is None):
             return
         if not wanted:
-            counters.recorder = self._spans = None
+            self._spans = None
+            counters.record(None)
             return
         if self._spans is None:
-            counters.recorder = self._spans = Spans()
+            self._spans = Spans()
+            counters.record(self._spans)
         record.weight = 1
         self._spans.begins(record.index, record.number)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from time import perf_counter_ns as now
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from ..errors import because, operator_error
@@ -21,21 +22,23 @@ from ..runtime.segments import BuiltSegment, SegmentRun
 from .cut import Cut
 from .encoding import Entries, Frame
 
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
+
 
 class Asked:
     """An iteration requested from engines."""
 
-    __slots__ = ("answer", "before", "body", "error", "generation", "header", "run", "told")
+    # Most of these never change. As defaults of the class they cost nothing per iteration.
+    body = b""
+    generation = 0
+    told = False  # an engine has sent the numbers of samples by which positions move on
+    answer: Mapping[str, Any] | None = None
+    error: BaseException | None = None
 
     def __init__(self, run: SegmentRun, before: Mapping[str, Any]):
         self.run = run
         self.before: Mapping[str, Any] = before  # positions
         self.header: dict[str, Any] = {}
-        self.body = b""
-        self.generation = 0
-        self.told = False  # an engine has sent the numbers of samples by which positions move on
-        self.answer: dict[str, Any] | None = None
-        self.error: BaseException | None = None
 
 
 Kind = TypeVar("Kind", bound=Asked)
@@ -153,7 +156,7 @@ class Ordered(Generic[Kind]):
             asked = next(iter(self._asked.values()))
             if asked.answer is None and asked.error is None:
                 return
-            run, answer = asked.run, asked.answer or {}
+            run, answer = asked.run, asked.answer or NOTHING
             record = run.record
             produced = answer.get("produced", {})
             if not run.committed:
@@ -166,10 +169,14 @@ class Ordered(Generic[Kind]):
             if asked.error is None:
                 for edge, batch in zip(self._cut.crossing, answer["out"]):
                     record.edges[edge] = batch
-                self._count(run)
-            asked.answer = {}  # another engine may still work on the iteration; the batches are not kept for its sake
+                counters = run.segment.counters
+                if counters is not None and record.weight:
+                    counters.planned(record, run.started, now())
+                elif counters is not None:
+                    counters.passed(record.edges)
+            asked.answer = NOTHING  # another engine may still work on the iteration; the batches are not kept for its sake
             error, asked.error = asked.error, None
-            self._executor.finish_remote(run, error)
+            self._executor.finish_segment(run, error)
             del error
 
     def _commit(self, asked: Asked, produced: dict[str, int]) -> None:
@@ -196,16 +203,6 @@ class Ordered(Generic[Kind]):
             self._withdraw(later)
             self._place(later)
         self._soon(self._dispatch)
-
-    def _count(self, run: SegmentRun) -> None:
-        counters = run.segment.counters
-        if counters is None:
-            return
-        if run.record.weight:
-            ended = now()
-            counters.planned(run.record, run.started, ended)
-        else:
-            counters.passed(run.record.edges)
 
     def _give_up(self, reason: str) -> None:
         self._broken = reason

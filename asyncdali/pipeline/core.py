@@ -204,6 +204,16 @@ class Core:
 
     # --- running
 
+    def enter(self, name: str, kind: PipelineAPIType) -> Session:
+        """The session, for a call of the user that runs iterations. Raises what `refuse_in_callbacks`, `use_api` and `built` raise."""
+        session = self.session
+        if session is None or self.closed or self.in_engine or self.api_type is not kind or session.calls_here(True):
+            self.refuse_in_callbacks(name)
+            self.use_api(kind)
+            return self.built()
+        session.executor.check_process()
+        return session
+
     def refuse_in_callbacks(self, name: str, hook: bool = True) -> None:
         """Raise RuntimeError if the caller is a function that this pipeline calls: it would wait for itself, or change unfinished work.
 

@@ -43,10 +43,9 @@ class Running(Front):
         Raises an operator's error at its iteration (the next call continues with the next iteration), StopIteration at the end of the data,
         and RuntimeError if kinds of calls are mixed.
         """
-        self._core.refuse_in_callbacks("run()")
-        self._core.use_api(PipelineAPIType.BASIC)
-        session = self._core.built()
-        _check_stream(cuda_stream, self._core)
+        session = self._core.enter("run()", PipelineAPIType.BASIC)
+        if cuda_stream is not None:
+            _check_stream(cuda_stream, self._core)
         if inputs:
             _feed_now(self._core, session, inputs, cuda_stream)
         return take_next(session, self._core.schedule, cuda_stream)

@@ -94,7 +94,8 @@ class PipelineCounters:
         """Entry k: how often k iterations were done when the consumer came."""
         self.asked = 0
         """Time spent asking sources."""
-        self._recorder: Recorder | None = None
+        self.recorder: Recorder | None = None
+        """Receives the spans of a trace; see :meth:`record`."""
         self._always_processor = False
         self._fetched = 0  # when the consumer got its last batch
         self._asked = 0  # the value of `asked` then
@@ -104,14 +105,9 @@ class PipelineCounters:
         self._delivered: deque[weakref.ref[Any]] = deque()
         self._crowded = _CROWD
 
-    @property
-    def recorder(self) -> Recorder | None:
-        """Receives the spans of a trace."""
-        return self._recorder
-
-    @recorder.setter
-    def recorder(self, recorder: Recorder | None) -> None:
-        self._recorder = recorder
+    def record(self, recorder: Recorder | None) -> None:
+        """Begin a trace whose spans `recorder` receives. None: end the trace."""
+        self.recorder = recorder
         self.stride = 1
         for segment in self.segments:
             segment.recorder = recorder
@@ -154,7 +150,7 @@ class PipelineCounters:
         looked, self._looked = self._looked, time
         seen, self._seen = self.iterations - self._seen, self.iterations
         short = looked > 0 and time - looked < seen * SHORT
-        self.stride = SPARSE if short and self._recorder is None and not self._always_processor else 1
+        self.stride = SPARSE if short and self.recorder is None and not self._always_processor else 1
 
     def arrives(self, in_flight: Sequence[Any]) -> None:
         """The consumer comes for the oldest iteration. Only the first call per iteration counts."""
@@ -177,8 +173,8 @@ class PipelineCounters:
             away = time - self._fetched - self.asked + self._asked
             if away > 0:
                 self.away += away * weight
-        if self._recorder is not None:
-            self._recorder.level("iterations ready", time, ready)
+        if self.recorder is not None:
+            self.recorder.level("iterations ready", time, ready)
 
     def fetched(self, record: Any, outputs: Sequence[Batch]) -> None:
         """The consumer has received the iteration. No outputs: it received the error."""
@@ -193,8 +189,8 @@ class PipelineCounters:
         if weight:
             self.wait += (time - record.arrived) * weight
             self.latency += (record.finished_at - record.admitted) * weight
-            if self._recorder is not None:
-                self._recorder.span("wait for a batch", record.arrived, time, record.index)
+            if self.recorder is not None:
+                self.recorder.span("wait for a batch", record.arrived, time, record.index)
             index = record.index
             if index % _LOOKS == 0 or (index < _LOOKS and index % SPARSE == 0 and index & (index - 1) == 0):
                 self._look(time)

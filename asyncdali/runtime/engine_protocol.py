@@ -19,7 +19,7 @@ class Remote(Protocol):
     """Makes one segment in another process."""
 
     def begin(self, run: SegmentRun) -> None:
-        """Make the segment for an iteration and call :meth:`Executor.finish_remote` when it is done. Runs on the loop's thread."""
+        """Make the segment for an iteration and call :meth:`Executor.finish_segment` when it is done. Runs on the loop's thread."""
 
 
 class Here(Protocol):

@@ -15,7 +15,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from time import perf_counter_ns as now
 from types import FrameType
@@ -179,13 +179,11 @@ class Scheduler:
         self._pumping = False
         self._busy_backends: set[str] = set()
 
-    def in_turns(self, concurrency: OperatorConcurrency, admitted: int) -> Scheduler:
-        """A scheduler for the same segments that goes on where this one is. All `admitted` iterations have been started."""
-        other = Scheduler(self._segments, concurrency, self._start)
-        other._records.update(self._records)
-        other._next = [admitted] * len(self._segments)
-        other._running = len(self._records)
-        return other
+    def resume(self, records: Iterable[Record], admitted: int) -> None:
+        """Go on with iterations in flight. All `admitted` iterations have been started, without this scheduler."""
+        self._records = {record.index: record for record in records}
+        self._next = [admitted] * len(self._segments)
+        self._running = len(self._records)
 
     def admit(self, record: Record) -> None:
         self._records[record.index] = record
@@ -241,24 +239,6 @@ class Scheduler:
         if self._one_at_a_time and self._running:
             return False
         return segment.backend not in self._busy_backends
-
-
-class OneSegment(Scheduler):
-    """The scheduler of iterations that consist of one segment, whose positions are known when it is started."""
-
-    def admit(self, record: Record) -> None:
-        self._records[record.index] = record
-        self._start(self._segments[0], record)
-
-    def planned(self, segment: BuiltSegment, record: Record) -> None:
-        pass
-
-    def done(self, segment: BuiltSegment, record: Record) -> bool:
-        del self._records[record.index]
-        return True
-
-    def pump(self) -> None:
-        pass
 
 
 class Executor:
@@ -321,6 +301,8 @@ class Executor:
         self._pid = os.getpid()
         self.outputs: list[int] = []
         self._edge_count = 0
+        self._at_once: BuiltSegment | None = None
+        """The only segment, if every iteration starts when it is admitted."""
 
     def environment(
         self,
@@ -366,13 +348,14 @@ class Executor:
         return self._segments == [segment]
 
     def start_at_once(self, segment: BuiltSegment) -> None:
-        """Start every iteration when it is admitted. The positions of its only segment are known then."""
+        """Start every iteration when it is admitted. The positions of its only segment are known then, so nothing is scheduled."""
         assert self.is_single(segment)
-        self._scheduler = OneSegment(self._segments, self._concurrency, self._start)
+        self._at_once = segment
 
     def start_in_turns(self) -> None:
         """Undo :meth:`start_at_once`. Iterations in flight have been started."""
-        self._scheduler = self._scheduler.in_turns(self._concurrency, self._admitted)
+        self._at_once = None
+        self._scheduler.resume(self._open_records, self._admitted)
 
     def _count(self, counters: PipelineCounters) -> None:
         names = {id(stream): str(key) for key, stream in [("cpu", self._cpu_stage), *self._streams.items()]}
@@ -415,7 +398,8 @@ class Executor:
             raise RuntimeError(
                 "the pipeline cannot continue: the executor failed with the error above. Build a new pipeline"
             ) from self._broken
-        self.check_process()
+        if os.getpid() != self._pid:
+            self.check_process()
         record = Record(index, batch_size, self._edge_count)
         if self.counters is not None:
             stride = self.counters.stride
@@ -465,7 +449,10 @@ class Executor:
             if record.weight:
                 record.admitted = now()
             self._open_records.append(record)
-            self._scheduler.admit(record)
+            if self._at_once is not None:
+                self._start(self._at_once, record)
+            else:
+                self._scheduler.admit(record)
 
     def _start(self, segment: BuiltSegment, record: Record) -> None:
         run = self._run_of(segment, record)
@@ -473,7 +460,7 @@ class Executor:
             run.started = now()
         if record.error is not None:
             segment.commit_positions(record, {})
-            self._finish_segment(run)
+            self.finish_segment(run)
             return
         if record.given is not None:
             segment.go_to(record.given)
@@ -502,13 +489,7 @@ class Executor:
                 raise TypeError(f"an instant operator yielded {type(job).__name__}; instant operators have no jobs")
         except BaseException as error:
             self._record_failure(run, error)
-        self._finish_segment(run)
-
-    def finish_remote(self, run: SegmentRun, error: BaseException | None) -> None:
-        """Engines have made a segment of an iteration, or have failed."""
-        if error is not None:
-            self._record_failure(run, error)
-        self._finish_segment(run)
+        self.finish_segment(run)
 
     def planned_remote(self, run: SegmentRun) -> None:
         """The positions behind an iteration of the engines are known, so the next one may begin. Runs on the loop's thread."""
@@ -520,21 +501,26 @@ class Executor:
         self._scheduler.planned(run.segment, run.record)
         self._scheduler.pump()
 
-    def _finish_segment(self, run: SegmentRun) -> None:
+    def finish_segment(self, run: SegmentRun, error: BaseException | None = None) -> None:
+        """A segment of an iteration is done, or has failed with `error`."""
+        if error is not None:
+            self._record_failure(run, error)
         if self.closed:
             return
         record = run.record
         if record.weight:
             record.done_at[run.segment.index] = record.finished_at = now()
-        if self._scheduler.done(run.segment, record):
+        if self._at_once is not None or self._scheduler.done(run.segment, record):
             if record.error is None:
-                record.outputs = [record.edges[edge] for edge in self.outputs]
+                edges = record.edges
+                record.outputs = [edges[edge] for edge in self.outputs]
                 if record.handed is not None:
                     record.outputs = [batch.part(*record.handed) for batch in record.outputs]
             record.edges, record.fed = [], {}
             self._open_records.remove(record)
             record.finish()
-        self._scheduler.pump()
+        if self._at_once is None:
+            self._scheduler.pump()
 
     # --- on stage and worker threads
 
@@ -546,7 +532,7 @@ class Executor:
         try:
             job = phases.throw(error) if error is not None else next(phases)  # type: ignore[attr-defined]
         except StopIteration:
-            self._post(self._finish_segment, run)
+            self._post(self.finish_segment, run)
             return
         except BaseException as failure:
             if self.closed:  # an operator was stopped; waiting callers get PipelineClosed
@@ -560,7 +546,7 @@ class Executor:
 
     def _failed(self, run: SegmentRun, error: BaseException) -> None:
         self._record_failure(run, error)
-        self._post(self._finish_segment, run)
+        self._post(self.finish_segment, run)
 
     @staticmethod
     def _record_failure(run: SegmentRun, error: BaseException) -> None:
@@ -633,12 +619,16 @@ class Executor:
         """Call a part of the runtime that decides."""
         try:
             function(*args)
-        except Exception as error:  # a bug in the runtime: callers must get an error and must not wait for ever
-            log.exception("unexpected error in the executor's scheduling")
-            self._broken = error
-            for record in list(self._open_records):
-                record.fail(0, error)
-                record.finish()
+        except Exception as error:
+            self.broke(error)
+
+    def broke(self, error: Exception) -> None:
+        """A decision has failed, which is a bug in the runtime: callers get an error and do not wait for ever."""
+        log.error("unexpected error in the executor's scheduling", exc_info=error)
+        self._broken = error
+        for record in list(self._open_records):
+            record.fail(0, error)
+            record.finish()
 
     # --- the end
 

@@ -143,7 +143,8 @@ class Producer:
         record = self._executor.new_record(self.launched, self._batch_size)
         record.place = (self.sources.epoch, self.sources.iteration)
         record.fed = pulled
-        record.sources = self.sources.before()
+        if self.sources.stateful:
+            record.sources = self.sources.before()
         try:
             self._queue(record)
         except BaseException:
@@ -155,7 +156,8 @@ class Producer:
         if not self.in_flight or self.in_flight[-1] is not record:
             self.in_flight.append(record)
         if not self.sources.pushed:
-            self._set_size(record)
+            if record.fed or self._part is not None:
+                self._set_size(record)
             self.launched = record.index + 1
             self._executor.submit(record)
             return

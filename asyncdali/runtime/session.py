@@ -188,7 +188,7 @@ class Session:
         if not in_main_thread() and threading.current_thread().name.startswith(self.executor.threads):
             return True
         producer = self.producer
-        return producer.asks_here(hook) or producer.sources.awaited_here()
+        return producer.asks_here(hook) or (bool(producer.sources.pullers) and producer.sources.awaited_here())
 
     def _is_waited_for(self, frame: FrameType) -> bool:
         """Whether a frame runs a segment of the oldest iteration, for which all consumers wait."""
@@ -264,8 +264,9 @@ class Session:
             raise self.nothing_left()
         record: Record = self.in_flight[0]
         if record.weight and not record.arrived:
-            self.arrives()
-        record.wait()
+            self.counters.arrives(self.in_flight)  # type: ignore[union-attr]
+        if not record.finished:
+            record.wait()
         return record
 
     def _delivered(self, record: Record, stream: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
@@ -284,11 +285,12 @@ class Session:
             self.gpu.order(record.outputs, stream_handle(stream))
         elif self.gpu is not None:
             self.gpu.complete(record.outputs)
-        return tuple(map(self._tensor_list, record.outputs))
+        return tuple([self._tensor_list(batch) for batch in record.outputs])
 
     def _tensor_list(self, batch: Batch) -> TensorListCPU | TensorListGPU:
         # Fresh memory of the system costs more than the copy: its pages are zeroed one by one.
-        batch = batch.private() if self.gpu is not None else batch.private(self.executor.allocate)
+        if batch.reused is not False or batch.alias_of is not None:  # seldom, and asking costs two calls
+            batch = batch.private() if self.gpu is not None else batch.private(self.executor.allocate)
         if batch.device == "gpu":
             return TensorListGPU._from_batch(batch, self.gpu_id, None, self._device_memory)
         return TensorListCPU._from_batch(batch)

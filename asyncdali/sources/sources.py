@@ -142,10 +142,11 @@ class Sources:
         StopIteration if a source has ended (the others are still asked). An error is raised before an end; of several errors, the first in
         order of definition. Batches of the other sources are kept, and the next call asks only the sources that failed.
         """
-        self.commit(index)
         if not self.pullers:
+            self.iteration += 0 <= self._held_for < index
             self._held_for = index
             return {}
+        self.commit(index)
         error: Exception | None = None
         for k, puller in enumerate(self.pullers):
             if k in self._held:
@@ -227,7 +228,7 @@ class Sources:
 
     def before(self) -> dict[str, Any]:
         """Positions of the sources with a state, before the batches that are held."""
-        return {name: snapshots.before for name, snapshots in self.stateful.items()} if self.stateful else {}
+        return {name: snapshots.before for name, snapshots in self.stateful.items()}
 
     # --- fed inputs
 

@@ -111,7 +111,7 @@ def measure(
     machine.forget_peak()
     counters.forget_slowest()
     counters.always_processor = True
-    counters.recorder = recorder
+    counters.record(recorder)
     with ExitStack() as stack:
         interpreter = stack.enter_context(interpreter_time())
         if recorder is not None:
@@ -121,7 +121,7 @@ def measure(
         timeline, steps, waits, own = _loop(run, iterations, step, start, progress)
         seconds, used = time.perf_counter() - start, time.process_time() - used
         found = pipeline.statistics().since(before)
-    counters.recorder = None
+    counters.record(None)
     limit = bottleneck.find(found, machine.cores())
     samples = sum(count for _, count in timeline)
     workers = 0.0 if found.workers is None else found.workers.busy_seconds

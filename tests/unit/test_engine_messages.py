@@ -46,7 +46,7 @@ class Wire:
         return data, header
 
     def batches(self, data):
-        return fixed.batches(data, self.known, self.theirs, self.returned)
+        return fixed.batches(data, fixed.ANSWER.unpack_from(data)[0], self.known, self.theirs, self.returned)
 
     def close(self):
         self.own.close()
@@ -96,7 +96,7 @@ def test_an_answer(wire):
     for _ in range(2):
         data, header = wire.answer(*given)
         assert "templates" not in header
-        assert fixed.answered(data) == (5, 2, 77)
+        assert fixed.ANSWER.unpack_from(data)[1:] == (5, 2, 77)
         found = wire.batches(data)
         for one, other in zip(found, given, strict=True):
             assert (one.dtype, one.layout, one.shapes.tolist()) == (other.dtype, other.layout, other.shapes.tolist())
@@ -139,10 +139,10 @@ def test_answers_that_do_not_fit_are_refused(wire):
     large = placed(wire, [np.zeros((200, 300), np.uint8)] * 2)
     wire.answer(large)
     data = wire.answer(large)[0]
-    output = fixed._OUTPUT.unpack_from(data, fixed._ANSWER.size)
+    output = fixed._OUTPUT.unpack_from(data, fixed.ANSWER.size)
     for at, value in ((1, 999), (2, 1 << 40), (2, -8)):
         changed = bytearray(data)
-        fixed._OUTPUT.pack_into(changed, fixed._ANSWER.size, *output[:at], value, *output[at + 1 :])
+        fixed._OUTPUT.pack_into(changed, fixed.ANSWER.size, *output[:at], value, *output[at + 1 :])
         with pytest.raises(ValueError, match="block .* does not hold 120000 bytes"):
             wire.batches(bytes(changed))
     small = dense(np.zeros((2, 3), np.uint8))
