@@ -12,8 +12,9 @@ import this room.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._first_use import first_use
 
 if TYPE_CHECKING:
     from ..plugin.epochs import LastBatchPolicy as LastBatchPolicy
@@ -28,14 +29,4 @@ _NAMES = {
 """Imported at their first use. Ray's manager takes `scaling` only, and starts sooner without the others."""
 
 __all__ = [*_NAMES]  # noqa: PLE0604
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _NAMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(_NAMES[name], __name__), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_NAMES})
+__getattr__, __dir__ = first_use(__name__, _NAMES)

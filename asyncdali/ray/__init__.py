@@ -8,10 +8,10 @@ May import ``fleet`` and ``fn``. Nothing imports this room.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .._extras import need
+from .._first_use import first_use
 
 need("ray", "ray", "asyncdali.ray")
 
@@ -24,14 +24,4 @@ _NAMES = {"Fleet": ".fleet", "FleetLoader": ".loader", "loader": ".loader"}
 """Imported at their first use, because the manager and the engines need neither."""
 
 __all__ = [*_NAMES]  # noqa: PLE0604
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _NAMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(_NAMES[name], __name__), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_NAMES})
+__getattr__, __dir__ = first_use(__name__, _NAMES)
