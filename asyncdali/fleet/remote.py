@@ -1,16 +1,12 @@
-"""The trainer's side of actors: connections, requests, and what happens when an actor is slow or gone. Runs on the loop's thread.
+"""The trainer's side of actors: requests, answers, and what happens when an actor is slow. Runs on the loop's thread.
 
 Which actor makes an iteration is a hint and never state. The loop's thread is entered once per request, once per answer (more often for
-answers above 128 KB), and once when the oldest request is old enough to be asked of a second actor. A lost connection is reported by the
-kernel to the loop, which asks another actor at once. Connections are made on short-lived threads, because names must be looked up.
+answers above 128 KB), and once when the oldest request is old enough to be asked of a second actor.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import logging
-import socket
 import statistics
 import threading
 from collections import deque
@@ -26,34 +22,22 @@ from ..batch import Batch
 from ..device.buffers import BufferPool
 from ..engines.cut import Cut, make_cut, narrow_cut, segments_behind
 from ..engines.encoding import Frame, PayloadPacker, Payloads, unpack
-from ..engines.failures import EngineError, unpacked
+from ..engines.failures import unpacked
 from ..engines.handshake import Description, description, difference
-from ..engines.ordered import Asked, Ordered
 from ..engines.spans import hand_on
 from ..errors import operator_error
 from ..graph.plan import Plan
 from ..pipeline.core import Core
 from ..runtime.executor import Executor
-from ..runtime.segments import BuiltSegment, SegmentRun
+from ..runtime.segments import BuiltSegment
 from ..sources.group import Group
 from ..sources.ports import Port
-from . import near
-from .addresses import Address
+from .connections import Connections
 from .link import FrameError, Link
-from .near import Borrower
-from .proof import Unproven, prove
-
-log = logging.getLogger("asyncdali")
+from .places import Place, Request
 
 WINDOW = 2
 """Iterations asked of one actor at a time: it plans the second while its threads work on the first."""
-ATTEMPT = 10.0
-"""Seconds for one attempt to connect."""
-SLOWEST_RETRY = 5.0
-LOSSES = 4
-"""Number of actors that end with the same iteration before this iteration has failed: it may be the iteration that ends them."""
-SUSPECT = 2
-"""Number of actors that end with the same iteration before this iteration is made alone, so that no other one is suspected with it."""
 ANSWERS = 1.0
 """Seconds that :meth:`RemoteLoader.statistics` waits for the actors' own counters."""
 COUNTERS = ("allocated", "operators", "pixels", "planning", "planning_processor")
@@ -97,52 +81,6 @@ class Actors:
             self.addresses.remove(address)
         if self.pool is not None and self.pool.loader is not None:
             self.pool.loader.call(self.pool.loader.remove, address)
-
-
-class Request(Asked):
-    """An iteration requested from actors."""
-
-    __slots__ = ("digest", "keep", "lost", "payloads", "places")
-
-    def __init__(self, run: SegmentRun, before: dict[str, Any]):
-        super().__init__(run, before)
-        self.payloads: list[list[memoryview]] = []
-        self.keep: list[Any] = []
-        self.places: list[Place] = []  # actors that work on it
-        self.lost: list[str] = []  # reasons for which actors were lost while they worked on it
-        self.digest: bytes | None = None
-
-    @property
-    def suspect(self) -> bool:
-        """Whether it may be this iteration that ends actors."""
-        return len(self.lost) >= SUSPECT
-
-
-class Place:
-    """One actor, as one loader knows it."""
-
-    def __init__(self, address: str):
-        self.address = address
-        self.link: Link | None = None
-        self.ready = self.leaving = False
-        self.near = False  # whether it is on this machine, and lends its memory
-        self.pid = 0
-        self.reason = "no connection yet"
-        self.attempts = 0  # since it was last ready
-        self.refused = False  # the last attempt found a difference that time does not change
-        self.heard = 0.0
-        self.outstanding: dict[tuple[int, int], tuple[Request, float]] = {}
-        self.counters: dict[str, Any] = {}  # its own, of all ranks, when they were last asked for
-        self.asked = self.answered = self.late = self.hedged = self.busy = self.bytes = self.restarts = 0
-
-    @property
-    def guarded(self) -> bool:
-        """Whether the actor makes an iteration that may end it."""
-        return any(asked.suspect for asked, _ in self.outstanding.values())
-
-    def outstanding_since(self) -> float:
-        """When its oldest request was sent."""
-        return next(iter(self.outstanding.values()))[1]
 
 
 class RemotePool:
@@ -200,206 +138,23 @@ class RemotePool:
             self.loader.close()
 
 
-class RemoteLoader(Ordered[Request]):
+class RemoteLoader(Connections):
     """Runs the segment before the cut on actors."""
 
-    kind = Request
-
     def __init__(self, pool: RemotePool, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment):
-        super().__init__(cut, plan, executor, segment)
-        self._pool, self._actors = pool, pool.actors
-        self._places = {address: Place(address) for address in pool.actors.addresses}
+        actors = pool.actors
+        super().__init__(
+            cut, plan, executor, segment, pool.descriptors, actors.addresses, actors.token, actors.rank, actors.reconnect_timeout
+        )
+        self._pool, self._actors = pool, actors
         self._times: deque[float] = deque(maxlen=REMEMBERED)
         self._largest = 0  # bytes of the largest answer so far
         self._timer: Any = None
         self._due = 0.0  # when the timer fires
         self._overdue = False  # whether an old request has found no second actor
-        # Held, except for a moment after news. No Condition: Ctrl-C in its Python code may leave its lock held, and the loop would hang.
-        self._news = threading.Lock()
-        self._news.acquire()
-        self._started = False
         self._counting: tuple[set[Place], threading.Event] = set(), threading.Event()
-        self._alone_since = monotonic()
         for place in self._places.values():
             self.call(self._connect, place)
-
-    def call(self, function: Any, *args: Any) -> None:
-        """Call a method on the loop's thread. Any thread may."""
-        self._loop.call(self._executor.guarded, function, *args)
-
-    # --- the set of actors
-
-    def add(self, address: str) -> None:
-        """Connect to an actor."""
-        place = self._places.get(address)
-        if place is not None and not place.leaving:
-            return
-        if place is not None:
-            self._drop(place, "it is replaced")
-        place = self._places[address] = Place(address)
-        self._connect(place)
-
-    def remove(self, address: str) -> None:
-        """Disconnect from an actor when it has answered."""
-        place = self._places.get(address)
-        if place is not None:
-            place.leaving = True
-            self._left(place)
-
-    def _left(self, place: Place) -> None:
-        if place.leaving and not place.outstanding:
-            self._drop(place, "it was removed")
-            if self._places.get(place.address) is place:
-                del self._places[place.address]
-            self._check_alone()
-
-    def wait_for_one(self) -> None:
-        """Wait until every actor has answered or failed once, and one is ready. RuntimeError when none is in time, or one differs."""
-        began, timeout = monotonic(), self._actors.reconnect_timeout
-        while True:
-            places = list(self._places.values())
-            differing = next((place for place in places if place.refused), None)
-            if differing is not None:
-                raise RuntimeError(f"engine {differing.address} cannot be used: {differing.reason}")
-            ready = [place for place in places if place.ready]
-            tried = all(place.ready or place.attempts for place in places)
-            if ready and tried:
-                break
-            if monotonic() - began >= (timeout if tried else max(timeout, ATTEMPT)):  # a stopped engine accepts, and says nothing
-                if ready:
-                    break
-                raise RuntimeError(self._none_left())
-            self._news.acquire(timeout=0.2)  # a signal interrupts the wait
-        self._started = True
-
-    def _tell(self) -> None:
-        with contextlib.suppress(RuntimeError):  # no thread has taken the last event
-            self._news.release()
-
-    # --- connections
-
-    def _connect(self, place: Place) -> None:
-        if self._closed or place.leaving or self._places.get(place.address) is not place:
-            return
-        try:
-            threading.Thread(target=self._attempt, args=(place,), name="asyncdali-connect", daemon=True).start()
-        except RuntimeError as error:  # the system has no more threads
-            self._failed(place, str(error), False)
-
-    def _attempt(self, place: Place) -> None:
-        """Connect and prove the token, on a thread of its own."""
-        refused = False
-        try:
-            address = Address.parse(place.address)
-            sock = socket.create_connection(address, ATTEMPT)
-            try:
-                where = prove(sock, self._actors.token, ATTEMPT)
-                local = near.connect(where, ATTEMPT)
-                if local is not None:
-                    sock.close()
-                    sock = local
-                    prove(sock, self._actors.token, ATTEMPT)
-            except BaseException:
-                sock.close()
-                raise
-            self.call(self._connected, place, sock)
-            return
-        except Unproven as error:
-            reason, refused = str(error), True
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        self.call(self._failed, place, reason, refused)
-
-    def _connected(self, place: Place, sock: socket.socket) -> None:
-        if self._closed or self._places.get(place.address) is not place:
-            sock.close()
-            return
-        sock = socket.socket(fileno=self._pool.descriptors.add(sock.detach()))
-        release = self._pool.descriptors.close
-        link: Link
-
-        def received(header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]) -> None:
-            self._executor.guarded(self._received, place, link, header, body, payloads)
-
-        def lost(reason: str) -> None:
-            self._executor.guarded(self._lost, place, link, reason)
-
-        place.near = sock.family == socket.AF_UNIX
-        borrower = Borrower() if place.near else None
-        place.link = link = Link(sock, self._executor.allocate, received, lost, lambda sock: release(sock.detach()), borrower)
-        link.send({"rank": self._actors.rank})
-
-    def _failed(self, place: Place, reason: str, refused: bool) -> None:
-        """An attempt to connect has failed: try again later."""
-        if place.reason != reason:
-            log.warning("engine %s: %s", place.address, reason)
-        place.reason, place.refused = reason, refused
-        delay = min(0.1 * 2 ** min(place.attempts, 8), SLOWEST_RETRY)
-        place.attempts += 1
-        if not self._closed:
-            self._loop.loop.call_later(delay, self._executor.guarded, self._connect, place)
-        self._check_alone()
-        self._tell()
-
-    def _drop(self, place: Place, reason: str, refused: bool = False) -> None:
-        """End a connection. Its iterations are asked of others."""
-        if place.link is not None:
-            place.link.close()
-            self._lost(place, place.link, reason, refused)
-
-    def _lost(self, place: Place, link: Link, reason: str, refused: bool = False) -> None:
-        """A connection has ended."""
-        if place.link is not link:
-            return
-        place.link = None
-        self._counted(place)
-        was_ready, place.ready = place.ready, False
-        if was_ready:
-            self._alone_since = monotonic()
-        place.bytes += link.got
-        outstanding, place.outstanding = place.outstanding, {}
-        if self._closed:
-            return
-        for (_, generation), (asked, _) in outstanding.items():
-            if asked.generation != generation or place not in asked.places:
-                continue
-            asked.places.remove(place)
-            if place.leaving:
-                continue
-            asked.lost.append(f"{place.address} ({reason})")
-            if len(asked.lost) >= LOSSES and asked.answer is None and asked.error is None and not asked.places:
-                asked.error = self._death(asked)
-        place.restarts += 1
-        if was_ready:
-            place.attempts = 0
-        if not place.leaving:
-            self._failed(place, reason, refused)
-        elif self._places.get(place.address) is place:
-            del self._places[place.address]
-        self._deliver()
-        self._dispatch()
-
-    def _death(self, asked: Request) -> BaseException:
-        text = f"{len(asked.lost)} engines ended while they made this iteration: {', '.join(asked.lost)}. A sample may end them"
-        return operator_error(self._segment.operators[0].planned, EngineError(text), asked.run.record.number)
-
-    def _check_alone(self) -> None:
-        """Give up when no actor has been connected for `reconnect_timeout` seconds."""
-        if any(place.ready for place in self._places.values()) or not self._started or self._closed or self._broken is not None:
-            self._alone_since = monotonic()
-            return
-        left = self._alone_since + self._actors.reconnect_timeout - monotonic()
-        if left <= 0:
-            self._give_up(self._none_left())
-        else:
-            self._loop.loop.call_later(left, self._executor.guarded, self._check_alone)
-
-    def _none_left(self) -> str:
-        known = "; ".join(f"{place.address}: {place.reason}" for place in self._places.values()) or "all were removed"
-        return (
-            f"no engine can be reached for {self._actors.reconnect_timeout:g} s (reconnect_timeout). {known}. Start engines: `asyncdali "
-            "engine --listen HOST:PORT --token-file FILE program.py:train`"
-        )
 
     # --- requests
 

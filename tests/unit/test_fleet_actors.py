@@ -17,7 +17,7 @@ from helpers.fleets import PROGRAM, TOKEN, actors, batches_of, processes
 
 from asyncdali import fn, pipeline_def, types
 from asyncdali.__main__ import main
-from asyncdali.fleet import Actor, loader, near, remote
+from asyncdali.fleet import Actor, connections, loader, near, remote
 from asyncdali.fleet.actor import Peer
 
 BATCH = 12
@@ -213,7 +213,7 @@ def test_actors_come_and_go(train):
 def test_an_actor_that_starts_again_is_connected_again(monkeypatch, train):
     """The time without an engine counts, not the time since the first connection."""
     ahead = 0.0
-    monkeypatch.setattr(remote, "monotonic", lambda: time.monotonic() + ahead)
+    monkeypatch.setattr(connections, "monotonic", lambda: time.monotonic() + ahead)
     wanted, _ = run_fleet(train, 1, 0, 8)
     actor = Actor(train, token=TOKEN)
     with loader(train, engines=[actor.address], token=TOKEN) as batches:
@@ -255,7 +255,7 @@ def test_an_iteration_that_ends_engines_fails_and_names_them(monkeypatch, train)
     original = Peer._answer
 
     def answer(self, header, batches):
-        if "a" in header and header["a"][0] == 1 and len(ended) < remote.LOSSES:
+        if "a" in header and header["a"][0] == 1 and len(ended) < connections.LOSSES:
             ended.append(header)
             self.close()
         else:

@@ -1,0 +1,250 @@
+"""The actors of one loader: connections, and what happens when one is lost. Runs on the loop's thread.
+
+A lost connection is reported by the kernel to the loop, and its iterations are asked of other actors at once. Connections are made on
+short-lived threads, because names must be looked up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+from collections.abc import Iterable
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from asyncdali_workers.shared.system import Descriptors
+
+from ..engines.cut import Cut
+from ..engines.failures import EngineError
+from ..engines.ordered import Ordered
+from ..errors import operator_error
+from ..graph.plan import Plan
+from ..runtime.executor import Executor
+from ..runtime.segments import BuiltSegment
+from . import near
+from .addresses import Address
+from .link import Link
+from .near import Borrower
+from .places import Place, Request
+from .proof import Unproven, prove
+
+log = logging.getLogger("asyncdali")
+
+ATTEMPT = 10.0
+"""Seconds for one attempt to connect."""
+SLOWEST_RETRY = 5.0
+LOSSES = 4
+"""Number of actors that end with the same iteration before this iteration has failed: it may be the iteration that ends them."""
+
+
+class Connections(Ordered[Request]):
+    """The part of a remote loader that connects to actors. Subclasses send requests and receive answers.
+
+    `descriptors` are those of the pipeline. See :func:`asyncdali.fleet.loader` for the meaning of the other arguments.
+    """
+
+    kind = Request
+
+    def __init__(
+        self, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment, descriptors: Descriptors, addresses: Iterable[str],
+        token: bytes, rank: int, reconnect_timeout: float,
+    ):  # fmt: skip
+        super().__init__(cut, plan, executor, segment)
+        self._descriptors, self._token, self._rank, self._reconnect_timeout = descriptors, token, rank, reconnect_timeout
+        self._places = {address: Place(address) for address in addresses}
+        # Held, except for a moment after news. No Condition: Ctrl-C in its Python code may leave its lock held, and the loop would hang.
+        self._news = threading.Lock()
+        self._news.acquire()
+        self._started = False
+        self._alone_since = monotonic()
+
+    # --- for subclasses
+
+    def _received(self, place: Place, link: Link, header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]) -> None:
+        """A frame has arrived."""
+        raise NotImplementedError
+
+    def _counted(self, place: Place | None) -> None:
+        """An actor has sent its counters, or is lost. None: the actors were asked."""
+        raise NotImplementedError
+
+    def call(self, function: Any, *args: Any) -> None:
+        """Call a method on the loop's thread. Any thread may."""
+        self._loop.call(self._executor.guarded, function, *args)
+
+    # --- the set of actors
+
+    def add(self, address: str) -> None:
+        """Connect to an actor."""
+        place = self._places.get(address)
+        if place is not None and not place.leaving:
+            return
+        if place is not None:
+            self._drop(place, "it is replaced")
+        place = self._places[address] = Place(address)
+        self._connect(place)
+
+    def remove(self, address: str) -> None:
+        """Disconnect from an actor when it has answered."""
+        place = self._places.get(address)
+        if place is not None:
+            place.leaving = True
+            self._left(place)
+
+    def _left(self, place: Place) -> None:
+        if place.leaving and not place.outstanding:
+            self._drop(place, "it was removed")
+            if self._places.get(place.address) is place:
+                del self._places[place.address]
+            self._check_alone()
+
+    def wait_for_one(self) -> None:
+        """Wait until every actor has answered or failed once, and one is ready. RuntimeError when none is in time, or one differs."""
+        began, timeout = monotonic(), self._reconnect_timeout
+        while True:
+            places = list(self._places.values())
+            differing = next((place for place in places if place.refused), None)
+            if differing is not None:
+                raise RuntimeError(f"engine {differing.address} cannot be used: {differing.reason}")
+            ready = [place for place in places if place.ready]
+            tried = all(place.ready or place.attempts for place in places)
+            if ready and tried:
+                break
+            if monotonic() - began >= (timeout if tried else max(timeout, ATTEMPT)):  # a stopped engine accepts, and says nothing
+                if ready:
+                    break
+                raise RuntimeError(self._none_left())
+            self._news.acquire(timeout=0.2)  # a signal interrupts the wait
+        self._started = True
+
+    def _tell(self) -> None:
+        with contextlib.suppress(RuntimeError):  # no thread has taken the last event
+            self._news.release()
+
+    # --- connections
+
+    def _connect(self, place: Place) -> None:
+        if self._closed or place.leaving or self._places.get(place.address) is not place:
+            return
+        try:
+            threading.Thread(target=self._attempt, args=(place,), name="asyncdali-connect", daemon=True).start()
+        except RuntimeError as error:  # the system has no more threads
+            self._failed(place, str(error), False)
+
+    def _attempt(self, place: Place) -> None:
+        """Connect and prove the token, on a thread of its own."""
+        refused = False
+        try:
+            address = Address.parse(place.address)
+            sock = socket.create_connection(address, ATTEMPT)
+            try:
+                where = prove(sock, self._token, ATTEMPT)
+                local = near.connect(where, ATTEMPT)
+                if local is not None:
+                    sock.close()
+                    sock = local
+                    prove(sock, self._token, ATTEMPT)
+            except BaseException:
+                sock.close()
+                raise
+            self.call(self._connected, place, sock)
+            return
+        except Unproven as error:
+            reason, refused = str(error), True
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        self.call(self._failed, place, reason, refused)
+
+    def _connected(self, place: Place, sock: socket.socket) -> None:
+        if self._closed or self._places.get(place.address) is not place:
+            sock.close()
+            return
+        sock = socket.socket(fileno=self._descriptors.add(sock.detach()))
+        release = self._descriptors.close
+        link: Link
+
+        def received(header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]) -> None:
+            self._executor.guarded(self._received, place, link, header, body, payloads)
+
+        def lost(reason: str) -> None:
+            self._executor.guarded(self._lost, place, link, reason)
+
+        place.near = sock.family == socket.AF_UNIX
+        borrower = Borrower() if place.near else None
+        place.link = link = Link(sock, self._executor.allocate, received, lost, lambda sock: release(sock.detach()), borrower)
+        link.send({"rank": self._rank})
+
+    def _failed(self, place: Place, reason: str, refused: bool) -> None:
+        """An attempt to connect has failed: try again later."""
+        if place.reason != reason:
+            log.warning("engine %s: %s", place.address, reason)
+        place.reason, place.refused = reason, refused
+        delay = min(0.1 * 2 ** min(place.attempts, 8), SLOWEST_RETRY)
+        place.attempts += 1
+        if not self._closed:
+            self._loop.loop.call_later(delay, self._executor.guarded, self._connect, place)
+        self._check_alone()
+        self._tell()
+
+    def _drop(self, place: Place, reason: str, refused: bool = False) -> None:
+        """End a connection. Its iterations are asked of others."""
+        if place.link is not None:
+            place.link.close()
+            self._lost(place, place.link, reason, refused)
+
+    def _lost(self, place: Place, link: Link, reason: str, refused: bool = False) -> None:
+        """A connection has ended."""
+        if place.link is not link:
+            return
+        place.link = None
+        self._counted(place)
+        was_ready, place.ready = place.ready, False
+        if was_ready:
+            self._alone_since = monotonic()
+        place.bytes += link.got
+        outstanding, place.outstanding = place.outstanding, {}
+        if self._closed:
+            return
+        for (_, generation), (asked, _) in outstanding.items():
+            if asked.generation != generation or place not in asked.places:
+                continue
+            asked.places.remove(place)
+            if place.leaving:
+                continue
+            asked.lost.append(f"{place.address} ({reason})")
+            if len(asked.lost) >= LOSSES and asked.answer is None and asked.error is None and not asked.places:
+                asked.error = self._death(asked)
+        place.restarts += 1
+        if was_ready:
+            place.attempts = 0
+        if not place.leaving:
+            self._failed(place, reason, refused)
+        elif self._places.get(place.address) is place:
+            del self._places[place.address]
+        self._deliver()
+        self._dispatch()
+
+    def _death(self, asked: Request) -> BaseException:
+        text = f"{len(asked.lost)} engines ended while they made this iteration: {', '.join(asked.lost)}. A sample may end them"
+        return operator_error(self._segment.operators[0].planned, EngineError(text), asked.run.record.number)
+
+    def _check_alone(self) -> None:
+        """Give up when no actor has been connected for `reconnect_timeout` seconds."""
+        if any(place.ready for place in self._places.values()) or not self._started or self._closed or self._broken is not None:
+            self._alone_since = monotonic()
+            return
+        left = self._alone_since + self._reconnect_timeout - monotonic()
+        if left <= 0:
+            self._give_up(self._none_left())
+        else:
+            self._loop.loop.call_later(left, self._executor.guarded, self._check_alone)
+
+    def _none_left(self) -> str:
+        known = "; ".join(f"{place.address}: {place.reason}" for place in self._places.values()) or "all were removed"
+        return (
+            f"no engine can be reached for {self._reconnect_timeout:g} s (reconnect_timeout). {known}. Start engines: `asyncdali "
+            "engine --listen HOST:PORT --token-file FILE program.py:train`"
+        )

@@ -1,0 +1,58 @@
+"""What a trainer knows of an actor and of a requested iteration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..engines.ordered import Asked
+from ..runtime.segments import SegmentRun
+from .link import Link
+
+SUSPECT = 2
+"""Number of actors that end with the same iteration before this iteration is made alone, so that no other one is suspected with it."""
+
+
+class Request(Asked):
+    """An iteration requested from actors."""
+
+    __slots__ = ("digest", "keep", "lost", "payloads", "places")
+
+    def __init__(self, run: SegmentRun, before: dict[str, Any]):
+        super().__init__(run, before)
+        self.payloads: list[list[memoryview]] = []
+        self.keep: list[Any] = []
+        self.places: list[Place] = []  # actors that work on it
+        self.lost: list[str] = []  # reasons for which actors were lost while they worked on it
+        self.digest: bytes | None = None
+
+    @property
+    def suspect(self) -> bool:
+        """Whether it may be this iteration that ends actors."""
+        return len(self.lost) >= SUSPECT
+
+
+class Place:
+    """One actor, as one loader knows it."""
+
+    def __init__(self, address: str):
+        self.address = address
+        self.link: Link | None = None
+        self.ready = self.leaving = False
+        self.near = False  # whether it is on this machine, and lends its memory
+        self.pid = 0
+        self.reason = "no connection yet"
+        self.attempts = 0  # since it was last ready
+        self.refused = False  # the last attempt found a difference that time does not change
+        self.heard = 0.0
+        self.outstanding: dict[tuple[int, int], tuple[Request, float]] = {}
+        self.counters: dict[str, Any] = {}  # its own, of all ranks, when they were last asked for
+        self.asked = self.answered = self.late = self.hedged = self.busy = self.bytes = self.restarts = 0
+
+    @property
+    def guarded(self) -> bool:
+        """Whether the actor makes an iteration that may end it."""
+        return any(asked.suspect for asked, _ in self.outstanding.values())
+
+    def outstanding_since(self) -> float:
+        """When its oldest request was sent."""
+        return next(iter(self.outstanding.values()))[1]
