@@ -14,6 +14,9 @@ SAMPLE = Table(
     Field("width", "int64", "float arguments of a sample"),
     Field("counts", "int64[samples, inputs + outputs]", "elements of each array"),
     Field("items", "int64[samples]", "work items of each sample, for kernels of a GPU"),
+    Field("scratch", "int64", "offset of the step's scratch in the thread's; for kernels of a GPU: float32[], the scratch of all samples"),
+    Field("scratch_sizes", "int64[samples]", "elements of each sample's scratch; 0 (no array): the operator uses none"),
+    Field("scratch_starts", "int64[samples]", "first element of each sample's scratch, for kernels of a GPU"),
     SAMPLES,
 )
 """The words before the addresses of inputs and outputs."""

@@ -1,6 +1,7 @@
 // The kernel of an operator that computes every sample by a function of arrays (operators/samples.py).
 // Macros: INPUTS, their number; IN0, ..., OUT0, ..., the element types. The source that includes this header defines `item`.
-#include "kernel.cuh"
+#include "../sampling/philox.cuh"
+#include "../sampling/stream_tables.py"
 #include "../compiled/sample_tables.py"
 
 struct Sample {
@@ -12,6 +13,18 @@ struct Sample {
     // The samples of input and output `k`.
     template <class T> DEVICE_MEMBER const T *input(int k) const { return at<const T>(address(context, SAMPLE_WORDS + k, index)); }
     template <class T> DEVICE_MEMBER T *output(int k) const { return at<T>(address(context, SAMPLE_WORDS + INPUTS + k, index)); }
+
+    // Scratch memory, which all work items of the sample share.
+    DEVICE_MEMBER float32 *scratch() const {
+        return at<float32>(context[SAMPLE_SCRATCH]) + array<int64>(context, SAMPLE_SCRATCH_STARTS)[index];
+    }
+
+    // Number `number` of the sample's random stream, from 0 up to but not including 1. The record begins with POSITION.
+    DEVICE_MEMBER float32 uniform(int64 number) const {
+        const Counter counter = {(uint64)record[STREAM_POSITION_KEY], (uint64)record[STREAM_POSITION_HI], (uint64)record[STREAM_POSITION_LO]};
+        const uint32 bits = words_from(counter, (uint64)record[STREAM_POSITION_PHASE] + number, 1).word[0];
+        return (float32)(bits >> 8) * 5.9604644775390625e-8f;
+    }
 };
 
 // Work item `i` of a sample; by default there is one for each element of output 0.

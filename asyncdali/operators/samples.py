@@ -31,12 +31,27 @@ def stored(value: Any) -> Any:
     raise RuntimeError("`stored` has a meaning only within the compiled function of a sample operator")
 
 
-def bound(function: Callable[..., None], convert: Callable[[Any], Any]) -> Callable[..., None]:
-    """A copy of the function of a sample in which :func:`stored` is `convert`.
+def uniform(record: Any, number: Any) -> Any:
+    """Number `number` of the sample's random stream: float32, from 0 up to but not including 1. For :class:`SampleOperator`.
+
+    The operator derives from ``StreamOperator``, too. Its `record` begins with ``POSITION``, and its `plan` passes
+    ``**sample_positions(iteration.position, samples)`` to :meth:`SampleOperator.planned`.
+    """
+    raise RuntimeError("`uniform` has a meaning only within the compiled function of a sample operator")
+
+
+def draws(function: Callable[..., None]) -> bool:
+    """Whether the function of a sample calls :func:`uniform`."""
+    return any(function.__globals__.get(name) is uniform for name in function.__code__.co_names)
+
+
+def bound(function: Callable[..., None], convert: Callable[[Any], Any], draw: Callable[[Any, Any], Any] = uniform) -> Callable[..., None]:
+    """A copy of the function of a sample in which :func:`stored` is `convert`, and :func:`uniform` is `draw`.
 
     Numba could call a function that is passed as an argument, too, but then it could not keep the machine code on disk.
     """
-    names = {name: convert if value is stored else value for name, value in function.__globals__.items()}
+    known: dict[Any, Any] = {stored: convert, uniform: draw}
+    names = {name: known.get(value, value) if isinstance(value, FunctionType) else value for name, value in function.__globals__.items()}
     made = FunctionType(function.__code__, names, function.__name__)
     made.__qualname__ = function.__qualname__
     return made
@@ -48,18 +63,23 @@ class SampleOperator(TwoFileOperator):
     A subclass has a `schema`, the table `record` with the numbers that the function reads, and the names of its float arguments in
     `numbers`. Its `plan` computes the shapes of the outputs, and returns :meth:`planned`. Its static method `sample` computes a sample::
 
-        sample(input_0, ..., output_0, ..., record, numbers)
+        sample(input_0, ..., output_0, ..., record, numbers)             # uses_scratch = False
+        sample(input_0, ..., output_0, ..., record, numbers, scratch)    # uses_scratch = True
 
-    Inputs and outputs are flat arrays in the order of memory; FLOAT16 is seen as uint16, BOOL as uint8. `record` is int64[words] and
-    `numbers` float32[arguments]. Numba compiles `sample`. It may call :func:`stored`. An operator that needs scratch memory, several steps
-    or messages from compiled code is written in the longer form.
+    Inputs and outputs are flat arrays in the order of memory; FLOAT16 is seen as uint16, BOOL as uint8. `record` is int64[words],
+    `numbers` float32[arguments], and `scratch` float32 memory without contents. Numba compiles `sample`. It may call :func:`stored` and
+    :func:`uniform`. An operator that needs several steps or messages from compiled code is written in the longer form.
     """
 
     record: ClassVar[Table]
     sample: ClassVar[Callable[..., None]]
+    uses_scratch: ClassVar[bool] = False
+    """Whether `sample` gets scratch memory, of the size that `plan` passes to :meth:`planned`."""
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
+        if draws(type(self).sample) and self.record.fields[0].name != "position":
+            raise TypeError(f"{type(self).__name__}.sample calls uniform(), so the first field of its record must be POSITION")
         from . import sample_kernels  # imports Numba: only in build()
 
         self._kernels: Any = sample_kernels
@@ -73,14 +93,16 @@ class SampleOperator(TwoFileOperator):
         return made
 
     def _step(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
-        return self._kernels.samples_step(type(self).sample, _dtype_names(*inputs), _dtype_names(*outputs))
+        return self._kernels.samples_step(type(self).sample, _dtype_names(*inputs), _dtype_names(*outputs), self.uses_scratch)
 
     def planned(
-        self, inputs: list[Batch], outputs: list[Batch], arguments: Arguments, items: np.ndarray | None = None, **words: Any
-    ) -> Planned:
+        self, inputs: list[Batch], outputs: list[Batch], arguments: Arguments, items: np.ndarray | None = None,
+        scratch: np.ndarray | None = None, **words: Any,
+    ) -> Planned:  # fmt: skip
         """The plan of a batch. `words` has each word of the record by name: a number, or one per sample.
 
-        items   int64[samples]: work items of a GPU; by default the elements of output 0
+        items     int64[samples]: work items of a GPU; by default the elements of output 0
+        scratch   int64[samples]: elements of scratch memory. On a GPU all work items of a sample share this memory
         """
         samples, values = len(outputs[0]), self.record.entries(**words)
         records = np.empty((samples, self.record.words), np.int64)
@@ -90,4 +112,5 @@ class SampleOperator(TwoFileOperator):
                 records[:, column] = value
         numbers = self.numbers_of(arguments, samples)
         step = self._step([batch.dtype for batch in inputs], [batch.dtype for batch in outputs])
-        return Planned(outputs, [self._kernels.make_samples_step(step, self.cuda_source, inputs, outputs, records, numbers, items)])
+        made = self._kernels.make_samples_step(step, self.cuda_source, inputs, outputs, records, numbers, items, scratch)
+        return Planned(outputs, [made])

@@ -16,6 +16,7 @@ from helpers.twins import outputs_of
 from asyncdali import Pipeline, fn, pipeline_def
 from asyncdali.batch import storage_dtype
 from asyncdali.compiled.sample_tables import SAMPLE
+from asyncdali.compiled.tables import Field, Table
 from asyncdali.device.launch import Kernel, element_type, source_of
 from asyncdali.graph.reference import operator_modules, reference_table, stub_files
 from asyncdali.operators import load_registry
@@ -31,6 +32,13 @@ COUNT = 2
 def average_pool(tmp_path_factory):
     """The operator of the page."""
     with registered(tmp_path_factory.mktemp("operators"), "filters/average_pool", "AveragePool") as operator:
+        yield operator
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shuffle_rows(tmp_path_factory):
+    """The operator of the page that draws numbers and uses scratch memory."""
+    with registered(tmp_path_factory.mktemp("operators"), "random/shuffle_rows", "ShuffleRows") as operator:
         yield operator
 
 
@@ -62,7 +70,8 @@ def by_function(name, inputs, layout, constants):
     made = [[np.zeros(shape, storage_dtype(output.dtype)) for shape in output.shapes] for output in planned.outputs]
     for i in range(COUNT):
         arrays = [samples[i].ravel() for samples in inputs] + [output[i].reshape(-1) for output in made]
-        bound(operator.sample, stored_as(storage_dtype(planned.outputs[0].dtype)))(*arrays, records[i], numbers[i])
+        scratch = [np.full(100, np.nan, np.float32)] if operator.uses_scratch else []
+        bound(operator.sample, stored_as(storage_dtype(planned.outputs[0].dtype)), drawn)(*arrays, records[i], numbers[i], *scratch)
     return made
 
 
@@ -94,9 +103,10 @@ def test_steps_and_kernels_compute_the_function(kind):
                         np.testing.assert_array_equal(sample, model, err_msg=f"{name} {call}")
 
 
-def test_the_page_has_two_files_for_each_form(average_pool):
-    assert set(FILES) == {f"{name}.{ending}" for name in ("color/solarize", "filters/average_pool") for ending in ("py", "cu")}
-    assert "average_pool" in names() and average_pool.on_cuda
+def test_the_page_has_two_files_for_each_form(average_pool, shuffle_rows):
+    forms = ("color/solarize", "filters/average_pool", "random/shuffle_rows")
+    assert set(FILES) == {f"{name}.{ending}" for name in forms for ending in ("py", "cu")}
+    assert {"average_pool", "shuffle_rows"} <= set(names()) and average_pool.on_cuda and shuffle_rows.on_cuda
     assert calls("average_pool", average_pool.schema) == [Call()], "tests of inputs and of serialization need nothing more"
 
 
@@ -105,6 +115,54 @@ def test_arguments_per_sample():
     made = run("average_pool", samples, "HWC", per_sample={"window": np.int32([1, 3, 7])})
     assert [sample.shape for sample in made] == [(6, 6, 1), (2, 2, 1), (0, 0, 1)]
     np.testing.assert_array_equal(made[1][..., 0], [[7, 10], [25, 28]])
+
+
+def drawn(record, number):
+    """A number of a sample's stream, from Philox4x32-10 (Salmon et al., SC 2011) in Python integers."""
+    key, hi, lo, phase = record[:4].view(np.uint64).tolist()
+    index = phase + int(number)
+    counter = ((hi << 64) + lo + index // 4) % (1 << 128)
+    c = [counter >> 32 * k & 0xFFFFFFFF for k in range(4)]
+    k0, k1 = key & 0xFFFFFFFF, key >> 32
+    for _ in range(10):
+        a, b = c[0] * 0xD2511F53, c[2] * 0xCD9E8D57
+        c = [(b >> 32) ^ c[1] ^ k0, b & 0xFFFFFFFF, (a >> 32) ^ c[3] ^ k1, a & 0xFFFFFFFF]
+        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+    return np.float32((c[index % 4] >> 8) * 2.0**-24)
+
+
+def test_draws_are_even():
+    """The first row of many shuffled images: every row comes first about as often."""
+    samples = [np.arange(5, dtype=np.uint8).reshape(5, 1, 1)] * 2000
+    made = run("shuffle_rows", samples, "HWC")
+    assert {tuple(sorted(sample.ravel().tolist())) for sample in made} == {(0, 1, 2, 3, 4)}
+    counts = np.bincount([int(sample[0, 0, 0]) for sample in made], minlength=5)
+    assert counts.min() > 320 and counts.max() < 480  # 400 each; the seed is fixed
+
+
+def test_checkpoints_resume_draws():
+    def graph():
+        return fn.shuffle_rows(fn.constant(idata=list(range(8)), shape=[8, 1, 1], layout="HWC", dtype=0), seed=3)
+
+    def pipeline(**options):
+        return pipeline_def(graph, batch_size=3, num_threads=2, device_id=None, enable_checkpointing=True, **options)()
+
+    with pipeline() as first:
+        first.run()
+        saved = first.checkpoint()
+        (wanted,) = values(first.run())
+    with pipeline(checkpoint=saved) as second:
+        assert values(second.run()) == [wanted]
+
+
+def test_a_drawing_operator_needs_a_position():
+    class Wrong(SampleOperator):
+        schema = load_registry()["shuffle_rows"].schema
+        record = Table("WRONG", Field("rows", "int64", "rows"))
+        sample = staticmethod(load_registry()["shuffle_rows"].sample)
+
+    with pytest.raises(TypeError, match="first field of its record must be POSITION"):
+        Wrong(make("shuffle_rows", COUNT, {}, {}).spec, make("shuffle_rows", COUNT, {}, {}).environment)
 
 
 def test_refusals_name_the_sample():
@@ -131,11 +189,11 @@ def test_stubs_and_documentation_are_generated(average_pool):
     assert operator_modules(str(average_pool.cuda_source.parents[1])) == ["filters.average_pool"]
 
 
-def test_the_kernel_compiles_for_a_gpu(average_pool):
+def test_the_kernels_compile_for_a_gpu(average_pool, shuffle_rows):
     from test_cuda_compile import ARCHITECTURES, compile_for, library_of
 
-    for kind in ("uint8", "float32"):
-        kernel = Kernel(average_pool.cuda_source, "samples", (("INPUTS", 1), ("IN0", element_type(kind)), ("OUT0", element_type(kind))))
+    for operator, kind in ((average_pool, "uint8"), (average_pool, "float32"), (shuffle_rows, "uint8")):
+        kernel = Kernel(operator.cuda_source, "samples", (("INPUTS", 1), ("IN0", element_type(kind)), ("OUT0", element_type(kind))))
         assert compile_for(library_of(12), source_of(kernel), ARCHITECTURES[12][0]) > 0
 
 
