@@ -1,4 +1,4 @@
-"""What a process does while it waits for others to start."""
+"""Work of a process while it waits for others to start."""
 
 from __future__ import annotations
 
