@@ -192,7 +192,7 @@ def test_actors_that_die_and_stop_change_nothing(tmp_path):
     ):
         assert batches_of(batches.pipeline, 10) == wanted
         assert (tmp_path / "17").exists() and (tmp_path / "67").exists()
-        assert sum(item["hedged"] for item in batches.engines()) >= 1  # nobody else answers for a stopped process
+        assert sum(item["hedged"] for item in batches.engines()) >= 1  # no other engine answers for a stopped process
 
 
 def test_actors_come_and_go(train):

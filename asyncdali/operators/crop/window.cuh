@@ -1,4 +1,4 @@
-// What the kernels of crop_mirror_normalize share: a sample's window.
+// Shared part of the kernels of crop_mirror_normalize: a sample's window.
 #include "kernel.cuh"
 #include "crop_tables.py"
 

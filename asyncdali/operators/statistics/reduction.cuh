@@ -1,4 +1,4 @@
-// What the kernels of reductions share. Floats are summed in float64, in an order that depends on nothing but the shape; integers in 64 bits.
+// Shared part of the kernels of reductions. Floats are summed in float64, in an order that depends only on the shape; integers in 64 bits.
 // Macros: IN, OUT element types; KIND: sums of elements (0), of squares (1) or of squared distances from means (2), or search for the
 // largest (3) or smallest (4) element; WHOLE: whether sums are integers.
 #include "place.cuh"
