@@ -17,6 +17,7 @@ from helpers.pipelines import values
 from helpers.readers import EVERY_KIND, delivered, pipeline
 
 from asyncdali import Pipeline, fn, pipeline_def, tfrecord, types
+from asyncdali.auto_aug import trivial_augment
 from asyncdali.graph.serialize import decode_value, encode_value
 from asyncdali.operators import load_registry
 from asyncdali.operators.accepts import declared
@@ -132,6 +133,7 @@ CALLS = {
     "stack": lambda: fn.stack(picture(), picture(), axis=0, axis_name="F"),
     "transforms": lambda: fn.transforms.combine(fn.transforms.scale(scale=[2.0, 3.0]), fn.transforms.shear(angles=[10.0, 5.0])),
     "transpose": lambda: fn.transpose(picture(), perm=[2, 0, 1]),
+    "trivial_augment": lambda: trivial_augment.trivial_augment_wide(picture(), num_magnitude_bins=3),
     "warp_affine": lambda: fn.warp_affine(picture(), matrix=[1.0, 0.1, 2.0, 0.0, 1.0, 1.0], size=[5, 5]),
     "zeros_like": lambda: fn.zeros_like(image(), dtype=types.FLOAT16),
     "box_encoder": lambda: fn.box_encoder(boxes(), fn.constant(idata=[1, 2]), anchors=[0.1, 0.1, 0.5, 0.5, 0.4, 0.4, 0.9, 0.9])[0],
