@@ -14,6 +14,8 @@ from .bbox_crop_tables import BBOX_CROP
 
 _U, _F = np.uint64, np.float32
 _ZERO, _ONE = _F(0), _F(1)
+_ROUNDING = _F(2e-6)
+"""Tolerance for boxes outside the image: float32 sums of pixels divided by extents have errors of about 1e-6."""
 MOST_ATTEMPTS = 10_000_000
 """Number of proposals after which a sample without its own limit fails."""
 
@@ -22,6 +24,27 @@ _ratios = local_array(np.float32, 9)
 _ints = local_array(np.int32, 4)
 
 at = BBOX_CROP.at
+
+
+@compiled(6, brief=True)
+def find_corners(rows, count, axes, columns, sized, corners):
+    """The low and high corners of boxes, clipped to 0..1. Returns 0, or 1 + the number of the first box that is out of bounds.
+
+    int64[2 axes] at `columns` has the places of the low corners and of the high corners (`sized`: of the extents).
+    """
+    for k in range(count):
+        for axis in range(axes):
+            low = load_f32(rows + 4 * load_i64(columns + 8 * axis))
+            high = load_f32(rows + 4 * load_i64(columns + 8 * (axes + axis)))
+            if sized:
+                high = _F(low + high)
+            if not (low >= -_ROUNDING and low <= _F(high + _ROUNDING) and high <= _F(_ONE + _ROUNDING)):
+                return k + 1
+            low = smaller(larger(low, _ZERO), _ONE)
+            store_f32(corners + 4 * axis, low)
+            store_f32(corners + 4 * (axes + axis), smaller(larger(high, low), _ONE))
+        rows, corners = rows + 8 * axes, corners + 8 * axes
+    return 0
 
 
 @inlined

@@ -22,8 +22,6 @@ log = logging.getLogger("asyncdali")
 
 _METRICS = ("iou", "overlap")
 _STARTS, _ENDS, _SIZES = "xyz", "XYZ", "WHD"
-_ROUNDING = np.float32(2e-6)
-"""Tolerance for boxes outside the image: float32 sums of pixels divided by extents have errors of about 1e-6."""
 
 
 @register
@@ -81,6 +79,8 @@ class RandomBBoxCrop(StreamOperator):
 
         self._kernel = bbox_crop_kernels.draw_crops
         self._kernel.compile()
+        self._find_corners = bbox_crop_kernels.find_corners
+        self._find_corners.compile()
         self._quiet = bool(spec.constant("quiet"))
         self._gather_rows = rows_kernels.gather_rows
         self._gather_rows.compile()
@@ -156,20 +156,18 @@ class RandomBBoxCrop(StreamOperator):
             raise ValueError(f'`bbox_layout` "{layout}" does not fit boxes of {2 * axes} numbers')
         return layout
 
-    @staticmethod
-    def _corners(rows: np.ndarray, layout: str, axes: int, firsts: np.ndarray) -> np.ndarray:
+    def _corners(self, rows: np.ndarray, layout: str, axes: int, firsts: np.ndarray) -> np.ndarray:
         """float32[all, 2 axes]: low corners, high corners."""
         ends = _ENDS if _ENDS[0] in layout else _SIZES
-        low = rows[:, [layout.index(letter) for letter in _STARTS[:axes]]]
-        high = rows[:, [layout.index(letter) for letter in ends[:axes]]]
-        high = high if ends is _ENDS else low + high
-        wrong = ~((low >= -_ROUNDING) & (low <= high + _ROUNDING) & (high <= 1 + _ROUNDING)).all(axis=1)
-        if wrong.any():
-            k = int(np.flatnonzero(wrong)[0])
+        rows = np.ascontiguousarray(rows, np.float32)
+        columns = np.array([layout.index(letter) for letter in _STARTS[:axes] + ends[:axes]], np.int64)
+        corners = np.empty((len(rows), 2 * axes), np.float32)
+        wrong = self._find_corners(address_of(rows), len(rows), axes, address_of(columns), ends is _SIZES, address_of(corners))
+        if wrong:
+            k = wrong - 1
             i = int(np.searchsorted(firsts, k, side="right")) - 1
             raise SampleError(i, f"box {rows[k].tolist()} ({layout}) is out of bounds: boxes are relative to the image, from 0 to 1")
-        low = np.clip(low, 0, 1)
-        return np.ascontiguousarray(np.concatenate([low, np.clip(high, low, 1)], axis=1), np.float32)
+        return corners
 
     @staticmethod
     def _in_layout(corners: np.ndarray, layout: str, axes: int) -> np.ndarray:
