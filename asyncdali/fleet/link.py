@@ -31,9 +31,9 @@ HEADER, BODY, PAYLOADS = 4 << 20, 64 << 20, 4 << 30
 
 _MOST_PAYLOADS = 4096
 _MOST_BUFFERS = 512
-_READ = 1 << 20
+_READ = 4 << 20
 """Bytes of one read. The loop serves other sockets between reads."""
-_LOW_WATER = 128 << 10
+_LOW_WATERS = (1 << 20, 128 << 10)
 """The kernel wakes the loop when this much of a large payload has arrived, instead of once per packet."""
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -213,11 +213,11 @@ class Link:
         except (ValueError, KeyError, TypeError, IndexError, RuntimeError, MemoryError) as error:
             self._end(f"it sent what is no frame of the protocol: {type(error).__name__}: {error}")
         if not self.closed:
-            self._wait_for(min(_LOW_WATER, self._targets[0].nbytes))
+            self._wait_for(self._targets[0].nbytes)
 
-    def _wait_for(self, size: int) -> None:
-        """Let the kernel wake the loop only when `size` bytes have arrived, or the connection ends."""
-        size = size if size == _LOW_WATER else 1
+    def _wait_for(self, missing: int) -> None:
+        """Let the kernel wake the loop only when a large part of `missing` bytes has arrived, or the connection ends."""
+        size = next((size for size in _LOW_WATERS if size <= missing), 1)
         if size != self._low_water and self._near is None:
             self._low_water = size
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
