@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 
 from ...compiled.convert_kernels import converter, view
-from ...compiled.intrinsics import larger, load_f64, load_i64, local_array, smaller, view_f32
-from ...compiled.step import Compiled, contracted, inlined, step_variant
+from ...compiled.intrinsics import address, larger, load_f64, load_i64, local_array, smaller
+from ...compiled.step import Compiled, inlined, step_variant
+from ...compiled.vectors import I32, call_ir, function_of, lanes
 from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
 from .resampling_tables import RESAMPLE
 
@@ -27,35 +30,41 @@ _WINDOW = 4096  # Input samples that are loaded together; at least the taps of o
 _window = local_array(np.float32, _WINDOW)
 
 
-@contracted
+_f32 = lanes("float32", LANES)
+_load, _zeros = _f32.load, _f32.splat
+
+
+def _multiply_add_ir(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return call_ir(builder, f"llvm.fmuladd.v{LANES}f32", args)
+
+
+_multiply_add = function_of(_f32.kind(_f32.kind, _f32.kind, _f32.kind), _multiply_add_ir)
+
+
+def _between_ir(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def picked(a: Any, b: Any, places: list[int]) -> Any:
+        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, len(places)), places))
+
+    # Lanes k and k + 4, then neighbours, then the two that are left: of both vectors at the same time.
+    quarters = [builder.fadd(picked(value, value, [0, 1, 2, 3]), picked(value, value, [4, 5, 6, 7])) for value in args[:2]]
+    halves = builder.fadd(picked(quarters[0], quarters[1], [0, 2, 4, 6]), picked(quarters[0], quarters[1], [1, 3, 5, 7]))
+    whole = builder.fadd(picked(halves, halves, [0, 2]), picked(halves, halves, [1, 3]))
+    first, second = builder.extract_element(whole, I32(0)), builder.extract_element(whole, I32(1))
+    return call_ir(builder, "llvm.fmuladd.f32", [builder.fsub(second, first), args[2], first])
+
+
+_between = function_of(types.float32(_f32.kind, _f32.kind, types.float32), _between_ir)
+"""``between(a, b, part)``: a number between the sums of the lanes of `a` and of `b`."""
+
+
+@inlined
 def _weighted(first, second, part, source, taps):
-    """The sum of `taps` samples, a multiple of LANES. Weights are interpolated between two rows; eight partial sums become vectors."""
-    a0, a1, a2, a3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
-    a4, a5, a6, a7 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
-    b0, b1, b2, b3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
-    b4, b5, b6, b7 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
-    k = 0
-    while k < taps:
-        a0 += first[k] * source[k]
-        a1 += first[k + 1] * source[k + 1]
-        a2 += first[k + 2] * source[k + 2]
-        a3 += first[k + 3] * source[k + 3]
-        a4 += first[k + 4] * source[k + 4]
-        a5 += first[k + 5] * source[k + 5]
-        a6 += first[k + 6] * source[k + 6]
-        a7 += first[k + 7] * source[k + 7]
-        b0 += second[k] * source[k]
-        b1 += second[k + 1] * source[k + 1]
-        b2 += second[k + 2] * source[k + 2]
-        b3 += second[k + 3] * source[k + 3]
-        b4 += second[k + 4] * source[k + 4]
-        b5 += second[k + 5] * source[k + 5]
-        b6 += second[k + 6] * source[k + 6]
-        b7 += second[k + 7] * source[k + 7]
-        k += 8
-    a = ((a0 + a4) + (a1 + a5)) + ((a2 + a6) + (a3 + a7))
-    b = ((b0 + b4) + (b1 + b5)) + ((b2 + b6) + (b3 + b7))
-    return a + (b - a) * part
+    """The sum of `taps` samples, a multiple of LANES. Weights are interpolated between two rows. All are addresses."""
+    a, b = _zeros(np.float32(0)), _zeros(np.float32(0))
+    for k in range(0, 4 * taps, 4 * LANES):
+        samples = _load(source + k)
+        a, b = _multiply_add(_load(first + k), samples, a), _multiply_add(_load(second + k), samples, b)
+    return _between(a, b, part)
 
 
 def _mapping(in_dtype: str, out_dtype: str) -> tuple[float, float]:
@@ -124,10 +133,10 @@ def resample_step(in_dtype: str, out_dtype: str) -> Compiled:
                     whole = np.floor(position)
                     place = PER_LOBE * (1 - (position - whole))
                     row = np.int64(place)
-                    first = view_f32(weights + 4 * taps * row, taps)
-                    second = view_f32(weights + 4 * taps * (row + 1), taps)
-                    inputs = window[np.int64(whole) - lobes + 1 - begin :]
-                    out[i * channels + channel] = store(_weighted(first, second, np.float32(place - row), inputs, taps))
+                    first = weights + 4 * taps * row
+                    inputs = address(window) + 4 * (np.int64(whole) - lobes + 1 - begin)
+                    found = _weighted(first, first + 4 * taps, np.float32(place - row), inputs, taps)
+                    out[i * channels + channel] = store(found)
         return 0
 
     return resample

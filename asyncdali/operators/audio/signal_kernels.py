@@ -42,7 +42,8 @@ record = THREAD.at
 
 _WIDTH = widest() // 4  # Lanes of float32; as float64 they fill two registers.
 _f32, _f64 = lanes("float32", _WIDTH), lanes("float64", _WIDTH)
-_load_some, _store_some, _splat, _larger, _largest_lane = _f32.load_some, _f32.store_some, _f32.splat, _f32.larger, _f32.largest
+_load, _store, _load_some, _store_some = _f32.load, _f32.store, _f32.load_some, _f32.store_some
+_splat, _larger, _largest_lane = _f32.splat, _f32.larger, _f32.largest
 _real, _larger_real, _widened, _narrowed, _log10 = _f64.splat, _f64.larger, _f32.converted(_f64), _f64.converted(_f32), log10_of(_WIDTH)
 
 
@@ -67,9 +68,12 @@ def decibels_step(context, sample, thread):
         reference = np.float64(_largest(source, count))
         reference = 1.0 if reference == 0.0 else reference
     by, base, lowest, one = _real(multiplier), _real(reference), _real(least), _splat(np.float32(1))
-    for i in range(0, count, _WIDTH):
-        ratio = _widened(_load_some(source + 4 * i, count - i, one)) / base
-        _store_some(out + 4 * i, _narrowed(by * _log10(_larger_real(ratio, lowest))), count - i)
+    whole = count - count % _WIDTH
+    for i in range(0, whole, _WIDTH):
+        _store(out + 4 * i, _narrowed(by * _log10(_larger_real(_widened(_load(source + 4 * i)) / base, lowest))))
+    if whole < count:
+        ratio = _widened(_load_some(source + 4 * whole, count - whole, one)) / base
+        _store_some(out + 4 * whole, _narrowed(by * _log10(_larger_real(ratio, lowest))), count - whole)
     return 0
 
 
