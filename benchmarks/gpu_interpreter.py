@@ -62,7 +62,7 @@ def _cupy(stub: Any) -> Any:
         eventElapsedTime=function("elapsed", 2, ctypes.c_double),
         getDeviceCount=lambda: 1, CUDARuntimeError=RuntimeError,
     )  # fmt: skip
-    return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
+    return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), ndarray=SimpleNamespace)
 
 
 def use_stub(folder: str, pace: float) -> Any:

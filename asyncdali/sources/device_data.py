@@ -47,11 +47,12 @@ class DeviceData:
         return self._arrays.has(value._array if isinstance(value, TensorGPU) else value)
 
     def _samples(self, items: Sequence[Any], stream: int | None) -> Batch:
-        for k, item in enumerate(items):
-            if not self._is_here(item):
-                raise InvalidData(f"sample {k}: samples in CPU memory and samples in GPU memory cannot be mixed in one batch")
+        arrays = [item._array if isinstance(item, TensorGPU) else item for item in items]
+        k = self._arrays.first_elsewhere(arrays)
+        if k is not None:
+            raise InvalidData(f"sample {k}: samples in CPU memory and samples in GPU memory cannot be mixed in one batch")
         layout, kind = tensor_traits(items)
-        made = self._taken([item._array if isinstance(item, TensorGPU) else item for item in items], False, stream)
+        made = self._taken(arrays, False, stream)
         made.layout = layout
         if kind is not None:
             made.dtype = kind

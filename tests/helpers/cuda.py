@@ -13,7 +13,7 @@ import io
 import threading
 import weakref
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,7 @@ class StandIn:
     """Implements ``asyncdali.device.cuda.driver.Driver``. `calls` counts calls by name; `memory_limit` bytes can be allocated."""
 
     connections = 32
+    array_type: type
 
     def __init__(self, devices: int = 1, memory_limit: int = 1 << 40):
         self._lock = threading.RLock()
@@ -400,6 +401,9 @@ class StandIn:
     def view(self, array: Any) -> LazyArray:
         return LazyArray(self, array.address, array.shape, array.dtype, array)
 
+    def places(self, values: Sequence[Any]) -> None:
+        """Nothing: each array names a stream of its own, unlike CuPy's."""
+
     def dense(self, value: Any, device: int) -> LazyArray:
         if isinstance(value, PyCapsule):
             return value.array
@@ -466,6 +470,9 @@ class LazyArray:
         driver._queue(stream, ("function", work))
         weakref.finalize(made, driver._queue, stream, ("free", lambda: memory.fill(_POISON))).atexit = False
         return made
+
+
+StandIn.array_type = LazyArray
 
 
 class StandInNvjpeg:

@@ -268,6 +268,35 @@ def test_without_a_copy_the_memory_is_used_where_it_is(cuda):
     pipe.close()
 
 
+@pytest.mark.parametrize("no_copy", [False, True])
+@pytest.mark.parametrize("fed", [dense, pictures])
+def test_the_driver_tells_the_places_of_its_own_arrays(cuda, monkeypatch, fed, no_copy):
+    """CuPy's arrays all name the current stream, so the first one is asked. All of a batch have one buffer and one event."""
+    asked = []
+    interface = LazyArray.__cuda_array_interface__.fget
+    monkeypatch.setattr(LazyArray, "__cuda_array_interface__", property(lambda self: (asked.append(1), interface(self))[1]))
+    places = lambda values: [(item.address, item.shape, item.dtype, 0) for item in values]  # noqa: E731
+    monkeypatch.setattr(cuda, "places", places, raising=True)
+    lend, gone = Lender(cuda), []
+
+    def source(iteration):
+        made = [lend(sample) for sample in fed(iteration)]
+        gone.extend(weakref.ref(item) for item in made)
+        return made
+
+    pipe = built(lambda: fn.flip(fn.flip(fn.external_source(source, device="gpu", layout="HWC", no_copy=no_copy))), depth=1)
+    for i in range(8):
+        assert_pictures(pipe.run()[0], i, fed)
+    assert len(asked) <= 2 * 10  # in each of up to ten batches the first array is asked for its place and for its stream
+    gc.collect()
+    assert sum(item() is not None for item in gone) <= 3 * BATCH
+    monkeypatch.setattr(cuda, "places", lambda values: [(item.address, item.shape, item.dtype, 3) for item in values])
+    with pytest.raises(RuntimeError, match=r"the data is on GPU 3, the pipeline runs on GPU 0: copy the data there first"):
+        for _ in range(4):
+            pipe.run()
+    pipe.close()
+
+
 def test_dropped_arrays_are_kept_until_they_are_read(cuda):
     """The user's stream frees unreferenced memory before the pipeline's stream has read it."""
     lend = Lender(cuda)

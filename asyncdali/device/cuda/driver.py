@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -25,12 +26,14 @@ class Driver(Protocol):
     """A process's access to its GPUs. Calls concern the device that the calling thread has chosen with :meth:`use`.
 
     connections   queues between the process and a GPU: streams that share a queue wait for each other
+    array_type    CuPy's class of arrays, which are always in a GPU's memory
 
     Commands for streams go through :meth:`perform`: words as in :mod:`.command_tables`, made by :class:`.commands.Commands`. The results of
     `load` and `load_code` have their handle in `ptr`, and live as long as they are referenced.
     """
 
     connections: int
+    array_type: type
 
     def device_count(self) -> int: ...
     def use(self, device: int) -> None: ...
@@ -60,6 +63,7 @@ class Driver(Protocol):
     def export(self, array: Any, options: dict[str, Any]) -> Any: ...
     def view(self, array: Any) -> Any: ...
     def dense(self, value: Any, device: int) -> Any: ...
+    def places(self, values: Sequence[Any]) -> list[tuple[int, tuple[int, ...], np.dtype, int]] | None: ...
     def on_stream(self, device: int, stream: int) -> AbstractContextManager[Any]: ...
 
 
@@ -118,6 +122,7 @@ class CupyDriver:
         # Calls keep the interpreter lock, because asking for a context is quicker than reacquiring the lock.
         self._library = ctypes.PyDLL("libcuda.so.1")
         self._cupy: Any = cupy
+        self.array_type: type = cupy.ndarray
         self._runtime: Any = cupy.cuda.runtime
         self._out_of_memory = 2  # cudaErrorMemoryAllocation
         runtime = self._runtime
@@ -266,6 +271,17 @@ class CupyDriver:
         if not hasattr(value, "__cuda_array_interface__"):
             value = cupy.from_dlpack(value if hasattr(value, "__dlpack__") else _Exported(value, device))
         return cupy.ascontiguousarray(value)
+
+    def places(self, values: Sequence[Any]) -> list[tuple[int, tuple[int, ...], np.dtype, int]] | None:
+        """Address, shape, element type and GPU of each value, if all are dense arrays of CuPy; otherwise None.
+
+        CuPy makes a dictionary with a description of the type in every `__cuda_array_interface__`.
+        """
+        kind: Any = self.array_type
+        for value in values:
+            if type(value) is not kind or not value.flags.c_contiguous:
+                return None
+        return [(value.data.ptr if value.size else 0, value.shape, value.dtype, value.data.device_id) for value in values]
 
     def on_stream(self, device: int, stream: int) -> AbstractContextManager[Any]:
         """Make `stream` CuPy's current stream within the block."""

@@ -41,6 +41,16 @@ class Lent(Result):
         self.stream, self.ours = stream, ours
 
 
+class _Lenders:
+    """Arrays of one batch that one stream of the user makes. They are kept, and released, together."""
+
+    __slots__ = ("address", "lents")
+
+    def __init__(self) -> None:
+        self.address = 0
+        self.lents: list[Lent] = []
+
+
 class FedArrays:
     """Accepts the arrays for one pipeline's external inputs. Called from any thread that feeds or asks sources."""
 
@@ -59,6 +69,11 @@ class FedArrays:
             return False
         return getattr(value, "__cuda_array_interface__", None) is not None or _place(value)[0] in _ON_CUDA
 
+    def first_elsewhere(self, values: Sequence[Any]) -> int | None:
+        """The place of the first value that is not in a GPU's memory; None: all are."""
+        kind = self._driver.array_type
+        return next((k for k, value in enumerate(values) if type(value) is not kind and not self.has(value)), None)
+
     def owns(self, memory: Any) -> bool:
         """Whether a tensor list is in this GPU's memory."""
         return isinstance(memory, CudaMemory) and memory.device.index == self._device.index
@@ -69,7 +84,14 @@ class FedArrays:
         RuntimeError for arrays of another GPU.
         """
         with self._device.entered():
-            return [self._found(value, stream) for value in values]
+            places = self._driver.places(values) if len(values) > 1 else None
+            if places is None:
+                return [self._found(value, stream) for value in values]
+            for _, _, _, index in places:
+                self._check_index(index)
+            if stream is None:  # all of CuPy's arrays name the current stream
+                stream = self._named(values[0], array_interface(values[0]))
+            return [Lent(address, shape, dtype, value, stream) for (address, shape, dtype, _), value in zip(places, values)]
 
     def batch(self, found: Sequence[Lent], whole: bool, no_copy: bool) -> Batch:
         """A batch of arrays of one type and rank; with `whole`, of the rows of the only array. With `no_copy` the arrays are used in place
@@ -117,7 +139,11 @@ class FedArrays:
 
     def _check_device(self, value: Any) -> None:
         kind, index = _place(value)
-        if kind in _ON_CUDA and index != self._device.index:
+        if kind in _ON_CUDA:
+            self._check_index(index)
+
+    def _check_index(self, index: int) -> None:
+        if index != self._device.index:
             raise RuntimeError(f"the data is on GPU {index}, the pipeline runs on GPU {self._device.index}: copy the data there first")
 
     def _named(self, value: Any, interface: dict[str, Any] | None) -> int | None:
@@ -130,17 +156,19 @@ class FedArrays:
 
     def _where_they_lie(self, found: Sequence[Lent], whole: bool) -> Batch:
         """The user's memory as a batch, ordered after the earlier work of the users' streams."""
-        ready: dict[int, CudaEvent] = {}
         owners: list[Any] = []
+        lenders: dict[int, _Lenders] = {}
         for lent in found:
             if isinstance(lent.keep, DeviceArray):
                 owners.append(lent.keep.owner)
                 continue
             handle = self._handle if lent.ours else LEGACY_STREAM if lent.stream is None else lent.stream
-            if handle not in ready:
-                ready[handle] = self._device.events.record(handle)
-            buffer = DeviceBuffer(lent, self._returned, lent.nbytes, handle)
-            buffer.readers, buffer.ready = set(), ready[handle]
+            if handle not in lenders:
+                lenders[handle] = _Lenders()
+            lenders[handle].lents.append(lent)
+        for handle, together in lenders.items():  # one buffer for all: each buffer has its events and its bookkeeping
+            buffer = DeviceBuffer(together, self._returned, sum([lent.nbytes for lent in together.lents]), handle)
+            buffer.readers, buffer.ready = set(), self._device.events.record(handle)
             owners.append(buffer)
         samples = found[0].samples() if whole else found
         ndim = len(found[0].shape) - whole
@@ -181,8 +209,11 @@ class FedArrays:
                 lent, readers, behind = self._returned.popleft()
                 last = [self._device.events.record(stream) for stream in readers if stream != LEGACY_STREAM]
                 self._kept.append((lent, last + [event for _, event in behind]))
-            over = [item for item in self._kept if all(event.done() for event in item[1])]
-            self._kept = [item for item in self._kept if not any(item is other for other in over)]
+            over: list[tuple[Any, list[CudaEvent]]] = []
+            kept: list[tuple[Any, list[CudaEvent]]] = []
+            for item in self._kept:
+                (over if all(event.done() for event in item[1]) else kept).append(item)
+            self._kept = kept
         del over  # outside of the lock, because finalisers of the user may run
 
 
