@@ -10,7 +10,7 @@ import itertools
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -141,28 +141,39 @@ class ForeignBlocks:
 
     def __init__(self) -> None:
         self._mappings: dict[int, Mapping] = {}
+        self._unmapped: dict[int, int] = {}  # descriptors of blocks for which there was no room in the address space
         self.pin: Callable[[int, int], Any] | None = None
         """Page-locks the memory of each new block (address, size), once. The result keeps the memory page-locked."""
 
     def add(self, number: int, descriptor: int) -> None:
-        """Map a block. The descriptor is closed."""
-        try:
-            size = os.fstat(descriptor).st_size
-            self._mappings[number] = Mapping(descriptor, 0, size) if self.pin is None else _Pinned(descriptor, size, self.pin)
-        finally:
-            os.close(descriptor)
+        """Map a block and close the descriptor. If there is no room in the address space, :meth:`at` tries again."""
+        self._unmapped[number] = descriptor
+        with contextlib.suppress(MemoryError):
+            self._map(number)
 
-    def drop(self, numbers: list[int]) -> None:
+    def _map(self, number: int) -> None:
+        descriptor = self._unmapped[number]
+        size = os.fstat(descriptor).st_size
+        self._mappings[number] = Mapping(descriptor, 0, size) if self.pin is None else _Pinned(descriptor, size, self.pin)
+        os.close(self._unmapped.pop(number))
+
+    def drop(self, numbers: Iterable[int]) -> None:
         """Forget unused blocks. Views of them keep their memory."""
         for number in numbers:
             self._mappings.pop(number, None)
+            if number in self._unmapped:
+                os.close(self._unmapped.pop(number))
 
     def close(self) -> None:
         """Forget all blocks. Views of them keep their memory."""
         self._mappings.clear()
+        self.drop(list(self._unmapped))
 
     def at(self, number: int, offset: int, size: int) -> tuple[int, Mapping]:
-        """The address of a piece of a block, and the object that keeps it alive. ValueError if the piece is not inside the block."""
+        """The address of a piece of a block, and the object that keeps it alive. ValueError if the piece is not inside the block,
+        MemoryError if the block cannot be mapped."""
+        if number in self._unmapped:
+            self._map(number)
         mapping = self._mappings.get(number)
         if mapping is None or offset < 0 or size < 0 or offset + size > mapping.size:
             raise ValueError(f"block {number} does not hold {size} bytes at {offset}")

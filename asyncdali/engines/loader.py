@@ -12,6 +12,7 @@ ended has failed.
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import socket
 import threading
@@ -461,6 +462,11 @@ class Loader(Ordered[Request]):
             self._heard_whole(place, engine, data)
             return
         header, body = channels.parsed(data)
+        if len(descriptors) < len(header.get("new", ())):  # the kernel drops descriptors beyond the limit; a replacement sends its own
+            for descriptor in descriptors:
+                os.close(descriptor)
+            engine.kill("could not hand over memory, because this process has no free file descriptor (ulimit -n)")
+            return
         for number, descriptor in zip(header.get("new", ()), descriptors):
             engine.blocks.add(number, descriptor)
         gone = header.get("gone")
@@ -487,6 +493,7 @@ class Loader(Ordered[Request]):
             try:
                 asked.answer = {"out": fixed.batches(data, count, engine.templates, engine.blocks, engine.returned)}
             except (ValueError, MemoryError) as error:
+                fixed.drop(data, engine.returned)  # a lease that is returned twice does no harm
                 asked.error = EngineError(f"the answer of engine {engine.number} cannot be used: {error}")
             asked.keep = ()
         self._deliver()
@@ -543,6 +550,7 @@ class Loader(Ordered[Request]):
             try:
                 header["out"] = [unpack(entry, body, engine.blocks, lease) for entry in header["out"]]
             except (ValueError, MemoryError) as error:
+                engine.returned.extend(lease_of(entry) for entry in header["out"] if type(entry) is list and lease_of(entry))
                 asked.error = EngineError(f"the answer of engine {engine.number} cannot be used: {error}")
         asked.answer = header
         asked.keep = ()

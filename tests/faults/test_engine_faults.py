@@ -399,6 +399,38 @@ def test_limits_are_named(kind, number, text):
     assert len(lines) == 2 and all(text in line for line in lines), (done.stdout, done.stderr)
 
 
+NO_ROOM = """
+    import resource
+    from helpers.engines import pipeline
+    from asyncdali import fn, types
+
+    def big():
+        return fn.random.normal(shape=[3_000_000], dtype=types.FLOAT)
+
+    pipe = pipeline(big, 1)
+    pipe.build()
+    with open("/proc/self/statm") as file:
+        used = 4096 * int(file.read().split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + 20_000_000, before[1]))
+    try:
+        pipe.run()
+    except RuntimeError as error:
+        print(error)
+    resource.setrlimit(resource.RLIMIT_AS, before)
+    for _ in range(6):
+        pipe.run()
+    print("lent", max(engine.lent for engine in pipe.statistics().engines))
+"""
+
+
+def test_no_room_for_a_block_fails_one_iteration():
+    """A block that could not be mapped is mapped for a later iteration, and its lease went back."""
+    done = run_script(NO_ROOM)
+    assert "bytes of address space: ulimit -v" in done.stdout, (done.stdout, done.stderr)
+    assert int(done.stdout.split("lent")[-1]) <= 3, done.stdout
+
+
 @pytest.mark.slow
 def test_fifty_killed_parents_leave_nothing():
     before = set(os.listdir("/dev/shm"))

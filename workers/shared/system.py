@@ -50,7 +50,9 @@ class Mapping:
         address = _libc.mmap(None, size, _READ_WRITE, _SHARED, descriptor, offset)
         if address == _FAILED:
             code = ctypes.get_errno()
-            raise MemoryError(f"cannot map {size} bytes of shared memory: {os.strerror(code)}")
+            limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+            reason = "" if limit == resource.RLIM_INFINITY else f" (this process may use {limit} bytes of address space: ulimit -v)"
+            raise MemoryError(f"cannot map {size} bytes of shared memory: {os.strerror(code)}{reason}")
         self.address: int = address
         self.bytes = np.asarray(Memory(address, size))
 
