@@ -55,6 +55,23 @@ def test_the_search_finds_comparisons():
     assert name_comparisons('schema.role is Role.SPLIT') == []
 
 
+def _registered(path: Path) -> int:
+    """Number of operators that a module declares."""
+    text = path.read_text()
+    if text.count("@register\n") < 2:
+        return text.count("@register\n")
+    classes = (node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
+    return sum(any(isinstance(item, ast.Name) and item.id == "register" for item in node.decorator_list) for node in classes)
+
+
+def test_modules_with_several_operators_are_the_families_of_the_page():
+    page = (ROOT.parent / "docs" / "architecture.md").read_text()
+    part = page.split("except for families of operators")[1].split("`tests/unit/test_house.py`")[0]
+    named = set(re.findall(r"`(\w+/\w+\.py)`", part))
+    modules = [path for room in ("operators", "readers") for path in (ROOT / room).rglob("*.py")]
+    assert named == {f"{path.parent.name}/{path.name}" for path in modules if _registered(path) > 1}
+
+
 PRIVATE = {
     name
     for owner in (*Pipeline.__mro__[:-1], Pipeline(batch_size=1, num_threads=1))
