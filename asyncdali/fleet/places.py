@@ -1,4 +1,4 @@
-"""What a trainer knows of an actor and of a requested iteration."""
+"""State that a trainer keeps of an actor and of a requested iteration."""
 
 from __future__ import annotations
 

@@ -289,7 +289,7 @@ class Session:
 
     def _tensor_list(self, batch: Batch) -> TensorListCPU | TensorListGPU:
         # Fresh memory of the system costs more than the copy: its pages are zeroed one by one.
-        if batch.reused is not False or batch.alias_of is not None:  # seldom, and asking costs two calls
+        if batch.reused is not False or batch.alias_of is not None:  # rarely true, and asking costs two calls
             batch = batch.private() if self.gpu is not None else batch.private(self.executor.allocate)
         if batch.device == "gpu":
             return TensorListGPU._from_batch(batch, self.gpu_id, None, self._device_memory)
