@@ -8,15 +8,18 @@ from __future__ import annotations
 import numpy as np
 
 from ...compiled.intrinsics import (
+    address,
     larger,
     leading_zeros,
     load_big_endian_64,
+    load_i32,
     load_i64,
     load_u8,
     local_array,
     shift_left,
     shift_right,
     smaller,
+    store_i32,
     view_f32,
     view_i32,
     view_of,
@@ -34,6 +37,7 @@ _view_i16 = view_of(np.dtype(np.int16))
 _coefficients = local_array(np.int64, MOST_ORDER)
 _place = local_array(np.int64, 2)
 _AT, _BROKEN = 0, 1
+_LOADED = 57  # Bits of a word from any bit on.
 
 
 def _checksums() -> np.ndarray:
@@ -121,37 +125,60 @@ def _zeros(source, size, place):
 
 
 @inlined
+def _plain(source, size, place, bits, samples, begin, end):
+    """Read signed numbers of `bits` bits, 1 to 32."""
+    bit = place[_AT]
+    # Numbers that lie in eight bytes of the data need no test each.
+    safe = smaller(larger(0, (8 * (size - 8) - bit) // bits), end - begin)
+    target = address(samples) + 4 * begin
+    for i in range(safe):
+        word = shift_left(load_big_endian_64(source + (bit >> 3)), bit & 7)
+        store_i32(target + 4 * i, np.int32(word >> (64 - bits)))
+        bit += bits
+    place[_AT] = bit
+    for i in range(begin + safe, end):
+        samples[i] = np.int32(_signed(source, size, place, bits))
+
+
+@inlined
+def _store_rice(word, high, parameter, target):
+    """Store the number whose code begins at the highest bit of `word` with `high` zeros."""
+    low = shift_right(shift_right(shift_left(shift_left(word, high), 1), 1), 63 - parameter)
+    value = high << parameter | low
+    store_i32(target, np.int32((value >> 1) ^ -(value & 1)))
+
+
+@inlined
 def _rice(source, size, place, parameter, samples, begin, end):
-    """Read numbers in Rice's code with `parameter` low bits. The register of bits is refilled when it holds fewer than 32."""
-    byte = place[_AT] >> 3
-    kept = shift_left(_word(source, byte, size), place[_AT] & 7)
-    left = 64 - (place[_AT] & 7)
-    byte += 8
-    for i in range(begin, end):
-        if left < 32:
-            kept |= shift_right(_word(source, byte, size), left)
-            fresh = (64 - left) >> 3
-            byte += fresh
-            left += 8 * fresh
-        high = leading_zeros(kept)
-        if high + 1 + parameter <= left:
-            kept = shift_left(shift_left(kept, high), 1)
-            low = shift_right(shift_right(kept, 1), 63 - parameter)
-            kept = shift_left(kept, parameter)
-            left -= high + 1 + parameter
-        else:
-            place[_AT] = 8 * byte - left
+    """Read numbers in Rice's code with `parameter` low bits.
+
+    Bits are loaded for every two numbers. Loading them when few are left takes a branch that is mispredicted every few numbers.
+    """
+    bit, i, target = place[_AT], begin, address(samples)
+    while i < end:
+        word = shift_left(_word(source, bit >> 3, size), bit & 7)
+        high = leading_zeros(word)
+        used = high + 1 + parameter
+        if used > _LOADED:
+            place[_AT] = bit
             high = _zeros(source, size, place)
-            low = _bits(source, size, place, parameter)
+            value = high << parameter | _bits(source, size, place, parameter)
             if place[_BROKEN] != 0:
                 return
-            byte = place[_AT] >> 3
-            kept = shift_left(_word(source, byte, size), place[_AT] & 7)
-            left = 64 - (place[_AT] & 7)
-            byte += 8
-        value = high << parameter | low
-        samples[i] = np.int32((value >> 1) ^ -(value & 1))
-    place[_AT] = 8 * byte - left
+            store_i32(target + 4 * i, np.int32((value >> 1) ^ -(value & 1)))
+            bit = place[_AT]
+            i += 1
+            continue
+        _store_rice(word, high, parameter, target + 4 * i)
+        i += 1
+        bit += used
+        word = shift_left(word, used)
+        high = leading_zeros(word)
+        if i < end and used + high + 1 + parameter <= _LOADED:
+            _store_rice(word, high, parameter, target + 4 * i)
+            bit += high + 1 + parameter
+            i += 1
+    place[_AT] = bit
 
 
 @inlined
@@ -186,13 +213,16 @@ def _make_restore(order):
     def restore(coefficients, shift, samples, count):
         first = coefficients[0]
         last = np.int64(samples[order - 1])
-        for i in range(order, count):
+        # Addresses, because indices might be negative for the compiler: it would add the length to each of them.
+        here = address(samples) + 4 * order
+        for _ in range(order, count):
             total = np.int64(0)
             for j in range(1, order):
-                total += coefficients[j] * np.int64(samples[i - 1 - j])
+                total += coefficients[j] * np.int64(load_i32(here - 4 - 4 * j))
             # The newest sample is added last: the other products are summed while that sample is still being computed.
-            last = np.int64(samples[i]) + ((total + first * last) >> shift)
-            samples[i] = np.int32(last)
+            last = np.int64(load_i32(here)) + ((total + first * last) >> shift)
+            store_i32(here, np.int32(last))
+            here += 4
 
     return restore
 
@@ -255,8 +285,7 @@ def _subframe(source, size, place, bits, count, samples):
         for i in range(count):
             samples[i] = value
     elif kind == _VERBATIM:
-        for i in range(count):
-            samples[i] = np.int32(_signed(source, size, place, bits))
+        _plain(source, size, place, bits, samples, 0, count)
     else:
         for i in range(order):
             samples[i] = np.int32(_signed(source, size, place, bits))
