@@ -156,6 +156,7 @@ def test_a_slow_consumer_on_its_own_stream(policy):
 
 
 def test_memory_is_flat():
+    """Asks the card for its free memory: no other process may use it meanwhile."""
     import cupy
 
     pipe = numbered()

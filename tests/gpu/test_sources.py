@@ -89,7 +89,7 @@ def test_torch(no_copy):
         with torch.cuda.stream(stream):
             return [torch.from_numpy(array).cuda(non_blocking=True) for array in ragged(iteration)]
 
-    check(source, ragged, no_copy=no_copy)
+    check(source, ragged, no_copy=no_copy, cuda_stream=stream)  # the source has left the stream again
 
 
 @pytest.mark.parametrize("no_copy", [False, True])
