@@ -27,6 +27,7 @@ from ...compiled.intrinsics import (
 )
 from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
+from ...compiled.vectors import prefetch
 from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
 from .displacement_tables import DISPLACEMENT, IMAGE
 from .rotate_kernels import make_edge
@@ -35,6 +36,7 @@ _F = np.float32
 _sinf = c_function("sinf", types.float32, types.float32)
 _cosf = c_function("cosf", types.float32, types.float32)
 at, word, thread_at = DISPLACEMENT.at, IMAGE.word, THREAD.at
+_AHEAD, _EVERY = 8, 7  # Rows of the input that are fetched early, at every eighth pixel; see rotate_kernels.py.
 _TILE = 64
 _new_places, _new_bytes = local_array(np.int64, _TILE), local_array(np.uint8, 8)
 ROWS_OF_SCRATCH = 3
@@ -111,6 +113,8 @@ def displacement_step(warp: str, dtype: str) -> Compiled:
                 second, third = to + np.uint64(1), to + np.uint64(2)
                 if at >= 0:
                     begin = np.uint64(at)
+                    if i & _EVERY == 0:
+                        prefetch(source + at + _AHEAD * 3 * width)
                     pixels[to], pixels[second] = known[begin], known[begin + np.uint64(1)]
                     pixels[third] = known[begin + np.uint64(2)]
                 else:
