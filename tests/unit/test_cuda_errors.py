@@ -43,6 +43,7 @@ def cupy_that(count):
     runtime.driverGetVersion, runtime.runtimeGetVersion = lambda: 11040, lambda: 12090
     cupy = modules.ModuleType("cupy")
     cupy.cuda = modules.SimpleNamespace(runtime=runtime)
+    cupy.ndarray = type("ndarray", (), {})
     cupy.__spec__ = modules.SimpleNamespace(name="cupy")
     return cupy
 
