@@ -1,4 +1,4 @@
-"""Operators that OpenCV computes on the CPU and kernels on a GPU: programs over images HWC, and how far results may be apart."""
+"""Operators whose results are OpenCV's, on the CPU and on a GPU: programs over images HWC, and how far results may be apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""clahe, jpeg_compression_distortion and warp_perspective on a GPU: kernels compiled for the host, beside what OpenCV computes."""
+"""clahe, jpeg_compression_distortion and warp_perspective on a GPU: kernels compiled for the host, beside the CPU's results."""
 
 from __future__ import annotations
 

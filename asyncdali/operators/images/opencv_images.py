@@ -36,7 +36,9 @@ class OpenCVOperator(Operator):
         return () if self._on_gpu else self._by_host(inputs, arguments)
 
     def _by_host(self, inputs: list[Batch], arguments: Arguments) -> Preparation:
-        output, work = self.results(inputs, arguments)
+        return (yield from self._filled(*self.results(inputs, arguments)))
+
+    def _filled(self, output: Batch, work: Work) -> Preparation:
         output.reserve(self.environment.allocate)
         yield PythonJob(range(len(output)), lambda i: work(output.sample(i), i))
         return output

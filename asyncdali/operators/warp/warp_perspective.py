@@ -113,7 +113,7 @@ class WarpPerspective(OpenCVOperator):
         channels = set(request.channels.tolist())
         bytes_given = request.source.dtype == DALIDataType.UINT8
         if not bytes_given or not self._linear or len(channels) != 1 or not channels <= {*self._kernels.CHANNELS}:
-            return (yield from super()._by_host(inputs, arguments))
+            return (yield from self._filled(*self._by_opencv(request, inputs, arguments)))
         maps = self._maps(inputs, arguments, request.frames)
         maps = maps if self.spec.constant("inverse_map") else inverses(maps)
         fills = _stored(request.fill, storage_dtype(request.source.dtype))
@@ -126,7 +126,9 @@ class WarpPerspective(OpenCVOperator):
         return request.output
 
     def results(self, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Work]:
-        request = self._request(inputs, arguments)
+        return self._by_opencv(self._request(inputs, arguments), inputs, arguments)
+
+    def _by_opencv(self, request: _Request, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Work]:
         source, frames, output, first = request.source, request.frames, request.output, request.first
         maps = self._maps(inputs, arguments, frames)
         flags, border = self._flags()
