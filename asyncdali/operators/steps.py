@@ -40,7 +40,7 @@ class Step:
     memory. May raise SampleError."""
 
     def place_scratch(self, offset: int) -> None:
-        """Set the offset of the step's scratch memory in the thread's."""
+        """Set the offset of the step's scratch memory within the thread's scratch memory."""
         if self.inner is not None:
             self.inner.place_scratch(offset)
         elif self.scratch_field is not None:

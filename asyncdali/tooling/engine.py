@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _started(options: argparse.Namespace, listen: str) -> Any:
-    """The actor, or None: then it was said what is wrong."""
+    """The started actor. None if it cannot start; the reason has been printed."""
     from ..fleet import Actor, read_token
 
     try:

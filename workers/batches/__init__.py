@@ -1,4 +1,4 @@
-"""A batch on its way, as the parent sees it: asked for (tickets, tasks, queues), written (slots), answered and put together.
+"""The parent's view of batches in progress: requests (tickets, tasks, queues), memory (slots), answers, and the assembled batch.
 
 May import the standard library, numpy and this package; never asyncdali.
 """

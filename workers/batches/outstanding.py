@@ -32,11 +32,11 @@ class Outstanding:
             self.settle(ticket, task % SLICES, None)
 
     def fail(self, ticket: Ticket, reason: str) -> None:
-        """The slices that have not begun will never begin."""
+        """Give up the slices that have not begun: the ticket fails with WorkerDied and this reason, unless it was cancelled."""
         for task in self._queues.withdraw(ticket.ring, ticket.task_range):
             self.settle(ticket, task % SLICES, None if ticket.cancelled else Answer(None, partial(WorkerDied, reason)))
 
     def fail_source(self, source: int, reason: str) -> None:
-        """Tickets of a source that no worker can run any more."""
+        """Fail all tickets of a source that no worker can run any more."""
         for ticket in [ticket for ticket in self.tickets.values() if ticket.source_index == source]:
             self.fail(ticket, reason)

@@ -1,4 +1,4 @@
-"""Tasks on their way to workers: the rings in shared memory, and the tasks that do not fit there yet.
+"""Tasks that wait for workers: the rings in shared memory, and the tasks that do not fit into the rings yet.
 
 It runs on any thread that calls the pool, with the pool's lock held. Workers take tasks from the rings at the same time.
 """

@@ -1,4 +1,4 @@
-"""The birth and the end of a process of the pool: the objects that it inherits, the descriptors that it closes, the signal that ends it."""
+"""Start and end of a process of the pool: the objects that it inherits, the descriptors that it closes, the signal that ends it."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def take_token(descriptor: int) -> bool:
     return True
 
 
-# ------------------------------------------------------------------------------------------- our descriptors, and who keeps them
+# ------------------------------------------------------------------------------------------------------------- descriptors of a pool
 
 _ours: weakref.WeakSet[Descriptors] = weakref.WeakSet()
 

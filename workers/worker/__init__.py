@@ -1,4 +1,4 @@
-"""Inside a worker process: tasks run, callables asked, samples written into shared memory.
+"""The code of a worker process: it runs tasks, calls the sources' callables, and writes samples into shared memory.
 
 May import the standard library, numpy, `shared` and the top of this package; never asyncdali, nor the parent's side.
 """

@@ -110,7 +110,7 @@ def _signed(source, size, place, count):
 
 @inlined
 def _zeros(source, size, place):
-    """Count the zeros before the next one. The one is consumed, too."""
+    """Count the 0 bits before the next 1 bit. The 1 bit is consumed, too."""
     zeros = 0
     while place[_AT] >> 3 <= size:
         word = shift_left(_word(source, place[_AT] >> 3, size), place[_AT] & 7)
@@ -128,7 +128,7 @@ def _zeros(source, size, place):
 def _plain(source, size, place, bits, samples, begin, end):
     """Read signed numbers of `bits` bits, 1 to 32."""
     bit = place[_AT]
-    # Numbers that lie in eight bytes of the data need no test each.
+    # These numbers can be read as eight bytes without crossing the end of the data, so no test per number is needed.
     safe = smaller(larger(0, (8 * (size - 8) - bit) // bits), end - begin)
     target = address(samples) + 4 * begin
     for i in range(safe):
@@ -213,7 +213,7 @@ def _make_restore(order):
     def restore(coefficients, shift, samples, count):
         first = coefficients[0]
         last = np.int64(samples[order - 1])
-        # Addresses, because indices might be negative for the compiler: it would add the length to each of them.
+        # Addresses instead of indices: the compiler cannot exclude negative indices, and would add the length to each index.
         here = address(samples) + 4 * order
         for _ in range(order, count):
             total = np.int64(0)

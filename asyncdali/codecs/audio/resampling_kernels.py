@@ -45,7 +45,7 @@ def _between_ir(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     def picked(a: Any, b: Any, places: list[int]) -> Any:
         return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, len(places)), places))
 
-    # Lanes k and k + 4, then neighbours, then the two that are left: of both vectors at the same time.
+    # Both vectors are summed together: first lanes k and k + 4, then neighbouring lanes, then the last two lanes.
     quarters = [builder.fadd(picked(value, value, [0, 1, 2, 3]), picked(value, value, [4, 5, 6, 7])) for value in args[:2]]
     halves = builder.fadd(picked(quarters[0], quarters[1], [0, 2, 4, 6]), picked(quarters[0], quarters[1], [1, 3, 5, 7]))
     whole = builder.fadd(picked(halves, halves, [0, 2]), picked(halves, halves, [1, 3]))

@@ -43,7 +43,7 @@ def _symbol_fits(kind, symbol):
 
 @inlined
 def _huffman(at, stop, seen):
-    """The same for a DHT segment. Bits 0 and 1 are DC tables, bits 2 and 3 AC tables."""
+    """Check the tables in the contents of a DHT segment. Returns `seen` as above: bits 0 and 1 are DC tables, bits 2 and 3 AC tables."""
     while at < stop:
         if at + 17 > stop:
             return -1

@@ -23,7 +23,7 @@ _SOURCE = Path(__file__).with_name("axis_matrix_kernels.cu")
 
 at, sizes_at, range_at, record = AXIS_MATRIX.at, AXIS_SIZES.at, COLUMN_RANGE.at, THREAD.at
 
-_COUNT = widest() // 4  # Neighbours that are computed at a time: two registers of float64.
+_COUNT = widest() // 4  # Neighbouring elements that are computed together: two registers of float64.
 _WIDE = 4 * _COUNT
 _AHEAD = 8  # Columns to prefetch ahead.
 _floats, _doubles = lanes("float32", _COUNT), lanes("float64", _COUNT)

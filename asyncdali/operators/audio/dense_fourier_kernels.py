@@ -1,8 +1,8 @@
-"""Fourier transforms of real numbers as sums over all of them, several rows at a time: each lane of a vector is a row. In float64.
+"""Direct Fourier transforms of real numbers, in float64: each frequency is a sum over all numbers. Each lane of a vector computes one row.
 
-Lengths that are not even, or have prime factors above 5, have no :class:`~.fourier.RealTransform`. Up to 2,048 numbers the sum of all
-products takes less time than the convolution of :class:`~.fourier.Transform`, whose loops are not vectors: 3 instead of 30 us for 401
-numbers.
+Lengths that are not even, or have prime factors above 5, have no :class:`~.fourier.RealTransform`. Up to 2,048 numbers, the direct sum is
+faster than the convolution of :class:`~.fourier.Transform`, because the loops of the convolution are not vectorised: for 401 numbers, 3 us
+instead of 30 us.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _sum(a, b, c):
 
 @inlined
 def _load_rows(data_at, n, source, first, valid, length, inner):
-    """Sums and differences of the numbers j and n - j of each row; before them number 0, and number n / 2 of an even n."""
+    """Store number 0 of each row, number n / 2 (0 for an odd n), then the sums and differences of numbers j and n - j."""
     half = (n - 1) // 2
     data = view_f64(data_at, 2 * (half + 1) * LANES)
     for lane in range(LANES):

@@ -206,7 +206,7 @@ def nonsilent_step(dtype: str) -> Compiled:
 
     @inlined
     def go_on(source, length, window, begin, windows, totals, best, k):
-        """One lane, window by window: `windows` windows, the first of which begins with element `begin`."""
+        """Compute one lane window by window. The lane has `windows` windows; the first window begins at element `begin`."""
         sums, largest, signal = view_f64(totals, _LANES), view_f64(best, _LANES), elements(source, length)
         total, found = sums[k], largest[k]
         for i in range(begin, begin + windows):

@@ -1,4 +1,4 @@
-"""brightness_contrast: both in one step."""
+"""brightness_contrast: change brightness and contrast in one step."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Compiled step of ``clahe``: a look-up table for each tile, then pixels between the tables around them. The arithmetic is OpenCV's.
+"""Compiled step of ``clahe``: a look-up table for each tile, then interpolation between tables. The arithmetic is OpenCV's.
 
-Four tables surround a pixel. They are interleaved, so that a pixel's four values are one word. Of RGB, first CIELAB colours are written to
-the output, where the lightness is counted and replaced.
+Four tables surround a pixel. The tables are interleaved, so the pixel's four values are one word. RGB images are first converted to CIELAB
+in the output. There the lightness is counted and replaced.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _BLOCK = 256  # Pixels whose values are looked up before they are interpolated.
 _LANES = 16
 _PLANE = 4 * _BLOCK  # Bytes of a block's integers.
 _LEVELS = 4096  # Entries of the table of sRGB values.
-_NEAREST = _F(3 << 22)  # From here on, float32 has no bits behind the point.
+_NEAREST = _F(3 << 22)  # From this number on, float32 represents whole numbers only.
 _quads, _bytes, _bins = local_array(np.uint32, _BLOCK), local_array(np.uint8, _BLOCK), local_array(np.uint32, 2 * _VALUES)
 _found = local_array(np.int32, 3 * _BLOCK)
 _i32, _f32, _u8 = lanes("int32", _LANES), lanes("float32", _LANES), lanes("uint8", _LANES)
@@ -192,7 +192,7 @@ def _interpolate(found, count, weights, lower, made):
 
 @inlined
 def _apply(source, out, apart, r, across, down, scratch):
-    """Each pixel between the tables around it. `source` and `out` may be the same."""
+    """Interpolate each pixel between the tables around it. `source` and `out` may be the same."""
     height, width = r[word.height], r[word.width]
     quads = scratch + _VALUES * across * down
     weights = view_f32(quads + _QUADS * (across + 1), width)

@@ -30,7 +30,7 @@ def lab_tables() -> dict[str, np.ndarray]:
     linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4).astype(_F)
     lights = (_F(1) / _F(_LIGHT)) * np.arange(_LIGHTS, dtype=_F)
     dark = lights.astype(np.float64) * _F(841 / 108) + np.float64(_F(16) / _F(116))
-    # Cube roots lose what float32 does not hold, other values are rounded.
+    # Cube roots are truncated to the precision of float32; other values are rounded to float32.
     cubic = (np.cbrt(lights.astype(np.float64)).view(np.int64) >> 29 << 29).view(np.float64)
     roots = np.where(lights < _F(216) / _F(24389), dark.astype(_F), cubic.astype(_F))
     level = np.arange(4096) / 4096
@@ -61,7 +61,8 @@ def clahe_records(shapes: np.ndarray, limit: float, tiles: tuple[int, int], ligh
     extents = shapes[:, :2]
     across, down = tiles
     grid = np.array([down, across])
-    # Images that do not divide into tiles are extended below and to the right, by a whole row of tiles if only the other side does not.
+    # Images that do not divide into tiles are extended below and to the right. Both sides are extended, even if one side divides: that side
+    # grows by one row of pixels per tile.
     whole = (extents % grid == 0).all(axis=1)
     extended = np.where(whole[:, None], extents, extents + grid - extents % grid)
     records = CLAHE_RECORD.zeros(len(shapes))

@@ -1,4 +1,4 @@
-"""contrast: the distance from a centre, scaled."""
+"""contrast: scale the distance of every element from a centre."""
 
 from __future__ import annotations
 

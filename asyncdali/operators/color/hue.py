@@ -1,4 +1,4 @@
-"""hue: colours turned in the chroma plane."""
+"""hue: rotate colours in the chroma plane."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def _fill_tail(row, width, begin, padded, tail):
 
 @inlined
 def _encode_rows(image, height, width, top, padded, tails, luma, blue, red):
-    """The samples of a row of units. Rows below the image repeat the last ones: of luma, and of chroma."""
+    """Compute the samples of a row of units. Below the image, the last row of luma and the last row of chroma are repeated."""
     half, whole = padded // 2, width // PIXELS * PIXELS
     for pair in range(_SIDE):
         y, own = top + 2 * pair, luma + 2 * pair * padded

@@ -1,4 +1,4 @@
-"""saturation: chroma, scaled."""
+"""saturation: scale the chroma of colours."""
 
 from __future__ import annotations
 

@@ -41,9 +41,9 @@ _FORMATS = {DALIImageType.RGB: "rgb", DALIImageType.ANY_DATA: "rgb", DALIImageTy
 
 @functools.cache
 def _kernels() -> Any:
-    """Import lazily.
+    """The compiled functions, imported at the first call.
 
-    Compiled code needs Numba, which is imported late; an import statement several times per batch would cost time, too.
+    They import Numba, which is slow to import. The cache avoids several import statements per batch.
     """
     from . import jpeg_lane_kernels
 

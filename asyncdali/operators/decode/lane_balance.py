@@ -1,7 +1,7 @@
 """Distribution of JPEGs between a GPU's engines and the CPU by load: both are to finish at the same time.
 
-The speed of each is measured on its last batches, its backlog on the batches that it has not finished. So the lane of a sample, and with
-it the last bits of its pixels, depend on time.
+The speed of each decoder is measured on its last batches. The backlog is the number of pictures that the decoder has not finished. So the
+lane of a sample depends on timing, and so do the last bits of the sample's pixels.
 """
 
 from __future__ import annotations

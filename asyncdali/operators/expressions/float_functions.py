@@ -1,14 +1,14 @@
 """The C library's functions of float32, as operations that a loop over elements can vectorise.
 
 glibc computes one number per call. This module has the same operations in the same order and precision, without branches: a result is
-equal to glibc's to the last bit. Each function covers the usual arguments. For other arguments (subnormal numbers, infinities, angles
-beyond 120) it reports that, and the caller uses the library's function.
+equal to glibc's to the last bit. Each function covers the usual arguments. The function reports other arguments (subnormal numbers,
+infinities, angles beyond 120). The caller then uses the library's function.
 
 Whether the platform's library gives the same bits is tested once per process and function (``function_probes``). glibc 2.41 replaced most
 of these functions; there the library's functions are called as before.
 
-Sources: glibc 2.36, sysdeps/ieee754/flt-32 (e_*.c, s_*.c, k_tanf.c, math_config.h and tables), most of them of FreeBSD's msun. The C
-functions with a variant for processors with FMA (expf, logf, log2f, powf, sinf, cosf) are that variant.
+Sources: glibc 2.36, sysdeps/ieee754/flt-32 (e_*.c, s_*.c, k_tanf.c, math_config.h and tables), most of them of FreeBSD's msun. Where glibc
+has a variant for processors with FMA (expf, logf, log2f, powf, sinf, cosf), this module follows that variant.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _circular(x: Value, odd_is_sine: bool) -> Result:
     n = ((wide * HALF_PI_INVERSE).whole() + 0x800000) >> 24
     reduced = (-n.double()).fused(HALF_PI, wide)
     x2 = reduced * reduced
-    # Quadrants 1 and 2 turn the sine's sign, 2 and 3 that of the cosine's coefficients.
+    # Quadrants 1 and 2 change the sign of the sine. Quadrants 2 and 3 change the sign of the cosine's coefficients.
     turned = _has(n + 1, 2).choose(-reduced, reduced)
     x3 = turned * x2
     sine = (x3 * x2).fused(x2.fused(SINE[2], SINE[1]), x3.fused(SINE[0], turned))
@@ -195,7 +195,7 @@ def _circular(x: Value, odd_is_sine: bool) -> Result:
 
 
 def _beyond_reduction(x: Value) -> Value:
-    """Whether one float64 multiplication does not reduce the angle: 120 and more, and NaN."""
+    """Whether an angle is too large to be reduced by one float64 multiplication: 120 and more, and NaN."""
     return (x.magnitude() < 119.0).negated()
 
 

@@ -75,7 +75,7 @@ def make_flip_step(in_addresses: np.ndarray, out_addresses: np.ndarray, records:
     table, keep = laid_out(entries)
 
     def launches() -> list[Launch]:
-        # A reversed axis has a negative stride, from its end.
+        # A reversed axis starts at its last element and has a negative stride.
         bytes_at_once = 4 if not (records[:, word.pixel] % 4).any() else 1
         sides = [records[:, k] for k in (word.outer, word.depth, word.height, word.width)]
         turned = [np.zeros(count, np.int64), *(records[:, k] != 0 for k in (word.depthwise, word.vertical, word.horizontal))]

@@ -86,7 +86,7 @@ class MultiPaste(Operator):
         return [self._output_type(source)]
 
     def _output_type(self, source: Any) -> Any:
-        """The element type of the output (or None) for that of the inputs (or None)."""
+        """The element type of the output for inputs of type `source`. None: known only at run time."""
         wanted = self.spec.constant("dtype")
         return source if wanted is None else wanted
 
@@ -137,9 +137,10 @@ class MultiPaste(Operator):
     def _pasted(
         self, inputs: list[Batch], frames: np.ndarray, arguments: Arguments
     ) -> tuple[list[Batch], np.ndarray, np.ndarray | None]:
-        """For all k, the k-th image that each sample pastes (any image if a sample pastes fewer), and the number of images per sample.
+        """A list whose k-th batch has the k-th image that each sample pastes, and the number of images per sample.
 
-        The third result is for sequences of which `in_ids` picks frames: the frame's number in that image, int64[samples, pastes].
+        If a sample pastes fewer images, its places in the other batches have an arbitrary image. The third result, int64[samples, pastes],
+        is for sequences from which `in_ids` picks single frames: the number of the frame within its sequence.
         """
         first, count = inputs[0], arguments.count
         if not arguments.given("in_ids"):

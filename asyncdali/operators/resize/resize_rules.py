@@ -152,7 +152,7 @@ def geometry(
     absent = size == 0
     if mode in ("not_larger", "not_smaller"):
         absent = absent & absent.all(axis=1, keepdims=True)
-    # An absent axis takes its sign from the region, which turns a flipped region back.
+    # An axis without a requested length takes its sign from the region, so a reversed region is read in ascending order.
     flip = np.where(absent, hi < lo, np.signbit(size))
     lengths = axis_lengths(region, np.abs(size), mode, max_size)
     extents = rounded(lengths, rounding)

@@ -60,7 +60,7 @@ class _Parameter:
 
     @classmethod
     def empty(cls, shapes: np.ndarray) -> _Parameter:
-        """Values that are still to be computed, one sample after another."""
+        """Memory for values that are computed later; the samples are contiguous."""
         counts = shapes.prod(axis=1)
         values = np.zeros(int(counts.sum()) + 1, np.float32)  # equal in equal plans, see ``runtime/replays.py``
         offsets = 4 * (np.cumsum(counts) - counts)

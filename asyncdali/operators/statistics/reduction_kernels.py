@@ -117,7 +117,7 @@ def _make_tree(view_in, add, walk, in_dtype, kind):
 
     @inlined
     def leaf_kind(base, end, stride, count, inner):
-        """How to compute the sum of a node. For every third float, the shuffles take as long as the additions."""
+        """The method that sums a node. Every third float has no vector method: its shuffles would take as long as the additions."""
         if fast and inner == 1 and (stride == size or stride == 3 * size):
             if exact and count <= EXACT_BYTES:
                 return _EXACT

@@ -10,9 +10,9 @@ from ...compiled.step import compiled
 
 @compiled(7)
 def multiply(second, second_step, first, first_step, out, count, axes):
-    """Transforms float32[count, axes, axes + 1] that apply `first`, then `second`.
+    """Write to `out` the transforms float32[count, axes, axes + 1] that apply `first`, then `second`.
 
-    Matrices of the two are so many bytes apart; 0: one matrix for all.
+    `first_step` and `second_step` are the bytes from one matrix to the next; 0: all transforms use the same matrix.
     """
     row = 4 * (axes + 1)
     for _ in range(count):

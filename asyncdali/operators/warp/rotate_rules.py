@@ -66,7 +66,8 @@ def canvas(shape: np.ndarray, matrix: np.ndarray, frames: Frames | None = None) 
 
     shape    int64[n, axes] input extents in tensor order ([depth,] height, width)
     matrix   float64[n, axes, axes] from :func:`rotation_2d` or :func:`rotation_3d` (x first)
-    frames   the n are frames of sequences: one canvas holds all frames of a sequence. Its parity is that of most frames, else even
+    frames   given if the n inputs are frames of sequences. All frames of a sequence have one canvas: large enough for the largest frame,
+    with the parity of most frames; even if there is a tie
     """
     extents = shape[:, ::-1]
     # An output axis receives the input axes with the weights of the matrix's column (this inverts the inverse map).

@@ -1,7 +1,7 @@
 """Compiled step of ``experimental.warp_perspective``: bytes, linear, with the arithmetic of OpenCV's warpPerspective (version 5).
 
 Sixteen pixels are computed together. If all of their taps lie inside of the image, each row of taps is one word of eight bytes, and bytes
-are taken apart by shuffles. Other pixels are computed one by one.
+are taken apart by shuffles. All other pixels are computed one by one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _f32, _i32 = lanes("float32", _LANES), lanes("int32", _LANES)
 _splat, _fma, _floor, _larger, _smaller, _store = _f32.splat, _f32.fma, _f32.floor, _f32.larger, _f32.smaller, _f32.store
 _load, _whole, _store_whole = _f32.load, _f32.converted(_i32), _i32.store
 _splat_whole, _choose_whole, _total = _i32.splat, _i32.choose, _i32.total
-_AHEAD = 8  # Rows of the input that are fetched early: tilted rows cross many, which processors do not foresee.
+_AHEAD = 8  # Rows of the input that are prefetched: a tilted row of the output reads many rows, which processors do not prefetch.
 _BLOCK = 256  # Pixels whose words are loaded before they are blended.
 _PLANE = 4 * _BLOCK  # Bytes of a block's numbers.
 _numbers, _places, _words = local_array(np.float32, 2 * _BLOCK), local_array(np.int32, 2 * _LANES), local_array(np.int64, 2 * _BLOCK)
