@@ -4,9 +4,9 @@ Both read JPEGs, decode, crop at random and resize to 224 x 224, mirror at rando
 decodes with OpenCV in its tasks, one block per batch, and gets its files in random order, because its own shuffle waits for all files.
 
 The clock of the first batch starts when Ray is ready: an actor that does nothing has started and ended. The time includes the imports of
-asyncdali or of Ray Data, and the start of actors or tasks. A later epoch of Ray Data starts tasks again, in processes that are warm; one
-of the engines begins with an empty queue. ``after it`` counts from the first batch on. ``processor`` is the processor time of the program,
-of Ray's own processes and of all workers together. ``a bare actor`` is the time until the actor that does nothing has answered.
+asyncdali or of Ray Data, and the start of actors or tasks. A later epoch of Ray Data starts tasks again, in warm processes. A later
+epoch of the engines begins with an empty queue. ``after it`` counts from the first batch on. ``processor`` is the processor time of the
+program, of Ray's own processes and of all workers together. ``a bare actor`` is the time until the actor that does nothing has answered.
 
 Ray lowers the priority of its workers. On a machine with other work, ``RAY_worker_niceness=0`` lets both sides compete with that work.
 ``python -m benchmarks.ray_data 48`` reads each picture 48 times in place of 12. Needs ray, pyarrow and pandas.

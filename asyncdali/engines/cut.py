@@ -105,10 +105,10 @@ def by_position(group: Group) -> bool:
 
 
 def narrow_cut(plan: Plan) -> list[str]:
-    """Names for :func:`make_cut` so that batches cross the cut while they are small: bytes, before they become floats.
+    """Operator names for :func:`make_cut` that keep batches at the cut small: they are sent as bytes, before they become floats.
 
-    Operators that widen their input stay behind the cut, if nothing before the cut reads their outputs. What the default cut has before it
-    and no other operator reads, is named.
+    An operator that widens its input stays behind the cut, if no operator before the cut reads its output. The names are the
+    other operators before the default cut, without inputs and constants.
     """
     before = make_cut(plan).before
     read: set[int] = set()

@@ -1,7 +1,7 @@
-"""Messages of a fixed form, for what is sent for every iteration. Everything else is JSON (``channel``).
+"""Messages of a fixed form: requests and answers of whole iterations. All other messages are JSON (``channel``).
 
-A fixed message begins with four zero bytes, where a JSON message has the length of its header. It needs one call of `struct` in place of
-five calls. What the batches of an output have in common is a template, which is sent once.
+A fixed message begins with four zero bytes. A JSON message begins with the length of its header. A fixed message needs one call of
+`struct` instead of five calls. A template holds the properties that all batches of an output share; each template is sent once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST = 64
 
 
 class Wanted(NamedTuple):
-    """A request for a whole iteration: `steps` behind the base, which the engine knows. `report`: how the positions stand there, too."""
+    """A request for a whole iteration, `steps` iterations after a base that the engine knows. `report`: also send the positions."""
 
     report: int
     record: int
@@ -40,7 +40,7 @@ class Wanted(NamedTuple):
 
 
 def request(wanted: tuple[int, ...], returned: deque[int]) -> bytes:
-    """The bytes of a :class:`Wanted`, and the leases to give back, which leave `returned`."""
+    """Pack a :class:`Wanted` and the leases to give back. The packed leases are removed from `returned`."""
     data = _REQUEST.pack(*wanted)
     count = len(returned)
     return data if not count else data + struct.pack(f"<{count}q", *[returned.popleft() for _ in range(count)])
@@ -65,7 +65,7 @@ class Template:
         self._total = int(np.prod(self._shape, dtype=np.int64)) * self._storage.itemsize
 
     def batch(self, first: int, second: int, lease: int, data: memoryview, blocks: ForeignBlocks, returned: deque[int]) -> Batch:
-        """The batch whose contents are in the message, or in a block. ValueError if they are not."""
+        """The batch whose contents are in the message or in a block. ValueError if the named place does not exist."""
         batch = Batch(self._shapes, self._dtype, self._layout)
         if self._inline:
             if first < 0 or second != self._total or first + second > len(data):
@@ -91,7 +91,7 @@ class Templates:
         self._numbers: dict[tuple[Any, ...], int] = {}
 
     def answer(self, header: dict[str, Any], frame: Frame) -> bytes | None:
-        """An answer in fixed form. None if it must be sent as JSON, to which new templates are added then."""
+        """An answer in fixed form. None if the answer must be sent as JSON; new templates are then added to `header`."""
         found = []
         for dtype, layout, count, _ndim, extents, _places, info, rows, form, first, second, *more in header["out"]:
             if extents is None or rows is not None or form == Form.SCATTERED:
@@ -110,7 +110,7 @@ class Templates:
 
 
 def batches(data: bytes, count: int, templates: list[Template], blocks: ForeignBlocks, returned: deque[int]) -> list[Batch]:
-    """The `count` batches of an answer. ValueError if they are not where it says."""
+    """The `count` batches of an answer. ValueError if the contents of a batch are not at the place that the answer names."""
     whole = memoryview(data)
     at = ANSWER.size + count * _OUTPUT.size
     body = whole[at:]

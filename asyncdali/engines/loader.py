@@ -71,7 +71,7 @@ STARTS = 3
 class Request(Asked):
     """An iteration requested from engines of this machine."""
 
-    base: Base | None = None  # what the positions are counted from, in iterations; None: the header has the positions
+    base: Base | None = None  # the positions are this base plus a number of iterations; None: the header has the positions
     steps = 0
     blocks: Mapping[int, int] = NOTHING  # blocks of this process that the request refers to
     keep: Sequence[Any] = ()  # objects that keep these blocks in use
@@ -239,7 +239,7 @@ class Loader(Ordered[Request]):
             self._steps, self._before = ahead, None
 
     def _correct(self, asked: Asked, produced: dict[str, int]) -> None:
-        """Positions depend on data after all. From now on each request waits for the one before."""
+        """An iteration's data changed the positions unexpectedly. From now on each request waits for the answer to the previous one."""
         self._settle()
         for item in self._asked.values():
             if item.base is not None:
@@ -335,7 +335,7 @@ class Loader(Ordered[Request]):
                 header.update(slice=asked.search.probe, probe=1)
             channels.send(engine.channel, channels.message(header, asked.body), descriptors)
         except OSError:
-            pass  # the engine has ended, which its socket reports; the socket's buffer always has room for two requests
+            pass  # the engine has ended, and its socket reports the end; the socket's buffer always has room for two requests
         self._watch_soon()
 
     def _place(self, asked: Asked) -> None:
@@ -353,7 +353,7 @@ class Loader(Ordered[Request]):
     # --- sources
 
     def call_source(self, call: Call) -> None:
-        """Let an engine call a source. May be called from any thread."""
+        """Request a call of a source from an engine. May be called from any thread."""
         self._loop.call(self._executor.guarded, self._begin_call, call)
 
     def _begin_call(self, call: Call) -> None:
@@ -432,7 +432,7 @@ class Loader(Ordered[Request]):
     # --- answers
 
     def _listen_all(self) -> None:
-        with self._deciding:  # the thread that has handed over may not be done with its decision
+        with self._deciding:  # the thread that handed over may still be deciding
             if not self._closed:
                 for place in self._places:
                     self._listen(place)

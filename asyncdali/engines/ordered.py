@@ -28,7 +28,7 @@ NOTHING: Mapping[Any, Any] = MappingProxyType({})
 class Asked:
     """An iteration requested from engines."""
 
-    # Most of these never change. As defaults of the class they cost nothing per iteration.
+    # Most iterations never set these fields. Defaults of the class cost nothing per iteration.
     body = b""
     generation = 0
     told = False  # an engine has sent the numbers of samples by which positions move on
@@ -67,7 +67,7 @@ class Ordered(Generic[Kind]):
     # --- for subclasses
 
     def _pack(self, asked: Kind) -> None:
-        """Make the request of an iteration: :meth:`_packed`, and where its frame is."""
+        """Make the request of an iteration: the header of :meth:`_packed`, and the place of the frame."""
         raise NotImplementedError
 
     def _dispatch(self) -> None:
@@ -75,7 +75,7 @@ class Ordered(Generic[Kind]):
         raise NotImplementedError
 
     def _withdraw(self, asked: Kind) -> None:
-        """Forget who works on an iteration: its request has changed."""
+        """Forget which engines work on an iteration, because its request has changed."""
         raise NotImplementedError
 
     def _soon(self, function: Callable[[], None]) -> None:
@@ -174,7 +174,7 @@ class Ordered(Generic[Kind]):
                     counters.planned(record, run.started, now())
                 elif counters is not None:
                     counters.passed(record.edges)
-            asked.answer = NOTHING  # another engine may still work on the iteration; the batches are not kept for its sake
+            asked.answer = NOTHING  # another engine may still work on the iteration: do not keep the batches until it answers
             error, asked.error = asked.error, None
             self._executor.finish_segment(run, error)
             del error

@@ -88,7 +88,7 @@ class EngineProcess:
         return SOURCE_STATUS.unpack_from(memoryview(self._status.bytes), SOURCE_STATUS_AT)  # type: ignore[return-value]
 
     def kill(self, reason: str) -> None:
-        """Kill the engine. The kernel ends it when its pipe closes, whatever it is doing; its socket reports the end."""
+        """Kill the engine by closing its pipe. The kernel then ends the process at once, and its socket reports the end."""
         self.reason = reason
         if self._alive >= 0:
             self._descriptors.close(self._alive)
@@ -155,7 +155,7 @@ class EnginePool:
         for number in range(self.count):
             with uninterrupted():
                 self.engines.append(self.launch(number))
-        self.program = None  # the loop's thread refers to this pool, and a reference to the pipeline here would keep it from closing
+        self.program = None  # the loop's thread refers to this pool: a reference to the pipeline would keep the pipeline alive
 
     def _store_program(self) -> None:
         path = marshal.dumps(_module_path())
@@ -213,7 +213,7 @@ class EnginePool:
                 engine._process = self._interpreter(ENGINE, theirs.fileno(), alive, status)
             else:
                 assert self._forker is not None
-                with contextlib.suppress(OSError):  # the forker has ended: the engine's socket has no other end, which is detected soon
+                with contextlib.suppress(OSError):  # the forker has ended: the engine's socket is closed, which is detected soon
                     channels.send(self._forker[0], b"engine", [theirs.fileno(), alive, status])
         finally:
             theirs.close()
@@ -225,7 +225,7 @@ class EnginePool:
 
     @staticmethod
     def _send_go(engine: EngineProcess) -> None:
-        with contextlib.suppress(OSError):  # the engine has ended, which its socket reports
+        with contextlib.suppress(OSError):  # the engine has ended; its socket reports the end
             channels.send(engine.channel, channels.message({"go": 1}))
 
     # --- methods for the session
@@ -239,7 +239,7 @@ class EnginePool:
                 "what is fed. Give engines=0."
             )
         if self._cut.inputs and not on_cuda:
-            self.pool = BufferPool(self.own.make)  # fed data is made where engines can read it
+            self.pool = BufferPool(self.own.make)  # engines can read the memory of fed data
         plan.segments = segments_behind(self._cut, plan.outputs, fuse_device, on_cuda)
 
     def puller(self, group: Group, ports: dict[str, Port], batch_size: int) -> EnginePuller | None:
@@ -276,7 +276,7 @@ class EnginePool:
             segment.remote, segment.instant = self._loader, False
 
     def refusal(self, engine: EngineProcess, header: dict[str, Any]) -> str:
-        """Why a ready engine may not work: it would give other results than this process. Empty: it may work."""
+        """The reason to refuse an engine that is ready: its results would differ from this process. Empty: the engine may work."""
         found = difference(self._description, header.get("is"))
         return found and (
             f"engine {engine.number} differs from this process, so its results may differ: {found}. Start all of them with the same "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Search:
-    """Bisection of the samples from `low` to `high`. An engine that makes all of them together ends.
+    """Bisection of the samples from `low` to `high`. An engine that makes all these samples together ends.
 
     :attr:`probe` is the part to make next, None at the end. Report the outcome with :meth:`died` or :meth:`survived`.
     """
@@ -39,5 +39,5 @@ class Search:
         self.probe = self._half()
 
     def _half(self) -> tuple[int, int]:
-        """The first half of the rest. A last single sample is probed, too: the engines may end only at samples together."""
+        """The first half of the remaining samples. A last single sample is also tried: engines may end only at a combination of samples."""
         return self.low, self.low + max(1, (self.high - self.low) // 2)

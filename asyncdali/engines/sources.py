@@ -49,7 +49,7 @@ class Call:
         return [self.iteration, self.epoch, self.index]
 
     def hold(self, returned: deque[int]) -> None:
-        """The engine has been asked. When nothing needs the batch any more, the token is appended to `returned`."""
+        """Note that the engine has been asked. When nothing needs the batch any more, the token is appended to `returned`."""
         self.held = Lease(None, self.token, returned, 0)
 
     def answered(self, nodes: dict[str, list[Any]]) -> None:
@@ -90,7 +90,7 @@ class BatchElsewhere(Batch):
 
 
 class EnginePuller(AheadPuller):
-    """Asks the engines, ahead of need."""
+    """Requests batches of sources from the engines before the pipeline needs them."""
 
     kind = "engines"
 
@@ -100,7 +100,7 @@ class EnginePuller(AheadPuller):
         self.ahead = AHEAD * pool.count
 
     def start(self) -> None:
-        """Nothing is asked before :meth:`pull`, which knows the pipeline's iteration."""
+        """Do nothing: only :meth:`pull` knows the pipeline's iteration, so requests begin there."""
 
     def _ask(self, iteration: int) -> Call:
         assert self.index is not None

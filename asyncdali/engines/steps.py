@@ -1,7 +1,7 @@
-"""Positions a number of equal iterations behind a base. They are computed when somebody needs them.
+"""Positions after a base and a number of equal iterations. They are computed only when they are needed.
 
-A request for an iteration names the base and the number of iterations behind it. The engine moves the positions on; the training process
-does so for a checkpoint only. From time to time an engine reports how the positions stand, and a new base begins there.
+A request for an iteration names a base and the number of iterations since the base. The engine computes the positions from both. The
+training process computes positions for a checkpoint only. From time to time an engine reports its positions, which become a new base.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 from ..runtime.segments import BuiltOperator
 
 RENEWED = 128
-"""Iterations behind a base before the next base begins. A checkpoint moves positions on by at most about as many."""
+"""Iterations from one base to the next. A checkpoint advances positions by about this number of iterations at most."""
 
 
 class Base:
-    """Positions before an iteration, after which every iteration has `samples` samples."""
+    """Positions before an iteration. From this iteration on, every iteration has `samples` samples."""
 
     __slots__ = ("_known", "_operators", "number", "samples")
 
@@ -24,10 +24,10 @@ class Base:
         self.number = number
         self.samples = samples
         self._operators = operators
-        self._known: list[tuple[int, Mapping[str, Any]]] = [(0, positions)] * 2  # at the base, and those computed last
+        self._known: list[tuple[int, Mapping[str, Any]]] = [(0, positions)] * 2  # at the base, and the last computed positions
 
     def at(self, steps: int) -> Mapping[str, Any]:
-        """The positions before the iteration that is `steps` behind the base, by operator. Any thread may ask."""
+        """The positions before the iteration that is `steps` iterations after the base, by operator. May be called from any thread."""
         start, last = self._known
         begin, positions = last if last[0] <= steps else start
         for _ in range(begin, steps):

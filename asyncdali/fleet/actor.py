@@ -69,7 +69,7 @@ class Actor:
     def __init__(self, train: Callable[..., Pipeline], *, listen: str = "127.0.0.1:0", token: bytes | str, **options: Any):
         self._token = as_token(token)
         self._descriptors = Descriptors()
-        self._socket = bound(Address.parse(listen))  # before the build, because an address in use is found out sooner
+        self._socket = bound(Address.parse(listen))  # before the build, so an address in use is reported sooner
         self._socket = socket.socket(fileno=self._descriptors.add(self._socket.detach()))  # engines do not inherit it
         name = secrets.token_bytes(NAME)
         self._near = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -132,7 +132,7 @@ class Actor:
         try:
             sock, _ = listening.accept()
             sock = socket.socket(fileno=self._descriptors.add(sock.detach()))
-        except OSError as error:  # gone again, or no descriptor is free
+        except OSError as error:  # the connection has ended already, or no descriptor is free
             if not isinstance(error, (BlockingIOError, ConnectionError)):
                 log.warning("an engine cannot accept a connection: %s", error)
             return

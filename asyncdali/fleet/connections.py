@@ -1,7 +1,7 @@
 """The actors of one loader: connections, and what happens when one is lost. Runs on the loop's thread.
 
-A lost connection is reported by the kernel to the loop, and its iterations are asked of other actors at once. Connections are made on
-short-lived threads, because names must be looked up.
+The kernel reports a lost connection to the loop. Its iterations are requested from other actors at once. Connections are made on
+short-lived threads, because a look-up of a host name blocks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ATTEMPT = 10.0
 """Seconds for one attempt to connect."""
 SLOWEST_RETRY = 5.0
 LOSSES = 4
-"""Number of actors that end with the same iteration before this iteration has failed: it may be the iteration that ends them."""
+"""An iteration fails when this number of actors ended while they made it, because the iteration may be the reason."""
 
 
 class Connections(Ordered[Request]):
@@ -113,7 +113,7 @@ class Connections(Ordered[Request]):
             tried = all(place.ready or place.attempts for place in places)
             if ready and tried:
                 break
-            if monotonic() - began >= (timeout if tried else max(timeout, ATTEMPT)):  # a stopped engine accepts, and says nothing
+            if monotonic() - began >= (timeout if tried else max(timeout, ATTEMPT)):  # a stopped engine accepts, but never answers
                 if ready:
                     break
                 raise RuntimeError(self._none_left())
@@ -190,7 +190,7 @@ class Connections(Ordered[Request]):
         self._tell()
 
     def _drop(self, place: Place, reason: str, refused: bool = False) -> None:
-        """End a connection. Its iterations are asked of others."""
+        """End a connection. Its iterations are requested from other actors."""
         if place.link is not None:
             place.link.close()
             self._lost(place, place.link, reason, refused)

@@ -23,7 +23,7 @@ _ACTOR = {
 
 
 def trainer_metrics(rank: int, engines: Iterable[Mapping[str, Any]]) -> str:
-    """Of one rank: what each engine has done for it."""
+    """The metrics of one rank: the work of each engine for this rank."""
     engines = list(engines)
     lines = []
     for name, (kind, text) in _TRAINER.items():
@@ -34,7 +34,7 @@ def trainer_metrics(rank: int, engines: Iterable[Mapping[str, Any]]) -> str:
 
 
 def actor_metrics(address: str, statistics: Mapping[str, Any]) -> str:
-    """Of one actor: what it has done for each rank."""
+    """The metrics of one actor: its work for each rank."""
     engine = _escaped(address)
     lines = []
     for name, text in _ACTOR.items():

@@ -80,7 +80,7 @@ class Shelf:
                 lender.gone += [number for number in gone if number in lender.announced]
 
     def leave(self, lender: Lender) -> None:
-        """The connection has ended. What its trainer may still use is not used again here."""
+        """Handle the end of a connection. Memory that its trainer may still read is not used again here."""
         self._lenders.remove(lender)
         for owner in lender.lent.values():
             for memory in _arrays(owner):

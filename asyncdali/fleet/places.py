@@ -27,7 +27,7 @@ class Request(Asked):
 
     @property
     def suspect(self) -> bool:
-        """Whether it may be this iteration that ends actors."""
+        """Whether this iteration may be the reason why actors ended."""
         return len(self.lost) >= SUSPECT
 
 
@@ -42,10 +42,10 @@ class Place:
         self.pid = 0
         self.reason = "no connection yet"
         self.attempts = 0  # since it was last ready
-        self.refused = False  # the last attempt found a difference that time does not change
+        self.refused = False  # the last attempt failed for a reason that a later attempt does not change
         self.heard = 0.0
         self.outstanding: dict[tuple[int, int], tuple[Request, float]] = {}
-        self.counters: dict[str, Any] = {}  # its own, of all ranks, when they were last asked for
+        self.counters: dict[str, Any] = {}  # the actor's own counters over all ranks, as last received
         self.asked = self.answered = self.late = self.hedged = self.busy = self.bytes = self.restarts = 0
 
     @property

@@ -6,7 +6,7 @@ The messages have fixed sizes, so no length is taken from an unknown peer:
 2. trainer to actor: a random challenge, and HMAC-SHA256(token, "trainer" and both challenges)
 3. actor to trainer: HMAC-SHA256(token, "actor" and both challenges), and where it can be reached on the same machine (:data:`PLACE`)
 
-The roles differ in the text, so an answer cannot be reflected.
+The text contains the role, so a peer cannot send a received answer back as its own proof.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def challenge() -> bytes:
 
 
 def proof(token: bytes, role: str, of_actor: bytes, of_trainer: bytes) -> bytes:
-    """The answer of the end `role` ("actor" or "trainer") answers to both challenges."""
+    """The proof that the end `role` ("actor" or "trainer") sends: an HMAC over its role and both challenges."""
     return hmac.digest(token, b"asyncdali " + role.encode() + b"\0" + of_actor + of_trainer, "sha256")
 
 

@@ -50,12 +50,12 @@ def loader(
             pipeline itself.
         uneven: allow a `world_size` that does not divide the batch size. Then some ranks get one sample more than others.
         token: the secret of the engines at these addresses.
-        hedge_after: an iteration that an engine has not answered after this multiple of the median time is asked of another one, too. The
-            first answer counts. None: never.
+        hedge_after: the request of an iteration is also sent to a second engine, if the first has not answered after this multiple of the
+            median time. The first answer counts. None: never.
         hedge_compare: compare both answers, and fail if they differ. For debugging.
         reconnect_timeout: seconds without any engine after which the loader fails.
-        buffer_bytes: bytes of batches that are requested, or wait for an earlier one. One iteration may exceed them. Batches whose turn
-            it is are counted by ``prefetch_queue_depth`` instead.
+        buffer_bytes: the limit, in bytes, of batches that are requested or wait for an earlier batch. A single iteration may exceed the
+            limit. Batches that are next in order count towards ``prefetch_queue_depth`` instead.
         last_batch_policy: the treatment of the last global batch of a reader's epoch, see :class:`LastBatchPolicy`. FILL: the batch is
             returned whole. DROP: the batch is not returned. PARTIAL: each rank keeps those of its samples that belong to the epoch, so
             the last ranks may get empty batches. None: the batch is returned whole, and an epoch ends as ``Pipeline.epoch`` ends it.

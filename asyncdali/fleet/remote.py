@@ -1,7 +1,7 @@
 """The trainer's side of actors: requests, answers, and what happens when an actor is slow. Runs on the loop's thread.
 
 Which actor makes an iteration is a hint and never state. The loop's thread is entered once per request, once per answer (more often for
-answers above 128 KB), and once when the oldest request is old enough to be asked of a second actor.
+answers above 128 KB), and once when the oldest request is old enough to be sent to a second actor.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class RemoteLoader(Connections):
     # --- slow actors
 
     def _patience(self) -> float:
-        """Seconds after which a request is asked of a second actor."""
+        """Seconds after which a request is also sent to a second actor."""
         assert self._actors.hedge_after is not None
         return UNKNOWN if len(self._times) < 4 else max(SHORTEST, self._actors.hedge_after * statistics.median(self._times))
 
@@ -228,7 +228,7 @@ class RemoteLoader(Connections):
             if self._timer is not None:
                 if due > self._due - SHORTEST:
                     return
-                self._timer.cancel()  # what is slow was not known yet
+                self._timer.cancel()  # the timer was set before the median time was known
             self._due = due
             self._timer = self._loop.loop.call_later(due - time + 0.001, self._executor.guarded, self._look)
 
@@ -239,7 +239,7 @@ class RemoteLoader(Connections):
                     yield asked, sent
 
     def _look(self) -> None:
-        """Ask old requests of a second actor, and drop actors that do not answer at all."""
+        """Send old requests to a second actor as well, and drop actors that do not answer at all."""
         self._timer = None
         if self._closed or self._broken is not None:
             return
@@ -345,7 +345,7 @@ class RemoteLoader(Connections):
     # --- statistics
 
     def statistics(self) -> list[dict[str, Any]]:
-        """The work of each actor for this loader, and what it has done for all: its planning and its pixels.
+        """The work of each actor for this loader, and the actor's counters of its work for all loaders.
 
         For an actor that does not answer within a second, only the part known in this process.
         """

@@ -11,7 +11,7 @@ BUSY = 0.7
 
 
 def wanted(count: int, least: int, most: int, waiting: float, busy: float) -> int:
-    """The number of engines, given `count` of them.
+    """The number of engines that trainers need, when there are `count` engines now.
 
     Args:
         waiting: the part of its time that the slowest trainer waits for batches. All trainers of a step wait for the slowest one.

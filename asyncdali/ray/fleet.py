@@ -23,12 +23,12 @@ class Fleet:
     that made it.
 
     Args:
-        actors: the number of engines, or (least, most): then the number follows what trainers wait for.
+        actors: the number of engines, or (least, most): the number then follows the time that trainers wait.
         spares: further engines, which are built and wait. One of them takes the place of an engine that has ended, at once.
         resources: what one engine needs of its node. ``"CPU"`` is also the number of its threads.
         lookahead: iterations that each rank requests ahead (``prefetch_queue_depth`` of its pipeline).
-        hedge_after: an iteration that an engine has not answered after this multiple of the median time is asked of another one, too. None:
-            never.
+        hedge_after: the request of an iteration is also sent to a second engine, if the first has not answered after this multiple of the
+            median time. None: never.
         name: processes that give the same name use the same fleet. The first one makes it, with its arguments. A named fleet lives until
             :meth:`close`.
         start_timeout: seconds that a loader waits for the first engine.
@@ -182,7 +182,7 @@ def _fleet_metrics(found: dict[str, Any]) -> str:
 
 
 def merged(texts: list[str]) -> str:
-    """One text of several. The format wants all samples of a metric together, under one description."""
+    """Merge several texts into one. The format requires all samples of a metric together, under one description."""
     described: dict[str, list[str]] = {}
     samples: dict[str, list[str]] = {}
     for line in "".join(texts).splitlines():

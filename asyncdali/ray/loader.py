@@ -141,7 +141,7 @@ def _leave(manager: Any, trainer: str, report: dict[str, Any] | None = None) -> 
 
 
 def _follow(manager: Any, trainer: str, version: int, addresses: list[str], actors: Any) -> None:
-    """Tell `actors` which engines come and go, until the trainer leaves. It refers to no loader: a dropped loader ends its pipeline."""
+    """Report new and retired engines to `actors` until the trainer leaves. No reference to the loader is held, so it can be freed."""
     known = set(addresses)
     while True:
         try:

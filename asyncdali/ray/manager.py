@@ -69,7 +69,7 @@ class Manager:
     # --- engines
 
     def _adjust(self) -> None:
-        """Start or retire engines until there are the wanted ones and the spare ones."""
+        """Start or retire engines until the number of engines is the wanted number plus the spares."""
         staying = [slot for slot in self._slots.values() if not slot.leaving]
         count = self._wanted + self._spares
         for _ in range(count - len(staying)):
@@ -139,7 +139,7 @@ class Manager:
             self._news.notify_all()
 
     def _addresses(self) -> list[str]:
-        """Of the engines that trainers use. A spare engine takes the place of one that is gone."""
+        """Addresses of the engines that trainers use. A spare engine replaces an engine that has ended."""
         usable = sorted((slot for slot in self._slots.values() if slot.usable), key=lambda slot: (not slot.used, slot.number))
         for slot in self._slots.values():
             slot.used = False

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def prepare() -> None:
-    """Import what building takes (0.5 s of processor time), by building a small pipeline. Later calls take milliseconds."""
+    """Build a small pipeline, which imports every module that a build needs (0.5 s of processor time). Later calls take milliseconds."""
     from .. import fn, pipeline_def
 
     @pipeline_def(batch_size=1, num_threads=1, seed=0)

@@ -156,7 +156,7 @@ _SPAN = _U(2147483645)
 
 @compiled(3, brief=True)
 def draw_shuffled(table, count, out):
-    """Deliver `count` more samples of the shard of a SHUFFLE `table` to the int64 array at `out` (0: skip them).
+    """Deliver `count` more samples of the shard of a SHUFFLE `table` to the int64 array at `out` (0: skip the samples).
 
     One step draws one of the live slots, exchanges its index with the oldest, delivers the drawn index, and refills its slot with the next
     sample of the shard. The engine is x -> 16807 x mod 2^31 - 1. A bounded draw divides, and redraws beyond the last whole multiple. A draw

@@ -31,7 +31,7 @@ def is_capsule(value: Any) -> bool:
 def from_dlpack(source: Any) -> np.ndarray:
     """A host array of a DLPack object or bare capsule, without a copy.
 
-    numpy treats unversioned capsules as read-only because they cannot say; they are writable.
+    An unversioned capsule has no read-only flag. numpy treats such a capsule as read-only, but its memory is writable.
     """
     array = np.from_dlpack(_Capsule(source) if is_capsule(source) else source)
     if array.flags.writeable or not array.flags.c_contiguous:

@@ -143,7 +143,7 @@ class TensorList:
         if batch.values is not None:
             return batch.values.reshape(shape)
         if 0 in shape:
-            # The address of an empty batch may be 0, which numpy would take as "allocate".
+            # An empty batch may have address 0. numpy would allocate memory for address 0.
             return self._memory.empty(0).view(storage_dtype(batch.dtype)).reshape(shape)
         array = self._memory.wrap(int(batch.addresses[0]), shape, storage_dtype(batch.dtype), batch.memory_owner)
         if batch.read_only:
