@@ -41,8 +41,10 @@ class CudaEvent:
         self.handle = handle
 
     def wait(self) -> None:
-        """Block (with the interpreter lock released) until the work before the event is done."""
+        """Block until the work before the event is done. The interpreter lock is released only if it is not done yet."""
         self._events.driver.use(self._events.device)
+        if self.done():
+            return
         self._events.driver.event_synchronize(self.handle)
         self._over = True
 
