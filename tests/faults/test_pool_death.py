@@ -90,7 +90,7 @@ def test_a_killed_worker_is_replaced(make_pool, start_method):
     tickets = {i: pool.submit(0, i, 0) for i in range(3)}
     for iteration in range(40):
         if iteration in (5, 20):
-            kill_and_wait(pool.pids[-1])  # at 20 the other one may not be replaced yet
+            kill_and_wait(pool.pids[-1])  # at iteration 20 the other worker may not be replaced yet
         tickets[iteration + 3] = pool.submit(0, iteration + 3, 0)
         source.check(pool.receive(tickets.pop(iteration), 300), iteration)
     until_replaced(pool, 2)

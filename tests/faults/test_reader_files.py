@@ -38,7 +38,7 @@ def test_removed_between_listing_and_reading(name, mapped, tmp_path, monkeypatch
 
 @pytest.mark.parametrize("name", sorted(EVERY_KIND))
 def test_pipes_and_devices_in_place_of_files(name, tmp_path):
-    """No reader waits for a writer, or for the end of an endless file."""
+    """No reader waits for a writer of a pipe, or reads an endless file to its end."""
     kind = EVERY_KIND[name]
     folder = tmp_path / "data"
     folder.mkdir()

@@ -119,7 +119,7 @@ def test_a_sample_that_kills_its_worker_is_named(tmp_path, monkeypatch):
     assert values(pipe.run()) == [[[0], [1], [2], [3]]]
     with pytest.raises(RuntimeError, match=r"sample 2 of iteration 1.*SIGKILL.*max_retries=1"):
         pipe.run()
-    gate.touch()  # now it works: the same batch is requested again
+    gate.touch()  # the same batch is requested again, and this time the source works
     assert values(pipe.run()) == [[[4], [5], [6], [7]]]
 
 
@@ -281,7 +281,7 @@ def test_odd_results_are_refused_by_name():
     for words in ("str", "NoneType", "complex128", "object"):
         with pytest.raises((TypeError, RuntimeError), match=words):
             pipe.run()
-        pipe._core.session.producer.sources.pullers[0].iteration += 1  # otherwise the same sample would be requested again
+        pipe._core.session.producer.sources.pullers[0].iteration += 1  # without this step the same sample would be requested again
 
 
 def test_small_shared_memory_folder_does_not_matter():

@@ -205,7 +205,7 @@ def test_videos_that_are_fed(videos):
 )
 @pytest.mark.parametrize("skip", [False, True])
 def test_cached_pictures(tmp_path, decoding, skip):
-    """Pictures from device memory equal the decoded ones, and files of cached pictures are not read."""
+    """Pictures from the cache in device memory equal decoded pictures, and the files of cached pictures are not read."""
     (tmp_path / "class").mkdir()
     for k in range(40):
         small = np.random.default_rng(k).integers(0, 255, (9, 9, 3), np.uint8)

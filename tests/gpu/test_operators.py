@@ -108,7 +108,7 @@ def test_operator(name):
             if x.dtype.kind in "iu":
                 assert difference.max(initial=0) <= 1 and (difference > 0).mean() < 0.02
             else:
-                step = 1.01 / 250 if name == "resize and normalize" else 0.0  # one grey level, which may be rounded the other way
+                step = 1.01 / 250 if name == "resize and normalize" else 0.0  # one grey level: the rounding may differ
                 assert difference.max(initial=0) <= max(step, 1e-4 * max(1.0, np.abs(x.astype(np.float64)).max()))
 
 

@@ -314,7 +314,7 @@ def test_webdataset_types(tmp_path, dtypes):
              "v1.2 1\nx a 1 a.x", "v1.2 1\nx 512 1 a.x extra"],
 )  # fmt: skip
 def test_webdataset_indices(tmp_path, text):
-    """(A size beyond the archive crashes DALI: that one is for the unit tests.)"""
+    """(A size beyond the archive crashes DALI, so only the unit tests have this case.)"""
     path = containers.write_tar(tmp_path / "a.tar", GROUPS)
     (tmp_path / "index").write_text(text)
     compare(webdataset(path, ["x", "y"], index_paths=str(tmp_path / "index")), 2)

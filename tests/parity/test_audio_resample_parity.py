@@ -40,7 +40,7 @@ def full(name):
 @pytest.mark.parametrize("quality", [0.0, 10.0, 50.0, 73.0, 100.0])
 @pytest.mark.parametrize("channels", [None, 1, 2, 3])
 def test_qualities(quality, channels):
-    """Ratios that FLOAT holds exactly: nothing drifts."""
+    """FLOAT represents these ratios exactly, so DALI's positions do not drift."""
     for rates in ((1.0, 2.0), (3.0, 2.0), (8000.0, 8000.0), (1.0, 16.0)):
         compare(sounds(channels=channels), 3e-6, in_rate=rates[0], out_rate=rates[1], quality=quality)
 

@@ -1,4 +1,4 @@
-"""box_encoder against DALI: the same assignments; boxes to the last bit, offsets within roundings."""
+"""box_encoder against DALI: the same assignments; boxes equal to the last bit, offsets within the error of rounding."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ import nvidia.dali.types  # noqa: E402, F401
 
 
 def result(library, text, tmp_path, files):
-    """The results of a library for a program, or that a crop did not fit."""
+    """The results of a program under a library; "out of bounds" if a crop did not fit."""
     try:
         return run(library, load(text, tmp_path / f"in_{library.__name__}.py", library_names(library, files)))
-    except RuntimeError as error:  # a repeatedly cropped image is smaller than the crop: both refuse it, or they differ
+    except RuntimeError as error:  # a repeated crop may exceed the image: both libraries must refuse
         if "out of bounds" not in str(error):
             raise
         return "out of bounds"

@@ -1,4 +1,4 @@
-"""decoders.numpy against DALI, but for arrays in Fortran order and later versions, which DALI's CPU operator does not take."""
+"""decoders.numpy against DALI. Arrays in Fortran order and later versions of the format are left out: DALI's CPU operator refuses them."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_resize_geometry(mode, region, axes):
         if limited:
             constants["max_size"] = [float(value) for value in rng.integers(10, 70, axes)]
         if region:
-            # DALI reads outside of its memory for regions that miss the picture: keep the middle in.
+            # The middle of each region lies in the picture, because DALI reads outside of its memory for regions outside of the picture.
             begin, end = rng.uniform(-0.1, 0.4, (count, axes)), rng.uniform(0.5, 1.1, (count, axes))
             turned = rng.random((count, axes)) < 0.3
             begin, end = np.where(turned, end, begin), np.where(turned, begin, end)

@@ -52,7 +52,7 @@ def test_grid_mask(dtype, layout, shape):
     }  # fmt: skip
     theirs, ours = dali_output("grid_mask", data, layout, per_sample), harness.run("grid_mask", data, layout, per_sample)
     wrong = sum(int((a != b).sum()) for a, b in zip(theirs, ours, strict=True))
-    assert wrong <= 2, wrong  # a position on the edge of a square, to the last bit of a cosine
+    assert wrong <= 2, wrong  # the last bit of a cosine decides pixels on the edge of a square
     same(dali_output("grid_mask", data, layout), harness.run("grid_mask", data, layout))
 
 

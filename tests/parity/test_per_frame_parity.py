@@ -119,7 +119,7 @@ def transform(rng):
         "crop": lambda: {"from_start": numbers(rng, frames, 0, 0.4, (2,)), "to_end": numbers(rng, frames, 0.5, 1, (2,))},
     }[name]()
     shapes = {np.shape(value)[:1] if how else () for samples, how in arguments.values() for value in samples}
-    if rng.random() < 0.5 or len(shapes) > 1:  # DALI takes one frame for many only where an input tells how many
+    if rng.random() < 0.5 or len(shapes) > 1:  # DALI repeats a single frame only if an input gives the number
         before = [rng.uniform(-1, 1, (count, 2, 3)).astype(F32) for count in frames]
         return Call(f"transforms.{name}", [(before, "F**")], arguments)
     return Call(f"transforms.{name}", [], arguments)

@@ -1,4 +1,4 @@
-"""segmentation.select_masks against DALI, of which every mask must have one polygon (it keeps only the last)."""
+"""segmentation.select_masks against DALI. Every mask has one polygon here, because DALI keeps only the last polygon of a mask."""
 
 from __future__ import annotations
 

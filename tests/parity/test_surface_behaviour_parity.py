@@ -230,7 +230,7 @@ def test_tiffs_of_many_channels_with_a_predictor(both, dtype):
         wanted = lib.types.UINT16 if dtype == np.uint16 else lib.types.UINT8
         return lib.fn.decoders.image(lib.source([file]), output_type=lib.types.ANY_DATA, dtype=wanted)
 
-    for predictor, compressed in ((2, True), (1, True), (2, False)):  # without compression a predictor means nothing
+    for predictor, compressed in ((2, True), (1, True), (2, False)):  # a predictor has no effect without compression
         file = np.frombuffer(tiff(data, 2, predictor=predictor, compressed=compressed), np.uint8)
         assert_works(both, decoded)
         ((ours,), _), = both[0].run(decoded, 1)
@@ -604,7 +604,7 @@ def test_branches_with_data_on_a_gpu():
 
 
 def test_random_axes_of_pad_and_slice(both):
-    """60 batches of samples with axes of their own, as many as each sample likes."""
+    """60 batches in which every sample has its own list of axes, of its own length."""
     rng = np.random.default_rng(11)
     for _ in range(60):
         ndim, count = int(rng.integers(1, 4)), 3

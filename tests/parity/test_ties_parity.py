@@ -1,4 +1,4 @@
-"""Ties against DALI: operators that search a maximum, sort, or compare floats, with values that are equal.
+"""Ties against DALI: equal values in operators that search a maximum, sort, or compare floats.
 
 Random arguments rarely tie, so each case makes ties: boxes on a grid, objects of one size, powers that equal the cut-off, masks that equal
 the threshold. box_encoder has a separate file.

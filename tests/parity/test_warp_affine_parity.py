@@ -1,4 +1,4 @@
-"""warp_affine beside DALI: within one grey level, but for nearest picks on a pixel's edge."""
+"""warp_affine beside DALI: within one grey level, except for nearest pixels at positions on a pixel's edge."""
 
 from __future__ import annotations
 

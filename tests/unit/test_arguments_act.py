@@ -82,7 +82,7 @@ def files_of(cls: type) -> set[Path]:
 
 
 def without_effect(cls: type) -> list[str]:
-    """Arguments that an operator's code never reads and that do not say so."""
+    """Arguments that an operator's code never reads, and that are not declared as `inert`."""
     found = [asked_for(path) for path in files_of(cls)]
     names = frozenset().union(*(names for names, _ in found))
     patterns = [re.compile(text) for _, some in found for text in some]

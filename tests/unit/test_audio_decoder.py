@@ -1,4 +1,4 @@
-"""decoders.audio: formats, element types, mixing, resampling, damage; no codec of its own is trusted with the answers."""
+"""decoders.audio: formats, element types, mixing, resampling, damage. The expected samples do not come from asyncdali's own decoders."""
 
 from __future__ import annotations
 

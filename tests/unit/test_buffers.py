@@ -143,7 +143,7 @@ def test_a_forked_child_leaves_the_parents_memory_alone():
 
 
 def test_held_outputs_stay_intact():
-    """Row 39, at length: every batch of 60 iterations is held, in several forms, also after the pipeline is gone."""
+    """Row 39, as a long run: the test holds the batches of 60 iterations in several forms, also after the pipeline was freed."""
     reference = pipeline_of(big)
     pipe = pipeline_of(big, prefetch_queue_depth=3)
     held = []
@@ -162,7 +162,7 @@ def test_held_outputs_stay_intact():
 
 
 def test_memory_is_reused_when_outputs_are_dropped():
-    """Without any garbage collection: nothing in an iteration refers to itself."""
+    """Memory is freed without the garbage collector, because no object of an iteration is part of a reference cycle."""
     pipe = pipeline_of(lambda: (big(), call(StepProbe, elements=20_000)), prefetch_queue_depth=2)
     gc.collect()
     gc.disable()

@@ -1,4 +1,4 @@
-"""cat, stack, expand_dims, squeeze, reinterpret: in pipelines, without copies, with empty input, with errors."""
+"""cat, stack, expand_dims, squeeze, reinterpret: results in pipelines, views instead of copies, empty inputs, errors."""
 
 from __future__ import annotations
 

@@ -506,7 +506,7 @@ def test_a_checkpoint_without_names(files):
     make(graph, state=state).build()
 
 
-# --- hostile: a digest that fits, and anything inside
+# --- hostile checkpoints: a valid digest over arbitrary contents
 
 HOSTILE = [None, True, -1, 0, 3, 2**63, 10**30, 1.5, "", "x", [], [1], [[]], {}, {"x": 1}, [["batch", 10**18]],
            [["end", -1]], "ahead", "here"]  # fmt: skip
@@ -524,7 +524,7 @@ def places(data, path=()):
 
 
 def put(body, path, value):
-    """Put `value` at a path of the body. None as the value removes the item."""
+    """Put `value` at a path of the body. A value of None removes the item."""
     *way, last = path
     for key in way:
         body = body[key]

@@ -477,7 +477,7 @@ def returns_in_both_rounds(a, b):
 
 @pytest.mark.parametrize("function", [returns_and_continues, returns_in_both_rounds, items_beside_continue])
 def test_returns_beside_continue(function):
-    """Some samples leave the function, some the round, some continue. In the end all are merged."""
+    """Some samples return from the function, some skip the rest of the loop's body, and some continue. All are merged at the end."""
     others = [7, 1, 9, 1, 4, 4]
     wanted = [function(a, b) for a, b in zip(range(6), others)]
     assert result(lambda: function(n(), fed(others, np.int32))) == wanted

@@ -1,4 +1,4 @@
-"""`crop` and `slice` behind a decoder: only their windows are decoded. Pixels, errors and statistics are those of whole pictures."""
+"""`crop` and `slice` after a decoder: only their windows are decoded. Pixels, errors and statistics equal those of whole pictures."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_run(cuda, arguments):
 
 
 def test_run_with_a_stream(cuda):
-    """The host does not wait at all; here the consumer does."""
+    """With a stream, run() does not wait on the host; the consumer's stream waits on the device."""
     cuda.use(0)
     stream = cuda.stream_create()
 
@@ -148,7 +148,7 @@ class Traffic:
 
 
 class Unbacked:
-    """A driver that hands out addresses only: pools of any size."""
+    """A simulated driver that only returns addresses, so pools may have any size."""
 
     def __init__(self):
         self.calls = Counter()

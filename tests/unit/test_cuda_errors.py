@@ -149,7 +149,7 @@ def test_out_of_pinned_memory(cuda):
 
 
 def test_the_users_device_stays(cuda):
-    """For every call on the user's thread, and every GPU of the pipeline."""
+    """The test covers every call on the user's thread, and every GPU of the pipeline."""
     for before in (None, 0):
         if before is not None:
             cuda.use(before)

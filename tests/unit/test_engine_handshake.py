@@ -1,4 +1,4 @@
-"""An engine that would not give the bits of the training process is refused, and the error names the difference."""
+"""An engine whose results could differ from those of the training process is refused. The error names the difference."""
 
 from __future__ import annotations
 

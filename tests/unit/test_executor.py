@@ -32,7 +32,7 @@ def test_cpu_mixed_and_gpu_of_three_iterations_run_at_once(num_threads, concurre
 
     def hook(lag):
         def meet(index, count):
-            if lag <= index <= last - 2 + lag:  # the first and last iterations have no one to meet
+            if lag <= index <= last - 2 + lag:  # the first and the last iterations have no neighbours at the barrier
                 meeting.wait()
                 met.append((lag, index))
 
@@ -187,7 +187,7 @@ def test_a_failure_fails_its_iteration_alone(phase, options):
             with pytest.raises((RuntimeError, KeyError), match=f"planned failure {k}"):
                 pipeline.run()
         else:
-            assert values(pipeline.run()[:2]) == wanted[k]  # the state has moved on as without the failure
+            assert values(pipeline.run()[:2]) == wanted[k]  # the state has advanced as if the iteration had not failed
 
 
 def test_compiled_failures_name_operator_line_iteration_and_sample():

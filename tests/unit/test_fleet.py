@@ -365,7 +365,7 @@ SAMPLES = 6
 NOT_HERE = {
     "experimental.numba_function", "dl_tensor_python_function", "python_function",  # calls with functions: above
     "dump_image",  # writes files
-    "decoders.inflate", "decoders.video", "io.file.read",  # whose data are files; each sample is decoded by itself
+    "decoders.inflate", "decoders.video", "io.file.read",  # inputs are encoded files; each sample is decoded by itself
 }  # fmt: skip
 OWN_SHAPES = {
     "debayer": {0: (6, 4, 1)}, "experimental.remap": {0: (6, 4, 3), 1: (6, 4), 2: (6, 4)}, "full": {0: (3, 5)}, "spectrogram": {0: (30,)},

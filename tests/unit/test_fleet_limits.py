@@ -1,4 +1,4 @@
-"""How much is asked of engines on other machines, and for how long: `buffer_bytes` and `engine_timeout`."""
+"""Limits of requests to engines on other machines: their size (`buffer_bytes`) and their time (`engine_timeout`)."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def watched(monkeypatch):
 
 
 def one_works(loader):
-    """One engine has answered all it was asked, and six iterations are asked or answered."""
+    """One engine has answered all its requests, and at least six iterations are requested or answered."""
     return sum(bool(place.outstanding) for place in loader._places.values()) == 1 and len(loader._asked) >= 6
 
 
 @pytest.mark.parametrize("limit, most", [(int(2.5 * SIZE), 3), (100 * SIZE, 6)])
 def test_buffer_bytes_limit_what_is_asked(watched, limit, most):
-    """Iteration 1 takes long, so answers to later ones wait. Four are asked at first, because the size of a batch is not known yet."""
+    """Iteration 1 takes long, so later answers wait. Four iterations are requested first, because a batch's size is not known yet."""
     held = Held()
     watched.enough = lambda loader: len(watched.counts) == 2 if most == 3 else watched.counts[-1] >= most
     with actors(held.train, 2) as found:

@@ -1,4 +1,4 @@
-"""Options that a link sets on its connection, and what importing the room costs."""
+"""The options that a link sets on its connection, and the modules that `fleet` imports."""
 
 from __future__ import annotations
 

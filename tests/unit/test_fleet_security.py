@@ -133,7 +133,7 @@ def mutate_handshakes(actor, count):
             else:
                 at = choose.randrange(len(answer))
                 answer[at:at] = choose.randbytes(choose.randrange(1, 40))
-            if answer[: len(right)] == right:  # the inserted bytes have repeated the next ones
+            if answer[: len(right)] == right:  # the inserted bytes may equal the next ones: the answer is still right
                 answer[0] ^= 1
             with contextlib.suppress(OSError):
                 sock.sendall(answer)

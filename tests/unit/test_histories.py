@@ -1,4 +1,4 @@
-"""Random histories of sources, readers and iterators: restored anywhere, they continue as if without interruption."""
+"""Random histories of sources, readers and iterators: restored at any event, they continue as if they had not been interrupted."""
 
 from __future__ import annotations
 

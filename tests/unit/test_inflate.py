@@ -13,7 +13,7 @@ from helpers.pipelines import pipeline_of
 from asyncdali import fn, types
 from asyncdali.errors import SampleError
 
-# From the format's text by hand: literals "ab", a match of 9 bytes at distance 2, literals "xyz01".
+# Written by hand from the format's description: literals "ab", a match of 9 bytes at distance 2, literals "xyz01".
 BY_HAND = bytes([0x25]) + b"ab" + b"\x02\0" + bytes([0x50]) + b"xyz01"
 
 

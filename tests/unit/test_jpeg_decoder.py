@@ -127,7 +127,7 @@ def test_progressive_files_that_lack_scans(decoders):
 
 
 def test_huge_progressive_files_are_handed_over(decoders):
-    """Their coefficients would take more memory than our decoder asks for."""
+    """The coefficients of these files would need more memory than our decoder allocates."""
     data = bytearray(encode(picture(40, 51), "JPEG", progressive=True))
     frame = data.index(b"\xff\xc2")
     data[frame + 5 : frame + 9] = struct.pack(">HH", 30000, 30000)

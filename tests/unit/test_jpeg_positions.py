@@ -36,7 +36,7 @@ def photograph(seed: int = 0, **options) -> bytes:
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_every_window_is_equal(fresh, sampling):
-    """Windows in any order: each may extend the known positions, or start at one."""
+    """Windows are decoded in any order. Each window may record further positions, or start at a recorded position."""
     rng, decoders = np.random.default_rng(0), Decoders()
     for seed, (width, height) in enumerate([(430, 80), (257, 130), (900, 40), (256, 64)]):
         data = jpeg_blocks(width, height, SAMPLINGS[sampling], seed) + bytes(positions.SMALLEST_FILE)
@@ -60,7 +60,7 @@ def test_positions_are_noted_as_far_as_a_file_was_read(fresh):
         return int(records[0])
 
     per_row = -(-430 // 128)
-    assert noted((0, 0, 430, 150)) == 0  # nothing to be left out: no position is looked up
+    assert noted((0, 0, 430, 150)) == 0  # the window is the whole picture, so positions are not used
     assert noted((0, 0, 16, 16)) == 1 + per_row  # its chroma needs the next row
     assert noted((0, 100, 430, 4)) == 7 * per_row + 1
     far = noted((0, 149, 430, 1))

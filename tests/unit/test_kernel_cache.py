@@ -102,7 +102,7 @@ def test_damaged_files_are_not_unpickled_and_replaced(root, monkeypatch, kind):
 
 
 def test_a_file_of_another_kernel_is_not_taken(root):
-    """For example a backup that was restored under a wrong name."""
+    """A kernel file under another kernel's name is not loaded, for example after a backup was restored under a wrong name."""
     hit(("first",))
     (first,) = kernels(root)
     hit(("second",))

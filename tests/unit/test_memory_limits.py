@@ -80,7 +80,7 @@ def test_the_cap_of_a_sample(machine, monkeypatch):
         limits.sample_cap()
 
 
-# ------------------------------------------------------------------------------------------------------------ who asks
+# --------------------------------------------------------------------------------------------------------- the callers that check
 
 
 def test_pools_ask_for_new_large_blocks_only(machine):

@@ -1,4 +1,4 @@
-"""nonsilent_region: where it begins and ends."""
+"""nonsilent_region: begin and length of the region."""
 
 from __future__ import annotations
 

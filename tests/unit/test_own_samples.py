@@ -1,4 +1,4 @@
-"""Which samples of a batch belong to the epoch, as jax's ``is_nonpadding`` reports."""
+"""The samples of a batch that belong to the epoch, as jax's ``is_nonpadding`` reports them."""
 
 from __future__ import annotations
 

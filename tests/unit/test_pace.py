@@ -1,4 +1,4 @@
-"""Which thread makes an iteration of a short segment."""
+"""The choice of the thread that plans an iteration of a short segment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pipeline: options, outputs, the calling families, life and death. Rows refer to the must-have list of the API's specification."""
+"""Pipeline: options, outputs, the families of calls, start and end. Rows refer to the must-have list of the API's specification."""
 
 from __future__ import annotations
 

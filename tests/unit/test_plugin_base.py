@@ -177,7 +177,7 @@ def test_names_in_debug_mode():
 
 
 def test_a_failed_iteration_counts():
-    """An epoch of 4 batches has 4, the failed one included."""
+    """A failed iteration counts as one of the 4 batches of its epoch."""
     def check(x):
         if x[0] == 1:
             raise KeyError("broken")

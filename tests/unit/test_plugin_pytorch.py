@@ -47,7 +47,7 @@ def test_types():
 
 @pytest.mark.parametrize("device", ["cpu", "gpu"])
 def test_tensors_are_views_that_stay_valid(device):
-    """Also large ones, after further batches and after the pipeline is gone."""
+    """Large tensors stay valid, too, after further batches and after the pipeline was freed."""
     def source(i):
         return np.full((4, 100, 100), i, np.float32)
 
@@ -77,7 +77,7 @@ def test_enumerations_are_no_tensors():
 
 
 def test_memory_that_nobody_may_write_to_is_copied():
-    """For example pages of a file: torch does not know that they are read-only."""
+    """Read-only memory (for example pages of a file) is copied, because torch does not know that it is read-only."""
     from asyncdali.batch import Batch, ReadOnlyMemory
     from asyncdali.tensors import TensorListCPU
 

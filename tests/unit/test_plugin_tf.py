@@ -172,7 +172,7 @@ def test_iterators_are_independent(tmp_path):
 
 
 def test_an_error_is_its_batchs(tmp_path):
-    """As everywhere: the next element is the next batch."""
+    """An error fails only its own batch: the next element is the next batch, as with other iterators."""
     files = numbered_files(tmp_path, 8)
     Path(files[5]).unlink()
 
@@ -188,7 +188,7 @@ def test_an_error_is_its_batchs(tmp_path):
 
 
 class Pausing:
-    """A pipeline that lets the test act while it runs."""
+    """A pipeline whose callback gives control to the test while an iteration runs."""
 
     closed = False
 

@@ -316,7 +316,7 @@ def test_windows_of_extreme_images():
 
 
 def test_an_image_that_fits_no_window_is_clipped():
-    """The whole of it would be needed, but its shape is not allowed: the widest allowed window is taken."""
+    """The window would have to be the whole image, whose aspect ratio is not allowed. The widest allowed window is drawn."""
     _, extents = draw_windows(SEED, [100], [1000], (0.5, 2.0), (1.0, 1.0))
     assert extents.tolist() == [[100, 200]]
 

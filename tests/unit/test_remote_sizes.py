@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("waits", "small")
 
 @pytest.fixture
 def small(monkeypatch):
-    """Whatever is larger than a MiB is looked at; the test sets the free memory."""
+    """Requests above 1 MiB are checked, against free memory that the test sets."""
     monkeypatch.setattr(limits, "CHECKED", MIB)
     monkeypatch.setattr(downloads, "FIRST_PIECE", MIB // 4)
     fsspec.filesystem("http").clear_instance_cache()
@@ -242,7 +242,7 @@ def test_absurd_objects(objects):
     assert all(one[0] == "info" or one[3] <= MIB // 4 for one in objects.asked)
 
 
-# ------------------------------------------------------------------------------------------------------------ who reads
+# --------------------------------------------------------------------------------------------------------- the callers that read
 
 
 def test_io_file_read(machine):

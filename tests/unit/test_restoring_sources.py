@@ -307,7 +307,7 @@ def test_an_iterator_saved_between_two_loops(prepare, depth, told):
     assert first == [(0, 0), (1, 1), (2, 2)]
     saved = iterator.checkpoints()
     wanted = list(iterator)
-    assert wanted == [(10, 4), (11, 5), (12, 6)]  # not told, the end is known all the same: iter() resets
+    assert wanted == [(10, 4), (11, 5), (12, 6)]  # iter() resets, even if the program has not seen the end of the epoch
     for again in range(2):
         pipe = make(*sources(), depth=depth, checkpoint=saved[0])
         restored = Plain(pipe, ["a", "b"], auto_reset=False, prepare_first_batch=prepare)

@@ -174,7 +174,7 @@ def test_both_decoders_hand_on_rows(monkeypatch):
 
 
 def test_a_file_is_handed_over_when_rows_were_taken(monkeypatch):
-    """Its coefficients exceed the range of pictures, which our decoder detects at the very end."""
+    """The picture's coefficients exceed the normal range. Our decoder detects this only at the end of the picture."""
     wild = bytearray(jpeg_blocks(220, 150, [(2, 2), (1, 1), (1, 1)]))
     table = wild.index(b"\xff\xdb") + 5
     wild[table : table + 64] = bytes([255] * 64)

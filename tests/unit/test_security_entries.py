@@ -210,7 +210,7 @@ def manifest(folder, entry, **arguments):
 
 
 def test_manifests(places, monkeypatch):
-    """Paths are taken as they are, as in DALI: absolute, or below the working directory; no URLs."""
+    """Paths in manifests are used unchanged, as in DALI: absolute, or relative to the working directory. URLs are refused."""
     import fsspec
 
     EVERY_KIND["nemo_asr"].write(places / "root")
@@ -345,7 +345,7 @@ def test_a_video_cannot_open_other_files(tmp_path, monkeypatch):
 
 
 def test_large_lists_are_checked_quickly(monkeypatch):
-    """One look at all names together: names that are checked one by one would be asked for their roots."""
+    """All names are checked together: checking names one by one would look up the root for each name."""
     monkeypatch.setattr(EntryRules, "_refused", lambda *_: pytest.fail("a harmless name was looked at by itself"))
     EntryRules("/data", "list").check([f"class {k}/image_{k}.jpeg" for k in range(1000)])
 

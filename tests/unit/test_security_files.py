@@ -56,7 +56,7 @@ def test_a_private_checkpoint_stays_private(tmp_path):
 
 
 def test_a_private_file_is_private_at_every_moment(tmp_path, monkeypatch):
-    """Also while the file is written: no other user could have opened the temporary file."""
+    """The temporary file is private from its creation on: no other user can open it while it is written."""
     path = tmp_path / "file"
     path.write_bytes(b"old")
     path.chmod(0o600)
@@ -83,7 +83,7 @@ def test_a_private_file_is_private_at_every_moment(tmp_path, monkeypatch):
 
 
 def test_the_umask_is_left_alone(tmp_path, monkeypatch):
-    """It belongs to the process: another thread's file of that moment would be writable by everybody."""
+    """The umask belongs to the whole process. A file that another thread makes in the meantime would be writable by everybody."""
     monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the umask was changed"))
     pipe = pipeline_of(fn.random.uniform, enable_checkpointing=True)
     pipe.checkpoint(tmp_path / "state")

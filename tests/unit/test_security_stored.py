@@ -134,7 +134,7 @@ def test_every_reader_is_limited(name, tmp_path):
 
 
 def test_entries_are_limited_too(tree):
-    """The stored graph may allow itself everything: the limit holds."""
+    """The limit holds even if the arguments in the stored graph allow everything."""
     (tree / "data" / "list.txt").write_text(f"{tree}/private/0/0.jpg 0\n")
     everything = {"allow_outside_root": True, "allow_remote_entries": True, "allow_redirects": True}
     data = stored(lambda: fn.readers.file(file_list=str(tree / "data" / "list.txt"), **everything))
@@ -250,7 +250,7 @@ def test_stored_operators_are_checked_as_calls_are(name, tree):
 
 
 def test_bytes_hold_no_code():
-    """Functions cannot be stored, and no bytes become a function."""
+    """Functions cannot be stored, and no stored bytes are restored as a function."""
     with pytest.raises(RuntimeError, match="Could not serialize"):
         pipeline_of(lambda: fn.python_function(fn.random.uniform(), function=os.getpid)).serialize()
     document = json.loads(stored(fn.random.uniform))

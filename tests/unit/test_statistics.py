@@ -43,7 +43,7 @@ def make(**options):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """No time passes during a test, except where the test says so."""
+    """A clock that stands still during a test, except where the test moves it."""
     return CountedClock(monkeypatch)
 
 
@@ -241,7 +241,7 @@ def exactly(seconds):
 
 
 def test_who_waits_for_whom(clock):
-    """A source sleeps most of its time. The consumer waits for the source; the consumer is not away."""
+    """A source sleeps most of its time. The time counts as the consumer's wait for the source, not as time away."""
 
     def ask(i):
         clock.passes(10, processor=3)
@@ -340,7 +340,7 @@ def test_a_user_who_keeps_everything(monkeypatch):
     pipe = pipeline_of(lambda: fn.random.uniform(name="draw"))
     kept = [pipe.run() for _ in range(600)]
     assert pipe.statistics().buffers.held_blocks == 600
-    assert pipe._core.session.counters._crowded >= 600  # looked through now and then, not for each batch
+    assert pipe._core.session.counters._crowded >= 600  # the list of held blocks is searched after many batches, not after each
     kept.clear()
     gc.collect()
     assert pipe.statistics().buffers.held_blocks == 0
@@ -348,7 +348,7 @@ def test_a_user_who_keeps_everything(monkeypatch):
 
 
 def test_statistics_of_short_iterations(monkeypatch):
-    """All of the images, and of the numbers those of the iterations that are timed."""
+    """Held images are counted in every iteration, held numbers only in timed iterations."""
     monkeypatch.setattr(counting, "SHORT", 1 << 40)
     image = types.Constant(np.zeros((4, 4, 3), np.uint8), layout="HWC")
     pipe = pipeline_of(lambda: (fn.flip(image, horizontal=1), fn.random.uniform()))
@@ -392,7 +392,7 @@ def test_short_iterations_are_timed_now_and_then(short, monkeypatch):
     pipe._core.session.wait_all()
     found = pipe.statistics()
     segments = len(found.segments)
-    if short:  # after the first 16, which show that they are short, and the iterations in flight then
+    if short:  # the first 16 and those in flight are all timed; then one in 16
         assert (16 + 1008 // 16) * segments <= len(calls) <= (60 + 1008 // 16) * segments
     else:
         assert len(calls) >= 1024 * segments
@@ -406,7 +406,7 @@ def test_short_iterations_are_timed_now_and_then(short, monkeypatch):
 
 @pytest.mark.parametrize("stride", [1, 16])
 def test_an_iteration_stands_for_others(stride, monkeypatch):
-    """With equal iterations the result is the same."""
+    """If all iterations are equal, timing one in 16 gives the same statistics as timing each."""
     clock = [0]
     monkeypatch.setattr(counting, "now", lambda: clock[0])
     counters = PipelineCounters()
@@ -417,7 +417,7 @@ def test_an_iteration_stands_for_others(stride, monkeypatch):
         clock[0] += 40
         counters.fetched(record, [Batch.from_values(np.zeros(5), "", types.FLOAT64)])
     assert counters.iterations == 161 and counters.samples == 5 * 161
-    last = stride - 1  # the last one stands for some that have not come
+    last = stride - 1  # the last timed iteration also counts for later iterations
     assert (counters.wait, counters.latency) == (40 * (161 + last), 20 * (161 + last))
     assert counters.away == 60 * 160 and counters.ready == [0, 161 + last]
 
