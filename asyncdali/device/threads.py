@@ -75,7 +75,7 @@ class CompiledWork(Work, Protocol):
 
 
 class _Call:
-    """Python work in a crew's list: its entry there, and the number of threads that have not come to it yet."""
+    """Python work in a crew's list of jobs: its entry in the list, and the number of threads that have not reached the entry yet."""
 
     def __init__(self, work: Callable[[WorkerState], Any], places: int):
         self.work, self.left = work, places

@@ -13,7 +13,7 @@ from typing import Any
 
 BUSY = 0.7
 """A part that works for this share of the time is a bottleneck: waking up and handing over take the rest of the time."""
-_WAITS = 0.08  # a consumer that waits for a smaller share is not held up
+_WAITS = 0.08  # a consumer that waits for a smaller share of the time is not delayed
 _COMPUTES = 0.25
 """From this share of processor time in the elapsed time, a part computes rather than waits. Sleeping takes almost no processor time. On a
 shared machine, computing may get less than half of a processor."""
@@ -340,7 +340,7 @@ def _planning(case: _Case) -> Bottleneck | None:
 
 
 def _queue(case: _Case) -> Bottleneck | None:
-    """Pipeline and consumer wait for each other in turns."""
+    """The pipeline waits for the consumer and the consumer for the pipeline, because the queue is short."""
     unasked = case.share(max((item.wait_output_seconds for item in case.statistics.segments), default=0.0))
     share = min(unasked, 1 - case.thread_share)  # planned iterations may be computed during that time
     if share < 0.15:

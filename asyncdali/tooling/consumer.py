@@ -59,7 +59,7 @@ class Step:
         self.alone = statistics.median(self.run() for _ in range(5))
 
     def calibrate(self, outputs: Sequence[Any], rounds: int) -> None:
-        """Nothing: it was calibrated before the pipeline was built."""
+        """Does nothing, because the step was calibrated before the pipeline was built."""
 
     def run(self, outputs: Sequence[Any] = ()) -> float:
         start = time.perf_counter()

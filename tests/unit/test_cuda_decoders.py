@@ -195,7 +195,7 @@ def test_wrong_arguments(nvjpeg):
 
 
 def test_decoders_in_branches(nvjpeg):
-    """Each decodes its part of the batch, in both lanes."""
+    """The decoder of each branch decodes the branch's samples, on the engines and on the CPU."""
 
     def body(device):
         @pipeline_def(batch_size=8, num_threads=2, device_id=0, seed=5, enable_conditionals=True)

@@ -89,7 +89,7 @@ def wide(info):
     pytest.param(wide, [5.0, 700.0], [7, 690], {"output_layout": "CHW", "dtype": types.UINT8, "scale": 30.0}, marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_resize_and_normalise_are_one_kernel(cuda, source, size, crop, options):
-    """Except when another operator reads the resized images. The results are the same."""
+    """Resize is fused unless another operator reads the resized images. The results are the same."""
 
     def graph(shown, layout="HWC"):
         @pipeline_def(batch_size=6, num_threads=2, device_id=0, seed=3, prefetch_queue_depth=2)
@@ -120,7 +120,7 @@ COLORS = {
 
 @pytest.mark.parametrize("name", COLORS)
 def test_colors_and_normalise_are_one_kernel(cuda, name):
-    """Except when another operator reads the colours. The results are the same, bit for bit."""
+    """The colour operator is fused unless another operator reads its output. The results are the same, bit for bit."""
 
     def graph(shown):
         @pipeline_def(batch_size=6, num_threads=2, device_id=0, seed=3, prefetch_queue_depth=2)

@@ -1,5 +1,5 @@
-"""Kernels of reductions and normalize, compiled for the host, beside the compiled steps: integers and extremes equal, sums of floats within
-the rounding of the CPU's (kernels add in float64)."""
+"""Kernels of reductions and normalize, compiled for the host, beside the compiled steps: integers and extremes are equal; sums of floats
+differ at most by the CPU's rounding, because kernels add in float64."""
 
 from __future__ import annotations
 

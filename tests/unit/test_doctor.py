@@ -77,7 +77,7 @@ def cgroup(tmp_path, **files):
         ({"jobs/one/cpu.max": "150000 100000\n"}, 1.5),
         ({"jobs/one/cpu.max": "max 100000\n", "jobs/cpu.max": "300000 100000\n"}, 3.0),  # the group above limits it
         ({"jobs/one/cpu.max": "max 100000\n"}, None),
-        ({"cpu.max": "200000 100000"}, 2.0),  # in a container that sees itself at the root
+        ({"cpu.max": "200000 100000"}, 2.0),  # in a container whose own group is mounted as the root
         ({"cpu,cpuacct/jobs/one/cpu.cfs_quota_us": "50000", "cpu,cpuacct/jobs/one/cpu.cfs_period_us": "100000"}, 0.5),
         ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
         ({}, None),

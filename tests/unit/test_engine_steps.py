@@ -62,7 +62,7 @@ def test_a_base_moves_on_and_back(files):
 
 
 def test_who_receives_the_answers(files):
-    """A pipeline whose iterations are made by engines alone needs the loop's thread only when no caller waits in a call."""
+    """If engines compute whole iterations, the pipeline needs the loop's thread only while no caller waits in a call."""
     plain = pipeline(reading(files), 0)
     wanted = stream(plain, 12)
     pipe = pipeline(reading(files), 2)

@@ -87,7 +87,7 @@ def test_actors_of_this_machine_share_their_memory(train, three):
             assert batches.engines()[0]["restarts"] == 0
             del kept
         was = [[np.array(sample) for sample in output] for output in held]
-        # The loader is gone, but its batches are in use. The engine must not make other batches in their memory.
+        # The loader was freed, but its batches are in use. The engine must not write other batches to their memory.
         with loader(train, engines=[actor.address], token=TOKEN) as batches:
             assert batches_of(batches.pipeline, 5) == wanted
         assert [[np.array_equal(*pair) for pair in zip(*outputs)] for outputs in zip(was, held)] == [[True] * BATCH] * len(was)

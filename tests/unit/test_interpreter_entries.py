@@ -29,5 +29,5 @@ def test_entries_of_an_iteration(pipeline, threads):
     found = interpreter_entries.measure(pipeline, picture_folder(None), threads=threads)
     assert not found.get("gpu"), found  # the thread that reports a result plans what may start then
     assert found.get("loop", 0) < 0.5, found
-    assert found["worker"] < 2, found  # whatever the number of threads: one per job, not one per thread
+    assert found["worker"] < 2, found  # one entry per job, independent of the number of threads
     assert sum(found.values()) < ALL[pipeline], found

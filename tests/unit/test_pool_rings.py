@@ -1,4 +1,4 @@
-"""Queues of tasks in the shared file of a pool: which entries they use, and that none is lost when they use more."""
+"""Queues of tasks in the shared file of a pool: the entries that a queue uses, and no lost task when a queue begins to use more entries."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def test_transforms_of_any_length(n):
 @pytest.mark.parametrize("n", [3, 7, 9, 14, 26, 401, 2047, 2049])
 @pytest.mark.parametrize("shape", [(1,), (19,), (3, 2), (2, 9)])
 def test_lengths_without_a_plan_of_stages(n, shape):
-    """Along every axis, with full and with partial vectors; 2,049 is the first length that is a convolution."""
+    """Along every axis, with full and with partial vectors; 2,049 is the first length that is computed as a convolution."""
     data = np.random.default_rng(n).standard_normal((*shape, n)).astype(np.float32)
     for axis in range(len(shape) + 1):
         moved = np.ascontiguousarray(np.moveaxis(data, -1, axis))

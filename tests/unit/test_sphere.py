@@ -1,4 +1,4 @@
-"""sphere: the middle stays, the rim is drawn in (test_displacement.py has the model)."""
+"""sphere: each pixel is copied from a position on its ray from the centre (test_displacement.py has the model)."""
 
 from __future__ import annotations
 

@@ -316,7 +316,7 @@ def test_array_likes():
 
 @pytest.fixture
 def nodes(monkeypatch):
-    """Replaces the graph: records the requests for `constant_node`."""
+    """A stand-in for the graph that records the calls of `constant_node`."""
     asked = lambda values, dtype, layout, device, name=None: (values.tolist(), dtype, layout, device, name)  # noqa: E731
     monkeypatch.setattr("asyncdali.types.constant.make_node", asked)
 

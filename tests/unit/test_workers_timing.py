@@ -1,4 +1,4 @@
-"""Time limits, with room for a busy test machine; and checks that nothing grows."""
+"""Time limits, generous enough for a busy test machine; and checks that no resource grows."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ class FedArrays:
 
 
 def _place(value: Any) -> tuple[int, int]:
-    """DLPack's device type and number of an object or bare capsule; (0, 0) if it does not say."""
+    """DLPack's device type and number of an object or bare capsule; (0, 0) if the object does not have them."""
     where = getattr(value, "__dlpack_device__", None)
     if where is not None:
         kind, index = where()

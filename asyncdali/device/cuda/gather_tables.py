@@ -1,4 +1,4 @@
-"""Table of the kernel that brings windows together."""
+"""Table of the kernel that gathers windows from device memory."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ class DevicePool:
         try:
             self._driver.use(self._device)
             return self._events.record(stream)
-        except Exception as error:  # the user's stream is gone, and its work with it
+        except Exception as error:  # the user has destroyed the stream, so its work is complete
             log.debug("stream %s cannot be waited for: %s", stream, error)
             return None
 
@@ -306,7 +306,7 @@ class DevicePool:
         try:
             return self._make(size)
         except DeviceMemoryError:
-            self._let_go()  # blocks of earlier batches' sizes; freeing them waits for their work
+            self._let_go()  # free blocks of other sizes; freeing a block waits for its work
             try:
                 return self._make(size)
             except DeviceMemoryError as error:

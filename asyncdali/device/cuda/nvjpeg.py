@@ -1,8 +1,8 @@
 """JPEG decoders of a GPU through nvJPEG's batched interface: its JPEG engines and its multiprocessors.
 
 nvJPEG's call for a batch on the engines spins until they have almost finished. So a separate thread makes the call, and only the iteration
-whose pictures it decodes waits for that thread. The thread never enters the interpreter: the engines go on with the next batch while
-another thread reports the last one. A second state would occupy a second processor without decoding more.
+whose pictures it decodes waits for that thread. The thread never enters the interpreter: the engines start the next batch while another
+thread reports the last one. A second state would occupy a second processor without decoding more.
 
 On the multiprocessors one GPU thread decodes a picture's entropy code. So a batch takes as long as its largest file (about 0.15 ms per KB),
 however many files it has, and almost no processor time. Several states take turns, so several batches are in progress.
@@ -102,7 +102,7 @@ class AllDecoded:
         self._images = images
 
     def wait(self) -> None:
-        """Nothing: :meth:`when_done` calls when it is over."""
+        """Does nothing, because :meth:`when_done` makes its call when the work is done."""
 
     def is_over(self) -> bool:
         return all(images.done() for images in self._images)
