@@ -13,7 +13,7 @@ from ..sources.group import Group
 from ..types import DALIDataType
 
 _IN_BOTH = (Role.INPUT, Role.CONSTANT)
-"""Operators whose outputs exist without an engine: fed data is in the training process. Sources that engines call are no such inputs."""
+"""Operators whose outputs exist without an engine, because fed data is in the training process. Inputs that engines fill are excluded."""
 
 
 @dataclass

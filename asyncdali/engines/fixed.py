@@ -21,11 +21,11 @@ MARK = b"\0\0\0\0"
 
 _REQUEST = struct.Struct("<4xiqqqqq")
 ANSWER = struct.Struct("<4xiqqq")
-"""Begins an answer: number of outputs, index, generation, nanoseconds that the engine took."""
+"""The head of an answer: number of outputs, index, generation, nanoseconds that the engine took."""
 _OUTPUT = struct.Struct("<qqqqqq")
 _NO_INFO = 0, -1
 _MOST = 64
-"""Most templates of an engine. Outputs beyond are sent as JSON."""
+"""Largest number of templates of an engine. Outputs that need further templates are sent as JSON."""
 
 
 class Wanted(NamedTuple):

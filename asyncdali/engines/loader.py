@@ -50,19 +50,19 @@ ANSWERS = 1.0
 """Seconds that :meth:`Loader.statistics` waits for the engines' own numbers. A busy engine answers after its iteration."""
 
 SHORT = 0.02
-"""Seconds between two looks of :meth:`Loader.statistics` for answers that another thread has received."""
+"""Interval (s) at which :meth:`Loader.statistics` checks for answers that another thread has received."""
 
 PAUSE = 0.5
-"""Most seconds that a waiting call sleeps before it looks whether the loop's thread has taken over."""
+"""Longest time (s) that a waiting call sleeps before it checks whether the loop's thread has taken over."""
 
 WATCHING = 1.0
-"""Most seconds between two looks for engines that have not answered for `engine_timeout`."""
+"""Longest interval (s) between two checks for engines that have not answered for `engine_timeout`."""
 
 DEATHS = 2
-"""Number of engines that end at the same iteration before this iteration has failed."""
+"""An iteration fails when this number of engines ended while they made it."""
 
 SOURCE_DEATHS = 3
-"""Number of engines that end in the same call of a source before this call has failed. One or two may have been killed from outside."""
+"""A call of a source fails when this number of engines ended in it. Another program may have killed one or two of these engines."""
 
 STARTS = 3
 """Number of consecutive replacements that may end before they are ready."""

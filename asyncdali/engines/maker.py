@@ -31,7 +31,7 @@ from .spans import Spans
 
 Header = dict[str, Any]
 Answer = Callable[[Header, list[Batch]], None]
-"""Gets the header of an answer and its batches. The header has "a" for a finished iteration, "planned" for its plan (see ``begin``)."""
+"""Called with header and batches of an answer. The header has "a" for a finished iteration, "planned" for its plan (see ``begin``)."""
 
 
 class Maker:

@@ -9,7 +9,7 @@ from ..runtime.segments import SegmentRun
 from .link import Link
 
 SUSPECT = 2
-"""Number of actors that end with the same iteration before this iteration is made alone, so that no other one is suspected with it."""
+"""When this number of actors ended with the same iteration, an actor makes it alone, so that no other iteration is suspected."""
 
 
 class Request(Asked):

@@ -37,17 +37,17 @@ from .link import FrameError, Link
 from .places import Place, Request
 
 WINDOW = 2
-"""Iterations asked of one actor at a time: it plans the second while its threads work on the first."""
+"""Iterations requested from one actor at a time: the actor plans the second while its threads work on the first."""
 ANSWERS = 1.0
 """Seconds that :meth:`RemoteLoader.statistics` waits for the actors' own counters."""
 COUNTERS = ("allocated", "operators", "pixels", "planning", "planning_processor")
 """The counters of an actor that its trainers use."""
 REMEMBERED = 64
-"""Number of answer times whose median decides what is slow."""
+"""Number of answer times. Their median decides which requests are slow."""
 UNKNOWN = 10.0
-"""Seconds after which an iteration is asked of a second actor while few answer times are known."""
+"""Seconds after which a request is also sent to a second actor, while few answer times are known."""
 SHORTEST = 0.05
-"""Seconds after which an iteration may be asked of a second actor at the earliest. Shorter delays are the scheduler's."""
+"""A request is sent to a second actor after this number of seconds at the earliest. The system's scheduler causes shorter delays."""
 
 
 @dataclass

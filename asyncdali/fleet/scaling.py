@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 WAITING = 0.05
-"""Part of a trainer's time that it may wait for batches. Above this, engines are missing."""
+"""Part of a trainer's time that it may wait for batches. Above this part, more engines are needed."""
 IDLE = 0.01
-"""Part of a trainer's time below which no engine is missing."""
+"""If every trainer waits for less than this part of its time, there are enough engines."""
 BUSY = 0.7
 """Busy part of the engines' time. Below this, more engines would not shorten the wait."""
 

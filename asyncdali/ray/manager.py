@@ -18,7 +18,7 @@ from ..fleet.scaling import wanted
 from .engine import Engine
 
 ATTEMPTS = 3
-"""Failed starts of one engine after which a loader gives up, if no engine is ready. Starts are tried further."""
+"""A loader gives up after this number of failed starts of each engine, if no engine is ready. The manager continues to start engines."""
 SLOWEST_RETRY = 30.0
 COOLDOWN = 10.0
 """Seconds between two decisions about the number of engines."""
