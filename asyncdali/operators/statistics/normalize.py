@@ -393,10 +393,11 @@ def _on_gpu_only(launches: Callable[[], list[Launch]]) -> Step:
 
 def _repeated(records: np.ndarray) -> int:
     """The number of elements, at most PACK, after which means and factors repeat in all samples of an APPLY; 0 if there is none."""
-    if not records[:, 1:].any():
+    extents, strides = np.split(records, [1], axis=1)
+    if not strides.any():
         return 1
-    extents = records[:, 0, -1]
-    if records[:, 1:, :-1].any() or not 2 <= extents[0] <= PACK or (extents != extents[0]).any():
+    extents = extents[:, 0, -1]
+    if strides[:, :, :-1].any() or not 2 <= extents[0] <= PACK or (extents != extents[0]).any():
         return 0
     return int(extents[0])
 
