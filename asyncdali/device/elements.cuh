@@ -1,5 +1,5 @@
-// The kernel of an operator that computes every element by itself (operators/elements.py). Macro: T, the element type.
-// The source that includes this header defines `element`, the twin of the operator's method.
+// The kernel of an operator that computes each element from one input element (operators/elements.py). Macro: T: element type.
+// The source that includes this header defines `element`, the GPU version of the operator's method of that name.
 #include "lines.cuh"
 #include "../compiled/element_tables.py"
 

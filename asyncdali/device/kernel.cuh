@@ -1,5 +1,5 @@
-// Code that kernels share: element types, the table of a launch, conversions. It includes no library header, because NVRTC compiles it, and
-// the system's C++ compiler in the tests.
+// Code that kernels share: element types, the table of a launch, conversions. NVRTC compiles it, and in the tests the system's C++ compiler
+// does. It includes no library header, because NVRTC has none.
 
 typedef signed char int8;
 typedef unsigned char uint8;
@@ -15,7 +15,7 @@ struct float16 { uint16 bits; };
 struct boolean { uint8 bits; };
 
 #ifndef HOST_BUILD
-#ifndef RESIDENT  // number of blocks for which a multiprocessor must have registers
+#ifndef RESIDENT  // the compiler limits registers so that a multiprocessor can run this number of blocks at a time
 #define RESIDENT 1
 #endif
 #define KERNEL extern "C" __global__ void __launch_bounds__(256, RESIDENT)
@@ -28,27 +28,28 @@ struct boolean { uint8 bits; };
 
 template <class T> DEVICE T *at(int64 address) { return reinterpret_cast<T *>(address); }
 
-// Entry `k` of the table as an array, and element `i` of an array of addresses that is entry `k`.
+// `array`: word `k` of the table is the address of an array. `address`: element `i` of the array of addresses at word `k`.
 template <class T> DEVICE const T *array(const int64 *context, int k) { return at<const T>(context[k]); }
 DEVICE int64 address(const int64 *context, int k, int64 i) { return at<const int64>(context[k])[i]; }
 
-// The aligned word at `address`. It may lie in part before or behind a sample's memory: a word never crosses a page.
+// The aligned word at `address`. Some of its bytes may lie outside the sample's memory. Reading them is safe, because an aligned word never
+// crosses a page.
 WHOLE_WORD uint32 word_at(int64 address) { return *at<const uint32>(address); }
 
-// Work items of a sample, `i` in [0, count), over the blocks in x; samples over the blocks in y.
+// Distribute samples over the blocks along y, and the work items [0, count) of a sample over the blocks along x.
 #define FOR_SAMPLES(sample, count) for (int64 sample = blockIdx.y; sample < (count); sample += gridDim.y)
 #define FOR_ITEMS(i, count) \
     for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < (count); i += (int64)gridDim.x * blockDim.x)
 
-// Rows of a sample over the blocks in x, positions of a row over neighbouring threads, some four to each, because looking up what a row
-// needs takes longer than a pixel.
+// Distribute the rows of a sample over the blocks along x, and the columns of a row over `lanes` neighbouring threads. A thread
+// computes about four columns, because preparing a row takes longer than computing a pixel.
 DEVICE int32 lanes_of(int64 width) { return width <= 128 ? 32 : width <= 256 ? 64 : width <= 512 ? 128 : 256; }
 #define FOR_ROWS(row, rows, lanes) \
     for (int64 row = (int64)blockIdx.x * (blockDim.x / (lanes)) + threadIdx.x / (lanes); row < (rows); \
          row += (int64)gridDim.x * (blockDim.x / (lanes)))
 #define FOR_COLUMNS(column, width, lanes) for (int32 column = threadIdx.x & ((lanes) - 1); column < (width); column += (lanes))
 
-// Split a flat index into the indices of the axes, innermost axis first. Divisions have 32 bits if the index fits.
+// Split the index of the innermost axis off a flat index. Numbers below 2**32 use the 32-bit division, which is faster.
 DEVICE int64 take(int64 &rest, int64 extent) {
     if ((uint64)rest <= 0xffffffffu && (uint64)extent <= 0xffffffffu) {
         uint32 whole = (uint32)rest / (uint32)extent;
@@ -65,19 +66,19 @@ DEVICE int64 take(int64 &rest, int64 extent) {
 template <class T> DEVICE T smaller(T a, T b) { return b < a ? b : a; }
 template <class T> DEVICE T larger(T a, T b) { return a < b ? b : a; }
 
-// --------------------------------------------------------------------------------------------- neighbouring elements, some to a thread
+// -------------------------------------------------------------------------------------------- packs: four neighbouring elements per thread
 
 #define PACK 4
 template <class T> struct alignas(PACK * sizeof(T)) Pack { T element[PACK]; };
 
-// Packs of a row of `count` elements at `out`; `i` is the first element of a pack. Packs begin at multiples of their size in memory, because
-// samples of any size follow one another. So the first pack may begin in front of the row.
+// Loop over the packs of a row of `count` elements at `out`; `i` is the first element of a pack. Packs are aligned to their size in memory,
+// but samples are not. The first pack may therefore begin before the row.
 #define FOR_PACKS(i, T, out, count)                                                                          \
     for (int64 i = PACK * ((int64)blockIdx.x * blockDim.x + threadIdx.x) - behind_pack<T>(out); i < (count); \
          i += (int64)PACK * gridDim.x * blockDim.x)
 template <class T> DEVICE int32 behind_pack(int64 out) { return (int32)(out / (int64)sizeof(T)) & (PACK - 1); }
 
-// Elements i, i + 1, ... of a row of `count`; `step` 0: all positions read the same element. Elements outside the row are 0.
+// Elements i, i + 1, ... of a row of `count` elements. Elements outside the row are 0. `step` 0: all elements are the row's first element.
 template <class T> DEVICE Pack<T> row_pack(int64 source, int64 step, int64 i, int64 count) {
     Pack<T> pack = {};
     if (step == 0) {
@@ -133,7 +134,8 @@ DEVICE float16 float_to_nearest_half(float32 value) {
     return out;
 }
 
-// Round to the nearest value; ties go away from zero. Setting the lowest bit removes ties. Infinity would become NaN.
+// Round to the nearest value; ties go away from zero. Setting the lowest bit breaks ties. It would turn infinity into NaN, so infinity is
+// left as it is.
 DEVICE float16 float_to_half(float32 value) {
     union { float32 real; uint32 bits; } both;
     both.real = value;
@@ -152,7 +154,7 @@ template <> struct Kind<boolean> { static const bool is_float = false, is_half =
 template <class A, class B> struct Same { static const bool value = false; };
 template <class A> struct Same<A, A> { static const bool value = true; };
 
-// A small integer as a float, by placing it in the mantissa: several times as fast as the conversion instruction.
+// Convert a byte to float32 by placing it in the mantissa. This is several times as fast as the conversion instruction.
 DEVICE float32 real(uint8 value) {
     union { uint32 bits; float32 number; } both;
     both.bits = 0x4b000000u | value;
@@ -173,10 +175,12 @@ template <class T> DEVICE T highest() { return (T)-1 < (T)0 ? (T)~lowest<T>() : 
 template <class Real> DEVICE Real truncated(Real x) { return sizeof(Real) == 8 ? (Real)trunc((double)x) : (Real)truncf((float)x); }
 template <class Real> DEVICE Real magnitude(Real x) { return x < 0 ? -x : x; }
 
-// Floats become integers by rounding half away from zero (AWAY) or by dropping the fraction, saturated; NaN as in convert_kernels.py.
+// Convert a float to an integer, saturated. AWAY: round half away from zero; otherwise drop the fraction. NaN becomes the same number as in
+// convert_kernels.py.
 template <class To, bool AWAY, class Real> DEVICE To whole_number(Real x) {
     if constexpr (Same<To, uint8>::value && Same<Real, float32>::value) {
-        // Adding rounds down to multiples of 1/2 (of 1), which are the last bits of the sum. Other instructions that round are slow.
+        // Adding 2**22 (2**23) with rounding towards zero leaves a multiple of 1/2 (of 1) in the low bits of the sum. The instructions for
+        // rounding are slower.
         const float32 inside = fminf(fmaxf(x, 0.0f), 255.0f);
         return AWAY ? (uint8)(__float_as_uint(__fadd_rz(inside, 4194304.5f)) >> 1) : (uint8)__float_as_uint(__fadd_rz(inside, 8388608.0f));
     }
@@ -213,7 +217,7 @@ template <class To, class From, bool AWAY = true> DEVICE To convert(From element
             if constexpr (sizeof(To) >= 4) return whole_number<To, AWAY>((float64)value);
             else return whole_number<To, AWAY>(value);
         } else {
-            // Between integers: compare in 64 bits, signed or unsigned so that both values fit.
+            // Between integers: compare as int64 or uint64, whichever can represent both values.
             if (value < 0) {
                 int64 low = (To)-1 < (To)0 ? (int64)lowest<To>() : 0;
                 return (int64)value < low ? (To)low : (To)value;
@@ -223,7 +227,8 @@ template <class To, class From, bool AWAY = true> DEVICE To convert(From element
     }
 }
 
-// The conversion of crop and slice: floats lose their fraction; values too large for a float type become its largest value.
+// The conversion of crop and slice. Floats become integers by dropping the fraction. Values too large for a float type become its largest
+// value.
 template <class To, class From> DEVICE To sliced(From element) {
     if constexpr (Kind<To>::is_half && !Kind<From>::is_half) {
         const float32 x = (float32)value_of(element);

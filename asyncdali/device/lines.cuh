@@ -1,5 +1,5 @@
-// Kernels that move bytes or compute single elements access memory in lines of 16 bytes, so that enough bytes are in flight.
-// A line of the output begins at a multiple of 16; the input's may lie anywhere.
+// Lines of 16 bytes, for kernels that move bytes or compute single elements. Wide accesses keep enough bytes in flight to use the memory's
+// bandwidth. A line of the output is aligned to 16 bytes; a line of the input may begin anywhere.
 #include "kernel.cuh"
 
 #define LINE 16
@@ -16,13 +16,15 @@ WHOLE_WORD Line line_at(int64 address) { return *at<const Line>(address); }
 DEVICE Line line_at(int64 address) { return *at<const Line>(address); }
 #endif
 
-// The 16 bytes from `from` on. Whole words are read, also those of which only a part is asked for: they never cross a page.
+// The 16 bytes from `from` on. Both aligned lines that contain them are read whole. Reading the other bytes is safe, because an aligned
+// line never crosses a page.
 DEVICE Line load_line(int64 from) {
     const int32 inside = (int32)(from & (LINE - 1));
     if (inside == 0) return line_at(from);
     const Line low = line_at(from - inside), high = line_at(from - inside + LINE);
     const int32 bits = 8 * (inside & 3);
-    // Of the eight words the five from word inside / 4 on are needed; two choices bring them to the front without an index.
+    // The five words from word inside / 4 on are needed, of eight words. Two selections move them to the front. Indexing at run time would
+    // move the words from registers to memory.
     uint32 a[7];
     const bool by_two = inside & 8, by_one = inside & 4;
     a[0] = by_two ? low.word[2] : low.word[0];
@@ -39,7 +41,7 @@ DEVICE Line load_line(int64 from) {
     return line;
 }
 
-// The same where bytes before `first` and from `end` on are not asked for, and stay 0.
+// Like load_line, but only bytes in [first, end) are read. All other bytes of the line are 0.
 DEVICE Line load_part(int64 from, int64 first, int64 end) {
     Line line = {};
     for (int32 k = 0; k < LINE; ++k)
@@ -54,12 +56,12 @@ DEVICE void store_part(int64 to, int64 first, int64 end, const Line &line) {
         if (to + k >= first && to + k < end) *at<uint8>(to + k) = line.byte[k];
 }
 
-// Lines that a row of `width` bytes from address `begin` on touches, and how many at most.
+// Number of lines that a row of `width` bytes at address `begin` touches.
 DEVICE int64 lines_of(int64 begin, int64 width) { return (width + (begin & (LINE - 1)) + LINE - 1) / LINE; }
 
 #define AT_ONCE 4  // number of lines that a thread has in flight
 
-// Copy bytes, with all threads of a row of blocks.
+// Copy `size` bytes with all threads of the blocks along x.
 DEVICE void copy_lines(int64 source, int64 out, int64 size) {
     const int64 step = (int64)gridDim.x * blockDim.x, count = lines_of(out, size), base = out & -(int64)LINE;
     for (int64 first = (int64)blockIdx.x * blockDim.x + threadIdx.x; first < count; first += AT_ONCE * step) {
@@ -79,10 +81,12 @@ DEVICE void copy_lines(int64 source, int64 out, int64 size) {
     }
 }
 
-// out[i] = function(source[i]) for pixels of GIVEN and of MADE bytes (1 or 3), 16 to a thread; function(const uint8 *, uint8 *).
+// Compute out[i] = function(source[i]), 16 pixels per thread. Input pixels have GIVEN bytes, output pixels MADE bytes (1 or 3).
+// The signature is function(const uint8 *, uint8 *).
 template <int32 GIVEN, int32 MADE, class Function> DEVICE void map_pixels(int64 source, int64 out, int64 count, Function function) {
     const int32 inside = (int32)(out & (LINE - 1));
-    // Pixels in front of the first one that begins a line: 3 p + inside is a multiple of 16 for p = 5 inside.
+    // Number of pixels before the first pixel that begins at a line boundary. With three bytes, 3 * p + inside is a multiple of 16 for
+    // p = 5 * inside, because 16 * inside is.
     const int64 before = smaller((int64)((MADE == 3 ? 5 * inside : LINE - inside) & (LINE - 1)), count);
     FOR_ITEMS(i, 1 + (count - before + LINE - 1) / LINE) {
         const int64 begin = i ? before + LINE * (i - 1) : 0, end = i ? smaller(begin + LINE, count) : before;
@@ -101,10 +105,10 @@ template <int32 GIVEN, int32 MADE, class Function> DEVICE void map_pixels(int64 
     }
 }
 
-// out[i] = function(source[i]) for groups of GROUP elements (1 or 3); four groups to a thread.
+// Compute out[i] = function(source[i]) for groups of GROUP elements (1 or 3), four groups per thread.
 template <int32 GROUP, class In, class Out, class Function> DEVICE void map_groups(int64 source, int64 out, int64 count, Function function) {
     static_assert(GROUP == 1 || GROUP == 3, "other groups begin packs elsewhere");
-    // The first groups that begin a pack of the output lie `shift` elements in front of it.
+    // A thread's groups must begin at a pack boundary of the output. The first thread therefore begins `shift` elements before the output.
     const int32 behind = behind_pack<Out>(out), shift = GROUP == 1 ? behind : 3 * (-behind & (PACK - 1));
     const int64 elements = GROUP * count;
     FOR_ITEMS(i, (elements + shift + GROUP * PACK - 1) / (GROUP * PACK)) {
@@ -128,7 +132,7 @@ template <int32 GROUP, class In, class Out, class Function> DEVICE void map_grou
     }
 }
 
-// The same for any types, with lines for bytes.
+// The faster of map_pixels (bytes) and map_groups (all other types).
 template <int32 GROUP, class In, class Out, class Function> DEVICE void map_all(int64 source, int64 out, int64 count, Function function) {
     if constexpr (Same<In, uint8>::value && Same<Out, uint8>::value) map_pixels<GROUP, GROUP>(source, out, count, function);
     else map_groups<GROUP, In, Out>(source, out, count, function);

@@ -1,5 +1,5 @@
-// The kernel of an operator that computes every sample by a function of arrays (operators/samples.py).
-// Macros: INPUTS, their number; IN0, ..., OUT0, ..., the element types. The source that includes this header defines `item`.
+// The kernel of an operator that computes each sample by a function of arrays (operators/samples.py).
+// Macros: INPUTS: number of inputs; IN0, ..., OUT0, ...: element types. The source that includes this header defines `item`.
 #include "../sampling/philox.cuh"
 #include "../sampling/stream_tables.py"
 #include "../compiled/sample_tables.py"
@@ -10,7 +10,7 @@ struct Sample {
     const int64 *record;
     const float32 *numbers;
 
-    // The samples of input and output `k`.
+    // The first element of this sample in input or output `k`.
     template <class T> DEVICE_MEMBER const T *input(int k) const { return at<const T>(address(context, SAMPLE_WORDS + k, index)); }
     template <class T> DEVICE_MEMBER T *output(int k) const { return at<T>(address(context, SAMPLE_WORDS + INPUTS + k, index)); }
 
@@ -19,7 +19,7 @@ struct Sample {
         return at<float32>(context[SAMPLE_SCRATCH]) + array<int64>(context, SAMPLE_SCRATCH_STARTS)[index];
     }
 
-    // Number `number` of the sample's random stream, from 0 up to but not including 1. The record begins with POSITION.
+    // Number `number` of the sample's random stream, in [0, 1). The record begins with the fields of POSITION (stream_tables.py).
     DEVICE_MEMBER float32 uniform(int64 number) const {
         const Counter counter = {(uint64)record[STREAM_POSITION_KEY], (uint64)record[STREAM_POSITION_HI], (uint64)record[STREAM_POSITION_LO]};
         const uint32 bits = words_from(counter, (uint64)record[STREAM_POSITION_PHASE] + number, 1).word[0];
@@ -27,7 +27,7 @@ struct Sample {
     }
 };
 
-// Work item `i` of a sample; by default there is one for each element of output 0.
+// Compute work item `i` of a sample. By default a sample has one work item for each element of output 0.
 DEVICE void item(int64 i, const Sample &sample);
 
 KERNEL samples(const int64 *context) {

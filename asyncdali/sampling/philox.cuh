@@ -1,10 +1,10 @@
-// Philox4x32-10: words at any place of the counter space, and draws from them (random_streams_kernels.py).
+// Philox4x32-10 (random_streams_kernels.py): random words for any value of the counter, and draws from these words.
 #include "kernel.cuh"
 
 struct Counter { uint64 key, hi, lo; };
 struct Words { uint32 word[4]; };
 
-// The four words of block number `block` after the counter.
+// The four words for the value `counter + block`.
 DEVICE Words words_of(const Counter &counter, uint64 block) {
     const uint64 lo = counter.lo + block, hi = counter.hi + (lo < counter.lo ? 1 : 0);
     uint32 c0 = (uint32)lo, c1 = (uint32)(lo >> 32), c2 = (uint32)hi, c3 = (uint32)(hi >> 32);
@@ -26,7 +26,7 @@ DEVICE uint32 picked(const Words &words, uint32 lane) {
     return lane < 2 ? (lane ? words.word[1] : words.word[0]) : (lane == 2 ? words.word[2] : words.word[3]);
 }
 
-// `count` (at most 4) words, starting with number `offset`.
+// `count` (at most 4) words, starting with word `offset` of the stream that begins at `counter`.
 DEVICE Words words_from(const Counter &counter, uint64 offset, uint32 count) {
     const uint32 lane = (uint32)offset & 3;
     const Words first = words_of(counter, offset >> 2), second = lane + count > 4 ? words_of(counter, (offset >> 2) + 1) : first;
@@ -39,7 +39,7 @@ DEVICE Words words_from(const Counter &counter, uint64 offset, uint32 count) {
 #define TWO_TO_MINUS_32 2.3283064365386963e-10f
 #define TWO_TO_MINUS_64 5.421010862427522e-20
 
-// Standard normal numbers: the cosine half of Box-Muller.
+// Standard normal numbers by the Box-Muller transform. Only the cosine of each pair is used.
 DEVICE float32 normal32(const Counter &counter, uint64 offset) {
     const Words words = words_from(counter, offset, 2);
     float32 u1 = (float32)words.word[0] * TWO_TO_MINUS_32, u2 = (float32)words.word[1] * TWO_TO_MINUS_32;

@@ -1,7 +1,7 @@
-// Poisson counts, as the GNU C++ library draws them (random_distributions_kernels.py).
+// Poisson counts by the algorithm of std::poisson_distribution in the GNU C++ library (random_distributions_kernels.py).
 #include "philox.cuh"
 
-// Consecutive 32-bit words, starting at any place of the counter space.
+// Consecutive 32-bit words of a random stream, from any offset on.
 struct Stream {
     Counter counter;
     uint64 offset;
@@ -14,7 +14,7 @@ struct Stream {
         return picked(words, (uint32)(offset++) & 3);
     }
 
-    // In [0, 1), from two words.
+    // A uniform number in [0, 1), from two words.
     DEVICE_MEMBER float64 canonical() {
         const float64 low = (float64)next();
         const float64 value = (low + (float64)next() * 4294967296.0) / 18446744073709551616.0;
@@ -22,7 +22,7 @@ struct Stream {
     }
 };
 
-// Standard normal numbers in pairs: polar method.
+// Standard normal numbers by the polar method, which makes two numbers at a time.
 struct Normals {
     bool kept = false;
     float64 value = 0;
@@ -56,7 +56,7 @@ DEVICE float64 poisson_small(Stream &stream, float64 mean) {
     return (float64)(count - 1);
 }
 
-// Products of uniform draws for means below 12; Devroye's rejection for larger means.
+// A count with the given mean. Means below 12 multiply uniform draws; larger means use Devroye's rejection method.
 DEVICE float64 poisson(Stream &stream, float64 mean) {
     if (mean < 12) return poisson_small(stream, mean);
     const float64 m = floor(mean), log_mean = log(mean), log_factorial = lgamma(m + 1.0), root = sqrt(m);

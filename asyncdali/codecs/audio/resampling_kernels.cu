@@ -1,5 +1,5 @@
-// Resampling of sound. Macros: IN, OUT element types; FACTOR, OFFSET map the input's range to the output's; PER_LOBE rows of weights
-// between two zeros of the sinc.
+// Resample sound. Macros: IN, OUT element types; FACTOR, OFFSET: map the range of IN to the range of OUT; PER_LOBE: rows of weights between
+// two zeros of the sinc.
 #include "kernel.cuh"
 #include "resampling_tables.py"
 

@@ -1,11 +1,11 @@
-// Windows of decoded images, copied from the memory of a lane to the batch. Four bytes at a time, in the target's words; source words are put
-// together.
-// A source word of which one byte belongs to the window is read whole: memory comes in larger pieces than words.
+// Copy windows of decoded images from the memory of a decoder lane to the batch. A thread writes aligned words of four bytes; it combines
+// each word from two source words. A source word is read whole even if only one of its bytes belongs to the window. Reading the other bytes
+// is safe, because an aligned word never crosses a page.
 #include "gather_tables.py"
 #include "kernel.cuh"
 
 #ifndef WHOLE_WORD
-#define WHOLE_WORD DEVICE // tell the memory checker of the tests that these reads are intended
+#define WHOLE_WORD DEVICE // the tests redefine it, so that the memory checker permits these reads
 #endif
 WHOLE_WORD uint32 whole_word(const uint32 *word) { return *word; }
 

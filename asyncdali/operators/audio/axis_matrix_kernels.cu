@@ -1,4 +1,4 @@
-// A matrix applied along one axis, in float64.
+// Multiply one axis of every sample by a matrix. Sums are float64.
 #include "kernel.cuh"
 #include "axis_matrix_tables.py"
 

@@ -1,11 +1,12 @@
-// spectrogram: a block transforms a window, with the operations of the compiled steps in their order. Lengths with a plan are transformed
-// as half as many complex numbers in float32 (real_spectrogram), others as convolutions in float64 (spectrogram).
+// spectrogram: a block of threads transforms a window, with the operations of the compiled steps in the same order.
+// `real_spectrogram` transforms even lengths without prime factors above 5, as half as many complex numbers in float32. `spectrogram`
+// transforms all other lengths, as a convolution in float64.
 #include "kernel.cuh"
 #include "fourier_tables.py"
 
 #define MOST 2048 /* complex numbers of float64 in shared memory: 32 KB */
 
-// Transform in place; `roots` are the roots of a transform of length `n`.
+// Fourier transform in place. `n` is a power of two; `roots` are the roots of unity of order `n`.
 DEVICE void radix_two(float64 *data, int32 n, const float64 *roots) {
     for (int32 i = threadIdx.x; i < n; i += blockDim.x) {
         int32 j = 0;
@@ -98,7 +99,7 @@ DEVICE Pair plus_i(Pair a, Pair b) { return {a.re - b.im, a.im + b.re}; }
 #define SIN_5 0.9510565162951535f
 #define SIN_25 0.5877852522924731f
 
-// Transform `radix` numbers that are `stride` apart, in place; `w` are the factors of all but the first number, or 0.
+// Transform `radix` numbers, `stride` apart, in place. `w`: twiddle factors of all numbers but the first, or null if all are 1.
 DEVICE void butterfly(int32 radix, Pair *z, int32 stride, const Pair *w) {
     Pair x[5];
     for (int32 k = 0; k < radix; ++k) x[k] = w && k > 0 ? turned(z[k * stride], w[k - 1]) : z[k * stride];

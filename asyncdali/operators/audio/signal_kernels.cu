@@ -60,12 +60,12 @@ KERNEL preemphasis(const int64 *context) {
     }
 }
 
-// nonsilent_region. A window's power is computed from the power of the window before. The sum restarts where the compiled step restarts it.
-// Between two restarts (a stretch) one thread goes from window to window. `powers` finds the largest power of each stretch, `borders` the
-// first and last window of each above the cut-off, `region` combines the results.
+// nonsilent_region. The power of a window is computed from the power of the previous window. The running sum restarts where the compiled
+// step restarts it. The windows between two restarts are a stretch; one thread computes a stretch. `powers` finds the largest power of
+// each stretch. `borders` finds the first and last window of each stretch above the cut-off. `region` combines the stretches.
 struct Walk {
     const IN *source;
-    int64 window, start, stop;  // windows that start in [start, stop)
+    int64 window, start, stop;  // length of a window; the stretch's windows begin at the samples [start, stop)
     float64 total = 0;
 
     DEVICE_MEMBER float64 square(int64 i) const {

@@ -1,11 +1,12 @@
-// clahe: first a look-up table for each tile, then pixels between the tables around them. The arithmetic is OpenCV's.
+// clahe: compute a look-up table for each tile, then interpolate each pixel between the tables of the tiles around it. The arithmetic is
+// OpenCV's.
 #include "../filters/borders.cuh"
 #include "clahe_tables.py"
 
 #define VALUES 256
 
 #ifdef HOST_BUILD
-DEVICE void count_one(uint32 &counter) { ++counter; }  // threads take turns
+DEVICE void count_one(uint32 &counter) { ++counter; }  // the C++ build runs threads one after another: no atomic operation
 #else
 DEVICE void count_one(uint32 &counter) { atomicAdd(&counter, 1u); }
 #endif
@@ -30,7 +31,7 @@ DEVICE Lab lab_of(const int64 *context, const uint8 *pixel) {
     return lab;
 }
 
-// Light of a root with 14 bits.
+// The inverse of the nonlinear function of CIELAB, in fixed point with 14 bits.
 DEVICE int32 light_of(int32 root) {
     return root <= 3390 ? root * 108 / 841 - 290 : root * root / 16384 * root / 16384;
 }
@@ -55,7 +56,8 @@ DEVICE uint8 value_of_plane(const int64 *context, const uint8 *pixel, int64 plan
     return lightness ? lab_of(context, pixel).l : pixel[plane];
 }
 
-// Counts above the limit of a bin are distributed evenly over all bins; the remainder goes to bins at equal distances.
+// Limit the count of every bin. The counts above the limit are distributed evenly over all bins; the remainder goes to bins at equal
+// distances.
 DEVICE void limit_bins(uint32 *bins, uint32 limit) {
     uint32 cut = 0;
     for (int k = 0; k < VALUES; ++k) {
@@ -69,7 +71,7 @@ DEVICE void limit_bins(uint32 *bins, uint32 limit) {
     for (int k = 0; k < VALUES && rest; k += distance, --rest) ++bins[k];
 }
 
-// A tile of a plane for each block of threads.
+// Compute the look-up tables of all tiles. A block of threads computes one tile of one plane at a time.
 KERNEL tile_lookups(const int64 *context) {
     __shared__ uint32 bins[VALUES];
     const int64 across = context[CLAHE_TILES_X], tiles = across * context[CLAHE_TILES_Y];
@@ -104,7 +106,7 @@ KERNEL tile_lookups(const int64 *context) {
 
 // ------------------------------------------------------------------------------------------------------------------------------- pixels
 
-// A pixel's tables along one axis: those of the tiles before and behind it, and the weight of the second one.
+// The tiles before and behind a pixel along one axis, and the weight of the second tile.
 struct Between { int64 before, behind; float32 weight; };
 
 DEVICE Between between(int64 place, int64 extent, int64 tiles) {

@@ -2,7 +2,7 @@
 #include "kernel.cuh"
 #include "color_tables.py"
 
-// A 3 x 3 matrix and an offset, for a pixel.
+// Multiply a pixel by a 3 x 3 matrix and add an offset.
 struct ColorMatrix {
     float32 f[MATRIX_FACTORS_WORDS];
 
@@ -20,7 +20,7 @@ struct ColorMatrix {
     }
 };
 
-// A factor and an addend, for COUNT elements.
+// Multiply COUNT elements by a factor and add an addend.
 template <int32 COUNT> struct ColorFactor {
     float32 multiplier, addend;
 

@@ -1,6 +1,6 @@
 // Colour operators: x * factor + addend, and a 3 x 3 matrix with an offset.
 // Macros: IN, OUT element types.
-#define RESIDENT 3  // Without a limit the compiler takes 124 registers, and two blocks run at a time.
+#define RESIDENT 3  // Without a limit the compiler takes 124 registers, and a multiprocessor runs two blocks at a time.
 #include "lines.cuh"
 #include "color.cuh"
 

@@ -1,6 +1,6 @@
 // color_space_conversion: `round(matrix @ (colour - before) + after)`.
-// Macros: FROM, TO channels (1 or 3).
-#define RESIDENT 3  // Without a limit the compiler takes 102 registers, and two blocks run at a time.
+// Macros: FROM, TO: number of channels of input and output, 1 or 3.
+#define RESIDENT 3  // Without a limit the compiler takes 102 registers, and a multiprocessor runs two blocks at a time.
 #include "lines.cuh"
 #include "color_tables.py"
 
@@ -8,7 +8,7 @@ KERNEL conversion(const int64 *context) {
     float32 f[CONVERSION_RECORD_WORDS];
     #pragma unroll
     for (int32 k = 0; k < CONVERSION_RECORD_WORDS; ++k) f[k] = array<float32>(context, CONVERSION_FACTORS)[k];
-    const bool turned = context[CONVERSION_FIRST];  // the channels of the input are in reverse order
+    const bool turned = context[CONVERSION_FIRST];  // the input is BGR
     FOR_SAMPLES(sample, context[CONVERSION_SAMPLES]) {
         const int64 source = address(context, CONVERSION_INPUTS, sample), target = address(context, CONVERSION_OUTPUTS, sample);
         map_pixels<FROM, TO>(source, target, array<int64>(context, CONVERSION_PIXELS)[sample], [=](const uint8 *in, uint8 *out) {

@@ -19,7 +19,7 @@ struct Mosaic {
     const IN *pixels;
     int64 height, width;
 
-    // A pixel; positions outside are reflected about the border pixels.
+    // The pixel at (y, x). Positions outside are reflected about the border pixels.
     DEVICE_MEMBER int64 operator()(int64 y, int64 x) const {
         y = y < 0 ? -y : y < height ? y : 2 * (height - 1) - y;
         x = x < 0 ? -x : x < width ? x : 2 * (width - 1) - x;
@@ -80,7 +80,7 @@ DEVICE int64 shifted(int64 own, int64 difference, float32 scale) {
     return clamped(own + step, 0, 255);
 }
 
-// Variable number of gradients.
+// Interpolation with a variable number of gradients; the source is in debayer_kernels.py.
 DEVICE Colour vng(const Mosaic &p, int64 y, int64 x, bool blue_row, bool blue_column) {
     const bool is_green = blue_row != blue_column;
     const int64 here_v = p.vertical(y, x), here_h = p.horizontal(y, x);

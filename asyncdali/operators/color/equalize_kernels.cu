@@ -5,7 +5,7 @@
 #define VALUES 256
 
 #ifdef HOST_BUILD
-DEVICE void count_one(uint64 &counter) { ++counter; }  // threads take turns
+DEVICE void count_one(uint64 &counter) { ++counter; }  // the C++ build runs threads one after another: no atomic operation
 #else
 DEVICE void count_one(uint64 &counter) { atomicAdd(&counter, 1ull); }
 #endif

@@ -1,14 +1,14 @@
-// jpeg_compression_distortion: an image after JPEG encoding (4:2:0) and decoding. The arithmetic is libjpeg's: colours in 16-bit fixed point, the accurate
-// integer transforms ("islow"; Loeffler, Ligtenberg and Moschytz, ICASSP 1989) and chroma enlarged by the triangle filter. Entropy coding loses
-// nothing and is left out.
+// jpeg_compression_distortion: the effect of JPEG encoding (4:2:0) and decoding on an image. The arithmetic is libjpeg's: colours in 16-bit
+// fixed point, the accurate integer transforms ("islow"; Loeffler, Ligtenberg and Moschytz, ICASSP 1989), and chroma upsampling with the
+// triangle filter. Entropy coding is lossless and therefore omitted.
 #include "kernel.cuh"
 #include "jpeg_distortion_tables.py"
 
 #define UNIT 16    // pixels of a unit (MCU) along each axis
 #define SIDE 8     // samples of a block along each axis
 #define BLOCKS 6   // blocks of a unit: four of luma, Cb, Cr
-#define THREADS 64 // that share a unit
-#define UNITS 4    // of a block of threads
+#define THREADS 64 // threads that share a unit
+#define UNITS 4    // units that a block of threads computes at a time
 #define UNIT_BYTES (UNIT * UNIT + 2 * SIDE * SIDE)
 
 DEVICE uint8 clamped(int32 value) { return (uint8)smaller(larger(value, 0), 255); }
@@ -18,9 +18,9 @@ DEVICE int32 luma_of(const uint8 *p) { return (19595 * p[0] + 38470 * p[1] + 747
 DEVICE int32 blue_of(const uint8 *p) { return (-11058 * p[0] - 21710 * p[1] + 32768 * p[2] + (128 << 16) + 32767) >> 16; }
 DEVICE int32 red_of(const uint8 *p) { return (32768 * p[0] - 27439 * p[1] - 5329 * p[2] + (128 << 16) + 32767) >> 16; }
 
-// ------------------------------------------------------------------------------------------------ eight values, `step` apart in memory
+// ----------------------------------------------------------------------------------------- cosine transforms of eight values, `step` apart
 
-// Factors with 13 bits behind the point.
+// Factors in fixed point with 13 fractional bits.
 #define F_0_298 2446
 #define F_0_390 3196
 #define F_0_541 4433
@@ -34,7 +34,7 @@ DEVICE int32 red_of(const uint8 *p) { return (32768 * p[0] - 27439 * p[1] - 5329
 #define F_2_562 20995
 #define F_3_072 25172
 
-// Forward. The first pass keeps 2 bits behind the point, which the second one drops; results are 8 times too large.
+// Forward transform. The first pass keeps 2 fractional bits, which the second pass drops. Results are 8 times too large.
 DEVICE void forward(int32 *x, int32 step, bool first) {
     const int32 shift = first ? 13 - 2 : 13 + 2;
     const int32 sum0 = x[0] + x[7 * step], sum1 = x[step] + x[6 * step], sum2 = x[2 * step] + x[5 * step], sum3 = x[3 * step] + x[4 * step];
@@ -54,7 +54,7 @@ DEVICE void forward(int32 *x, int32 step, bool first) {
     x[step] = descaled(dif0 * F_1_501 + z1 + z4, shift);
 }
 
-// Inverse. The first pass keeps 2 bits behind the point; the second one drops them and divides by 8.
+// Inverse transform. The first pass keeps 2 fractional bits. The second pass drops them and divides by 8.
 DEVICE void inverse(int32 *x, int32 step, bool first) {
     const int32 shift = first ? 13 - 2 : 13 + 2 + 3;
     const int32 even = (x[2 * step] + x[6 * step]) * F_0_541;
@@ -76,7 +76,7 @@ DEVICE void inverse(int32 *x, int32 step, bool first) {
     x[4 * step] = descaled(d - o0, shift);
 }
 
-// The factor of the nearest multiple; ties go away from 0.
+// `value / divisor`, rounded to the nearest integer; ties go away from 0.
 DEVICE int32 divided(int32 value, int32 divisor) {
     const int32 whole = (magnitude(value) + divisor / 2) / divisor;
     return value < 0 ? -whole : whole;
@@ -84,7 +84,7 @@ DEVICE int32 divided(int32 value, int32 divisor) {
 
 // ------------------------------------------------------------------------------------------------------------------ from pixels to planes
 
-// Sample `k` of a unit at (top, left): luma block by block, then Cb and Cr, around 0. Behind the borders the last pixels are repeated.
+// Sample `k` of the unit at (top, left), minus 128: luma block by block, then Cb and Cr. Beyond the borders the last pixels are repeated.
 DEVICE int32 encoded(const uint8 *image, int64 height, int64 width, int64 top, int64 left, int32 k) {
     const int32 block = k / (SIDE * SIDE), y = k / SIDE % SIDE, x = k % SIDE;
     if (block < 4) {
@@ -100,7 +100,7 @@ DEVICE int32 encoded(const uint8 *image, int64 height, int64 width, int64 top, i
     return (total >> 2) - 128;
 }
 
-// The byte of a frame's planes that has sample `k` of a unit.
+// Offset of sample `k` of a unit in the frame's planes.
 DEVICE int64 place_of(int64 down, int64 across, int64 unit_row, int64 unit_column, int32 k) {
     const int32 block = k / (SIDE * SIDE), y = k / SIDE % SIDE, x = k % SIDE;
     if (block < 4) return (unit_row * UNIT + block / 2 * SIDE + y) * across * UNIT + unit_column * UNIT + block % 2 * SIDE + x;
@@ -108,7 +108,7 @@ DEVICE int64 place_of(int64 down, int64 across, int64 unit_row, int64 unit_colum
     return chroma + (unit_row * SIDE + y) * across * SIDE + unit_column * SIDE + x;
 }
 
-// A unit for each THREADS threads: transform, quantise, and back.
+// Transform, quantise, dequantise and transform back. THREADS threads compute a unit.
 KERNEL distort(const int64 *context) {
     __shared__ int32 shared[UNITS * BLOCKS * SIDE * SIDE];
     const int32 own = threadIdx.x / THREADS, lane = threadIdx.x % THREADS;
@@ -150,8 +150,8 @@ KERNEL distort(const int64 *context) {
 
 // ------------------------------------------------------------------------------------------------------------------ from planes to pixels
 
-// Chroma of the pixel (y, x): three parts the nearer row and one part the other one, and so with columns. Planes of one or two columns are
-// not smoothed. `stride`: bytes of a row; rows and columns: those that the image has.
+// Chroma of the pixel (y, x). The nearer row and column have weight 3/4, the next nearest have weight 1/4. Planes of one or two columns are
+// not interpolated. `stride`: bytes of a row; `rows`, `columns`: extents of the chroma plane, without padding.
 DEVICE int32 chroma_at(const uint8 *plane, int64 stride, int64 rows, int64 columns, int64 y, int64 x) {
     const int64 row = y / 2, column = x / 2;
     if (columns <= 2) return plane[row * stride + column];

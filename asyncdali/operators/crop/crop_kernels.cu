@@ -1,9 +1,9 @@
-// crop: copy a window, fill values outside the input, and optionally convert the element type. Macros: IN, OUT element
-// types. Values are converted as in slices.
+// crop: copy a window, write fill values outside the input, and optionally convert the element type with `sliced`.
+// Macros: IN, OUT element types.
 #include "kernel.cuh"
 #include "crop_tables.py"
 
-// The index in 0..extent-1 that `index` maps to beyond the input; -1 if there is none.
+// Map an index outside the input to 0..extent-1 (`border` as numbered in crop_rules.py). The result -1 stands for the fill value.
 DEVICE int64 inside(int64 index, int64 extent, int64 border) {
     if (index >= 0 && index < extent) return index;
     if (border == 0 || extent <= 0) return -1;

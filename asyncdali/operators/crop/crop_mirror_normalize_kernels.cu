@@ -1,6 +1,7 @@
-// crop_mirror_normalize: window, mirror, (x - mean) * multiplier, type and layout. Macros: IN, OUT element types; RESIZED: the input is a
-// picture that this kernel resizes while reading it. Then the table RESIZE_CUDA (resize_tables.py) follows the operator's own table, the
-// source has elements of RESIZED_IN with CHANNELS channels, and SIGNED says whether weights may be negative.
+// crop_mirror_normalize: crop, mirror, compute (x - mean) * multiplier, convert the type, and change the layout.
+// Macros: IN, OUT element types; RESIZED 1: this kernel also resizes its input. Then the table RESIZE_CUDA (resize_tables.py) follows the
+// operator's own table, and three more macros are set. RESIZED_IN: element type of the picture before resizing; CHANNELS: its number of
+// channels; SIGNED 1: weights may be negative.
 #if RESIZED
 #define RESIDENT 4
 #endif
@@ -12,7 +13,7 @@
 
 #if RESIZED
 
-// The result for a resized element. Bytes have few values, so all results are computed beforehand.
+// Normalize a resized element. Bytes have 256 values, so a block first computes the results for all of them.
 struct Normal {
     static const bool FEW_ELEMENTS = Same<IN, uint8>::value && GROUP * sizeof(OUT) <= 12;
     float32 mean[GROUP], factor[GROUP];
@@ -53,13 +54,13 @@ struct NormalizePixels {
     DEVICE_MEMBER Column column(int32 number) const { return {normal, corner + number * step, plane, line}; }
 };
 
-// A tile of an output's rows and columns (before mirroring): its part inside the picture, and fill values around it.
+// A tile of output rows and columns, before mirroring. The tile has a part inside the picture, and fill values around that part.
 struct WindowTile {
     NormalizePixels picture;
     int64 corner, line, step;
     int32 rows, columns, top, bottom, left, right;
 
-    // Rows from `y`, columns from `x`; sets `part` to the part of the resized picture in the tile.
+    // Begin the tile at row `y` and column `x`. Set `part` to the part of the resized picture inside the tile.
     DEVICE_MEMBER void look_up(const Window &window, int64 out, int32 y, int32 x, bool found, Tile<RESIZED_IN> &part) {
         const int32 from_y = y + (int32)window.r[WINDOW_ANCHOR_H], from_x = x + window.left;
         top = found ? smaller(larger(-from_y, 0), rows) : rows, bottom = larger(smaller(rows, (int32)window.r[WINDOW_IN_EXTENT_H] - from_y), top);
@@ -94,7 +95,7 @@ KERNEL crop_mirror_normalize(const int64 *context) {
         __shared__ Normal normal;
         __shared__ ResizedPicture<RESIZED_IN> picture;
         if (threadIdx.x == 0) window.look_up(context, sample);
-        if (threadIdx.x == WARP) picture.look_up(context + NORMALIZE_WORDS, sample);  // at the same time
+        if (threadIdx.x == WARP) picture.look_up(context + NORMALIZE_WORDS, sample);  // a second warp: both look-ups run in parallel
         __syncthreads();
         normal.look_up(window);
         const int64 *r = window.r;

@@ -1,7 +1,7 @@
-// crop_mirror_normalize of pixels of three bytes into planes, the usual case. A thread computes four neighbouring pixels: it reads words, and
-// writes four elements at a time. Macros: OUT element type; COLORED: the input are the bytes that a colour operator would make by a matrix
-// (1) or by a factor and an addend (2), and this kernel computes them while reading. Then the table COLOR (color_tables.py) follows the
-// operator's own table.
+// crop_mirror_normalize from pixels of three bytes to planes, the most common case. A thread computes four neighbouring pixels: it reads
+// whole words and writes four elements at a time.
+// Macros: OUT element type; COLORED: a colour operator that this kernel applies while reading (0 none, 1 matrix, 2 factor and addend). With
+// a colour operator, the table COLOR (color_tables.py) follows the operator's own table.
 #include "window.cuh"
 #include "../color/color.cuh"
 
@@ -12,7 +12,7 @@
 #define CHANNELS 3
 #define PIXELS PACK
 
-// Four pixels of three bytes. Words are read, each of which has one of the bytes.
+// Four pixels of three bytes. Only aligned words that contain at least one of the bytes are read.
 struct Pixels {
     uint32 word[CHANNELS];
 
@@ -88,7 +88,7 @@ KERNEL normalize_planes(const int64 *context) {
                     }
                 } else {
                     #pragma unroll
-                    for (int32 k = 0; k < PIXELS; ++k) {  // constant bounds: a pack that is indexed at run time leaves the registers
+                    for (int32 k = 0; k < PIXELS; ++k) {  // constant bounds, because a pack indexed at run time moves to memory
                         const int32 from_x = mirror ? high - k : low + k;
                         const bool found = inside && x + k <= last && from_x >= 0 && from_x < window.in_width;
                         OUT result[CHANNELS];

@@ -1,8 +1,8 @@
-// Shared part of the kernels of crop_mirror_normalize: a sample's window.
+// The window of a sample, for all kernels of crop_mirror_normalize.
 #include "kernel.cuh"
 #include "crop_tables.py"
 
-// The fields of a sample's record.
+// The fields that are used for every row or pixel, loaded from a sample's record.
 struct Window {
     const int64 *r;
     const float32 *mean, *factor;

@@ -1,5 +1,5 @@
 // decoders.inflate: LZ4 blocks (github.com/lz4/lz4, doc/lz4_Block_format.md), as in inflate_kernels.py.
-// The threads of a block decompress one chunk together: all threads read the tokens, and each thread copies its part of the bytes.
+// The threads of a block decompress one chunk together. Every thread reads all tokens and copies its share of the bytes.
 #include "kernel.cuh"
 #include "inflate_tables.py"
 
@@ -10,7 +10,7 @@
 #define EXTENDED 15
 #define LEAST_MATCH 4
 
-// A length that started as `begun` continues at `i`; -1: beyond the end of the data.
+// Complete the length `begun` of a token by the bytes from `i` on. The result is -1 if the length exceeds the data.
 DEVICE int64 length_of(const uint8 *data, int64 size, int64 &i, int64 begun) {
     if (begun != EXTENDED) return begun;
     while (i < size) {
@@ -21,7 +21,8 @@ DEVICE int64 length_of(const uint8 *data, int64 size, int64 &i, int64 begun) {
     return -1;
 }
 
-// Decompress a block into `room` bytes. `written`: number of bytes written. Never reads or writes outside of the two buffers.
+// Decompress a block of `size` bytes into `room` bytes, and set `written` to the number of bytes written. Invalid data causes no access
+// outside the two buffers.
 DEVICE int64 inflated(const uint8 *data, int64 size, uint8 *out, int64 room, int64 &written) {
     const int64 lane = threadIdx.x, lanes = blockDim.x;
     int64 i = 0, o = 0;
@@ -45,7 +46,7 @@ DEVICE int64 inflated(const uint8 *data, int64 size, uint8 *out, int64 room, int
         if (count < 0) return BROKEN;
         count += LEAST_MATCH;
         copied = smaller(count, room - o);
-        __syncthreads();  // the bytes of other threads are read below
+        __syncthreads();  // the match may read bytes that other threads have written
         // A match that overlaps its own output repeats the bytes before it.
         for (int64 k = lane; k < copied; k += lanes) out[o + k] = out[o - distance + (k < distance ? k : k % distance)];
         o += copied;

@@ -1,4 +1,4 @@
-// box_encoder: `winners` finds each box's best anchor, `encode` chooses each anchor's box and writes it.
+// box_encoder: `winners` finds the best anchor of each box. `encode` chooses a box for each anchor and writes it relative to the anchor.
 #include "box_tables.py"
 #include "kernel.cuh"
 
@@ -14,7 +14,7 @@ DEVICE float32 iou(const Box &box, const Box &anchor) {
     return inside / (own + others - inside);
 }
 
-// (centre x, centre y, width, height)
+// Write a box as (centre x, centre y, width, height).
 DEVICE void centre(const Box &box, float32 *out) {
     out[0] = 0.5f * (box.left + box.right);
     out[1] = 0.5f * (box.top + box.bottom);
@@ -22,7 +22,7 @@ DEVICE void centre(const Box &box, float32 *out) {
     out[3] = box.bottom - box.top;
 }
 
-// A box relative to its anchor, both centred.
+// Replace box `out` by its encoding relative to `anchor`. Both are given as (centre x, centre y, width, height).
 DEVICE void relate(float32 *out, const float32 *anchor, const float32 *numbers) {
     const float32 scale = numbers[ENCODING_SCALE];
     for (int k = 0; k < 4; ++k) {
@@ -67,7 +67,7 @@ KERNEL encode(const int64 *context) {
             for (int64 b = 0; b < count; ++b) {
                 const float32 overlap = iou(boxes[b], anchor);
                 if (overlap > criteria && overlap >= best) best = overlap, chosen = b;
-                if (found[b] == (int32)a) claimed = b;  // the last one wins
+                if (found[b] == (int32)a) claimed = b;  // the last box with this best anchor wins, as on the CPU
             }
             if (claimed >= 0) chosen = claimed;
             float32 box[4] = {0, 0, 0, 0}, own[4];

@@ -60,7 +60,7 @@ template <class T> DEVICE T absolute(T a) { return a < (T)0 ? negated(a) : a; } 
 template <class T> DEVICE T inverted(T a) { return (T)~(typename Unsigned<T>::type)a; }
 DEVICE bool inverted(bool a) { return !a; }
 
-// If two numbers are unordered, the second one.
+// Minimum and maximum. Both return the second operand if one operand is NaN.
 template <class T> DEVICE T least(T a, T b) { return a < b ? a : b; }
 template <class T> DEVICE T greatest(T a, T b) { return b < a ? a : b; }
 template <class T> DEVICE T clamped(T value, T low, T high) {
@@ -79,7 +79,7 @@ template <class T> DEVICE T remainder_of(T a, T b) {
     return a % b;
 }
 
-// Narrow types are shifted as 32-bit integers; only the lowest 5 bits of the count are used (of 64 bits: 6).
+// Narrow types are shifted as 32-bit integers, and only the lowest 5 bits of the count are used. 64-bit integers use the lowest 6 bits.
 template <class T> DEVICE T shifted_left(T a, T count) {
     const int bits = sizeof(T) == 8 ? 63 : 31;
     return (T)((typename Unsigned<T>::type)a << ((int)count & bits));
@@ -105,7 +105,8 @@ DEVICE auto evaluate(PARAMETERS) { EXPRESSION }
 
 // -------------------------------------------------------------------------------------------------------------------------- elements
 
-// The operands of element `i` of the result: offsets in bytes from the start of each input. Returns the place within the innermost group.
+// Set `places` to the operands of element `i` of the result, in bytes from the start of each input. Return the index in the innermost
+// group of axes.
 DEVICE int64 locate(int64 i, const int64 *extents, const int64 *strides, int64 groups, int64 *places) {
     int64 rest = i, column = 0;
     #pragma unroll

@@ -1,7 +1,7 @@
 // Replacement of pixels outside the picture.
 #include "kernel.cuh"
 
-// `index` reflected into 0..extent-1 about the border pixels, for any distance.
+// Reflect `index` about the border pixels until it lies in 0..extent-1.
 DEVICE int64 reflected(int64 index, int64 extent) {
     if (index >= 0 && index < extent) return index;
     if (extent == 1) return 0;
@@ -11,7 +11,7 @@ DEVICE int64 reflected(int64 index, int64 extent) {
     return index >= extent ? period - index : index;
 }
 
-// The source of the pixel `index`, or -1 for the fill value. Borders: reflect_101, reflect_1001, wrap, clamp, constant.
+// The pixel that replaces pixel `index`, or -1 for the fill value. `border`: 0 reflect_101, 1 reflect_1001, 2 wrap, 3 clamp, 4 constant.
 DEVICE int64 inside(int64 index, int64 extent, int64 border) {
     if (index >= 0 && index < extent) return index;
     if (border == 4) return -1;

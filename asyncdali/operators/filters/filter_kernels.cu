@@ -1,4 +1,4 @@
-// filter: correlation with a filter per sample. Sums are in the order of the taps, and each addition rounds once (filter_kernels.py).
+// filter: correlate each sample with its own filter. Products are added in the order of the taps; each addition rounds (filter_kernels.py).
 // Macros: IN, OUT element types.
 #include "borders.cuh"
 #include "filter_tables.py"

@@ -1,5 +1,5 @@
 // experimental.dilate, experimental.erode and experimental.median_blur: the maximum, minimum or median of a rectangle of pixels.
-// Macros: IN element type of input and output; GREATEST: the maximum, not the minimum.
+// Macros: IN: element type of input and output; GREATEST 1: maximum, 0: minimum.
 #include "borders.cuh"
 #include "rectangle_tables.py"
 
@@ -9,7 +9,7 @@
 
 DEVICE IN chosen(IN a, IN b) { return (GREATEST ? a < b : b < a) ? b : a; }
 
-// One pixel of a pass: the extreme of the elements in reach. Elements outside a constant border are ignored.
+// The maximum or minimum of a window along one axis. With a constant border, elements outside the picture are ignored.
 DEVICE IN extreme(const IN *first, int64 stride, int64 place, int64 extent, int64 window, int64 anchor, int64 border) {
     IN found = first[place * stride];  // the anchor lies in the window
     for (int64 k = 0; k < window; ++k) {
@@ -49,7 +49,7 @@ KERNEL along_columns(const int64 *context) {
     }
 }
 
-// Unsigned keys that are ordered like the elements.
+// Map an element to an unsigned key. Keys have the order of the elements.
 DEVICE uint32 key_of(float32 element) {
     union { float32 real; uint32 bits; } both;
     both.real = element;
@@ -67,7 +67,7 @@ template <class T> DEVICE T element_of(uint32 key) {
     }
 }
 
-// The largest key that at most half of the window's keys are less than, found bit by bit.
+// Median: the largest key that has at most half of the window's keys below it, found bit by bit.
 KERNEL middle(const int64 *context) {
     FOR_SAMPLES(sample, context[RECTANGLE_LAUNCH_SAMPLES]) {
         const int64 *r = array<int64>(context, RECTANGLE_LAUNCH_RECORDS) + RECTANGLE_RECORD_WORDS * sample;

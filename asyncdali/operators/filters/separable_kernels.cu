@@ -1,6 +1,6 @@
-// Separable filters: a window along each data axis, and sums of several such filters. As in separable_kernels.py, sums are in the order of
-// the taps, each addition rounds once, and pixels outside are reflected about the border pixel.
-// Macros: IN, OUT element types; ROWS rows of intermediate results per block of `tile`, at least TILE + taps - 1 along the height.
+// Separable filters: one window along each data axis, or a sum of several such filters (terms). As in separable_kernels.py, products are
+// added in the order of the taps, each addition rounds, and pixels outside are reflected about the border pixel.
+// Macros: IN, OUT element types; ROWS: rows of intermediate results in a block of `tile`, at least TILE + taps of the height - 1.
 #include "borders.cuh"
 #include "plane_tables.py"
 #include "separable_tables.py"
@@ -9,7 +9,7 @@
 #define LANES 64
 #define EACH (TILE * LANES / 256)
 
-// The sum over a window about position `index` of `extent`, `stride` elements apart; `source` is element 0.
+// The weighted sum over the window centred at element `index`. The axis has `extent` elements, `stride` apart; `source` is element 0.
 template <class T>
 DEVICE float32 windowed(const T *source, int64 stride, int64 index, int64 extent, const float32 *weights, int32 taps) {
     const int64 first = index - taps / 2;
@@ -78,7 +78,7 @@ KERNEL tile(const int64 *context) {
     }
 }
 
-// Volumes and wide windows: one axis of all samples at a time.
+// Volumes and wide windows: a launch filters one axis of all samples.
 KERNEL line(const int64 *context) {
     const int64 terms = context[SEPARABLE_LINE_TERMS], axis = context[SEPARABLE_LINE_AXIS], term = context[SEPARABLE_LINE_TERM];
     FOR_SAMPLES(sample, context[SEPARABLE_LINE_SAMPLES]) {

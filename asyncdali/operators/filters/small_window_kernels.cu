@@ -1,15 +1,15 @@
-// Separable filters of images whose windows are small: the sums of separable_kernels.cu, with the same order of additions. A block copies
-// its part of the picture to shared memory, filters it along the width, then along the height. A thread computes RUN neighbouring sums at
-// once, because each element is then loaded once for RUN sums, and weights stay in registers.
-// Macros: IN, OUT element types; CHANNELS of all samples; TAPS_X, TAPS_Y the size of all windows, 0 if windows differ; LONGEST an odd number
-// that no window exceeds; DOWN rows of a tile; SINGLE 1: one term.
-#define RESIDENT (SINGLE ? 3 : 2)  // Without a limit the compiler takes 220 registers, and one block runs at a time.
+// Separable filters of images with small windows. Products are added in the same order as in separable_kernels.cu. A block copies its part
+// of the picture to shared memory, filters it along the width, then along the height. A thread computes RUN neighbouring sums at once:
+// each element is loaded once for RUN sums, and weights stay in registers.
+// Macros: IN, OUT element types; CHANNELS: number of channels of all samples; TAPS_X, TAPS_Y: size of all windows, 0 if windows differ;
+// LONGEST: an odd number that no window exceeds; DOWN: rows of a tile; SINGLE 1: the filter has one term.
+#define RESIDENT (SINGLE ? 3 : 2)  // Without a limit the compiler takes 220 registers, and a multiprocessor runs one block at a time.
 #include "borders.cuh"
 #include "plane_tables.py"
 #include "separable_tables.py"
 
 #define RUN 8
-#define COLUMNS 96  // elements of a tile's row; these four as in separable_launches.py
+#define COLUMNS 96  // elements of a tile's row; these four constants have the same values in separable_launches.py
 #define PIXELS (COLUMNS / CHANNELS)
 #define THREADS 256
 
@@ -17,9 +17,9 @@
 #define MARGIN_Y ((TAPS_Y ? TAPS_Y : LONGEST) / 2)
 #define ROWS (DOWN + 2 * MARGIN_Y)
 #define EACH ((COLUMNS * DOWN / RUN + THREADS - 1) / THREADS)
-static constexpr int32 kept_sums = SINGLE ? 1 : EACH;  // of earlier terms
+static constexpr int32 kept_sums = SINGLE ? 1 : EACH;  // groups of RUN sums that a thread keeps from term to term
 
-// Elements in shared memory: bytes and 16-bit integers as they are, others as floats.
+// Element type in shared memory: bytes and 16-bit integers keep their type, other types become float32.
 template <class T> struct Staged { typedef float32 type; };
 template <> struct Staged<uint8> { typedef uint8 type; };
 template <> struct Staged<int8> { typedef int8 type; };
@@ -27,13 +27,14 @@ template <> struct Staged<uint16> { typedef uint16 type; };
 template <> struct Staged<int16> { typedef int16 type; };
 typedef Staged<IN>::type Element;
 
-// Where sizes differ, elements behind a tile meet weights of 0. Shared memory may hold NaN, so these elements are set to 0.
+// If window sizes differ, elements past the end of a tile are multiplied by weights of 0. Shared memory may contain NaN, and 0 * NaN is
+// NaN. These elements are therefore set to 0.
 #define CLEARED (!Kind<IN>::is_float && !(TAPS_X && TAPS_Y))
 
-// Words of a row in shared memory. An odd number, so that neighbouring rows begin in different banks.
+// Words of a row in shared memory. The number is odd, so that neighbouring rows begin in different banks.
 #define PITCH ((int32)((COLUMNS + 2 * MARGIN_X * CHANNELS) * sizeof(Element) + 6) / 4 | 1)
 
-// RUN sums over windows that begin at elements 0, 1, ..., RUN - 1 of `load`. TAPS: elements of a window, 0 if only `taps` tells.
+// Compute RUN sums over the windows that begin at elements 0, 1, ..., RUN - 1 of `load`. TAPS: size of the windows; 0: the size is `taps`.
 template <int32 TAPS, class Load> DEVICE void slide(Load load, const float32 *weights, int32 taps, float32 *total) {
     if constexpr (TAPS > 0) {
         #pragma unroll
@@ -58,7 +59,7 @@ template <int32 TAPS, class Load> DEVICE void slide(Load load, const float32 *we
             window[0] = i < taps ? weights[i] : 0;
             #pragma unroll
             for (int32 j = 0; j < RUN; ++j) {
-                // A weight of 0 adds nothing, unless the element is infinite.
+                // Weights beyond the window are 0. Floats need the test, because an element may be infinite, and 0 * infinity is NaN.
                 if (!Kind<IN>::is_float || (i - j >= 0 && i - j < taps)) total[j] += window[j] * element;
             }
         }
@@ -68,7 +69,7 @@ template <int32 TAPS, class Load> DEVICE void slide(Load load, const float32 *we
 KERNEL small_windows(const int64 *context) {
     __shared__ uint32 staged[ROWS * PITCH];
     __shared__ float32 lines[ROWS * (COLUMNS + 1)];
-    __shared__ int32 begins[ROWS];  // where the first element of a row lies in its words
+    __shared__ int32 begins[ROWS];  // offset of a row's first element in the row's first word
     static_assert(sizeof(staged) + sizeof(lines) + sizeof(begins) <= 48 << 10, "more shared memory than a block may declare");
     const int64 terms = SINGLE ? 1 : context[SEPARABLE_TILE_TERMS];
     const int32 thread = threadIdx.x;
@@ -83,12 +84,12 @@ KERNEL small_windows(const int64 *context) {
             OUT *out = at<OUT>(address(context, SEPARABLE_TILE_OUTPUTS, sample)) + plane + top * row + left * CHANNELS;
             const int32 high = (int32)smaller((int64)DOWN, height - top), wide = (int32)smaller((int64)PIXELS, width - left);
             const int32 needed = high + 2 * MARGIN_Y, elements = (wide + 2 * MARGIN_X) * CHANNELS;
-            const int64 first = (left - MARGIN_X) * CHANNELS;  // the row's element that is staged first
+            const int64 first = (left - MARGIN_X) * CHANNELS;  // first element of a row that is staged; negative at the left border
             const bool inside = first >= 0 && first + elements <= row;
             for (int32 k = thread / 32; k < needed; k += THREADS / 32) {
                 const IN *from = source + reflected(top + k - MARGIN_Y, height) * row;
                 uint32 *to = staged + k * PITCH;
-                if constexpr (sizeof(IN) == 1) {  // words, also those of which only a part is in the row
+                if constexpr (sizeof(IN) == 1) {  // copy all words that contain a byte of the row
                     const int64 begin = (int64)from + first, words = begin & -4ll;
                     const int64 low = ((int64)from + larger(first, 0ll)) & -4ll, end = (int64)from + smaller(first + elements, row);
                     for (int64 word = low + 4 * (thread & 31); word < end; word += 128) to[(word - words) / 4] = word_at(word);
@@ -124,7 +125,7 @@ KERNEL small_windows(const int64 *context) {
                     #pragma unroll
                     for (int32 k = 0; k < TAPS_X; ++k) kept[k] = given[w[WINDOWS_WIDTH_WEIGHTS] + k];
                     const float32 *weights = TAPS_X ? kept : given + w[WINDOWS_WIDTH_WEIGHTS];
-                    // Neighbouring threads have neighbouring rows.
+                    // Neighbouring threads process neighbouring rows, which begin in different banks.
                     for (int32 i = thread; i < ROWS * (COLUMNS / RUN); i += THREADS) {
                         const int32 k = i % ROWS, channel = i / ROWS % CHANNELS, pixel = i / ROWS / CHANNELS * RUN;
                         if (pixel >= wide) continue;

@@ -1,5 +1,5 @@
-// lookup_table and one_hot. Output elements are moved, not computed: OUT is the unsigned integer of their size.
-// Macros: IN, OUT element types.
+// lookup_table and one_hot. Macros: IN: element type of the input; OUT: the unsigned integer with the size of an output element. Output
+// elements are copied bit by bit, so kernels for signed integers and floats are not needed.
 #include "kernel.cuh"
 #include "lookup_tables.py"
 
@@ -14,7 +14,7 @@ KERNEL lookup(const int64 *context) {
             Pack<OUT> result;
             #pragma unroll
             for (int j = 0; j < PACK; ++j) {
-                const uint64 key = (uint64)(int64)value_of(pack.element[j]);  // negative numbers are large as unsigned numbers
+                const uint64 key = (uint64)(int64)value_of(pack.element[j]);  // negative keys become too large
                 result.element[j] = table[smaller(key, length)];
             }
             put(out, i, count, result);

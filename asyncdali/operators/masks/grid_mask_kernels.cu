@@ -1,4 +1,4 @@
-// grid_mask: pixels in a rotated grid of squares become zero.
+// grid_mask: set the pixels inside the squares of a rotated grid to zero.
 // Macros: IN, OUT element types (equal).
 #include "grid_mask_tables.py"
 #include "kernel.cuh"

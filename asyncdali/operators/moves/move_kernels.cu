@@ -1,7 +1,6 @@
-// Moving elements: one piece of every sample, copied between strided places. Later pieces overwrite earlier ones, so each piece has a
-// separate launch.
-// Macros: IN, OUT element types; AXES of a piece, at least 2 for `reversed`, `planes` and `interleaved`; DENSE 1: a piece's elements are
-// contiguous in the output; CHANNELS of `planes`, 2 to 4.
+// Copy one piece (a strided block of elements) of every sample. Later pieces overwrite earlier pieces, so each piece has a separate launch.
+// Macros: IN, OUT element types; AXES: rank of a piece, at least 2 for `reversed`, `planes` and `interleaved`; DENSE 1: a piece's elements
+// are contiguous in the output; CHANNELS: of `planes`, 2 to 4.
 #include "lines.cuh"
 #include "strided_tables.py"
 
@@ -29,7 +28,7 @@ struct Move {
             to += place * targets[k];
         }
     }
-    // Most lines of a row. If all rows start at multiples of a line, rows have no extra line.
+    // The largest number of lines that a row of `width` bytes touches. Rows that all start at line boundaries need no extra line.
     DEVICE_MEMBER int64 lines(int64 width) const {
         int64 begins = target;
         #pragma unroll
@@ -67,7 +66,7 @@ KERNEL run(const int64 *context) {
     }
 }
 
-// Rows of one element.
+// Rows that repeat one element.
 KERNEL fill(const int64 *context) {
     FOR_SAMPLES(sample, context[MOVE_SAMPLES]) {
         const Move move(context, sample);
@@ -87,13 +86,13 @@ KERNEL fill(const int64 *context) {
     }
 }
 
-// Any strides, conversions: a thread computes a line of neighbouring elements. Divisions give the position of the first element in the
-// piece; the others are counted from there.
+// The general case: any strides, with type conversion. A thread computes a line of neighbouring elements. Divisions locate the first
+// element of the line in the piece; additions locate the others.
 KERNEL elements(const int64 *context) {
     const int32 each = LINE / sizeof(OUT);
     FOR_SAMPLES(sample, context[MOVE_SAMPLES]) {
         const Move move(context, sample);
-        int64 extents[AXES], steps[AXES], moved[AXES];  // to the next element, when this axis advances and the inner axes restart
+        int64 extents[AXES], steps[AXES], moved[AXES];  // steps in the input and output when this axis advances and the inner axes restart
         #pragma unroll
         for (int32 k = 0; k < AXES; ++k) {
             extents[k] = move.extents[k];
@@ -135,8 +134,8 @@ KERNEL elements(const int64 *context) {
     }
 }
 
-// Rows of pixels of three bytes in reverse order, for a contiguous output. A thread moves four pixels: three words of the output. Other
-// samples of the batch are copied as they are: they have one row.
+// Mirror rows of pixels of three bytes, for a contiguous output. A thread moves four pixels, which are three words of the output. Samples
+// that are not mirrored have a single row and are copied.
 KERNEL reversed(const int64 *context) {
     FOR_SAMPLES(sample, context[MOVE_SAMPLES]) {
         const Move move(context, sample);
@@ -145,14 +144,14 @@ KERNEL reversed(const int64 *context) {
             continue;
         }
         const int64 width = move.extents[AXES - 2], count = move.rows;
-        const int64 before = smaller(move.target & 3, count);  // pixels in front of the first one that begins a word
+        const int64 before = smaller(move.target & 3, count);  // number of pixels before the first pixel that begins at a word boundary
         FOR_ITEMS(i, 1 + (count - before + 3) / 4) {
             const int64 begin = i ? before + 4 * (i - 1) : 0, end = i ? smaller(begin + 4, count) : before;
             int64 rest = begin, from, to;
             const int64 column = take(rest, width);
             if (end - begin == 4 && column + 4 <= width) {
                 move.find_row(begin, from, to);
-                const int64 first = from - 9, word = first & -4ll;  // the pixel that comes last
+                const int64 first = from - 9, word = first & -4ll;  // `first`: the last of the four output pixels
                 const int32 bits = 8 * (int32)(first & 3);
                 const uint32 a = word_at(word), b = word_at(word + 4), c = word_at(word + 8), d = bits ? word_at(word + 12) : 0;
                 const uint32 low = __funnelshift_r(a, b, bits), mid = __funnelshift_r(b, c, bits), high = __funnelshift_r(c, d, bits);
@@ -170,7 +169,7 @@ KERNEL reversed(const int64 *context) {
     }
 }
 
-// Pixels of CHANNELS elements become planes: the piece's last axes are the channels and the pixels. The output is contiguous.
+// Split pixels of CHANNELS elements into planes. The piece's last axes are the channels and the pixels. The output is contiguous.
 #ifndef CHANNELS
 #define CHANNELS 3
 #endif
@@ -180,7 +179,7 @@ KERNEL planes(const int64 *context) {
     FOR_SAMPLES(sample, context[MOVE_SAMPLES]) {
         const Move move(context, sample);
         const int64 count = move.extents[AXES - 1], width = count * (int64)sizeof(OUT), plane = move.targets[AXES - 2];
-        // If all planes begin alike, a thread writes a line of each plane, else a line of one plane.
+        // If all planes have the same alignment, a thread writes one line of every plane. Otherwise a thread writes one line of one plane.
         const bool alike = plane % LINE == 0;
         const int32 together = alike ? CHANNELS : 1;
         const int64 lines = (width + 2 * LINE - 1) / LINE;
@@ -189,7 +188,8 @@ KERNEL planes(const int64 *context) {
             const int64 number = take(rest, lines);
             move.find_row(rest * together, from, begin);
             const int64 to = (begin & -(int64)LINE) + LINE * number, first = (to - begin) / (int64)sizeof(OUT);
-            // The elements of the last plane are read from inside its first pixel on: the line needs a pixel behind its own.
+            // `from` is a channel of the first pixel. Loading whole pixels from there ends inside the next pixel, so another pixel must
+            // follow the line.
             if (to >= begin && first + each < count) {
                 Pixels given;
                 #pragma unroll
@@ -209,7 +209,8 @@ KERNEL planes(const int64 *context) {
     }
 }
 
-// Three planes become pixels: the piece's last axes are the pixels, contiguous in each plane, and the channels. The output is contiguous.
+// Interleave three planes into pixels. The piece's last axes are the pixels (contiguous in each plane) and the channels. The output is
+// contiguous.
 KERNEL interleaved(const int64 *context) {
     const int32 each = LINE / sizeof(OUT), pixel = 3 * sizeof(OUT);
     FOR_SAMPLES(sample, context[MOVE_SAMPLES]) {
@@ -219,7 +220,8 @@ KERNEL interleaved(const int64 *context) {
             int64 rest = i, from, to;
             const int64 number = take(rest, groups);
             move.find_row(rest * count, from, to);
-            // Pixels in front of the first one that begins a line: 3 p + inside is a multiple of 2, 4, 8 or 16 for p = 5 inside.
+            // Number of pixels before the first pixel that begins at a line boundary: 3 * p + inside is a multiple of `each` for
+            // p = 5 * inside, because 16 * inside is.
             const int32 inside = (int32)(to & (LINE - 1)) / (int32)sizeof(OUT);
             const int64 before = smaller((int64)(5 * inside & (each - 1)), count);
             const int64 begin = number ? before + each * (number - 1) : 0, end = number ? smaller(begin + each, count) : before;

@@ -1,4 +1,4 @@
-// Windows that extend beyond the bounds of their input. Macros: IN, OUT element types.
+// Slices and crops whose window extends beyond the bounds of the input. Macros: IN, OUT element types.
 #include "kernel.cuh"
 #include "strided_tables.py"
 
@@ -12,7 +12,6 @@ DEVICE int64 bordered_index(int64 index, int64 extent, int64 border) {
     return index < extent ? index : period - index - (border == 4 ? 0 : 1);
 }
 
-// A window that extends beyond the bounds of its input.
 KERNEL bordered(const int64 *context) {
     const int64 axes = context[BORDERED_AXES], border = context[BORDERED_BORDER];
     FOR_SAMPLES(sample, context[BORDERED_SAMPLES]) {

@@ -9,8 +9,8 @@ DEVICE Counter counter_of(const int64 *context, int64 sample) {
 
 DEVICE uint64 offset_of(const int64 *context, int64 i) { return (uint64)context[NOISE_STREAM_PHASE] + 257u * (uint64)i; }
 
-// A thread has four neighbouring elements. Their draws begin at all four places of a block of random words, so one of them reads a second
-// block. With an element per thread, every warp would compute two blocks for each.
+// A thread computes four neighbouring elements. Their draws begin at the four different words of a block of random words. In float32, only
+// the draw at the last word needs a second block. With one element per thread, every warp would compute two blocks for each element.
 KERNEL gaussian(const int64 *context) {
     FOR_SAMPLES(sample, context[NOISE_SAMPLES]) {
         const Counter counter = counter_of(context, sample);

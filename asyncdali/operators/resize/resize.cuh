@@ -1,15 +1,15 @@
-// Pixels of a resized picture, for the kernel that stores them and for kernels that process them further. CHANNELS: the number of channels
-// of all samples (1 to 4); 0: samples differ.
+// Pixels of a resized picture, for the kernel that stores them and for kernels that process them further.
+// Macros: CHANNELS: number of channels of all samples (1 to 4), 0 if samples differ; SIGNED 1: weights may be negative.
 //
 // A block computes tiles of the output, one after another. The source rows of a tile are copied to shared memory while the previous tile
 // is computed. Then each warp blends source rows into an intermediate row, one plane per channel. When all intermediate rows are complete,
-// each thread blends their columns into an output column. Sums have the order of the compiled step. SIGNED: weights may be negative.
+// each thread blends their columns into an output column. Sums are added in the order of the compiled step.
 
 enum { GROUP = CHANNELS ? CHANNELS : 4, TILE_ROWS = 8, WARP = 32, QUAD = 4, SPAN = 960 / GROUP & ~3, ROOM = 14080, CHUNK = 16, AHEAD = 2 };
 
 // Round a float to the nearest integer, half to even, and saturate: adding 1.5 * 2**23 leaves the integer in the low bits.
 template <class T> DEVICE float32 with_integer(float32 value) {
-    const bool inside = !SIGNED && Same<T, uint8>::value;  // then weights add up to 1, except for rounding
+    const bool inside = !SIGNED && Same<T, uint8>::value;  // weights >= 0 add up to 1: the result is within 0..255 but for rounding
     return (inside ? value : fminf(fmaxf(value, (float32)lowest<T>()), (float32)highest<T>())) + 12582912.0f;
 }
 DEVICE int32 byte(float32 value) {
@@ -18,7 +18,7 @@ DEVICE int32 byte(float32 value) {
     return both.bits & 0xff;
 }
 
-// `stored`: float32 as an element. `meant`: the value of that element.
+// `stored` converts a float32 to an element. `meant` is the value of that element as a float32.
 template <class T> DEVICE T stored(float32 value) {
     if constexpr (Kind<T>::is_float) return (T)value;
     else return (T)(with_integer<T>(value) - 12582912.0f);
@@ -28,7 +28,8 @@ template <class T> DEVICE float32 meant(float32 value) {
     else return with_integer<T>(value) - 12582912.0f;
 }
 
-// The resized picture of a sample. The table is RESIZE_CUDA (resize_tables.py). For tiles it lies in shared memory, to save registers.
+// The resized picture of a sample. The table is RESIZE_CUDA (resize_tables.py). Kernels that compute tiles keep this object in shared
+// memory, to save registers.
 template <class T> struct ResizedPicture {
     const T *source;
     const int32 *first_y, *first_x;
@@ -56,8 +57,8 @@ template <class T> struct ResizedPicture {
         return (float32)(hi < lo ? lo - hi : hi - lo) / (float32)larger(extent, (int64)1);
     }
 
-    // The most columns whose sources fit into the intermediate rows, and into the memory for source rows unless that would leave no
-    // columns. The number is a multiple of a warp's threads if possible.
+    // Choose the widest tile whose source columns fit into the intermediate rows and into the staging memory. If no column fits into the
+    // staging memory, source rows are not staged. The width is a multiple of WARP if possible.
     DEVICE_MEMBER void choose_tile(int32 width, float32 step_x, float32 step_y) {
         const float32 rows = ceilf((float32)(TILE_ROWS - 1) * step_y + 0.01f) + (float32)taps_y;
         const int32 staged_span = ((int32)((float32)ROOM / rows) - 2 * CHUNK) / (GROUP * (int32)sizeof(T)) - taps_x - 2;
@@ -79,7 +80,7 @@ template <class T> struct ResizedPicture {
     // One plane: a frame, or a leading channel.
     DEVICE_MEMBER const T *plane(int64 number) const { return source + number * plane_size; }
 
-    // `used` channels from channel `c` of the pixel at (x, y), for pictures without tiles.
+    // Compute `used` channels from channel `c` on of the pixel at (x, y), for pictures without tiles.
     DEVICE_MEMBER void pixel(const T *from, int32 x, int32 y, int32 c, int32 used, float32 *total) const {
         const T *corner = from + (int64)first_y[y] * row_size + first_x[x] * channels + c;
         const float32 *across = wx + (int64)x * taps_x, *along = wy + (int64)y * taps_y;
@@ -127,8 +128,8 @@ DEVICE void fetched() {
 }
 #endif
 
-// A byte in a register, taken as a float, has the value v * 2**-149. With weights multiplied by 2**100 no conversion is needed, and all
-// sums are exactly those of the compiled step times 2**-49.
+// The bits of a byte v, read as float32, are the number v * 2**-149. Weights are multiplied by 2**100, so bytes need no conversion. All
+// sums are then exactly 2**-49 times the sums of the compiled step.
 template <class T> struct Magnified {
     static DEVICE_MEMBER float32 weight(float32 value) { return value; }
     static DEVICE_MEMBER float32 total(float32 value) { return value; }
@@ -138,7 +139,7 @@ template <> struct Magnified<uint8> {
     static DEVICE_MEMBER float32 total(float32 value) { return value * 562949953421312.0f; }
 };
 
-// Elements of QUAD neighbouring pixels of a source row, starting at its element `i`.
+// Elements of QUAD neighbouring pixels of a source row, starting at element `i` of the row.
 template <class T> struct Quad {
     float32 element[QUAD * GROUP];
 
@@ -152,7 +153,7 @@ template <class T> struct Quad {
 template <> struct Quad<uint8> {
     float32 element[QUAD * GROUP];
 
-    // The words that contain the row's bytes, and how many bytes of the first word precede the row.
+    // The aligned words that contain the row's bytes. Sets `skipped` to the number of bytes of the first word that precede the row.
     static DEVICE_MEMBER const uint32 *words(const uint8 *row, uint32 &skipped) {
         skipped = (uint32)reinterpret_cast<uint64>(row) & 3;
         return reinterpret_cast<const uint32 *>(row - skipped);
@@ -203,10 +204,10 @@ template <class T> struct Tile {
 };
 
 struct Staging {
-    alignas(CHUNK) uint8 bytes[ROOM + 4 * CHUNK];  // the last words of a row are read, but not used
+    alignas(CHUNK) uint8 bytes[ROOM + 4 * CHUNK];  // quads read past the end of the last row, and discard those words
 };
 
-// Copy source rows to shared memory in whole chunks that contain a byte of the row. The copies are complete after fetched().
+// Copy source rows to shared memory, in whole chunks that contain at least one byte of the row. The copies are complete after fetched().
 template <class T> DEVICE void fetch(const Tile<T> &tile, Staging &staging) {
     const int32 size = tile.span * GROUP * (int32)sizeof(T), lane = threadIdx.x % WARP * CHUNK, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
     const uint8 *from = reinterpret_cast<const uint8 *>(tile.from) + (int64)warp * tile.row_bytes;
@@ -217,7 +218,7 @@ template <class T> DEVICE void fetch(const Tile<T> &tile, Staging &staging) {
     }
 }
 
-// Blend the tile's source columns along y into `between`: one output row per warp. TAPS 0: any number.
+// Blend the tile's source rows along y into the intermediate rows `between`, one row per warp. TAPS: number of taps, 0 for any number.
 template <int TAPS, bool STAGED, class T>
 DEVICE void blend_rows(const ResizedPicture<T> &picture, const Tile<T> &tile, const Staging &staging, float32 (*between)[GROUP][SPAN]) {
     for (int32 row = threadIdx.x / WARP; row < tile.rows; row += blockDim.x / WARP) {
@@ -261,8 +262,8 @@ DEVICE void blend_rows(const ResizedPicture<T> &picture, const Tile<T> &tile, co
     }
 }
 
-// Pixels of the tile from the intermediate rows `between`; a warp computes 32 columns. emit.column(column) returns a function for the
-// pixels of one column. It is called with the channels of one row after another. TAPS 0: any number.
+// Compute the tile's pixels from the intermediate rows `between`. A warp computes 32 columns. emit.column(column) returns a function that
+// stores the pixels of one column; it is called once per row, with the row's channels. TAPS: number of taps, 0 for any number.
 template <int TAPS, class T, class Emit>
 DEVICE void blend_columns(const ResizedPicture<T> &picture, const Tile<T> &tile, const float32 (*between)[GROUP][SPAN], const Emit &emit) {
     for (int32 column = threadIdx.x; column < tile.columns; column += blockDim.x) {
@@ -304,8 +305,8 @@ template <class T, class Emit> DEVICE void blend_pixels(const ResizedPicture<T> 
     }
 }
 
-// Compute this block's tiles of a sample's output. find(number, tile, emit) gives a tile's place and the function for its pixels, or a
-// tile without rows (one thread calls it). beside(emit) computes the output outside the picture (all threads call it).
+// Compute this block's tiles of a sample's output. One thread calls find(number, tile, emit). `find` sets a tile's place and the function
+// that stores its pixels; a tile outside the picture has no rows. All threads call beside(emit), which fills the output outside.
 template <class Emit, class T, class Find, class Beside>
 DEVICE void resized_tiles(const ResizedPicture<T> &picture, int32 tiles, const Find &find, const Beside &beside) {
     __shared__ float32 between[TILE_ROWS][GROUP][SPAN];
@@ -337,7 +338,7 @@ DEVICE void resized_tiles(const ResizedPicture<T> &picture, int32 tiles, const F
         else blend_rows<0, false>(picture, tile, staging, between);
         __syncthreads();
         if (picture.staged && number + step < tiles) fetch(parts[after], staging);
-        // The last warp does this, because it often has no columns.
+        // A thread of the last warp looks up the next tile, because this warp often has no columns to blend.
         if (threadIdx.x == blockDim.x - 1) look_up(number + AHEAD * step, 3 - turn - after);
         beside(emits[turn]);
         const int32 across = picture.tiled ? picture.taps_x : -1;

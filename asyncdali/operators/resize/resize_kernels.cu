@@ -1,8 +1,8 @@
 // resize: separable resampling. `taps` computes the tap tables of every axis, `resize` computes the pixels. The formulas and the order of
 // rounding are those of resize_kernels.py and tap_kernels.py.
 //
-// Macros: IN, OUT element types; VOLUME (depth is resampled); CHANNELS (of all samples; 0: samples differ); SIGNED (weights may be
-// negative).
+// Macros: IN, OUT element types; VOLUME 1: depth is resampled; CHANNELS: number of channels of all samples, 0 if samples differ; SIGNED 1:
+// weights may be negative.
 #define RESIDENT 4
 #include "kernel.cuh"
 #include "resize_tables.py"
@@ -16,13 +16,14 @@ DEVICE float32 gaussian_reach(float32 reach) {
     return 32.0f / (64.0f / support);
 }
 
-// Number of pixels of an axis that DALI keeps for a source interval.
+// Number of source pixels that DALI reads along an axis for the source interval `lo` to `hi`.
 DEVICE int64 touched_by(int64 extent, float64 lo, float64 hi) {
     const float64 end = smaller(larger(ceil(larger(lo, hi)) + 1, 0.0), (float64)extent);
     return (int64)(end - smaller(larger(floor(smaller(lo, hi)), 0.0), (float64)extent));
 }
 
-// The axis whose nearest pixels are counted from the axis' first pixel, as in tap_kernels.py; -1 unless all axes use nearest pixels.
+// The axis whose nearest pixels are computed relative to pixel 0, as in tap_kernels.py. Other axes count from the start of the source
+// interval. The result is -1 unless all axes use nearest pixels.
 DEVICE int64 axis_from_zero(const int64 *record, const float64 *intervals) {
     int64 touched[3], out[3];
     for (int axis = 0; axis < 3; ++axis) {
@@ -65,7 +66,7 @@ DEVICE void fill_nearest(int64 extent, int64 out_extent, float64 lo, float64 hi,
         }
         return;
     }
-    if (threadIdx.x) return;  // a running sum must be sequential
+    if (threadIdx.x) return;  // one thread computes the running sum, because each addition rounds
     float32 center = origin + 0.5f * scale;
     for (int64 i = 0; i < out_extent; ++i) {
         first[i] = (int32)smaller(larger(begin + (int64)floorf(center), (int64)0), extent - 1);

@@ -1,5 +1,5 @@
-// optical_flow: dense inverse search (see optical_flow_kernels.py for the method). Each pass of a level is a launch: pixels, patches and
-// pairs of frames are independent in a pass. The sums are those of the compiled step, in its order.
+// optical_flow: dense inverse search (optical_flow_kernels.py describes the method). Each pass of a level is one launch, because pixels,
+// patches and pairs of frames are independent within a pass. Sums are added in the order of the compiled step.
 #include "kernel.cuh"
 #include "optical_flow_tables.py"
 
@@ -28,7 +28,7 @@ DEVICE int64 patches_along(int64 length) { return (length - PATCH + STRIDE - 1) 
 
 struct Flow { float32 u, v; };
 
-// A sample's geometry, and the work memory of one of its pairs of frames.
+// The extents of a sample's frames, and the work memory of one pair of frames.
 struct Work {
     const int64 *context, *r;
     int64 sample, rows, columns, fine;
@@ -40,7 +40,7 @@ struct Work {
         columns = r[FLOW_RECORD_COLUMNS];
         fine = extent(rows, r[FLOW_RECORD_FINEST]) * extent(columns, r[FLOW_RECORD_FINEST]);
     }
-    // Pairs of this sample in the launch.
+    // Number of this sample's pairs of frames in the launch.
     DEVICE_MEMBER int64 pairs() const {
         return larger(smaller(context[FLOW_PAIRS], r[FLOW_RECORD_FRAMES] - 1 - context[FLOW_FIRST]), (int64)0);
     }
@@ -59,7 +59,7 @@ struct Work {
     DEVICE_MEMBER float32 *patches() const { return planes() + 6 * fine; }
 };
 
-// A picture interpolated between its pixels. Outside, the border is repeated.
+// The value of a picture at (y, x), interpolated linearly. Outside the picture, the border pixels are repeated.
 DEVICE float32 value_at(const float32 *m, int64 h, int64 w, float32 y, float32 x) {
     y = within(y, (float32)(h - 1));
     x = within(x, (float32)(w - 1));
@@ -70,7 +70,7 @@ DEVICE float32 value_at(const float32 *m, int64 h, int64 w, float32 y, float32 x
     return upper * (1.0f - fy) + lower * fy;
 }
 
-// A flow interpolated between its pixels.
+// The flow at (y, x), interpolated linearly.
 DEVICE Flow flow_at(const float32 *m, int64 h, int64 w, float32 y, float32 x) {
     y = within(y, (float32)(h - 1));
     x = within(x, (float32)(w - 1));
@@ -168,7 +168,7 @@ DEVICE float32 sum(const float32 *lanes) {
     return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
 }
 
-// Compare a patch with the second picture at the patch's place, moved by a flow.
+// The difference between a patch and the second picture, at the patch's position moved by a flow.
 struct Misfit { float32 error, total, along_y, along_x; };
 
 DEVICE Misfit misfit(const float32 *second, int64 h, int64 w, int64 y0, int64 x0, Flow flow, const float32 *t, const float32 *gy, const float32 *gx) {
@@ -197,7 +197,7 @@ DEVICE Misfit misfit(const float32 *second, int64 h, int64 w, int64 y0, int64 x0
     return {sum(squares) - total * total * PART, total, sum(along_y), sum(along_x)};
 }
 
-// The flow of a patch: gradient descent from the best of five places, as long as the fit improves.
+// The flow of a patch: gradient descent from the best of five initial flows, until the error no longer decreases.
 DEVICE Flow searched(const float32 *first, const float32 *second, const float32 *prior, int64 h, int64 w, int64 py, int64 px, int64 descents) {
     const int64 y0 = smaller(py * STRIDE, h - PATCH), x0 = smaller(px * STRIDE, w - PATCH);
     float32 t[PATCH * PATCH], gy[PATCH * PATCH], gx[PATCH * PATCH], sy = 0, sx = 0, yy = 0, xy = 0, xx = 0;
@@ -267,7 +267,7 @@ KERNEL flow_search(const int64 *context) {
     }
 }
 
-// The flow of a pixel: the mean of its patches' flows, weighted by how well each fits at the pixel.
+// The flow of a pixel: the weighted mean of the flows of all patches that cover it. A patch with a smaller error at the pixel weighs more.
 KERNEL flow_spread(const int64 *context) {
     const int64 level = context[FLOW_LEVEL];
     FOR_SAMPLES(sample, context[FLOW_SAMPLES]) {
@@ -301,7 +301,8 @@ KERNEL flow_spread(const int64 *context) {
     }
 }
 
-// The refinement's coefficients of a pixel: its two equations (u u, u v, v v, right sides), and its weight for neighbours.
+// The coefficients of the refinement for each pixel. Planes 0 to 4: the factors uu, uv and vv of two equations and their right sides.
+// Plane 5: the smoothness weight between the pixel and its neighbours.
 KERNEL flow_equations(const int64 *context) {
     const int64 level = context[FLOW_LEVEL];
     FOR_SAMPLES(sample, context[FLOW_SAMPLES]) {
@@ -334,7 +335,7 @@ KERNEL flow_equations(const int64 *context) {
     }
 }
 
-// One step of successive over-relaxation for the pixels of one colour of a chessboard, from their four neighbours of the other.
+// One step of red-black successive over-relaxation: update the pixels of one colour from their four neighbours of the other colour.
 KERNEL flow_relax(const int64 *context) {
     const int64 level = context[FLOW_LEVEL];
     FOR_SAMPLES(sample, context[FLOW_SAMPLES]) {

@@ -1,12 +1,12 @@
-// Reductions of elements that are contiguous in memory except for their channels, which are kept: one pass over memory, in lines of 16 bytes,
-// for all channels. The macros are those of reduction.cuh, and CHANNELS, 1 to 4.
-#define RESIDENT 3  // Without a limit the compiler takes 135 registers for deviations, and one block runs at a time.
+// Reductions over contiguous pixels that keep the innermost axis, the channels. One pass over memory, in lines of 16 bytes, computes all
+// channels. The macros are those of reduction.cuh, and CHANNELS (1 to 4).
+#define RESIDENT 3  // Without a limit, squared distances (KIND 2) take 135 registers, and a multiprocessor runs one block at a time.
 #include "../../device/lines.cuh"
 #include "reduction.cuh"
 
-#define EACH (LINE / (int32)sizeof(IN))  // pixels of a thread: as many as fill a line for each channel
+#define EACH (LINE / (int32)sizeof(IN))  // pixels per thread: CHANNELS lines
 
-// Bytes are summed exactly in 32 bits, EACH of them at a time: a float64 for each would take four times as long.
+// Bytes are summed exactly in 32-bit integers, EACH at a time. A float64 addition for each byte would take four times as long.
 static constexpr bool in_words = KIND < 2 && sizeof(IN) == 1;
 
 // Merge the elements of EACH pixels into the totals of their channels.

@@ -1,9 +1,9 @@
-// normalize, after the reductions: factors from variances, sums over a batch, and their application.
-// Macros: IN, OUT element types; CHANNELS, if means and factors repeat after 1 to 4 elements.
+// normalize, after the reductions: compute factors from variances, sum over a batch, and apply means and factors.
+// Macros: IN, OUT element types; CHANNELS (1 to 4): the means and factors of `apply_channels` repeat after this number of elements.
 #include "place.cuh"
 #include "normalize_tables.py"
 
-// `scale / sqrt(variance + epsilon)` in place; 0 for 0.
+// Replace variances by `scale / sqrt(variance + epsilon)`; the factor is 0 where the sum is 0.
 KERNEL factors(const int64 *context) {
     const float32 scale = array<float32>(context, FACTORS_SCALE_AND_EPSILON)[0], epsilon = array<float32>(context, FACTORS_SCALE_AND_EPSILON)[1];
     FOR_SAMPLES(sample, context[FACTORS_SAMPLES]) {
@@ -53,7 +53,7 @@ DEVICE Sample sample_of(const int64 *context, int64 sample) {
 #define CHANNELS 1
 #endif
 
-// Element i has the mean and the factor number i % CHANNELS. They stay in registers.
+// Element i uses mean and factor number i % CHANNELS. All means and factors stay in registers.
 KERNEL apply_channels(const int64 *context) {
     const int64 last = context[APPLY_GROUPS] - 1;
     const float32 shift = array<float32>(context, APPLY_SHIFT)[0];

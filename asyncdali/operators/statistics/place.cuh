@@ -1,4 +1,4 @@
-// The location of numbers of samples: a PLACE of the table, starting at word `k`.
+// The address of a sample's intermediate results (means, variances, factors). The table's words from `k` on are a PLACE (place_tables.py).
 #include "kernel.cuh"
 #include "place_tables.py"
 

@@ -1,6 +1,6 @@
 // Shared part of the kernels of reductions. Floats are summed in float64, in an order that depends only on the shape; integers in 64 bits.
-// Macros: IN, OUT element types; KIND: sums of elements (0), of squares (1) or of squared distances from means (2), or search for the
-// largest (3) or smallest (4) element; WHOLE: whether sums are integers.
+// Macros: IN, OUT element types; KIND: 0 sum of elements, 1 sum of squares, 2 sum of squared distances from the mean, 3 maximum,
+// 4 minimum; WHOLE 1: sums are integers.
 #include "place.cuh"
 #include "reduction_tables.py"
 
@@ -54,7 +54,7 @@ DEVICE Total counted(IN element, float32 mean) {
 }
 
 struct Sample {
-    const int64 *kept, *reduced;  // extents, then strides
+    const int64 *kept, *reduced;  // extents of the kept or reduced axes, followed by their strides in bytes
     int64 outputs, volume, source, means, each;
 };
 
@@ -72,7 +72,7 @@ DEVICE Sample sample_of(const int64 *context, int64 sample) {
     return found;
 }
 
-// Offset in bytes of element `i` of a box.
+// Offset in bytes of element `i` of a box: `axes` extents, then `axes` strides.
 DEVICE int64 offset(const int64 *box, int64 axes, int64 i) {
     if (axes == 1) return i * box[axes];
     int64 at = 0;
@@ -95,14 +95,14 @@ DEVICE void finish_one(const int64 *context, int64 number, const Sample &sample,
         }
     }
     float32 result = (IN)-1 < (IN)0 ? (float32)total : WHOLE ? (float32)(uint64)total : (float32)total;
-    if (KIND == 2 && context[REDUCTION_NO_AXES]) result = 0;  // elements do not deviate from themselves
+    if (KIND == 2 && context[REDUCTION_NO_AXES]) result = 0;  // without reduced axes each element is its own mean
     else if (what) result *= 1.0f / (float32)(sample.volume - context[REDUCTION_DDOF]);
     if (what == 2) result = sqrtf(result);
     *out = convert<OUT, float32, false>(result);
 #endif
 }
 
-// The total of a block's threads, in thread 0. `totals` has an element for each thread.
+// The total over all threads of a block. `totals` is shared memory with an element for each thread.
 DEVICE Total total_of_block(Total *totals, Total mine) {
     totals[threadIdx.x] = mine;
     __syncthreads();

@@ -1,7 +1,7 @@
 // Reductions over any axes. The macros are those of reduction.cuh.
 #include "reduction.cuh"
 
-// Elements [first, last) of one output. `threads` threads take packs of four in turn.
+// This thread's share of the elements [first, last) of one output. `threads` threads take packs of four elements in turn.
 DEVICE Total summed(const int64 *context, const Sample &sample, int64 output, int64 first, int64 last, int64 thread, int64 threads) {
     const int64 reduced = context[REDUCTION_REDUCED], source = sample.source + offset(sample.kept, context[REDUCTION_KEPT], output);
     const float32 mean = mean_of(sample, output);
@@ -64,7 +64,7 @@ KERNEL finish(const int64 *context) {
     }
 }
 
-// The same for many parts, with a block per output.
+// Like `finish`, with one block per output. It is faster when an output has many parts.
 KERNEL finish_by_blocks(const int64 *context) {
     __shared__ Total totals[256];
     const int64 parts = context[REDUCTION_PARTS];

@@ -39,7 +39,7 @@ KERNEL displace(const int64 *context) {
             const int64 x = take(y, width);
             const Place place = place_of(y, x, height, width, array<float32>(context, DISPLACEMENT_PARAMETERS));
             const bool inside = place.x >= -reach && place.x < (float32)width + reach && place.y >= -reach && place.y < (float32)height + reach;
-            if (stays || !inside) {  // a NaN position lies outside
+            if (stays || !inside) {  // comparisons with NaN are false: a NaN position counts as outside
                 for (int64 c = 0; c < channels; ++c) to[c] = stays ? source[i * channels + c] : convert<IN>(fill);
                 continue;
             }

@@ -1,11 +1,11 @@
 // rotate and warp_affine: inverse affine warp, nearest or linear. See rotate_tables.py.
-// Macros: IN, OUT element types; VOLUME; CHANNELS (the number of channels of all samples; 0: samples differ).
+// Macros: IN, OUT element types; VOLUME 1: samples have a depth axis; CHANNELS: number of channels of all samples, 0 if samples differ.
 #include "kernel.cuh"
 #include "rotate_tables.py"
 
 #define RUN 256 // as _RUN of rotate_kernels.py
 
-// Element offset of a pixel in its plane, clamped to it; -1 outside if not `clamp`.
+// Element offset of a pixel in its plane. A pixel outside is moved to the border with `clamp`; otherwise the result is -1.
 DEVICE int64 offset_of(int64 x, int64 y, int64 height, int64 width, int64 channels, bool clamp) {
     if (clamp) {
         return (smaller(larger(y, (int64)0), height - 1) * width + smaller(larger(x, (int64)0), width - 1)) * channels;
@@ -13,10 +13,10 @@ DEVICE int64 offset_of(int64 x, int64 y, int64 height, int64 width, int64 channe
     return x < 0 || y < 0 || x >= width || y >= height ? -1 : (y * width + x) * channels;
 }
 
-// Positions are those of float32 pictures: they fit into 32 bits, even far outside.
+// The integer part of a position. Far positions are clamped, so that the result fits into 32 bits; they stay outside the picture.
 DEVICE int32 whole(float32 position) { return (int32)floorf(smaller(larger(position, -1e6f), 1e6f + 16777216.0f)); }
 
-// Six neighbouring bytes. Words are read, each of which has one of the bytes.
+// Six neighbouring bytes. Only aligned words that contain at least one of the bytes are read.
 struct SixBytes { uint32 low, high; };
 DEVICE SixBytes six_bytes(int64 address) {
     const int64 word = address & -4ll;
@@ -45,7 +45,7 @@ DEVICE void pixel(const IN *source, float32 px, float32 py, const int64 *r, floa
         return;
     }
     if constexpr (CHANNELS == 3 && sizeof(IN) == 1 && (IN)-1 > (IN)0) {
-        if (near && next && up && down) {  // the six bytes of both rows: a third of the loads
+        if (near && next && up && down) {  // load six bytes of each row at once: a third as many loads
             const float32 fx = px - (float32)x, fy = py - (float32)y;
             const SixBytes high = six_bytes((int64)(above + left * 3)), low = six_bytes((int64)(below + left * 3));
             #pragma unroll
@@ -85,7 +85,7 @@ DEVICE void voxel(const IN *source, float32 px, float32 py, float32 pz, const in
     }
 }
 
-// The float32 `x` after `count` additions of `step`, each rounded; see advanced() in rotate_kernels.py.
+// The float32 value of `x` after `count` additions of `step`, each rounded. advanced() in rotate_kernels.py explains the method.
 DEVICE float32 advanced(float32 x, float32 step, int32 count) {
     while (count > 0) {
         const float32 a = x + step;
@@ -110,7 +110,7 @@ DEVICE float32 advanced(float32 x, float32 step, int32 count) {
     return x;
 }
 
-// Positions of a row if columns ascend: every RUN columns the sum restarts.
+// Source positions along a row. Columns must be requested in ascending order. The running sum restarts every RUN columns.
 struct Walk {
     float32 first, step, now;
     int32 begin, column;
@@ -127,7 +127,7 @@ struct Walk {
     }
 };
 
-// The start of row y of plane z, from row `m` of the map.
+// The walk along row y of plane z, for one coordinate: row `m` of the map.
 DEVICE Walk walk_of(const float32 *m, float32 y, float32 z, bool volume) {
     float32 first = (m[3] + m[0] * 0.5f) + m[1] * (y + 0.5f);
     if (volume) first += m[2] * (z + 0.5f);
@@ -136,7 +136,7 @@ DEVICE Walk walk_of(const float32 *m, float32 y, float32 z, bool volume) {
 
 #define TILE 2048 // as _TILE of rotate_kernels.py
 #define CHUNK 16
-#define SPREAD(i) ((i) + (i) / CHUNK)  // so that the chunks of neighbouring threads begin in different banks
+#define SPREAD(i) ((i) + (i) / CHUNK)  // padding: the chunks of neighbouring threads begin in different banks of shared memory
 
 KERNEL rotate(const int64 *context) {
 #if !VOLUME
@@ -163,8 +163,8 @@ KERNEL rotate(const int64 *context) {
             voxel(source + frame * r[ROTATE_RECORD_IN_DEPTH] * plane, px, py, pz, r, fill, clamp, linear, out + i * channels);
         }
 #else
-        // Frames and depth are planes. Positions are those of the compiled step, to the last bit: sums of many steps, each rounded. A thread
-        // computes CHUNK of them for its block, because the first one takes longer than a pixel.
+        // Frames and depth are planes. Positions equal those of the compiled step to the last bit: sums of many steps, each rounded.
+        // A thread computes CHUNK positions for its block, because finding the first position takes longer than computing a pixel.
         const int32 columns = lanes_of(out_width), lines = TILE / columns;
         const int64 rows = r[ROTATE_RECORD_FRAMES] * r[ROTATE_RECORD_IN_DEPTH] * out_height, across = (out_width + columns - 1) / columns;
         for (int64 item = blockIdx.x; item < (rows + lines - 1) / lines * across; item += gridDim.x) {

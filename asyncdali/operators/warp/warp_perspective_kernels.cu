@@ -1,14 +1,14 @@
-// experimental.warp_perspective, with the arithmetic of OpenCV's warpPerspective (version 5), so that results are those of the CPU.
-// Macros: IN element type, INTERPOLATION 0 nearest, 1 linear, 2 cubic.
+// experimental.warp_perspective. The arithmetic is that of OpenCV's warpPerspective (version 5), so results equal those of the CPU.
+// Macros: IN element type; INTERPOLATION: 0 nearest, 1 linear, 2 cubic.
 #include "../filters/borders.cuh"
 #include "warp_perspective_tables.py"
 
-#define STEPS 32  // positions of the coarse grid per pixel
+#define STEPS 32  // linear interpolation of `coarse` rounds positions to 1/32 of a pixel
 #define BLOCK_PIXELS 1024
 
-// ---------------------------------------------------------------------------------------------------- transforms of the second input
+// ----------------------------------------------------------------------------------------------------- matrices of the second input
 
-// The inverse; 0 if there is none.
+// Invert a 3 x 3 matrix in place. A singular matrix becomes 0.
 DEVICE void invert(float64 *m) {
     const float64 a = m[4] * m[8] - m[5] * m[7], b = m[3] * m[8] - m[5] * m[6], c = m[3] * m[7] - m[4] * m[6];
     const float64 determinant = m[0] * a - m[1] * b + m[2] * c;
@@ -55,7 +55,7 @@ DEVICE IN tap(const Image &image, int64 y, int64 x, int64 c) {
     return row < 0 || column < 0 ? (IN)image.fill[c] : image.pixels[(row * image.width + column) * image.channels + c];
 }
 
-// The nearest integer; ties go to the even one.
+// Round to the nearest integer and saturate; ties go to the even integer.
 DEVICE IN rounded(float32 value) {
     if constexpr (Kind<IN>::is_float) {
         return value;
@@ -66,11 +66,11 @@ DEVICE IN rounded(float32 value) {
     }
 }
 
-// A whole float as an integer. Positions that do not fit into int32 are far outside.
+// Convert a float without a fraction to an integer. Positions that do not fit into int32 become -2**31, which is outside every image.
 DEVICE int64 whole(float64 x) { return x >= -2147483648.0 && x < 2147483648.0 ? (int64)x : -2147483648ll; }
 DEVICE int64 short_of(int64 x) { return smaller(larger(x, (int64)-32768), (int64)32767); }
 
-// --------------------------------------------------- INT16 and pixels of two elements: positions in float64, rounded to 1/32 for linear
+// ------------------------------------------------- INT16, or two channels: positions in float64; linear interpolation rounds them to 1/32
 
 DEVICE void coarse_position(const float64 *m, int64 y, int64 x, int64 rows, int64 columns, float64 scale, int64 &u, int64 &v) {
     const int64 height = smaller(rows, (int64)16), block = smaller(BLOCK_PIXELS / height, columns);
@@ -143,7 +143,7 @@ DEVICE void cubic_weights(float32 x, float32 *w) {
     w[2] = 1.0f - w[0] - w[1] - w[3];
 }
 
-// A position at most some extents outside; NaN becomes the smallest one.
+// Clamp a position to -extent..2 * extent, so that it fits into an integer. NaN becomes -extent.
 DEVICE float32 near(float32 x, int64 extent) {
     const float32 large = (float32)larger(extent, (int64)16);
     return !(x > -large) ? -large : smaller(x, 2.0f * large);

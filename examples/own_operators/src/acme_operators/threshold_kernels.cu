@@ -1,4 +1,4 @@
-// threshold: one of two values for each element. Macro: T, the element type.
+// threshold: replace each element by one of two values. Macro: T, the element type.
 #include "kernel.cuh"
 #include "threshold_tables.py"
 
