@@ -99,7 +99,7 @@ class Patience:
         try:
             self._look(stacks, notice)
         finally:
-            stacks.clear()  # the frame of this call is among them: a cycle, which would keep all that the calling stack refers to
+            stacks.clear()  # one of the stacks holds this frame; the cycle would keep its variables alive
 
     def _look(self, stacks: dict[int, FrameType], notice: bool) -> None:
         me = threading.current_thread()

@@ -13,7 +13,7 @@ one is missing; asyncio takes 3. The rest is for libraries that are loaded at th
 
 def require_descriptors(count: int, failure: str) -> None:
     """Raise RuntimeError, beginning with `failure`, if fewer than `count` file descriptors can be opened."""
-    # Objects that close themselves and not numbers, because Ctrl-C may come between opening a descriptor and storing its number.
+    # epoll objects close themselves. A bare descriptor would leak if Ctrl-C came between opening it and storing its number.
     opened: list[select.epoll] = []
     try:
         while len(opened) < count:

@@ -31,7 +31,7 @@ def replace_file(path: str | os.PathLike[str], data: bytes, durable: bool = Fals
         raise FileNotFoundError(2, "No such directory", folder)
     old = _permissions(path)
     temporary = os.path.join(folder, f"{name}.{secrets.token_hex(6)}.part")
-    # A file object from the start, whose opener is not Python code: Ctrl-C never comes between opening a descriptor and storing its number.
+    # The opener is not Python code, so Ctrl-C cannot come between opening a descriptor and storing it in the file object.
     # O_EXCL, which is in mode "x", refuses symbolic links as well.
     create = functools.partial(os.open, mode=0o666 if old is None else old & 0o600)
     try:
@@ -44,7 +44,7 @@ def replace_file(path: str | os.PathLike[str], data: bytes, durable: bool = Fals
             if durable:
                 os.fsync(file.fileno())
         os.replace(temporary, path)
-    except FileExistsError:  # somebody else's file has the temporary name
+    except FileExistsError:  # another program's file has the temporary name: do not delete it
         raise
     except BaseException:
         with contextlib.suppress(FileNotFoundError):

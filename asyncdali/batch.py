@@ -30,7 +30,7 @@ def storage_dtype(dtype: DALIDataType) -> np.dtype:
 
 def from_numpy_dtype(dtype: Any) -> DALIDataType:
     """DALIDataType of a numpy dtype. TypeError if there is none (complex, strings, objects, foreign byte order)."""
-    found = FROM_DTYPE.get(dtype)  # called for every batch
+    found = FROM_DTYPE.get(dtype)  # a dictionary first, because this runs for every batch
     return to_dali_type(np.dtype(dtype)) if found is None else found
 
 
@@ -237,12 +237,12 @@ class Batch:
     def sizes(self) -> np.ndarray:
         """Bytes of each sample, int64[samples]."""
         shapes, itemsize = self.shapes, self.itemsize
-        if len(shapes) <= _HELD < shapes.size:  # one axis after the other: numpy keeps the interpreter lock
+        if len(shapes) <= _HELD < shapes.size:  # short loops: numpy does not release the interpreter lock
             sizes: np.ndarray = shapes[:, 0] * itemsize
             for axis in range(1, shapes.shape[1]):
                 sizes *= shapes[:, axis]
             return sizes
-        sizes = np.multiply.reduce(shapes, 1) * itemsize  # called for every batch; half of the time of `prod`
+        sizes = np.multiply.reduce(shapes, 1) * itemsize  # runs for every batch; takes half of the time of `prod`
         return sizes
 
     def checked_sizes(self, on_gpu: bool = False) -> np.ndarray:

@@ -152,7 +152,7 @@ class PipelineOptions:
 
     def _check_kinds(self) -> None:
         for name in _FLAGS:
-            if isinstance(getattr(self, name), Collection):  # as a truth value, "no" would mean yes
+            if isinstance(getattr(self, name), Collection):  # the text "no" would count as true
                 raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if self.stream_policy is not None and not isinstance(self.stream_policy, StreamPolicy):
             raise TypeError(f"stream_policy must be a StreamPolicy, got {self.stream_policy!r}")

@@ -215,7 +215,7 @@ class Dispatcher:
             while not ticket.complete:
                 self._check_open()
                 left = None if limit is None else max(0.0, limit - time.monotonic())
-                if self._pumping:  # another thread waits for everybody
+                if self._pumping:  # another thread receives for all threads
                     self._waiting += 1
                     try:
                         self._changed.wait(left)
@@ -275,7 +275,7 @@ class Dispatcher:
                 self._close()
 
     def _close(self) -> None:
-        locked = self._lock.acquire(timeout=1)  # a thread that waits for a batch does not hold it
+        locked = self._lock.acquire(timeout=1)  # a thread that waits for a batch has released the lock
         try:
             self.closed = True
             if self._processes is not None:

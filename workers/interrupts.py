@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-# The C module: the functions of `signal` convert to enumerations, which takes 50 calls of Python functions per block.
+# The C module, because the functions of `signal` convert to enumerations: 50 calls of Python functions for each use of `uninterrupted`.
 from _signal import SIGINT, getsignal, signal
 from typing import Any
 
@@ -35,7 +35,7 @@ class uninterrupted:
         later = _Later()
         try:
             self._handler = handler
-            self._later = later  # before the handler changes: an interrupt in between ends the call, and there is nothing to undo
+            self._later = later  # set before the handler changes: after an interrupt in between there is nothing to undo
             signal(SIGINT, later)
         except ValueError:  # not in the main interpreter
             self._later = None

@@ -326,7 +326,7 @@ def as_one_channel(data: bytes, tiff: TiffHeader) -> np.ndarray:
     (at,) = struct.unpack_from(order + "I", data, 4)
     (count,) = struct.unpack_from(order + "H", data, at)
     wanted = {277: 1, 262: 1, 317: 1, 284: 1}
-    for tag in (257, 278) if tiff.planar else (256, 322):  # Heights; or the widths of the image and of a tile.
+    for tag in (257, 278) if tiff.planar else (256, 322):  # planar: height and rows per strip; otherwise: width of the image and of a tile
         if tag in entries:
             wanted[tag] = _field(data, order, entries[tag], tag) * (1 if tag == 278 else tiff.samples)
             if tag != 278 and wanted[tag] >= 1 << 31:
@@ -338,9 +338,9 @@ def as_one_channel(data: bytes, tiff: TiffHeader) -> np.ndarray:
         (tag,) = struct.unpack_from(order + "H", data, here)
         if tag in wanted:
             struct.pack_into(order + "HII", copy, here + 2, 4, 1, wanted[tag])
-        elif tag in (258, 339):  # Bits and format: only the first channel's.
+        elif tag in (258, 339):  # bits and format: copy the first channel's
             struct.pack_into(order + "HIHH", copy, here + 2, 3, 1, _field(data, order, entries[tag], tag), 0)
-    if 338 in entries:  # The meaning of channels beyond the colours: there are none.
+    if 338 in entries:  # the meaning of extra channels: delete the field, because one channel has none
         here, end = entries[338][2] - 8, at + 2 + 12 * count + 4
         copy[here : end - 12] = copy[here + 12 : end]
         struct.pack_into(order + "H", copy, at, count - 1)

@@ -91,7 +91,7 @@ _NO_PROTOCOL = "none"
 
 def _open(source: BinaryIO) -> Any:
     av = load_av()
-    # Titles and similar texts may be in any encoding. From PyAV 19 on that is no error anyway.
+    # Titles and similar texts may be in any encoding. PyAV before version 19 would raise an error for other encodings than UTF-8.
     tolerant = {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
     return av.open(source, options={"protocol_whitelist": _NO_PROTOCOL}, **tolerant)
 

@@ -20,7 +20,7 @@ from numba import _dynfunc, types
 from numba.core import codegen, compiler, typed_passes, typing, untyped_passes
 from numba.core.compiler_machinery import PassManager, register_pass
 
-_FUNCTIONS = (types.Function, types.NumberClass, BuiltinFunctionType)  # functions Numba knows, conversions, operators
+_FUNCTIONS = (types.Function, types.NumberClass, BuiltinFunctionType)  # Numba types of built-in functions, of conversions and of operators
 _PLAIN = (types.Number, types.Boolean, types.Array)
 
 

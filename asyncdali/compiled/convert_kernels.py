@@ -107,10 +107,11 @@ def slicing_converter(in_dtype: str, out_dtype: str) -> Any:
 
 def _float_to_integer(out_dtype: str, rounding: str, value: Any, in_dtype: str) -> Any:
     kind, info, wide = np.dtype(out_dtype).type, np.iinfo(out_dtype), np.dtype(out_dtype).itemsize >= 4
-    # Narrow types are computed in the input's own precision, wide ones in float64, where their bounds are distinguishable.
+    # Narrow types are computed in the input's precision. Types of 4 and 8 bytes are computed in float64, because float32 cannot represent
+    # their bounds.
     real = np.float64 if wide else np.dtype(in_dtype).type
-    # The largest number below a half: added to x, away from zero, and without the fraction it rounds halves away from zero and nothing
-    # else up, since x + half would be rounded up to a whole number for the x below a half, too.
+    # Rounding half away from zero: add almost a half to the magnitude, then drop the fraction. A whole half would be too much: for the
+    # largest x below 0.5, x + 0.5 is rounded to 1.
     almost_half, nothing = np.nextafter(real(0.5), real(0)), real(0)
     low, high = real(info.min), real(info.max)
     above = np.float64(2.0) ** info.bits if info.min == 0 else np.float64(2.0) ** (info.bits - 1)

@@ -122,7 +122,7 @@ def serve(crew, thread):
             _signal(crew + _wake)
         if call != 0:
             return job | (CALL if call == 1 else OVER)
-        if not stopped:  # the thread may lack memory for the job
+        if not stopped:  # a thread that meets a stopped job may have too little scratch memory for it
             call2(load_i64(crew + crew_at.run), job, thread)
         _lock(crew + _mutex)
         if _leave(crew, job):

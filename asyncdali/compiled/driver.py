@@ -9,8 +9,8 @@ from .intrinsics import I64, call3, fetch_add, load_i64, store_i64
 from .job_tables import FLAGS, JOB, OWN_TIMES, THREAD, TIMES
 from .step import compiled, inlined
 
-# Reading the clock takes about 25 ns. For steps of 2.5 us and more on average, a thread reads the clock around every step. For shorter
-# steps it does so for every 16th sample and extrapolates. If processor time is requested, it reads the clock for every sample.
+# Reading the clock takes about 25 ns. If steps take 2.5 us or more on average, a thread reads the clock around every step. If they are
+# shorter, the thread measures every 16th sample and extrapolates. If processor time is requested, every sample is measured.
 
 at = JOB.at
 flag, own_time, record, total = FLAGS.at, OWN_TIMES.at, THREAD.at, TIMES.at
@@ -40,7 +40,7 @@ def _clock(which, own):
 def _count(times, own, steps, entered, cpu, measured):
     """Add this thread's times to the job: the time since it entered is divided among the steps in proportion to `measured`."""
     if measured == 0:
-        return  # there was no sample for this thread
+        return  # this thread computed no sample
     took = _clock(_MONOTONIC, own) - entered
     fetch_add(times + total.busy, took)
     scale = took / measured

@@ -80,7 +80,7 @@ def _files_of(value: Any) -> Iterator[Path]:
         name = value.__name__
     else:
         name = getattr(value if isinstance(value, (type, types.FunctionType)) else type(value), "__module__", "") or ""
-    outside = not isinstance(value, types.FunctionType)  # functions of other packages count, because the caller chose to compile them
+    outside = not isinstance(value, types.FunctionType)  # functions of any package count
     if outside and not name.startswith(_PREFIX):
         return
     path = getattr(sys.modules.get(name), "__file__", None)
@@ -174,7 +174,7 @@ def _around(value: Any) -> tuple[str, Any]:
             options = getattr(value, "targetoptions", None) or {}
             text = [f"{name}={_text(option)}" for name, option in sorted(options.items())]
             return f"{function.__module__}.{function.__qualname__} {text}", function
-    if isinstance(value, NumbaType):  # also types of our own, such as vectors; their class determines the code
+    if isinstance(value, NumbaType):  # includes types of this package, such as vectors; the class determines the code
         return str(value), type(value)
     if type(value).__module__.partition(".")[0] in ("numba", "llvmlite"):
         return f"{value} {getattr(value, 'symbol', '')}", type(value)  # types, and external functions with their symbol

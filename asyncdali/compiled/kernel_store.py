@@ -157,7 +157,7 @@ class Store:
         for path, status in found:
             size += status.st_size
             days = (now - status.st_mtime) / _DAY
-            unfinished = path.suffix == _UNFINISHED and days > 1 / 24  # its process was killed
+            unfinished = path.suffix == _UNFINISHED and days > 1 / 24  # unfinished for an hour: the writing process was killed
             if size > MOST_BYTES or days > MOST_DAYS or unfinished:
                 with contextlib.suppress(OSError):
                     path.unlink()

@@ -30,7 +30,7 @@ class WorkerState:
         self.scratch = np.empty(0, np.uint8)
         self.times = np.empty(0, np.int64)
         self._address = address_of(self.record)
-        self._scratch_bytes = self._words = 0  # current sizes, because every job asks
+        self._scratch_bytes = self._words = 0  # kept as numbers, because every job reads them
 
     def record_for(self, scratch_bytes: int, times: int = 0) -> int:
         """Address of the thread record, with at least `scratch_bytes` of 64-byte aligned scratch memory and `times` words for times."""
@@ -261,8 +261,8 @@ class _FutureCall:
     def __call__(self, state: WorkerState) -> None:
         future, function = self._future, self._function
         assert future is not None and function is not None
-        # When a waiting thread continues, this frame must not refer to the function any more. The future keeps its error, whose traceback
-        # holds this frame.
+        # This frame must not refer to the function when a waiting thread continues. The future keeps an error, the error's traceback keeps
+        # this frame, and the frame would keep the function.
         self._future = self._function = None
         try:
             if not future.set_running_or_notify_cancel():

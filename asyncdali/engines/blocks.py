@@ -37,7 +37,7 @@ class _Owned(Mapping):
     def __del__(self) -> None:
         gone = getattr(self, "gone", None)
         if gone is not None:
-            gone.append(self.number)  # before the address can be reused
+            gone.append(self.number)  # first, because unmapping makes the address available to other blocks
         super().__del__()
 
 
@@ -132,7 +132,7 @@ class _Pinned(Mapping):
         self.pin = pin(self.address, size)
 
     def __del__(self) -> None:
-        self.pin = None  # before the memory is unmapped
+        self.pin = None  # unpin before the memory is unmapped
         super().__del__()
 
 

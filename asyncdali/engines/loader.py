@@ -71,7 +71,7 @@ STARTS = 3
 class Request(Asked):
     """An iteration requested from engines of this machine."""
 
-    base: Base | None = None  # the positions are this base plus a number of iterations; None: the header has the positions
+    base: Base | None = None  # the positions are those of `base` moved on by `steps` iterations; None: the header has the positions
     steps = 0
     blocks: Mapping[int, int] = NOTHING  # blocks of this process that the request refers to
     keep: Sequence[Any] = ()  # objects that keep these blocks in use
@@ -79,8 +79,8 @@ class Request(Asked):
     home: Place | None = None  # the engine that has the batches of its sources
     sent = 0.0
     deaths = 0
-    died = "", "", 0, -1  # of the engine that ended last: reason, activity, operator number, sample
-    search: Search | None = None  # the search for the sample at which engines end
+    died = "", "", 0, -1  # of the engine that died last: reason, activity, operator number, sample
+    search: Search | None = None  # the search for the sample at which engines die
     spared = False  # a search has found no sample
 
 
@@ -91,7 +91,7 @@ class Place:
         self.engine = engine
         self.outstanding: OrderedDict[tuple[int, int], Request] = OrderedDict()
         self.calls: OrderedDict[int, Call] = OrderedDict()  # calls of sources that are not answered, by token
-        self.alone = False  # whether it makes an iteration at which an engine has ended
+        self.alone = False  # whether this engine makes an iteration at which an earlier engine died
         self.heard = 0.0  # time of the last answer
         self.starts = 0  # consecutive replacements that ended before they were ready
         self.asked = self.answered = self.restarts = self.busy = self.bytes = 0
@@ -115,7 +115,7 @@ class Loader(Ordered[Request]):
         self._stateful = {built.planned.spec.name: built for built in segment.stateful}
         self._base: Base | None = None
         self._steps = self._bases = 0
-        self._before: Behind | None = None  # positions before the next iteration, as `_base` and `_steps` say
+        self._before: Behind | None = None  # positions before the next iteration; the same as `_base` moved on by `_steps`
         self._watched = False
         self._waiting: list[Callable[[dict[str, Any]], None]] = []
         self._deciding = threading.RLock()
@@ -448,7 +448,7 @@ class Loader(Ordered[Request]):
         self._loop.loop.add_reader(place.engine.channel.fileno(), self._executor.guarded, self._readable, place, place.engine)
 
     def _readable(self, place: Place, engine: EngineProcess) -> None:
-        # One message only: a check for more costs an exception, and the caller calls again if there are more.
+        # Read one message only. A second read would usually raise BlockingIOError, and the loop calls again if there are more messages.
         if engine.ended or self._closed:
             return
         try:
@@ -606,7 +606,7 @@ class Loader(Ordered[Request]):
                 else:
                     record = asked.run.record
                     low, high = record.first, record.first + record.batch_size
-                    if doing and sample >= 0:  # the status page names the sample: only that sample is tried again
+                    if doing and sample >= 0:  # the status page names the sample, so the search begins with this sample only
                         low, high = low + sample, low + sample + 1
                     asked.search = Search(low, high)
                     self._search_on(asked)
@@ -693,7 +693,7 @@ class Loader(Ordered[Request]):
         def wait() -> None:
             end = monotonic() + ANSWERS
             while self._here and not done.is_set() and monotonic() < end:
-                if self._receiving.locked():  # by a call that waits for an iteration
+                if self._receiving.locked():  # a call that waits for an iteration receives all messages
                     done.wait(SHORT)
                 else:
                     self._receive(SHORT)

@@ -31,7 +31,7 @@ class Asked:
     # Most iterations never set these fields. Defaults of the class cost nothing per iteration.
     body = b""
     generation = 0
-    told = False  # an engine has sent the numbers of samples by which positions move on
+    told = False  # an engine has already sent how many samples the stateful operators produced
     answer: Mapping[str, Any] | None = None
     error: BaseException | None = None
 
@@ -104,7 +104,7 @@ class Ordered(Generic[Kind]):
         self._asked[record.index] = asked
         if error is not None:
             asked.error = error
-            self._soon(self._deliver)  # later, because the scheduler is running now
+            self._soon(self._deliver)  # deferred, because this call comes from the scheduler
             return
         self._dispatch()
 
@@ -162,7 +162,7 @@ class Ordered(Generic[Kind]):
             if not run.committed:
                 self._commit(asked, produced)
             elif produced and record.given is not None:
-                record.produced.update(produced)  # whoever gave the positions corrects them
+                record.produced.update(produced)  # the positions came from elsewhere, and are corrected there
             elif produced and not asked.told:
                 self._correct(asked, produced)
             del self._asked[record.index]

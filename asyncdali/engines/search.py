@@ -14,7 +14,7 @@ class Search:
         self.sample = -1
         """The sample that ends engines. -1 before it is found, or if no sample does by itself."""
         self.deaths = 0
-        self._again = False  # one sample is left and is repeated once
+        self._again = False  # whether the last sample is being tried a second time
         self.probe: tuple[int, int] | None = self._half()
 
     def died(self) -> None:
@@ -32,7 +32,7 @@ class Search:
     def survived(self) -> None:
         """Report that the probe was made."""
         assert self.probe is not None
-        if self.probe == (self.low, self.high):  # the probe was all that is left
+        if self.probe == (self.low, self.high):  # the probe contained all remaining samples: no sample is to blame
             self.probe = None
             return
         self.low = self.probe[1]

@@ -35,7 +35,7 @@ class Call:
         self.source, self.iteration, self.epoch, self.index = source, iteration, epoch, index
         self.sent = 0.0
         self.deaths = 0  # engines that ended while they made this call
-        self.held: Lease | None = None  # what keeps the batch in the engine
+        self.held: Lease | None = None  # keeps the batch's memory in the engine
         self._nodes: dict[str, list[Any]] | None = None
         self._error: Exception | None = None
         self._finished = False
@@ -62,7 +62,7 @@ class Call:
 
     def _finish(self) -> None:
         self._finished = True
-        with contextlib.suppress(RuntimeError):  # it has finished before
+        with contextlib.suppress(RuntimeError):  # the gate is open already
             self._gate.release()
 
     def result(self) -> dict[str, list[Any]]:

@@ -24,7 +24,7 @@ class Base:
         self.number = number
         self.samples = samples
         self._operators = operators
-        self._known: list[tuple[int, Mapping[str, Any]]] = [(0, positions)] * 2  # at the base, and the last computed positions
+        self._known: list[tuple[int, Mapping[str, Any]]] = [(0, positions)] * 2  # (steps, positions): at the base, and as computed last
 
     def at(self, steps: int) -> Mapping[str, Any]:
         """The positions before the iteration that is `steps` iterations after the base, by operator. May be called from any thread."""

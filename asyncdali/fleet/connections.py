@@ -55,7 +55,8 @@ class Connections(Ordered[Request]):
         super().__init__(cut, plan, executor, segment)
         self._descriptors, self._token, self._rank, self._reconnect_timeout = descriptors, token, rank, reconnect_timeout
         self._places = {address: Place(address) for address in addresses}
-        # Held, except for a moment after news. No Condition: Ctrl-C in its Python code may leave its lock held, and the loop would hang.
+        # A locked lock as an event: `release` reports news, `acquire` waits for news. A Condition is Python code, in which Ctrl-C may leave
+        # the inner lock held; the loop would then hang.
         self._news = threading.Lock()
         self._news.acquire()
         self._started = False

@@ -63,7 +63,7 @@ class Link:
         release: Callable[[socket.socket], None] = socket.socket.close, near: Lender | Borrower | None = None,
     ):  # fmt: skip
         self._release, self._near = release, near
-        self._descriptors: list[int] = []  # received, for the frame that is being read
+        self._descriptors: list[int] = []  # received descriptors of the frame that is being read
         self._sock, self._allocate, self._received, self._lost = sock, allocate, received, lost
         self._loop = shared_loop().loop
         self._number = sock.fileno()

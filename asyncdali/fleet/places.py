@@ -21,8 +21,8 @@ class Request(Asked):
         super().__init__(run, before)
         self.payloads: list[list[memoryview]] = []
         self.keep: list[Any] = []
-        self.places: list[Place] = []  # actors that work on it
-        self.lost: list[str] = []  # reasons for which actors were lost while they worked on it
+        self.places: list[Place] = []  # actors that work on this request
+        self.lost: list[str] = []  # why actors were lost that worked on this request
         self.digest: bytes | None = None
 
     @property
@@ -41,7 +41,7 @@ class Place:
         self.near = False  # whether it is on this machine, and lends its memory
         self.pid = 0
         self.reason = "no connection yet"
-        self.attempts = 0  # since it was last ready
+        self.attempts = 0  # connection attempts since the actor was last ready
         self.refused = False  # the last attempt failed for a reason that a later attempt does not change
         self.heard = 0.0
         self.outstanding: dict[tuple[int, int], tuple[Request, float]] = {}

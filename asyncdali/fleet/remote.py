@@ -150,7 +150,7 @@ class RemoteLoader(Connections):
         self._times: deque[float] = deque(maxlen=REMEMBERED)
         self._largest = 0  # bytes of the largest answer so far
         self._timer: Any = None
-        self._due = 0.0  # when the timer fires
+        self._due = 0.0  # time at which `_timer` fires
         self._overdue = False  # whether an old request has found no second actor
         self._counting: tuple[set[Place], threading.Event] = set(), threading.Event()
         for place in self._places.values():
@@ -175,7 +175,7 @@ class RemoteLoader(Connections):
             if asked.answer is not None or asked.error is not None or asked.places:
                 continue
             if expected > self._actors.buffer_bytes and expected > self._largest:
-                break  # the first iteration is always asked for
+                break  # over the limit; the limit never blocks the first request
             place = self._room(asked, WINDOW)
             if place is None:
                 break

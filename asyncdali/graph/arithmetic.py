@@ -90,5 +90,5 @@ def _node(value: Any, known: Operation, position: int) -> DataNode:
         )
     if isinstance(value, (list, tuple)) or hasattr(value, "__array__"):
         return input_constant(value, "cpu")
-    given = repr(value) if isinstance(value, (int, float)) else f"a {type(value).__name__}"  # enumerations are no operands
+    given = repr(value) if isinstance(value, (int, float)) else f"a {type(value).__name__}"  # an enumeration is an int, but no operand
     raise OperatorTypeError(f"{what} is {given}; it must be a DataNode, a bool, int or float, types.Constant, an array or a flat list")

@@ -115,7 +115,7 @@ def _title(planned: PlannedOperator) -> Any:
 
 def _arrow(source: _Box, target: _Box, name: str) -> str:
     middle_of_source, middle_of_target = source.y + _BOX / 2, target.y + _BOX / 2
-    if source.x == target.x:  # same column: around the right side
+    if source.x == target.x:  # same column: draw the arrow around the right side
         right = source.x + source.width
         out = right + 30
         path = f"M{right},{middle_of_source} C{out},{middle_of_source} {out},{middle_of_target} {right},{middle_of_target}"

@@ -300,7 +300,7 @@ def _make_one(
     name = constants.pop("name", None)
     explicit = name is not None
     if set_index:
-        name, explicit = None, False  # a name given with input sets belongs to the first set
+        name, explicit = None, False  # with several input sets, only the first set's operator gets the given name
     instance = OperatorInstance(
         schema, name or _automatic_name(old_name or schema.name, definition), device, checked, nodes, constants,
         explicit_name=explicit, definition=definition, twin_of=twin_of,

@@ -38,7 +38,7 @@ class Gate:
             first = inputs[0]
             signature = (first.dtype, first.shapes.shape[1], first.layout)
         else:
-            signature = [(batch.dtype, batch.shapes.shape, batch.layout) for batch in inputs]  # with the number of samples
+            signature = [(batch.dtype, batch.shapes.shape, batch.layout) for batch in inputs]  # includes the number of samples
         if signature != self._accepted:
             if self._counts:
                 check_counts(inputs, count)

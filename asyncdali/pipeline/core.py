@@ -146,7 +146,7 @@ class Core:
         processes = self.processes
         processes.release(self.is_built)
         try:
-            processes.start(self)  # before the device is used, because processes cannot be forked after that
+            processes.start(self)  # first, because processes cannot be forked once the GPU is in use
             self.session = Session(self._blueprint(), processes.parallel, processes.unfinished.append, processes.engines)
         finally:
             processes.release(self.is_built)

@@ -26,7 +26,7 @@ def _settable_option(name: str) -> Any:
         if self._is_built:
             self._core.reported[name] = value
         else:
-            setattr(self._core.options, name, value)  # `build` checks it
+            setattr(self._core.options, name, value)  # `build` checks the value
 
     return property(get, set_, doc=f"The option `{name}`; see the module.")
 

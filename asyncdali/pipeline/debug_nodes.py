@@ -160,7 +160,7 @@ class _OperatorCall(_Call):
                 )
             replaced = replaced or not _interchangeable(old, new)
         if replaced and not self._operator.stateful:
-            # The same `def` or `lambda` made the function again; the new function may refer to other data.
+            # The same `def` or `lambda` was executed again. The new function may refer to other data, so the operator is built again.
             self._operator.close()
             self._build(instance)
 
@@ -272,7 +272,7 @@ class DebugDefinition(Definition):
             self._take_back()
             self._end_of_data()
             raise
-        except Exception:  # raised again; after a source's error the iteration is repeated, after an operator's it is lost
+        except Exception:  # after a source's error the iteration is repeated; after an operator's error it is lost
             if self._repeat:
                 self._take_back()
             else:
@@ -306,7 +306,7 @@ class DebugDefinition(Definition):
                 if call not in self._asked:
                     call.fed(self._index, _do_not_wait)
             except Exception:
-                pass  # it has also ended; other errors show when it is asked again
+                pass  # this source has also ended, or raises the error again in the next iteration
             call.drop()
 
     def _lost(self) -> None:
@@ -391,7 +391,7 @@ class DebugDefinition(Definition):
     def add(self, instance: OperatorInstance) -> None:
         """Run an operator and give its outputs data."""
         if instance.schema is ExternalInput.schema:
-            return  # `source` runs it for all outputs of a call together
+            return  # `source` feeds all outputs of an external source together
         if instance.schema.role is Role.CONSTANT:
             source, batches = _without_outputs(instance), [self._constant(instance)]
         else:
@@ -420,7 +420,8 @@ class DebugDefinition(Definition):
     def _called(self, instance: OperatorInstance) -> _OperatorCall:
         """The call that made an operator."""
         if instance.schema.role.is_branching:
-            # Made at the first use of a node in a branch. That may be another line in another iteration, so the order is not compared.
+            # Splits and merges are made at the first use of a node in a branch. The first use may differ between iterations, so the
+            # order of calls is not compared.
             key = (instance.schema.name, instance.device, instance.trace, len(instance.inputs), *sorted(instance.constants.items()))
             call = self._splits_and_merges.get(key)
             if call is None:
@@ -549,7 +550,7 @@ def _without_outputs(instance: OperatorInstance) -> OperatorInstance:
     """An instance as the source of nodes with data."""
     source = copy.copy(instance)
     source.outputs = []
-    source.homes = None  # they refer to other nodes
+    source.homes = None  # the homes of the original refer to other nodes
     return source
 
 

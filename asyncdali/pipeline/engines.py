@@ -29,7 +29,7 @@ def start_engines(core: Core, opened: Callable[[Callable[[], None]], None]) -> E
     from ..engines.pool import EnginePool
 
     options = core.options
-    # In an engine no pipeline may be built by a function that the pipeline calls, so every pipeline stays unbuilt there.
+    # Functions that the pipeline calls in an engine cannot build a pipeline there.
     program = program_of(core)
     pool = EnginePool(program, options.engines, options.engine_start_method, options.engine_timeout, core.pipeline._calling_elsewhere)
     opened(pool.close)

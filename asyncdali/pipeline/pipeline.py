@@ -185,7 +185,7 @@ class Pipeline(Properties, Running, Reports):
             self._core.close()
 
     def __del__(self) -> None:
-        # Not weakref.finalize: what it would have to hold (the session, and through it users' sources) may refer to the pipeline.
+        # Not weakref.finalize: the finaliser would hold the session. The session holds users' sources, which may refer to the pipeline.
         core = self.__dict__.get("_core")
         if core is not None and not core.closed:
             core.close()

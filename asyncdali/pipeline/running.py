@@ -140,7 +140,7 @@ class Running(Front):
         session = self._core.built()
         _check_stream(stream, self._core)
         async with AsyncExitStack() as stack:
-            turn = session.turn()  # now, so that the order is that of the calls
+            turn = session.turn()  # before any `await`, so that callers get batches in the order of their calls
             stack.push_async_exit(turn)
             async with claim(session, self._core.schedule):
                 await turn.__aenter__()

@@ -8,7 +8,7 @@ from ..options import PipelineOptions, option_names
 
 _NOT_STORED = (
     "checkpoint", "strict", "py_callback_pickler", "max_streams", "default_cuda_stream_priority", "experimental_exec_dynamic",
-    "engines", "engine_start_method", "engine_timeout", "engine_cut", "engine_sources",  # the place where a pipeline runs is not stored
+    "engines", "engine_start_method", "engine_timeout", "engine_cut", "engine_sources",  # options that say where a pipeline runs
 )  # fmt: skip
 
 

@@ -186,7 +186,7 @@ class BaseIterator(DaliNames):
                 self._end()
             if isinstance(failure, _Lost):
                 self._used = True
-                self._epochs.advance()  # this iteration is finished in all pipelines
+                self._epochs.advance()  # every pipeline has finished this iteration
                 raise failure.error
             raise failure
         finally:
@@ -242,7 +242,7 @@ class BaseIterator(DaliNames):
         try:
             self._ready = self._fetched()
         except Exception as error:
-            if restored:  # `next` raises the error, as in the saved run; otherwise no caller could get past this iteration
+            if restored:  # `next` raises the error, as in the saved run; raising it here would prevent every restore at this position
                 self._failure = error.with_traceback(None)
                 if isinstance(error, _Lost):
                     set_aside(error.error)
@@ -254,7 +254,7 @@ class BaseIterator(DaliNames):
             lost = error.error
         if lost is not None:
             try:
-                raise lost  # raised outside the handler: as its context the other error would form a reference cycle
+                raise lost  # outside the handler, where `error` would become its context: a reference cycle
             finally:
                 del lost
 

@@ -115,7 +115,7 @@ class Fleet:
         try:
             answer(self.manager.stop.remote())
         except ray.exceptions.RayActorError:
-            return  # it has ended before
+            return  # the manager has already ended
         ray.kill(self.manager)
 
     def __enter__(self) -> Fleet:

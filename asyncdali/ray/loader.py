@@ -50,7 +50,7 @@ def loader(
     program = dumps_by_value((train, {**options, **threads}))
     try:
         joining = fleet.manager.join.remote(trainer, program, fleet.start_timeout)
-        prepare()  # while engines start
+        prepare()  # runs while the engines start
         version, addresses, token = answer(joining)
         made = fleets.loader(
             train, rank=rank, world_size=world_size, checkpoint=checkpoint, engines=addresses, token=token, hedge_after=fleet.hedge_after,
@@ -96,7 +96,7 @@ class FleetLoader(RankLoader):
             end = monotonic()
             self._waited += end - begin
             self._iterations += 1
-            if end - self._reported >= REPORTS and ray.is_initialized():  # Ray would start itself again
+            if end - self._reported >= REPORTS and ray.is_initialized():  # after a shutdown of Ray, `remote` would start Ray again
                 self._manager.report.remote(self._trainer, self._report(end))
             yield batch
 

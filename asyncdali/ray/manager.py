@@ -54,7 +54,7 @@ class Manager:
         self._class = ray.remote(Engine).options(**engine_options, max_concurrency=8, max_restarts=0)
         self._token = secrets.token_bytes(32)
         self._program: bytes | None = None
-        self._loadable = asyncio.Event()  # the program is known
+        self._loadable = asyncio.Event()  # set when the program is known
         self._wanted, self._spares = least, spares
         self._slots: dict[int, Slot] = {}
         self._numbers = 0
@@ -125,7 +125,7 @@ class Manager:
             try:
                 await slot.handle.retire.remote()
             except Exception:
-                slot.state = "dead"  # it has ended before it was asked to
+                slot.state = "dead"  # the engine had already ended
         if slot.handle is not None:
             ray.kill(slot.handle)
         if slot.task is not None:

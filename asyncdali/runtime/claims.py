@@ -58,10 +58,10 @@ async def claim(session: Session, launch: Callable[[Session], None]) -> AsyncIte
         try:
             await asyncio.wrap_future(asked)
         except asyncio.CancelledError:
-            session.owed += not asked.cancelled()  # another call takes the iteration
+            session.owed += not asked.cancelled()  # the next call takes the iteration
             raise
         finally:
-            del asked  # its error has a traceback, which holds this frame
+            del asked  # the future keeps its error, whose traceback holds this frame
     else:
         launch(session)
     try:

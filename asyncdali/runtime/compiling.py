@@ -35,8 +35,8 @@ _PROGRAM = f"""
 from asyncdali.runtime import compiling
 compiling.serve(sys.stdin.buffer)
 """
-_FIRST_MISSES = 2  # a single new kernel does not justify a process
-_PIPE = 60_000  # bytes that fit into a pipe before anybody reads
+_FIRST_MISSES = 2  # start the process at the second missing kernel: one kernel is not worth a process
+_PIPE = 60_000  # bytes that a pipe takes before its reader runs
 
 
 @contextlib.contextmanager
@@ -76,7 +76,7 @@ class Helper:
         """A kernel is not in the cache."""
         self._misses += 1
         if self._misses == _FIRST_MISSES:
-            with contextlib.suppress(OSError), uninterrupted():  # no process can be started, or the process would not end with this one
+            with contextlib.suppress(OSError), uninterrupted():  # compile here if no process can be started
                 self._start()
 
     def _start(self) -> None:

@@ -39,7 +39,7 @@ SPARSE = 16
 SHORT = 2_000_000
 """Iterations are short if the consumer gets one per this many nanoseconds or less."""
 
-_LOOKS = 256  # iterations between two checks of this; the first checks come after 16, 32, 64 and 128 iterations
+_LOOKS = 256  # iterations between two checks for short iterations; the first checks come after 16, 32, 64 and 128 iterations
 
 _CROWD = 256
 _ARRAY = np.ndarray
@@ -98,10 +98,10 @@ class PipelineCounters:
         """Receives the spans of a trace; see :meth:`record`."""
         self._always_processor = False
         self._fetched = 0  # when the consumer got its last batch
-        self._asked = 0  # the value of `asked` then
+        self._asked = 0  # the value of `asked` at that time
         self.stride = 1
         """One iteration in this many is timed."""
-        self._looked = self._seen = 0  # when that was checked, and the number of iterations then
+        self._looked = self._seen = 0  # time of the last check for short iterations, and number of iterations at that time
         self._delivered: deque[weakref.ref[Any]] = deque()
         self._crowded = _CROWD
 

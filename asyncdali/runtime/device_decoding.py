@@ -52,7 +52,7 @@ class SplitDecode:
         for lane in plan.lanes:
             data, lengths, images, space = plan.files(lane, self._batch.addresses)
             files = Files(data, lengths, images.view(IMAGE), space)
-            # Whole images are decoded into their final place.
+            # Whole images are decoded into the batch's memory; the event orders the decoder behind its earlier users.
             targets = None if files.space else (self._batch.memory_owner, device.events.last(commands))
             then = functools.partial(self._share.over, "engines") if self._share is not None and lane.decoder.engines else None
             self.images.append(lane.decoder.start(files, plan.bgr, targets, then))
@@ -122,7 +122,7 @@ class SplitDecode:
             buffer = images.buffer
             if buffer is None or images.ready is None:  # the lane has failed
                 continue
-            commands.wait(images.ready)  # even if the CPU decoded everything again: the lane's writes must be over
+            commands.wait(images.ready)  # even if the CPU has decoded everything again, because the lane may still write into this memory
             buffer.readers.add(commands.stream)
             keep.append(images)
             if buffer is not batch.memory_owner:
@@ -152,7 +152,7 @@ class SplitDecode:
         keep.append(kept)
         chosen = np.flatnonzero(kept.slots)
         if not len(chosen) or any(images.error is not None for images in self.images):
-            return []  # not the usual decoder made these pictures
+            return []  # after an error the CPU decoded the pictures, and its pixels differ slightly
         rows = np.ascontiguousarray(batch.shapes[chosen, 0])
         row_bytes = batch.sizes()[chosen] // rows
         largest = int(rows.max()), int(row_bytes.max())

@@ -39,12 +39,12 @@ class DeviceSegmentRun(SegmentRun):
         super().__init__(segment, record, executor, stream)
         self._stream: CudaStream = stream
         self._device = stream.device
-        self._commands = stream.commands()  # executed when all are known
+        self._commands = stream.commands()  # recorded first, and executed together
         self._direct = segment.operators[0].operator.barrier  # the operator may queue work on the stream itself
         self._uploads: list[tuple[Batch, Batch]] = []  # (in device memory, on the host)
         self._downloads: list[tuple[Batch, Batch]] = []  # (on the host, in device memory)
         self._by_host: list[Batch] = []  # made by the worker threads
-        self._decoded: list[SplitDecode] = []  # the GPU's engines decode a part of these
+        self._decoded: list[SplitDecode] = []  # batches of which the GPU's engines decode a part
         self._made: list[DeviceBuffer] = []
         self._passing: list[DeviceBuffer] = []  # buffers that only this object knows
         self._read: list[DeviceBuffer] = []  # buffers of others that this iteration's commands use
@@ -111,7 +111,7 @@ class DeviceSegmentRun(SegmentRun):
             self._to_device(batch)
 
     def _place(self, fresh: Fresh) -> tuple[Slots, int]:
-        return [], 0  # the memory is already assigned
+        return [], 0  # device memory was assigned before
 
     def _to_device(self, batch: Batch) -> None:
         """Device memory for a batch. The addresses are written into the batch's own array."""

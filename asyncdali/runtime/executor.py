@@ -63,7 +63,7 @@ class Record:
 
     def __init__(self, index: int, batch_size: int, edge_count: int):
         self.index = index
-        self.number = index  # of the iteration, for operators and errors; an engine makes only some iterations and counts its records
+        self.number = index  # number of the iteration, for operators and errors; an engine's records have another `index`
         self.given: Mapping[str, Any] | None = None  # in an engine: positions before the iteration, by operator
         self.produced: dict[str, int] = {}  # in an engine: samples that stateful operators produced, if not the batch's
         self.on_planned: Callable[[], None] | None = None  # in an engine: called for every segment whose positions are known
@@ -82,9 +82,9 @@ class Record:
         self.error: BaseException | None = None
         self.outputs: list[Batch] = []
         self.finished = False
-        self.weight = 0  # for statistics: the number of iterations that it represents; 0: its times are not taken
+        self.weight = 0  # for statistics: number of iterations that this record stands for; 0: this iteration is not timed
         self.admitted = self.finished_at = 0  # for statistics: when it was queued, when it was done
-        self.arrived = 0  # for statistics: when the consumer came for it
+        self.arrived = 0  # for statistics: when the consumer requested it
         self.done_at: dict[int, int] = {}  # for statistics: when each segment was done
         self._failed_segment = 0
         self._waiters: list[Callable[[], None]] = []
@@ -174,7 +174,7 @@ class Scheduler:
         self._limited = {"cpu"} if concurrency == OperatorConcurrency.FULL else {"cpu", "mixed", "gpu"}
         self._records: dict[int, Record] = {}
         self._next = [0] * len(segments)
-        self._planning: dict[int, int] = {}  # segment -> the iteration it is planning
+        self._planning: dict[int, int] = {}  # segment -> iteration that is being planned
         self._running = 0
         self._pumping = False
         self._busy_backends: set[str] = set()
@@ -335,7 +335,7 @@ class Executor:
         self._loop = shared_loop()
         first = [segment for segment in segments if not segment.producers]
         if all(segment.backend == "cpu" and not segment.instant and segment.remote is None for segment in first):
-            self._cpu_stage.start()  # now: the user's thread may be interrupted while it starts a thread
+            self._cpu_stage.start()  # now, because Ctrl-C could interrupt the user's thread while it starts a thread
             self._admits_on_stage = True
 
     @property
@@ -415,7 +415,7 @@ class Executor:
             self._loop.call(self.guarded, self._admit, record)
             return
         self._submitted.append(record)
-        # Waking the loop's thread takes the interpreter lock twice more.
+        # The stage thread instead of the loop's thread: two switches of the interpreter lock less.
         if not (self._admits_on_stage and self._cpu_stage.submit(self._admit_submitted)):
             self._loop.call(self._admit_submitted)
 
@@ -535,7 +535,7 @@ class Executor:
             self._post(self.finish_segment, run)
             return
         except BaseException as failure:
-            if self.closed:  # an operator was stopped; waiting callers get PipelineClosed
+            if self.closed:  # closing has stopped the operator; waiting callers get PipelineClosed
                 return
             failure.__traceback__ = None if isinstance(failure, MemoryError) else failure.__traceback__
             self._failed(run, failure)
@@ -667,7 +667,7 @@ class Executor:
         done = threading.Event()
         if self._loop is None or (self.here is not None and self.here.decide(abandon)):
             return
-        # The last reference was dropped in a decision.
+        # If this thread is already deciding, the last reference was dropped there. Waiting would be a deadlock.
         if self._loop.is_current() if self.on_loop else self._decider == threading.get_ident():
             abandon()
             return

@@ -65,7 +65,7 @@ class Engine:
         threads = int(options.num_threads)
         self.environment = Environment(self.batch_size, threads, self.device_id, False, self.allocate, calling(self.seed))
         self._state = WorkerState()
-        # The calling thread also works.
+        # One thread less, because the calling thread works as well.
         self._helpers = WorkerThreads(threads - 1, name, options.affinity()) if threads > 1 else None
         self._device_memory = HostMemory(self.allocate)
         self._converter = Converter(self.allocate, None, no_copy=True)

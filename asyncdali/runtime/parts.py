@@ -35,7 +35,7 @@ class Part(NamedTuple):
         if whole or not samples:
             record.handed = first, stop
             return
-        if first == stop:  # nothing for this rank: one sample tells type, rank and layout
+        if first == stop:  # nothing for this rank: compute one sample for its type, rank and layout, and return no sample
             record.handed = 0, 0
             first = min(first, samples - 1)
             stop = first + 1

@@ -48,9 +48,8 @@ class Producer:
         failure: the error of a source that the consumer has not seen yet.
     """
 
-    # Resets take effect where the sources end, which may be some batches ahead of the consumer. A checkpoint describes the consumer. So a
-    # restored producer knows two facts from ahead of the consumer: whether the end of the epoch was met, and how many ends were followed by
-    # a reset.
+    # A reset takes effect at the end of the sources, which may be some batches ahead of the consumer. A checkpoint holds the consumer's
+    # position. It therefore also stores whether the end of the epoch was met, and how many ends ahead of the consumer were reset.
 
     def __init__(
         self, executor: Executor, sources: Sources, depth: int, batch_size: int, part: Part | None = None, whole: bool = False
@@ -66,7 +65,7 @@ class Producer:
         self._batch_size = batch_size
         self._part, self._whole = part, whole
         self._started = False
-        self._resets = 0  # ends ahead that were reset before the checkpoint was saved
+        self._resets = 0  # number of ends ahead of the consumer that were reset before the checkpoint
         self._end_is_near = False  # the end of the epoch had been met when this position was saved
         self._more = 0  # iterations to be queued first, beyond `depth`
         self._longer = False  # more iterations are in flight than `depth`
@@ -105,7 +104,7 @@ class Producer:
                 return
             if not self._started:
                 self.sources.start()
-                # Nothing is called between these, so an interrupt (Ctrl-C) finds all or none done: the queue is filled in any case.
+                # One statement without calls: an interrupt (Ctrl-C) finds all or none of these assignments done.
                 self._behind, self._more, self._started = max(0, self._depth - 1 + self._more), 0, True
             before, burst = self.launched, 1 + self._behind
             try:
@@ -131,8 +130,8 @@ class Producer:
             self.ended, self._end_is_near = True, False
             return False
         except Exception as error:
-            # Batches in flight are returned before the error. While it waits, its traceback would keep the pipeline alive after the last
-            # reference.
+            # Batches in flight are returned before the error. `set_aside` drops the traceback of the waiting error, which would keep the
+            # pipeline alive.
             self.failure = set_aside(error) if self.in_flight else error
             return False
         self._launch(pulled)
@@ -211,7 +210,7 @@ class Producer:
         error, self.failure = self.failure, None
         if error is not None:
             self.sources.settle()
-            self._behind = max(0, self._behind - 1)  # the call that raises the error gets no batch
+            self._behind = max(0, self._behind - 1)  # the call that raises the error gets no batch, so one iteration less is due
         return error
 
     def place(self, queues_after: bool = False) -> Place:
@@ -224,7 +223,7 @@ class Producer:
             record = self.in_flight[0]
             epoch, iteration = record.place
             resets = self.sources.epoch - epoch + self._resets
-            # A reset restarts the queue: iterations in flight at the reset are in addition to those queued next, until an end is met.
+            # A reset fills the queue again in addition to the iterations in flight, until the next end is met.
             more = len(self.in_flight) - queues_after - (self._depth - 1 if self._started else 0)
             more = more if near or resets or self._longer else 0
             return Place(epoch, iteration, record.sources, "ahead" if near else "", resets, more)

@@ -134,7 +134,7 @@ class _Seen:
         self.contexts = [step.context for step in steps]
         self.kept = [step.keep for step in steps]
         plain_steps = all(step.inner is None and step.hardware is None and step.afterwards is None for step in steps)
-        # Decided now, before the outputs get their memory.
+        # This must be decided before the outputs get memory.
         self.plain = bool(steps) and plain_steps and all(_is_plain(batch, inputs) for batch in outputs)
         self.arrays: list[np.ndarray] = []
         self.objects: list[Any] = []
@@ -147,7 +147,7 @@ class _Seen:
                 self.arrays.append(item)
             else:
                 self.objects.append(item)
-        # Large arrays are not copied: they may only be such that the operator keeps.
+        # Large arrays are not copied. A plan with large arrays can be replayed only if the operator keeps these arrays.
         self.copies = [array.copy() if array.nbytes <= _MOST_BYTES else None for array in self.arrays]
 
     def ranges(self, own: Sequence[int]) -> list[tuple[int, int, int, int]]:
@@ -223,7 +223,7 @@ def _compared(a: _Seen, b: _Seen) -> _Replay | None:
     block = np.zeros(size // 8, np.int64)
     a_ranges, b_ranges = a.ranges(own), b.ranges(own)
     if any(behind[0] < before[1] for before, behind in itertools.pairwise(sorted(a_ranges))):
-        return None  # arrays that share memory would no longer share it
+        return None  # two arrays overlap; their copies would not
     pointers: dict[tuple[int, int], list[int]] = {}
     for k in own:
         one, other, begin = a.copies[k], b.copies[k], begins[k]

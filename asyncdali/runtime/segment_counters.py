@@ -53,7 +53,7 @@ class Estimate:
 
     def __init__(self) -> None:
         self._base = self._share = 0.0
-        self._until = 0  # the total up to which the part is measured
+        self._until = 0  # the total at the last measurement
 
     def measured(self, before: int, took: int, part: int) -> None:
         """When the total was `before`, it grew by `took`, of which `part` is the measured part."""
@@ -189,7 +189,7 @@ class SegmentCounters:
         self._instant: bool = segment.instant
         self._producers: tuple[int, ...] = tuple(segment.producers)
         self._outputs = [output for operator in operators for output in operator.outputs]
-        self._free = 0  # when the previous iteration was planned
+        self._free = 0  # time at which the previous iteration had been planned
         self._lock = threading.Lock()
 
     # --- on the stage thread

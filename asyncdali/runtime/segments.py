@@ -113,7 +113,8 @@ class BuiltSegment:
         compute its next position (a reader without data) keeps its position.
         """
         for built in self.stateful:
-            # A part of an iteration moves positions like the whole iteration. If the new positions depend on data, parts are not made.
+            # A part of an iteration advances positions like the whole iteration. A pipeline is not divided into parts if its positions
+            # depend on data.
             samples = record.whole or produced.get(id(built.operator), record.batch_size)
             if record.given is not None and samples != (record.whole or record.batch_size):
                 record.produced[built.planned.spec.name] = samples
@@ -160,7 +161,7 @@ class SegmentRun:
         self.record = record
         self.executor = executor
         self.committed = False
-        self.told = False  # whether the scheduler knows that the run is planned
+        self.told = False  # whether the scheduler was notified that the run is planned
         self.started = 0  # for statistics: when it was started
         self._issue_on = stream
         self._scratch_places: dict[int, int] = {}  # offsets of partial batches in scratch memory
@@ -266,7 +267,7 @@ class SegmentRun:
             position = operator.part_at(position, first)
         iteration = Iteration(record.number, record.batch_size, record.fed, self._issue_on, position, None, first, whole)
         preparation = operator.prepare(inputs, arguments, iteration)
-        if isinstance(preparation, GeneratorType):  # asking for the abstract class Generator would take 0.4 us
+        if isinstance(preparation, GeneratorType):  # isinstance with the abstract class Generator takes 0.4 us
             iteration.prepared = yield from self._prepare(built, preparation, lap)
         planned = self._plan(built, inputs, arguments, iteration)
         for edge, batch in zip(built.outputs, planned.outputs, strict=True):
@@ -276,7 +277,7 @@ class SegmentRun:
                 batch.source_info = inputs[0].source_info
             if batch.rows is None:
                 batch.rows = rows
-                batch.feed = None if rows is not None else batch.feed  # branches count samples of their own
+                batch.feed = None if rows is not None else batch.feed  # a branch has other numbers of samples than the fed batch
             if batch.owner is None or batch.alias_of is not None or batch.links:
                 fresh.append((edge, batch))
             if batch.links or (rows is not None and batch.owner is None and batch.alias_of is None):

@@ -85,7 +85,7 @@ class Session:
         self.engines = engines
         self.depth = options.depth
         blueprint.check_scope()
-        # PER_OPERATOR asks for streams of their own: nothing is fused across backends then.
+        # PER_OPERATOR gives every operator its own stream, so operators of different backends are not fused.
         fuse = FUSES_BACKENDS and options.stream_policy is not StreamPolicy.PER_OPERATOR
         seeds = Seeds(options.seed if engines is None else engines.seed)
         self.plan = build_plan(blueprint.outputs, blueprint.definition.instances, blueprint.definition, seeds.entry, fuse)
@@ -288,8 +288,8 @@ class Session:
         return tuple([self._tensor_list(batch) for batch in record.outputs])
 
     def _tensor_list(self, batch: Batch) -> TensorListCPU | TensorListGPU:
-        # Fresh memory of the system costs more than the copy: its pages are zeroed one by one.
-        if batch.reused is not False or batch.alias_of is not None:  # rarely true, and asking costs two calls
+        # Copies use the pool's memory. The system zeroes the pages of new memory one by one, which takes longer than the copy.
+        if batch.reused is not False or batch.alias_of is not None:  # rarely true; saves two calls
             batch = batch.private() if self.gpu is not None else batch.private(self.executor.allocate)
         if batch.device == "gpu":
             return TensorListGPU._from_batch(batch, self.gpu_id, None, self._device_memory)
@@ -409,7 +409,7 @@ class Session:
                 continue
             try:
                 item.position = item.load(states[name])
-            except Exception as error:  # a position may be anything, and the sources that receive it are the user's
+            except Exception as error:  # any exception: the position may be broken, and the user's source may raise anything
                 what = f"{error}" if isinstance(error, (ValueError, TypeError)) else f"{type(error).__name__}: {error}"
                 message = f'the checkpoint of operator "{name}" cannot be restored: {what}'
                 if self.options.strict:

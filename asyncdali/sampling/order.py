@@ -202,7 +202,7 @@ class _ContainerLists:
         files = np.arange(len(self._sizes), dtype=np.int64)
         _permute_for_epoch(files, self._seed, epoch)
         sizes = self._sizes[files]
-        # Within each file the index grows with the position in the list: add each file's constant difference to 0, 1, 2, ...
+        # Within a file, index minus position in the list is constant. So the list is 0, 1, 2, ... plus the difference of each file.
         shifts = self._first[files] - (np.cumsum(sizes) - sizes)
         order: np.ndarray = np.arange(sizes.sum(), dtype=np.int64) + np.repeat(shifts, sizes)
         return order
@@ -311,7 +311,7 @@ class SampleOrder:
         while done < samples:
             size = self._shard_size(position.epoch)
             inside = position.age < size
-            # At the shard's end `_beyond` keeps the visit for padding, which always lasts to the end of the batch.
+            # Behind the shard's end, padding fills the rest of the batch; `_beyond` keeps the visit for padding.
             run = min(samples - done, size - position.age) if inside else samples - done
             whole_shard = position.age + run >= size
             if out is not None or (whole_shard and self._fill):

@@ -45,7 +45,7 @@ KINDS = {
 _BOOL = KINDS[np.dtype(bool)]
 _FLOAT_KINDS = {KINDS[np.dtype(name)] for name in ("uint8", "int8", "uint16", "int16", "float32")}
 """Types whose numbers are drawn in float32."""
-_FEW = 4096  # Numbers; drawing them takes about 20 us.
+_FEW = 4096  # Drawing this many numbers takes about 20 us.
 _MANY = 64  # Elements per sample from which vectors of elements are drawn.
 _TEXT = re.compile(r"Philox_([0-9A-Fa-f]{16})_([0-9A-Fa-f]{16}):([0-9A-Fa-f]{16})_([0-3])", re.ASCII)
 
@@ -348,7 +348,7 @@ def draw_windows(
     heights, widths = np.asarray(heights, np.int64), np.asarray(widths, np.int64)
     if heights.ndim != 1 or heights.shape != widths.shape:
         raise ValueError(f"heights and widths have shapes {heights.shape} and {widths.shape}; expected two vectors of equal length")
-    if heights.strides != widths.strides:  # two columns of one array have the same
+    if heights.strides != widths.strides:  # columns of one array have equal strides and need no copy
         heights, widths = np.ascontiguousarray(heights), np.ascontiguousarray(widths)
     samples = len(heights)
     windows = np.empty((2, samples, 2), np.int32)

@@ -303,9 +303,11 @@ def cast_bound(value, kind):
 # ---------------------------------------------------------------------------------------------------------------------------------
 # Element-addressed distributions, one batch per call.
 #
-# Common arguments: the position (key, hi, lo, phase); `samples`; elements per sample, `count` for all or the int64 array at `counts`
-# when that is not 0; float32 parameters with their step in bytes (address of one per sample and 4; or, for one value, its bits and 0);
-# `out` and its `kind`.
+# Common arguments:
+# - key, hi, lo, phase: the position
+# - samples; count: elements of each sample; counts: address of an int64 array of elements per sample, or 0 to use `count`
+# - each float32 parameter, with its step in bytes: an address and 4 (a value per sample), or the bits of one value and 0
+# - out, kind: address and element type of the output
 # ---------------------------------------------------------------------------------------------------------------------------------
 
 

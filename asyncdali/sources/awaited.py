@@ -71,7 +71,7 @@ class AwaitedPuller(AheadPuller):
         self._key_of_calls = object()
         self._partial: list[Any] = []
         self._kept: list[Any] = []  # a batch that arrived before it was requested
-        self._ended_round: int | None = None  # the round that has ended
+        self._ended_round: int | None = None  # the last round in which the source has ended
 
     def _ask(self, iteration: int) -> Any:
         return Awaited(self._guarded(iteration, self.epoch, self._round))
@@ -103,7 +103,7 @@ class AwaitedPuller(AheadPuller):
                 return await self._at(iteration, epoch), None
             async with self._in_turn:
                 if self._ended_round == number:
-                    return _End  # requested before the end was known
+                    return _End  # this request was made before the end was known
                 result = self._kept.pop() if self._kept else await self._next()
                 return result, None if self.snapshots is None else self.snapshots.due()
         except Exception as error:

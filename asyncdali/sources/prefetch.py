@@ -84,7 +84,7 @@ class AheadPuller(Puller):
     def _ask_ahead(self, first: int) -> None:
         for key in range(first, first + self.ahead):
             if key not in self._asked:
-                with uninterrupted():  # no other reference to the request exists yet
+                with uninterrupted():  # an interrupt between the two steps would lose the request
                     self._asked[key] = self._ask(key)
 
     def _forget(self) -> None:

@@ -115,7 +115,7 @@ class Puller:
                     batch = port.converted(part, group.batch, group.cuda_stream)
                     batches[port.name] = port.take_in(batch)
             return batches
-        except Exception as error:  # the source has answered: the error is the answer
+        except Exception as error:  # the source's answer is an error
             raise operator_error(self.port.planned, error, self.index) from error
 
     def _resume(self, position: Position) -> None:
@@ -160,7 +160,7 @@ class DirectPuller(Puller):
         if self.description.has_inputs:
             first, iteration, epoch = self.iteration * size, self.iteration, self.epoch
             return [callback(SampleInfo(first + k, k, iteration, epoch)) for k in range(size)]
-        # Without a position, a result from before an error cannot be requested again, so it is kept.
+        # A callable without arguments cannot repeat a sample. Samples from before an error are therefore kept for the next attempt.
         while len(self._partial) < size:
             self._partial.append(callback())
         got, self._partial = self._partial, []

@@ -74,7 +74,7 @@ class Snapshots:
         self._resume = resume
         self._since, self._interrupted = 0, False  # batches since the last snapshot; whether an end or an error came since then
         if group.first_state is None and not group.parallel:  # parallel sources keep their initial state in this process
-            with contextlib.suppress(TypeError):  # the same error is raised where it matters
+            with contextlib.suppress(TypeError):  # `due` raises the same error
                 group.first_state = snapshot(self._source, self.name)
 
     def due(self) -> Any:

@@ -189,7 +189,7 @@ def _rates(timeline: list[tuple[float, int]]) -> list[float]:
 
 def _beside(step: Consumer, steps: list[float], waits: list[float], seconds: float) -> dict[str, Any]:
     stalls = [wait for wait in waits if wait > _STALL]
-    # A user's step may return before its work is done, so whole iterations are compared. A simulated step is compared by itself.
+    # A user's step may return before its work on a GPU is done, so the time of whole iterations is taken. A simulated step is timed alone.
     beside = statistics.median(steps) if step.simulated else seconds / len(steps)
     return {
         "step": step.name,

@@ -152,7 +152,7 @@ class WorkerSampler:
             if busy > so_far:
                 what = f"{tasks - known} tasks" if tasks - known != 1 else "1 task"
                 took = int((busy - so_far) * 1e9)
-                # After the last span, whose end was before this sample: overlapping spans of a lane cannot be drawn.
+                # A span begins behind the previous span of its lane, because overlapping spans cannot be drawn.
                 began = max(time_now - took, self._ended.get(number, 0))
                 self._ended[number] = began + took
                 self._recorder.span(what, began, began + took, -1, f"process {number} ({worker['pid']})")

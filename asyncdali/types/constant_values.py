@@ -126,7 +126,7 @@ def _python_values(items: list[Any], kind: DALIDataType | None) -> np.ndarray:
         raise OverflowError(f"Integer {low if low < -(2**63) else high} does not fit 64 bits")
     if high < 2**63:
         return np.array(items, np.int64)
-    # Only UINT64 can hold the large ones; it saturates the negative ones.
+    # Only UINT64 can hold the large values. Negative values are saturated to 0.
     limit = 2**64 - 1 if kind is DALIDataType.UINT64 or low >= 0 else 2**63 - 1
     floor = 0 if limit > 2**63 else -(2**63)
     return np.array([min(max(item, floor), limit) for item in items], np.uint64 if floor == 0 else np.int64)

@@ -34,7 +34,7 @@ class Answers:
         number = done.task % SLICES
         if ticket is None:
             return
-        if number in ticket.answers:  # an interrupt came in between
+        if number in ticket.answers:  # an interrupt has prevented settling this answer before
             self._settle(ticket, number, ticket.answers[number])
             return
         answer = Answer(done)

@@ -25,7 +25,7 @@ class Position:
         self.snapshot_pulls = 0
         self.stopped = NEVER
         self.restartable = restartable(source.callback)
-        self.lease: Any = None  # of the memory from which a replacement reads the snapshot
+        self.lease: Any = None  # keeps the memory from which a replacement reads the snapshot
 
 
 class Positions:

@@ -60,7 +60,7 @@ class Prediction:
             return
         if self.schema is not None:
             self._changes += 1
-            if self._changes > 4:  # it changes all the time: predict only values that were equal in two consecutive batches
+            if self._changes > 4:  # often wrong: predict only what two consecutive batches have in common
                 key = [new if new == old else None for new, old in zip(key, self.schema.key)] if len(key) == len(self.schema.key) else key
         if self.schema is None or key != self.schema.key:
             made = Schema(next(self._numbers), key, self._source.batch_size)
@@ -80,7 +80,7 @@ class Prediction:
             return 1
         wanted = int(work / SLICE_NANOSECONDS)
         if queued >= self._workers and self._sample_time < SLOW_SAMPLE:
-            wanted = min(wanted, SLICES_PER_WORKER * self._workers)  # with waiting tasks no worker is idle, and each slice wakes the parent
+            wanted = min(wanted, SLICES_PER_WORKER * self._workers)  # no worker is idle, and every slice wakes the parent
         return min(count, max(self.parts, wanted), 512)
 
     def took(self, nanoseconds: int, samples: int) -> None:

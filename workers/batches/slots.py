@@ -31,10 +31,10 @@ class Extent:
         self.offset, self.size = offset, size
         self.mapping = Mapping(descriptor, offset, size)
         self.schema = 0  # number of the schema in its first page
-        self.committed = 0  # bytes from its start that are certainly backed by memory
+        self.committed = 0  # bytes from the start that surely have memory behind them
         self.parts, self.per_part = 1, 1  # for statistics: slices, and samples and bytes of one slice
         self.part_capacity = 0
-        self.returned = -1  # when it was returned, in the order of returns
+        self.returned = -1  # number of its last return, counted over all slots
 
 
 class Lease:

@@ -25,7 +25,7 @@ class Answer:
     def __init__(self, done: Done | None, error: Callable[[], BaseException] | None = None):
         self.done = done
         self.error = error
-        self.outputs: list[OutputTable] | None = None  # None: as expected
+        self.outputs: list[OutputTable] | None = None  # None: as predicted
         self.data = b""
         self.leases: list[Lease] = []
 
@@ -51,8 +51,8 @@ class Ticket:
         self.schema: Schema | None = None
         self.lease: Lease | None = None
         self.tasks: list[Task] = []
-        self.answers: dict[int, Answer | None] = {}  # None: withdrawn before it began
-        self.deaths: dict[int, int] = {}  # sample -> workers that it killed
+        self.answers: dict[int, Answer | None] = {}  # slice -> answer; None: withdrawn before it began
+        self.deaths: dict[int, int] = {}  # sample -> number of workers that died at it
         self.cancelled = False
         self.learnt = False
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import numpy.random  # numpy imports it lazily: import it here once instead of in each worker
+import numpy.random  # numpy imports this module lazily; imported here, forked workers share it
 
 from ..shared.system import Descriptors
 from ..worker.worker import Setup, Worker
@@ -37,7 +37,7 @@ def fork(descriptors: Descriptors, keep: frozenset[int], body: Callable[[], None
     """Fork a child that runs only `body`. Returns its process id."""
     for stream in (sys.stdout, sys.stderr):
         try:
-            stream.flush()  # the child would print buffered text again
+            stream.flush()  # otherwise the child would print buffered text a second time
         except Exception:
             pass
     descriptors.kept = keep
@@ -122,7 +122,7 @@ def _default_signals() -> None:
 
 def die_with_parent(alive: int) -> None:
     """The kernel kills this process when the other end of `alive` is closed, whatever this process is doing."""
-    # A separate open file description with its own owner.
+    # A separate open file description, because the owner (F_SETOWN) belongs to the description.
     own = os.open(f"/proc/self/fd/{alive}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     high = fcntl.fcntl(own, fcntl.F_DUPFD_CLOEXEC, alive)
     os.close(own)
@@ -131,7 +131,7 @@ def die_with_parent(alive: int) -> None:
     fcntl.fcntl(high, fcntl.F_SETFL, fcntl.fcntl(high, fcntl.F_GETFL) | os.O_ASYNC)
     poll = select.poll()
     poll.register(high, 0)
-    if poll.poll(0):  # the parent was gone before
+    if poll.poll(0):  # the parent ended before this function was called
         os._exit(1)
 
 

@@ -103,9 +103,9 @@ class ZygoteLauncher(Launcher):
         self._channel: socket.socket | None = None
         self._zygote: int | None = None
         self._wanted: dict[int, int] = {}  # worker -> incarnation
-        self._children: set[int] = set()  # of the zygote
+        self._children: set[int] = set()  # process ids of the zygote's children
         self._unavailable: str | None = None
-        self._failures: int | None = None  # zygotes in a row that ended before they reported their start; None: none has reported yet
+        self._failures: int | None = None  # consecutive zygotes that ended before they reported their start; None: none has reported yet
         self.restarts = 0
 
     @property
@@ -152,7 +152,7 @@ class ZygoteLauncher(Launcher):
             except BlockingIOError:
                 break
             except ConnectionResetError:
-                continue  # it died with unread requests, which the socket reports first; earlier messages can still be read
+                continue  # the zygote died with unread requests; earlier messages can still be read
             if not data:
                 news += self._revive()
                 break

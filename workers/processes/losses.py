@@ -44,9 +44,8 @@ class Losses:
         block = member.block
         task = block[TASK_ID]
         taken = task != 0 and self._queues.was_taken(block[RING], block[SEQUENCE])
-        # The worker may have died between the two steps of taking a task. Then another worker takes the task, or has already taken it. That
-        # worker claims the task before it moves the head, and answers before it clears its claim. So the three places must be read in this
-        # order.
+        # The worker may have died between the two steps of taking a task. Then another worker takes the task. It claims the task before it
+        # moves the ring's head, and answers before it clears its claim. The head, the claims and the answers must be read in this order.
         elsewhere = any(other.block[TASK_ID] == task for other in self._members if other is not member)
         self._landing.drain()
         ticket = self._outstanding.tickets.get(task // SLICES)

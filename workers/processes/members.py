@@ -16,7 +16,7 @@ class Member:
     """One worker's place in the pool. Its process may be replaced."""
 
     index: int
-    block: Any  # its claim block
+    block: Any  # the worker's claim block
     pid: int = 0
     pidfd: int = -1
     incarnation: int = 0
@@ -24,12 +24,12 @@ class Member:
     ready: bool = False
     failures: int = 0  # consecutive deaths before it was ready
     gone: str | None = None  # the reason why there is no replacement
-    vacant: bool = False  # it is gone, and another attempt may help
+    vacant: bool = False  # the worker is gone, and another attempt to start one may succeed
     retry_at: float = 0.0  # earliest time of the next attempt while other workers work
     tries: int = 0  # failed attempts since it was ready
-    condemned: int = 0  # the task for which it is being killed, because it exceeded its time
+    condemned: int = 0  # the task that exceeded its time, for which the worker is being killed
     kill_at: float = 0.0
-    reported: bytes = b""  # its last message
+    reported: bytes = b""  # the worker's last message
 
     def extents(self) -> list[tuple[int, int]]:
         """Extents that it allocated for a task that it did not finish."""

@@ -41,7 +41,7 @@ class Overtime:
                 limits.append(member.kill_at - now)
             elif since and member.block[TASK_ID]:
                 limits.append(since / 1e9 + self._timeout - now)
-        limits.append(self._timeout)  # an idle worker may start a task in the meantime
+        limits.append(self._timeout)  # an idle worker may start a task now, which would end in time
         return max(0.0, min(limits)) + 0.001
 
     def look_after_hung(self) -> None:

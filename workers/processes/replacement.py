@@ -106,7 +106,7 @@ class Processes:
 
     def _welcome(self, born: Born) -> None:
         member = self._members[born.worker]
-        member.pid, member.pidfd, member.alive = born.pid, born.pidfd, True  # it may already have reported that it is ready
+        member.pid, member.pidfd, member.alive = born.pid, born.pidfd, True  # `ready` may already be set, so it is not reset here
         self._poll.register(born.pidfd, select.POLLIN)
 
     # --------------------------------------------------------------------------------------------------------------- deaths

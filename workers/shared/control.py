@@ -27,7 +27,7 @@ CLAIM_SIZE = 512
 STREAM_SIZE = 128
 STACK_SIZE = 64 * 1024
 
-END_LOCK = 1 << 40  # locked bytes at these offsets are only locks; the file has no data there
+END_LOCK = 1 << 40  # offsets behind the file's data, used for locks only
 RING_LOCK = END_LOCK + 1
 
 # Header, in words of eight bytes.

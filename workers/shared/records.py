@@ -36,7 +36,7 @@ class Done(NamedTuple):
     worker: int
     task: int
     count: int  # type: ignore[assignment]
-    table: int  # offset of the table in the shared file; 0: all is as predicted
+    table: int  # offset of the table in the shared file; 0: the prediction was right
     table_size: int
     busy: int  # nanoseconds in the callable and in writing
     bytes: int

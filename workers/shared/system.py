@@ -116,7 +116,7 @@ class Descriptors:
 
     def __init__(self) -> None:
         self.open: set[int] = set()
-        self.kept: frozenset[int] = frozenset()  # for the child that this pool is forking
+        self.kept: frozenset[int] = frozenset()  # descriptors that the child keeps which this pool is forking
         self.forked = False  # whether this is a child that another party forked
         _ours.add(self)
 
@@ -147,7 +147,7 @@ def move_up(descriptor: int) -> int:
     try:
         moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, start)
     except OSError:
-        return descriptor  # the table is small and full, so the number stays
+        return descriptor  # no higher number is free
     os.close(descriptor)
     return moved
 

@@ -68,7 +68,7 @@ class SampleRunner(Runner):
         try:
             large = self._is_large(first)
         except Exception:
-            large = False  # the writer reports the error
+            large = False  # the writer meets the same error and reports it
         if large:
             self._one_by_one(task, first, writer)
         else:

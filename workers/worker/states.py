@@ -52,7 +52,7 @@ def same_state(one: Any, other: Any) -> bool:
         return bytes(one) == bytes(other)
     try:
         return bool(one == other) or bool(one != one and other != other)  # NaN
-    except Exception:  # values that cannot be compared cannot be refused
+    except Exception:  # values that cannot be compared count as equal
         return True
 
 

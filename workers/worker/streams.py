@@ -55,7 +55,7 @@ class Stream:
             try:
                 batch = self._next_of_new()
             except StopIteration:
-                self._stopped = epoch  # requests made ahead also get the end, because a batch would not be received any more
+                self._stopped = epoch  # requests made ahead get the end as well, because their batches would be dropped
                 raise
         return batch
 
@@ -91,7 +91,7 @@ class Stream:
         try:
             self._prepare()
         except BaseException:
-            self._iterator = None  # it is at another position; the next pull says so too
+            self._iterator = None  # its position is unknown; the next pull raises again
             raise
 
     def _prepare(self) -> None:
@@ -109,7 +109,7 @@ class Stream:
             self._stopped = block[STOPPED]
             self._interrupted = True
             if source.cycle == "raise" and not self._fresh:
-                self._iterator = self._iterate()  # as at the end that the lost worker had met
+                self._iterator = self._iterate()  # the lost worker made a new iterator at this end as well
 
     def _enter(self, state: Any) -> None:
         """Make the iterator, at `state`."""

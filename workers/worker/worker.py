@@ -26,8 +26,8 @@ class Setup:
 
     memory: int
     results: int
-    alive: int  # hangs up when the parent is gone
-    tokens: list[int]  # of the general ring, then of the dedicated rings
+    alive: int  # a pipe that hangs up when the parent is gone
+    tokens: list[int]  # tokens of the general ring, then of the dedicated rings
     workers: int
     homes: dict[int, int]  # stream source -> its worker
     ring_of: dict[int, int]  # worker -> its dedicated ring
@@ -162,7 +162,7 @@ class Worker:
             slot = self.arena.at(task.slot, task.capacity)
             return write_table(Area(self.arena, self.claim, slot, task.area, task.area_size, 1), [], data)
         except Exception:
-            return 0, 0  # no memory for the text; the parent reports that
+            return 0, 0  # no memory for the text; the parent reports the lack of memory
 
     def report_failure(self, error: BaseException, what: str) -> None:
         data = encode_exception(error, what)

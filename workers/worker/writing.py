@@ -64,7 +64,7 @@ class Arena:
         except BaseException:
             self._undo(offset, size)
             raise
-        return Mapping(control.descriptor, offset, size)  # not cached, because it is rarely used again
+        return Mapping(control.descriptor, offset, size)  # not cached, because overflow memory is rarely used again
 
 
     def _undo(self, offset: int, size: int) -> None:

@@ -34,7 +34,7 @@ class SignedBin:
         self._bin = bin
         self._stage = stage
         self.random_sign = random_sign
-        # Made here and not at first use: the first use may be in a branch, and a node made in a branch cannot be used outside.
+        # This node is made here and not at its first use. The first use may be in a branch, and such a node cannot be used outside.
         self.signed_magnitude_idx = bin * 2 + random_sign if signed_magnitude_idx is None else signed_magnitude_idx
 
     @property

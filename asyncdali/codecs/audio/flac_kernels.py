@@ -37,7 +37,7 @@ _view_i16 = view_of(np.dtype(np.int16))
 _coefficients = local_array(np.int64, MOST_ORDER)
 _place = local_array(np.int64, 2)
 _AT, _BROKEN = 0, 1
-_LOADED = 57  # Bits of a word from any bit on.
+_LOADED = 57  # A load of eight bytes gives at least this many bits, from any bit of a byte on.
 
 
 def _checksums() -> np.ndarray:
@@ -128,7 +128,7 @@ def _zeros(source, size, place):
 def _plain(source, size, place, bits, samples, begin, end):
     """Read signed numbers of `bits` bits, 1 to 32."""
     bit = place[_AT]
-    # These numbers can be read as eight bytes without crossing the end of the data, so no test per number is needed.
+    # `safe` numbers can be loaded as eight bytes without crossing the end of the data. They need no test each.
     safe = smaller(larger(0, (8 * (size - 8) - bit) // bits), end - begin)
     target = address(samples) + 4 * begin
     for i in range(safe):

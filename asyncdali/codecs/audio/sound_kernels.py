@@ -83,7 +83,7 @@ def _big_endian(address, count):
 @inlined
 def _tags_are_whole(tags, length):
     """Whether the texts of a block of tags fit into the block. libsndfile refuses files where they do not."""
-    place, left = 0, 1  # The vendor's name comes before the number of tags.
+    place, left = 0, 1  # One text: the vendor's name. The number of tags follows it.
     counted = False
     while left > 0:
         if place + 4 > length:

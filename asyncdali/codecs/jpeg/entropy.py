@@ -28,7 +28,7 @@ BLOCK_BYTES = 64
 BLOCK_ROW: position of the block within its MCU. LENGTHS: address of a byte per block of the row: the number of coefficients up to the
 last one that is not 0."""
 
-# Offset of coefficient k (zigzag order) within its group: uint16. Coefficients behind the 64th go to the ninth row.
+# uint16: offset of coefficient k (zigzag order) within its group. Invalid files have coefficients behind the 64th: a ninth row takes them.
 _ZIGZAG = [
     0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28,
     35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,

@@ -44,7 +44,7 @@ def _encode_ir(context, builder, signature, args):
     for address, target in ((upper, luma), (lower, builder.add(luma, stride))):
         r, g, b = _planes(v, address)
         rg, bg, gb = Pair(v, r, g), Pair(v, b, g), Pair(v, g, b)
-        # 38470 does not fit into int16, nor does 32768: half of the factor is used twice.
+        # The factors 38470 and 32768 do not fit into int16, so half of the factor is used twice.
         y = _weighted(v, rg, (19595, 19235), bg, (7471, 19235), 1 << 15)
         v.store(builder.trunc(y, ir.VectorType(I8, PIXELS)), target, 0)
         half = (_CENTRE << 16) + (1 << 15) - 1

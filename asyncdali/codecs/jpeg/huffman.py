@@ -31,7 +31,9 @@ END_OF_BLOCK = 128
 LARGEST_AC, LARGEST_DC = 10, 11
 """Most bits of a value in a picture of 8 bits."""
 
-# A DC entry, 32 bits: 0-7 length of the code (0: longer than the index, or invalid), 8-15 its symbol: the size of the difference in bits.
+# A DC entry, 32 bits:
+#   0-7    length of the code; 0: longer than the index, or invalid
+#   8-15   symbol: number of bits of the difference
 
 _LUMA_AC = (
     "0002010303020403050504040000017d"

@@ -13,8 +13,8 @@ from ...compiled.step import inlined
 from .markers import big_endian
 
 _DC, _AC = 0, 1
-_MOST_DC, _MOST_AC = 12, 162  # Symbols of 8-bit pictures.
-_LARGEST_DC = 11  # Bits of a difference.
+_MOST_DC, _MOST_AC = 12, 162  # Largest numbers of symbols in pictures of 8 bits.
+_LARGEST_DC = 11  # Most bits of a difference of DC values.
 
 
 @inlined
@@ -54,7 +54,7 @@ def _huffman(at, stop, seen):
         for k in range(1, 17):
             count = np.int64(load_u8(at + k))
             symbols += count
-            left = 2 * left - count  # Unused codes of this length.
+            left = 2 * left - count  # Number of codes of this length that are still unused.
             if left < 1:  # A code of all ones is not allowed.
                 return -1
         at += 17

@@ -39,7 +39,8 @@ STEP_BLOCKS = 16
 SMALLEST_FILE = 4096
 _MOST_BITS = (1 << 31) - 1
 
-# The index: capacity and used bytes for records, and their address; slots, their number (a power of two) minus 1; secrets.
+# The index: capacity of the memory for records, its used bytes, its address; the slots; the number of slots (a power of two) minus 1; the
+# secrets of the digest.
 CAPACITY, USED, MEMORY, SLOTS, LAST_SLOT = offsets(5)
 _SECRETS = offsets(8, LAST_SLOT + 8)
 _KEY_A, _KEY_B, _KEY_C, _FIRST_A, _FIRST_B, _FIRST_C, _LAST_A, _LAST_B = _SECRETS
@@ -67,7 +68,7 @@ def _digest(data, size, index):
     a, b, c = load_i64(index + _FIRST_A) ^ size, load_i64(index + _FIRST_B), load_i64(index + _FIRST_C)
     at, stop = data, data + size
     while at < stop:
-        at = smaller(at, stop - 48)  # The last bytes again.
+        at = smaller(at, stop - 48)  # The last step reads some bytes a second time.
         a = _mixed(load_big_endian_64(at) ^ key_a, load_big_endian_64(at + 8) ^ a)
         b = _mixed(load_big_endian_64(at + 16) ^ key_b, load_big_endian_64(at + 24) ^ b)
         c = _mixed(load_big_endian_64(at + 32) ^ key_c, load_big_endian_64(at + 40) ^ c)
@@ -97,7 +98,7 @@ def _record_of(index, data, size, count):
             store_i64(load_i64(index + MEMORY) + at + _ROOM, count)
             store_i64(slot + _FIRST, first)
             store_i64(slot + _SECOND, second)
-            fetch_add(slot + _RECORD, load_i64(index + MEMORY) + at)  # From here on other threads see the record.
+            fetch_add(slot + _RECORD, load_i64(index + MEMORY) + at)  # This addition publishes the record to other threads.
             return load_i64(index + MEMORY) + at
     return np.int64(0)
 
@@ -156,7 +157,7 @@ def note_position(work, mcu):
             return
         store_i16(_dc_values(record, count) + 6 * number + 2 * k, np.int16(value))
     store_i32(record + _POSITIONS + 4 * number, np.int32(used_bits(work)))
-    fetch_add(record + _NOTED, 0)  # A barrier: other threads see the writes above first.
+    fetch_add(record + _NOTED, 0)  # A memory barrier: the writes above become visible first.
     store_i64(record + _NOTED, number + 1)
 
 

@@ -218,7 +218,7 @@ def _ac_refining_run(state, spec, places, first, last, start, end, low):
             fresh = plus if buffer < 0 else -plus
             if size != 0:
                 buffer, count = shift_left(buffer, 1), count - 1
-            # Its position follows `zeros` coefficients that are still 0.
+            # The new coefficient's position follows `zeros` coefficients that are still 0.
             empty = ~seen & shift_left(-1, k)
             for _ in range(zeros):
                 empty &= empty - 1

@@ -168,7 +168,7 @@ def transform_flat(typingctx, group, factors, out, stride, hazard):
         row = v.pick(row, row, [0, 8, 16, 24])
         wide = builder.and_(builder.add(row, constant(I16, 4, LARGEST_FIRST_ROW)), constant(I16, 4, -2 * LARGEST_FIRST_ROW))
         v.store(builder.or_(wide, v.load(flags, 0, I16, 4)), flags, 0)
-        # Both passes: (x * 4 + 16) >> 5
+        # Both passes together compute (x * 4 + 16) >> 5 for a block with only a DC value.
         row = builder.ashr(builder.add(builder.shl(row, constant(I16, 4, PASS1_BITS)), constant(I16, 4, 16)), constant(I16, 4, 5))
         row = builder.trunc(builder.add(v.clamped(row, -128, 127), constant(I16, 4, 128)), ir.VectorType(I8, 4))
         row = v.pick(row, row, [k // 8 for k in range(32)])

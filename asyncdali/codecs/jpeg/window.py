@@ -255,7 +255,7 @@ def _set_memory(work, request):
         for length in range(load_i64(part + LENGTHS_AT), load_i64(part + LENGTHS_AT) + v * groups * GROUP_BLOCKS):
             store_u8(length, np.uint8(1))
     store_i64(plan + BYTES_AT, at)
-    # The remaining memory is for the data: one segment is at most as long as all of it.
+    # The remaining memory takes a copy of one segment, which is at most as long as all data.
     if at + (load_i64(plan + DATA_STOP) - load_i64(plan + SOURCE)) + PADDING > stop:
         return False
     for at_spec in range(spec, load_i64(plan + SPECS_STOP), BLOCK_BYTES):
@@ -325,7 +325,7 @@ def _transform_tile(work, request, row, first, count):
         for v in range(rows):
             out = load_i64(part + STRIP) + (8 * v + 1) * stride + 8 * h * first
             begin = 8 * (row * rows + v)
-            if k == 0 and (begin >= top or begin + 8 <= bottom):  # Only the chroma of this row is needed.
+            if k == 0 and (begin >= top or begin + 8 <= bottom):  # The window needs only the chroma of this row.
                 group, length = group + groups * GROUP_BYTES, length + groups * GROUP_BLOCKS
                 continue
             for _ in range(used):
@@ -510,7 +510,7 @@ def decode_window(request):
         width != load_i64(request + asked.picture_width)
         or load_i64(work + HEIGHT) != load_i64(request + asked.picture_height)
         or components != load_i64(request + asked.picture_components)
-        or (h == 2 and width <= 4)  # libjpeg's filter needs three columns of chroma.
+        or (h == 2 and width <= 4)  # libjpeg does not smooth planes of one or two columns of chroma.
     ):
         return HANDED_OVER
     plan = work + PLAN

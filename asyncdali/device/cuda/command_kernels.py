@@ -138,7 +138,7 @@ def perform(driver, begin, end):
                     break
             at += launch_each.size
         if status != 0:
-            return (place << 29) | status  # bytes become words, in the bits above the status
+            return (place << 29) | status  # the bits above the status: `place` in words (bytes / 8)
     return 0
 
 

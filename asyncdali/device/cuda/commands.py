@@ -50,7 +50,7 @@ class Commands:
         self._buffers: list[DeviceBuffer] = []
         self._owners: list[tuple[int, Any]] = []
         self._calls: list[tuple[int, str]] = []
-        self._brief = True  # no command so far waits
+        self._brief = True  # no recorded command waits for the GPU
         self._count = self._staged = 0
 
     def record_for(self, owner: Any) -> None:

@@ -249,10 +249,10 @@ class _Tables:
     """
 
     def __init__(self, launches: Sequence[Launch]):
-        places: dict[int, int] = {}  # by id: of arrays; of scratch memory, relative to its own part
+        places: dict[int, int] = {}  # by id: offset of an array, or of scratch memory within the part for scratch memory
         arrays: list[tuple[int, np.ndarray]] = []
-        words: list[int] = []  # of the tables; offsets become addresses later
-        addresses, scratches = [], []  # which words are offsets: of arrays, of scratch memory
+        words: list[int] = []  # words of all tables; offsets in them become addresses later
+        addresses, scratches = [], []  # indices of the words that are offsets of arrays, and of scratch memory
         self.begins: list[int] = []
         at = scratch = 0
         for launch in launches:

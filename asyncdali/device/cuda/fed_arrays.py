@@ -123,7 +123,7 @@ class FedArrays:
     def _found(self, value: Any, stream: int | None) -> Lent:
         self._check_device(value)
         if isinstance(value, DeviceArray):
-            return Lent(value.address, value.shape, value.dtype, value, self._handle)  # its buffers know their users
+            return Lent(value.address, value.shape, value.dtype, value, self._handle)  # its buffers already record which streams use them
         interface = array_interface(value)
         lender = self._named(value, interface) if stream is None else stream
         keep, ours = value, interface is None or not is_dense(interface)
@@ -214,7 +214,7 @@ class FedArrays:
             for item in self._kept:
                 (over if all(event.done() for event in item[1]) else kept).append(item)
             self._kept = kept
-        del over  # outside of the lock, because finalisers of the user may run
+        del over  # without the lock, because this may run the user's finalisers
 
 
 def _place(value: Any) -> tuple[int, int]:
@@ -227,7 +227,7 @@ def _place(value: Any) -> tuple[int, int]:
         return 0, 0
     api, handle = ctypes.pythonapi, ctypes.py_object(value)
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
-    for name, at in ((b"dltensor", 8), (b"dltensor_versioned", 40)):  # offset of the DLDevice in the struct of that name
+    for name, at in ((b"dltensor", 8), (b"dltensor_versioned", 40)):  # name of the struct, and offset of its DLDevice
         if api.PyCapsule_IsValid(handle, name):
             address = api.PyCapsule_GetPointer(handle, name)
             return ctypes.c_int32.from_address(address + at).value, ctypes.c_int32.from_address(address + at + 4).value

@@ -115,7 +115,7 @@ class Events:
 
     def __del__(self) -> None:
         if os.getpid() == self._pid and not sys.is_finalizing():
-            for handle in self.free:  # all of them: each event keeps this object alive
+            for handle in self.free:  # no event is in use, because each event keeps this object alive
                 try:
                     self.driver.event_destroy(handle)
                 except Exception as error:
@@ -173,7 +173,7 @@ class DeviceBuffer(BlockOwner):
 
     def used(self, stream: int, event: CudaEvent) -> None:
         """The work of another user is before `event` of `stream`. That user was never in `readers`."""
-        if len(self._behind) >= _MANY:  # it lives long
+        if len(self._behind) >= _MANY:  # a buffer that lives long: forget completed events
             self._behind = [item for item in self._behind if not item[1].done()]
         self._behind.append((stream, event))
 
@@ -196,8 +196,8 @@ class DevicePool:
         self._returned: deque[tuple[MemoryBlock, set[int], _Behind]] = deque()
         self._free: dict[int, deque[tuple[MemoryBlock, _Behind]]] = {}
         self._fitting: dict[int, list[int]] = {}
-        # All blocks. When the garbage collector finalises a cycle that contains a buffer, it would also finalise a block without other
-        # references, although the buffer has just returned that block to the pool.
+        # References to all blocks. Otherwise, when the garbage collector finalises a cycle with a buffer, it would also finalise the block
+        # that the buffer has just returned to the pool.
         self._blocks: set[MemoryBlock] = set()
         self._lock = threading.Lock()
         self.allocations = 0

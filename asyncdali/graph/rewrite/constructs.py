@@ -172,7 +172,7 @@ class Branches(Construct):
                     try:
                         merged[name] = self.scopes.merge((first, second), within, predicate, home, f"the variable '{name}'")
                     except (ValueError, TypeError, RuntimeError):
-                        pass  # it stays separate, and reading it is an error
+                        pass  # the variable stays unmerged; reading it raises an error
             return merged
 
         state = gather(self.scopes, fork, lambda leaf: True, lambda leaf: leaf.value, merge).value
@@ -193,7 +193,7 @@ class Branches(Construct):
             try:
                 value = gather(self.scopes, fork, lambda leaf: True, value_at, merger_of(self.scopes, place)).value
             except (ValueError, TypeError, RuntimeError):
-                continue  # it stays separate
+                continue  # the item stays unmerged
             for leaf in ends:
                 leaf.writes[key] = (place, value)
 

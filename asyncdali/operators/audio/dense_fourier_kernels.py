@@ -66,7 +66,7 @@ def _four_powers(data, turns, n, k, powers):
     r0, r1 = zero + middle, zero - middle
     r2, r3 = r0, r1
     i0 = i1 = i2 = i3 = _splat(0.0)
-    round_trip = 16 * n  # places are bytes
+    round_trip = 16 * n  # offsets are in bytes: 16 per complex number
     k0, k1, k2, k3 = 16 * (k % n), 16 * ((k + 1) % n), 16 * ((k + 2) % n), 16 * ((k + 3) % n)
     p0 = p1 = p2 = p3 = 0
     for j in range(1, (n - 1) // 2 + 1):

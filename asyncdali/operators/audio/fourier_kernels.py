@@ -37,7 +37,7 @@ plan_at, real_at, sizes_at, rows_at = TRANSFORM.at, REAL_TRANSFORM.at, SIGNAL_SI
 
 _SOURCE = Path(__file__).with_name("fourier_kernels.cu")
 _SHARED = 32768  # Bytes of complex numbers that a block keeps in shared memory.
-_MOST_BLOCKS = 512  # Blocks of transforms that need memory of their own.
+_MOST_BLOCKS = 512  # Most blocks of a launch whose transforms do not fit into shared memory.
 
 
 @inlined

@@ -37,7 +37,7 @@ _SOURCE = Path(__file__).with_name("signal_kernels.cu")
 _PART, _MOST_PARTS = 8192, 64  # Size of the parts of a sample that a block searches for its largest element, and the most parts.
 
 decibel, number_at, emphasis = DECIBELS.at, DECIBEL_NUMBERS.at, PREEMPHASIS.at
-silence, cut_at, note_at, note = NONSILENT.at, NONSILENT_CUT.at, NONSILENT_NOTE.at, NONSILENT_NOTE.word  # Notes are float64.
+silence, cut_at, note_at, note = NONSILENT.at, NONSILENT_CUT.at, NONSILENT_NOTE.at, NONSILENT_NOTE.word  # Notes: float64.
 record = THREAD.at
 
 _WIDTH = widest() // 4  # Lanes of float32; as float64 they fill two registers.
@@ -108,8 +108,8 @@ def preemphasis_step(in_dtype: str, out_dtype: str) -> Compiled:
 
 _LANES = 8  # Stretches that are summed side by side.
 _CHUNK = 256  # Windows of a stretch between two notes.
-# Scratch of nonsilent_step: addresses of the lanes, their sums, and the largest of the sums; then a note per chunk: the sum of its first
-# window and the largest of its sums.
+# Offsets in the scratch of nonsilent_step: addresses of the lanes; sums of the lanes; the largest sum of each lane; the notes. The note
+# of a chunk has the sum of its first window and its largest sum.
 _POINTERS, _TOTALS, _BEST, _NOTES = range(0, 4 * 8 * _LANES, 8 * _LANES)
 
 
@@ -224,7 +224,7 @@ def nonsilent_step(dtype: str) -> Compiled:
         for k in range(valid):
             at = (first + k) * stretch + begun
             if at < all_windows and at + together + window > length:
-                together = 0  # The end of the signal is near.
+                together = 0  # The next windows would cross the end of the signal.
         if first * stretch + begun >= all_windows:
             together = 0  # No lane has windows here: the signal is shorter than a stretch.
         done = 0
@@ -234,7 +234,7 @@ def nonsilent_step(dtype: str) -> Compiled:
                 at = (first + smaller(k, valid - 1)) * stretch + begun
                 if at < all_windows:
                     last = source + size * at
-                store_i64(pointers + 8 * k, last)  # Lanes without windows repeat others.
+                store_i64(pointers + 8 * k, last)  # Lanes without windows repeat the last window that exists.
             while done < together:
                 slide(pointers, totals, best, done, window)
                 done += _LANES

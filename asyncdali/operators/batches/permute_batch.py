@@ -67,7 +67,7 @@ class PermuteBatch(Operator):
             Arg("indices", "int_list", REQUIRED, "A list of as many indices as there are samples, or one index per sample.", tensor=True),
         ),
     )
-    # A sample may move to any place, so all samples must be complete first. Then the result is complete, too.
+    # The output refers to the input's memory, in another order. The input must therefore be complete, and then the output is, too.
     reads = (0,)
     eager = True
 

@@ -23,7 +23,7 @@ class Transfer(Operator):
     )
     eager = True
     reads = (0,)
-    on_cuda = True  # The segment's run makes the copy.
+    on_cuda = True  # device_segments.py copies the data.
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return dtypes

@@ -186,7 +186,7 @@ def _interpolate(found, count, weights, lower, made):
         upper = _corner(quads, 0) * left + _corner(quads, 8) * right
         under = _corner(quads, 16) * left + _corner(quads, 24) * right
         value = upper * above + under * below
-        # Of numbers from 0 to 255, this addition leaves no bits behind the point: it rounds ties to even.
+        # Adding and subtracting `nearest` rounds numbers from 0 to 255 to integers, ties to even.
         _store_bytes(made + i, _as_bytes(_as_integer((value + nearest) - nearest)))
 
 
@@ -314,7 +314,7 @@ def _to_lab(source, out, count, tables, found):
 @inlined
 def _light_of(root):
     """Light of a root with 14 bits."""
-    # A quotient by 841, rounded towards 0. The half makes up for the rounded factor.
+    # Divide by 841 and truncate. The factor 1 / 841 is rounded; adding a half prevents a result that is too small by 1.
     scaled = _as_float(root * _splat(np.int32(108)))
     half = _choose(scaled < _splat_float(_F(0)), _splat_float(_F(-0.5)), _splat_float(_F(0.5)))
     dark = _as_integer((scaled + half) * _splat_float(_F(1 / 841))) - _splat(np.int32(290))

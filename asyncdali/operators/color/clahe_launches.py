@@ -43,7 +43,7 @@ def lab_tables() -> dict[str, np.ndarray]:
 
 def _luminances() -> np.ndarray:
     lightness = np.arange(_VALUES)
-    dark = lightness <= 20  # of 255, 8 of 100
+    dark = lightness <= 20  # 20 of 255: a lightness of 8 of 100
     root = (lightness * 100 * _BASE).astype(_F) / _F(255 * 116) + _F(16 * _BASE) / _F(116)
     low_root = _F(_BASE) * (_F(16) / _F(116) + (lightness * 5).astype(_F) / _F(3 * 17 * 29))
     light = root * root * root / _F(_BASE * _BASE)
@@ -61,8 +61,8 @@ def clahe_records(shapes: np.ndarray, limit: float, tiles: tuple[int, int], ligh
     extents = shapes[:, :2]
     across, down = tiles
     grid = np.array([down, across])
-    # Images that do not divide into tiles are extended below and to the right. Both sides are extended, even if one side divides: that side
-    # grows by one row of pixels per tile.
+    # An image that does not divide into tiles is extended below and to the right. If one side divides and the other does not, both sides
+    # grow: the side that divides by one row of pixels per tile.
     whole = (extents % grid == 0).all(axis=1)
     extended = np.where(whole[:, None], extents, extents + grid - extents % grid)
     records = CLAHE_RECORD.zeros(len(shapes))

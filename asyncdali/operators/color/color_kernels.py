@@ -34,7 +34,7 @@ from ..base import Step, no_explanation
 from .color_tables import COLOR, LINEAR_FACTORS, MATRIX_FACTORS, TWISTS
 
 at, _twists = COLOR.at, TWISTS.at
-linear_word, matrix_word = LINEAR_FACTORS.word, MATRIX_FACTORS.word  # of records of float32
+linear_word, matrix_word = LINEAR_FACTORS.word, MATRIX_FACTORS.word  # indices of float32 numbers in a record
 
 _SOURCE = Path(__file__).with_suffix(".cu")
 _FLOAT = 4  # bytes of float32

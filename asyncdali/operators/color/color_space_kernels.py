@@ -38,7 +38,7 @@ _TO_YCBCR = np.stack(
 )
 _SCALE = 255 / 219
 _FROM_YCBCR = np.linalg.inv(_TO_YCBCR)
-_FROM_YCBCR[0, 1] = _FROM_YCBCR[2, 2] = 0  # exactly
+_FROM_YCBCR[0, 1] = _FROM_YCBCR[2, 2] = 0  # the exact values; the inverse has rounding errors
 _OFFSET = (16, 128, 128)
 _NOTHING = (0, 0, 0)
 _SWAPPED = [2, 1, 0]
@@ -114,7 +114,7 @@ def swap_step(context, sample, thread):
     source, out = load_i64(load_i64(context + at.inputs) + 8 * sample), load_i64(load_i64(context + at.outputs) + 8 * sample)
     done = 0
     while done + _BLOCK <= size:
-        _swap_block(source + done, out + done)  # The bytes after the last whole pixel are written again later.
+        _swap_block(source + done, out + done)  # A block also writes a part of the next pixel, which the next block overwrites.
         done += 3 * _SWAPPED_PIXELS
     x, y = view_u8(source, size), view_u8(out, size)
     for i in range(done, size, 3):

@@ -154,7 +154,7 @@ def _vng(p, h, w, y, x, in_blue_row, in_blue_column):
             mine += _v(p, h, w, y + 2 * dy, x + 2 * dx) + own
             if straight:
                 first += 2 * near
-                # dx and dy exchanged: the two pixels beside the step.
+                # Exchanging dx and dy gives the two pixels on both sides of the step.
                 second += _v(p, h, w, y + dy - dx, x + dx - dy) + _v(p, h, w, y + dy + dx, x + dx + dy)
             else:
                 yy, xx = y + dy, x + dx
@@ -176,7 +176,7 @@ def _vng(p, h, w, y, x, in_blue_row, in_blue_column):
     scale = np.float32(np.float32(0.5) / np.float32(count))
     a = smaller(larger(own + np.int64(np.rint(np.float32(np.float32(first - mine) * scale))), 0), 255)
     b = smaller(larger(own + np.int64(np.rint(np.float32(np.float32(second - mine) * scale))), 0), 255)
-    if is_green:  # a: the colour of the horizontal neighbours.
+    if is_green:  # a is the colour of the horizontal neighbours
         return (b, own, a) if in_blue_row else (a, own, b)
     return (b, a, own) if in_blue_row else (own, a, b)
 

@@ -17,7 +17,7 @@ from .color_tables import EQUALIZE, EQUALIZE_RECORD
 _KERNEL = Kernel(Path(__file__).with_suffix(".cu"), "equalize")
 _VALUES = 256
 _BYTES = 4 * _VALUES  # Bytes per histogram.
-_MOST_PLANES = 4  # Planes counted side by side.
+_MOST_PLANES = 4  # Most planes whose histograms are counted in one pass.
 _histograms = local_array(np.uint32, 2 * _MOST_PLANES * _VALUES)
 _tables = local_array(np.uint8, _MOST_PLANES * _VALUES)
 _histogram = local_array(np.int64, _VALUES)

@@ -27,7 +27,7 @@ _PLANE_TABLES = 4 * _SIDE * 2 * PIXELS  # Bytes of the tables of luma; those of 
 _FACTORS = 3 * _SIDE * 2 * PIXELS
 _SMOOTHED = 3  # Chroma planes of fewer columns are not smoothed.
 _EDGE = 32  # Bytes before and behind a row of decoded chroma, of which one repeats the nearest sample.
-_TAIL = 3 * 2 * PIXELS  # Bytes of the last pixels of a row, up to whole groups of four blocks of chroma.
+_TAIL = 3 * 2 * PIXELS  # Bytes for the last pixels of a row, padded to a group of four blocks of chroma.
 
 
 @inlined
@@ -71,7 +71,7 @@ def _encode_rows(image, height, width, top, padded, tails, luma, blue, red):
             encode_colors(upper + 3 * x, lower + 3 * x, own + x, padded, own_blue + x // 2, own_red + x // 2)
         if whole == padded:
             continue
-        if whole == width:  # only so that whole groups follow: any samples will do
+        if whole == width:  # only padding follows, whose values do not matter: repeat the last pixels
             whole -= PIXELS
         _fill_tail(upper, width, whole, padded, tails)
         _fill_tail(lower, width, whole, padded, tails + _TAIL)

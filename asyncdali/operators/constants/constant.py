@@ -34,7 +34,7 @@ class _Repeated(Operator):
 
     @property
     def instant(self) -> bool:
-        return True  # Made once; later iterations refer to it.
+        return True  # The batch is made once; later iterations refer to it.
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [self._dtype]

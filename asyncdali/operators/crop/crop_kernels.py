@@ -103,7 +103,7 @@ def crop_step(in_dtype: str, out_dtype: str) -> Compiled:
                         outside(row, to, r, end, width - end, fills, border)
                     begin_at = row + (r[word.anchor_w] + begin) * r[word.in_stride_w]
                     to += begin * r[word.out_stride_w]
-                    # Interleaved channels are one run; planes are one run each.
+                    # Interleaved channels form one run of elements. With planes, each channel is a run.
                     runs = 1 if interleaved else channels
                     length = (end - begin) * channels if interleaved else end - begin
                     for c in range(runs):
@@ -139,7 +139,7 @@ def make_crop_step(
 
     def launches() -> list[Launch]:
         begin, window = records[:, _ANCHOR], records[:, _OUT_EXTENT]
-        if not ((begin < 0) | (begin + window > records[:, _IN_EXTENT])).any():  # A strided piece of the input.
+        if not ((begin < 0) | (begin + window > records[:, _IN_EXTENT])).any():  # All windows lie inside their inputs: a strided copy.
             pieces = np.zeros((count, 1, PIECE_HEAD.words + 3 * len(AXES)), np.int64)
             along = (window, records[:, _IN_STRIDE], records[:, _OUT_STRIDE])
             pieces[:, 0, PIECE_HEAD.words :] = np.concatenate(along, axis=1)

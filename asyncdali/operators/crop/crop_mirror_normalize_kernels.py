@@ -280,7 +280,7 @@ class Normalisation:
         strides = records[:, (word.in_extent_c, word.in_stride_c, word.in_stride_w)]  # type: ignore[operator]
         interleaved = bool((strides == (channels, self._in_size, channels * self._in_size)).all())
         self._interleaved = channels if interleaved else -1
-        usual = planes and self._interleaved == 3 and in_dtype == np.uint8  # It has a kernel of its own.
+        usual = planes and self._interleaved == 3 and in_dtype == np.uint8  # The most common case has its own kernel.
         self._planes = Kernel(_PLANES, "normalize_planes", types[1:]) if usual else None
 
     def step(self, in_addresses: np.ndarray, out_addresses: np.ndarray, mirror: np.ndarray) -> Step:

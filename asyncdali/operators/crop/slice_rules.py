@@ -121,7 +121,7 @@ def _rows(batch: Batch, lengths: np.ndarray, what: str) -> np.ndarray:
         row = batch.sample(i).reshape(-1)
         if len(row) != length:
             raise SampleError(i, f"expected {length} elements for the slice's {what}, got {len(row)}")
-        # Numbers written in the pipeline arrive as float64, but DALI takes them as float32.
+        # Python numbers in a pipeline arrive as float64. DALI converts them to float32.
         rows[i, :length] = row.astype(np.float32) if row.dtype == np.float64 else row
     return rows
 

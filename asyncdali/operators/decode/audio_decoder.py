@@ -95,7 +95,7 @@ class DecodeAudio(Operator):
         if ((wanted > 0) & (wanted != records[:, word.rate])).any() or not np.isfinite(wanted).all():
             return None
         mixes = self.spec.constant("downmix")
-        # Conversion of floats to integers follows a different rule.
+        # The conversion of floats to integers rounds differently, so the compiled step cannot be used.
         rounds = self.spec.constant("dtype") != DALIDataType.FLOAT and bool((records[:, word.format] == kernels.REAL).any())
         return None if rounds or (mixes and (channels != 1).any()) else records
 

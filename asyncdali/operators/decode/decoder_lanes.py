@@ -91,7 +91,7 @@ class GpuImages:
 
     def __post_init__(self) -> None:
         arrays = (self.lane_of, self.sources, self.sizes, self.headers, self.anchors, self.extents, self.targets)
-        self._places = [address_of(array) for array in arrays]  # Every lane uses these addresses.
+        self._places = [address_of(array) for array in arrays]  # computed once for all lanes
 
     @property
     def chosen(self) -> np.ndarray:
@@ -305,7 +305,7 @@ class Lanes:
             if taken:
                 lanes.append(Lane(self.hybrid, kernels.HYBRID, taken))
         if self.engines is not None:
-            part = min(engines / max(1 - hybrid, 1e-9), 1.0)  # Part of what the multiprocessors leave.
+            part = min(engines / max(1 - hybrid, 1e-9), 1.0)  # the part of the samples that the multiprocessors leave
             table.view(np.float64)[TAKE_LANES.word.part] = part if self._balance is None else self._balance.part(left)
             taken = kernels.take_evenly(table_at)
             if taken:

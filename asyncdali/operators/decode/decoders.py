@@ -163,7 +163,7 @@ class ImageDecoder(Operator):
             picture_kernels.keep_step.compile()
             settings: tuple = (self._output_type, self._dtype, self._adjusts, self._fast_dct)
             device = self.environment.gpu if self.spec.device == "mixed" else None
-            if device is not None:  # Decoders of a GPU give different pixels.
+            if device is not None:  # A GPU's decoders compute slightly different pixels.
                 settings += (self.spec.constant("decoder"), self.spec.constant("jpeg_fancy_upsampling"))
             self._cache = shared_cache(options, settings, device)
         self.environment.pictures.append(self._cache)
@@ -201,13 +201,13 @@ class ImageDecoder(Operator):
         headers, plain = self._kernels.read_headers(source.addresses, sizes, source.read_only)
         hits = [] if lookup is None else list(lookup.hits)
         scanned = _Scanned(headers, sizes, plain and not self._whole_from_python and not hits, lookup=lookup)
-        if scanned.plain:  # Nearly always true.
+        if scanned.plain:  # the usual case: only pictures for the compiled decoder
             return scanned
         _refuse_impossible(headers, sizes)
         _check_coefficients(headers)
         compiled = self._compiled_samples(headers)
         compiled[hits] = True
-        headers[hits, head.found] = self._kernels.NOT_JPEG  # No decoder may take these samples.
+        headers[hits, head.found] = self._kernels.NOT_JPEG  # These pictures are in the cache, so no decoder gets them.
         others = np.flatnonzero(~compiled)
         if len(others):
             yield PythonJob([int(i) for i in others], lambda i: self._decode_now(source, headers[i], i, scanned.ready))
@@ -282,7 +282,7 @@ class ImageDecoder(Operator):
         if scanned.lookup is not None:
             scanned.lookup.show(images, addresses)
             self._hits += len(scanned.lookup.hits)
-        if ready or scanned.lookup is not None:  # these change images
+        if ready or scanned.lookup is not None:  # pictures from the cache and from Python decoders have changed `images`
             upright, turned = images[:, [stored.height, stored.width]], images[:, [stored.width, stored.height]]
             seen = np.where(images[:, [stored.orientation]] >= 5, turned, upright)
         anchors, extents = self.windows(seen, inputs[1:], arguments, iteration.position)

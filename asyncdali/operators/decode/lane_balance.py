@@ -27,7 +27,7 @@ class _Side:
 
     def finished(self, count: int, began: int, over: int) -> None:
         self.pending -= count
-        busy = over - max(began, self._idle_since)  # Before that, it worked on an earlier batch.
+        busy = over - max(began, self._idle_since)  # Before `_idle_since` the lane worked on an earlier batch.
         self._idle_since = over
         if count and busy > 0:
             rate = 1e6 * count / busy

@@ -26,7 +26,7 @@ def _extents(half, turned_x, turned_y, mode, made):
         turned = turned_x if k == 0 else turned_y
         made[k] = abs(turned[0]) * half[0] + abs(turned[1]) * half[1]
     if mode != _EXPAND:
-        # The longer side keeps its direction in the enclosing box; if that is a square, its direction is the width.
+        # The old box's longer side becomes the longer extent of the enclosing box. If the enclosing box is square, that is the width.
         lies = made[0] - made[1] > -_TIE
         swapped = (half[0] > half[1]) != lies
         for k in range(2):
@@ -63,7 +63,7 @@ def move_boxes(table):
                     low[axis] *= extent
                     high[axis] *= extent
                 half[axis] = abs(high[axis] - low[axis]) / 2
-                low[axis] = (low[axis] + high[axis] - extent) / 2  # From here on the centre.
+                low[axis] = (low[axis] + high[axis] - extent) / 2  # `low` holds the box's centre from here on
             _extents(half, turned_x, turned_y, mode, around)
             area = 1.0
             for axis in range(2):

@@ -13,7 +13,7 @@ from ..base import Step
 from .expression_tables import EXPRESSION, PROGRAM, WALK_HEAD
 from .shapes import TILE, Walk
 
-# Scratch: the program's table, a counter for each group, and for each input a tile, its position, and its step within a row.
+# Scratch memory: the program's table; a counter for each group of axes; for each input a tile, its position and its step within a row.
 at, _head, _program, thread_at = EXPRESSION.at, WALK_HEAD.at, PROGRAM.at, THREAD.at
 _TILE_BYTES = (TILE + TILE // 4 + 8) * 8
 

@@ -76,7 +76,7 @@ class ArithmeticGenericOp(EagerOperator):
             return [None]
         try:
             result = self._result(tuple(known))
-        except RuntimeError:  # The first iteration raises this error.
+        except RuntimeError:  # the first iteration raises the error again, with its place
             return [None]
         self._code.compile_program(self.program, known)
         return [result]

@@ -87,7 +87,7 @@ def library_function(name: str) -> int:
     """
     try:
         library = ctypes.CDLL("libm.so.6")
-    except OSError:  # Not glibc: the functions are in the loaded libraries. `find_library` would run programs to find them.
+    except OSError:  # not glibc: search the loaded libraries, because `find_library` would run other programs
         library = ctypes.CDLL(None)
     address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
     assert address

@@ -76,7 +76,7 @@ def _small_windows(
     longest = next((size for size in _LONGEST if found[SURVEY.word.longest] <= size), 0)
     if not longest or not 1 <= channels <= 4 or not found[SURVEY.word.same_channels]:
         return None
-    # A batch of one sample has one size, too. Other sizes in the next batches would each be compiled.
+    # A batch of one sample always has a single size. Fixed sizes would then compile a kernel for every size that appears.
     fixed = len(records) > 1 and bool(found[SURVEY.word.same_taps])
     first = described[0]
     taps_x, taps_y = (int(first[WINDOWS.word.width_taps]), int(first[WINDOWS.word.height_taps])) if fixed else (0, 0)

@@ -32,7 +32,7 @@ def lay_out_windows(table):
     sigmas_row, sigmas_axis = load_i64(table + _at.sigmas_step_row), load_i64(table + _at.sigmas_step_axis)
     sizes_row, sizes_axis = load_i64(table + _at.sizes_step_row), load_i64(table + _at.sizes_step_axis)
     described = load_i64(table + _at.described)
-    total, most = 1, 1  # The first weight is for missing axes.
+    total, most = 1, 1  # Weight 0 belongs to missing axes.
     for row in range(load_i64(table + _at.rows)):
         for axis in range(_AXES - axes):
             place = described + _WINDOWS_BYTES * row + _WINDOW_BYTES * axis
@@ -83,7 +83,7 @@ def fill_windows(table):
         for axis in range(axes):
             place = described + _WINDOWS_BYTES * row + _WINDOW_BYTES * (_AXES - axes + axis)
             first, size = load_i64(place + _window.weights), load_i64(place + _window.taps)
-            if first < filled:  # Shared weights, already filled.
+            if first < filled:  # Another window has the same weights, which are already filled.
                 continue
             filled += size
             half = size // 2

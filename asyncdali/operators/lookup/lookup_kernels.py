@@ -29,7 +29,7 @@ def lookup_step(in_dtype: str, out_dtype: str) -> Compiled:
         out = view_out(load_i64(load_i64(context + at.outputs) + 8 * sample), count)
         table = view_out(load_i64(context + at.table), length + 1)
         for i in range(count):
-            # Negative numbers are large as unsigned numbers.
+            # As an unsigned number, a negative key exceeds `length` and gets the default value.
             key = np.uint64(np.int64(source[i]))
             out[i] = table[key if key < np.uint64(length) else np.uint64(length)]
         return 0

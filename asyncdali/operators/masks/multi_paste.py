@@ -75,7 +75,7 @@ class MultiPaste(Operator):
 
     @classmethod
     def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:
-        # The samples that `in_ids` names must be complete before any is pasted. A launch runs after all of them.
+        # `in_ids` may name any sample, so all samples must be complete. On a GPU, earlier launches have completed them.
         return (0,) if spec.given("in_ids") and not on_cuda else ()
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:

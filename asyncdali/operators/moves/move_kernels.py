@@ -20,7 +20,7 @@ def plan_moves(table):
     inputs, outputs = load_i64(table + at.inputs), load_i64(table + at.outputs)
     words = _HEAD + 3 * axes
     most, runs, fills, dense, elements, width = 1, 1, 1, 1, 0, 0
-    for i in range(samples):  # In place: the compiled step does not run if a GPU moves the data.
+    for i in range(samples):  # The records are changed in place; the compiled step does not need them if a GPU moves the data.
         record = load_i64(table + at.records) + 8 * words * (pieces * i + number)
         along = record + 8 * _HEAD
         extents, strides, targets = view_i64(along, axes), view_i64(along + 8 * axes, axes), view_i64(along + 16 * axes, axes)
@@ -46,7 +46,7 @@ def plan_moves(table):
             fills = 0
         elements, width = larger(elements, count), larger(width, extents[left - 1])
     made = load_i64(table + at.moves)
-    unit = in_size if runs != 0 else 0  # Stride of an axis of one element.
+    unit = in_size if runs != 0 else 0  # The stride that an axis of extent 1 gets.
     for i in range(samples):
         record = load_i64(table + at.records) + 8 * words * (pieces * i + number)
         along = record + 8 * _HEAD

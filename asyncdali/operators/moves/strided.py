@@ -113,7 +113,7 @@ class Pieces:
             record[:, word.input], record[:, word.made] = k, shared
             record[:, word.offset], record[:, word.target_offset] = offset, target_offset
             used = extents.shape[1]
-            record[:, _HEAD:] = 1  # Axes that this piece lacks.
+            record[:, _HEAD:] = 1  # Missing axes have extent 1.
             for column, values in enumerate((extents, strides, targets)):
                 record[:, _HEAD + column * axes : _HEAD + column * axes + used] = values
         return records, axes

@@ -93,7 +93,7 @@ def launch_arguments(batches: list[Batch]) -> np.ndarray:
     for batch in batches:
         size = storage_dtype(batch.dtype).itemsize
         shapes = np.asarray(batch.shapes, np.int64).reshape(count, batch.ndim)
-        after = np.ones((count, batch.ndim + 1), np.int64)  # Elements of the dimensions behind each.
+        after = np.ones((count, batch.ndim + 1), np.int64)  # number of elements of all dimensions behind a dimension
         for axis in reversed(range(batch.ndim)):
             after[:, axis] = after[:, axis + 1] * shapes[:, axis]
         zeros = np.zeros(count, np.int64)

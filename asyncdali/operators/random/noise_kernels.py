@@ -74,7 +74,7 @@ def gaussian_step(dtype: str) -> Compiled:
         offset = _U(load_i64(context + at.stream_phase))
         begin, numbers = 0, _new_numbers()
         if vectors:
-            # Elements before the first start of a block, then whole rows of elements.
+            # First the elements before the first block boundary of the random stream, then whole rows of elements.
             begin = smaller(np.int64(-offset & _U(3)), count)
             add_some(source, out, 0, begin, key, hi, lo, offset, mean, deviation)
             offset += _ELEMENT_STRIDE * _U(begin)

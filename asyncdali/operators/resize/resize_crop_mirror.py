@@ -47,7 +47,7 @@ class ResizeCropMirror(Resize):
         super().__init__(spec, environment)
 
     def _fixed_extents(self, spec: Spec) -> list[int] | None:
-        return None  # The window depends on which part of the input an output covers.
+        return None  # the crop's share of the resized image depends on the arguments
 
     def _geometry(self, spatial: np.ndarray, arguments: Arguments, iteration: Iteration) -> rules.Geometry:
         whole = super()._geometry(spatial, arguments, iteration)

@@ -77,7 +77,7 @@ def _row_blend(dtype: str) -> Any:
             out[i] = wa * np.float32(a[i]) + wb * np.float32(b[i]) + wc * np.float32(c[i])
         k = begin + 3
         while k < end:
-            # Two more rows at a time. An odd last row is paired with itself, with a weight of zero.
+            # Add two more rows at a time. An odd last row is added a second time with weight 0.
             other = smaller(k + 1, end - 1)
             a = view(_row(source, stride, k, near, back), count)
             wa = weight[k]
@@ -172,7 +172,7 @@ def _columns(dtype: str) -> Any:
             for r in range(count):
                 scalar(rows + r * row_bytes, left, channels, first_at, weights, taps, width, out + r * out_bytes)
             return
-        # Missing rows are replaced by the last one: the same values are stored twice.
+        # Four rows at a time. If fewer rows are left, the last row is computed and stored repeatedly.
         a = rows
         b = rows + row_bytes * smaller(1, count - 1)
         c = rows + row_bytes * smaller(2, count - 1)
@@ -313,7 +313,7 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
     def resize_image(context, sample, thread):
         fed = load_i64(context + at.fed)
         if fed != 0 and load_i64(fed + 8 * sample) != 0:
-            return 0  # Already computed, see resize_rows.py.
+            return 0  # resize_rows.py has computed this sample while it was decoded.
         record = view_i64(load_i64(context + at.records) + word.size * sample, word.words)
         source = load_i64(load_i64(context + at.inputs) + 8 * sample)
         out = load_i64(load_i64(context + at.outputs) + 8 * sample)

@@ -76,7 +76,7 @@ def axis_lengths(region: np.ndarray, given: np.ndarray, mode: str, max_size: np.
         return np.where(any_asked, _kept_aspect(region, given, scale, asked, mode, max_size), region)
     if max_size is not None:
         lengths = np.minimum(lengths, np.where(max_size > 0, max_size, np.inf).astype(np.float32))
-    # Without a request max_size limits nothing.
+    # Without a requested size, max_size has no effect.
     return np.where(any_asked, lengths, region)
 
 
@@ -95,7 +95,7 @@ def _kept_aspect(
         common = np.where(asked, scale, np.inf).min(axis=1, keepdims=True)
     else:
         common = np.where(asked, scale, 0).max(axis=1, keepdims=True)
-    # An axis that decides the scale gets exactly the requested length (region * (given / region) may differ).
+    # An axis that decides the scale gets exactly the requested length, because region * (given / region) may be rounded.
     exact = np.where(asked, given, 0)
     decides = asked & (scale == common)
     lengths = region * common

@@ -131,7 +131,7 @@ def collapsed(shapes: np.ndarray, axes: list[int], geometry: rules.Geometry) -> 
     for k in columns:
         to = next(at for at, place in enumerate(places) if axes[k] in place)
         new[:, to], low[:, to], high[:, to] = extents[:, k], lo[:, k], hi[:, k]
-    if not places or (len(places) == 1 and (inner > _WIDE).any()):  # Rows of wide elements.
+    if not places or (len(places) == 1 and (inner > _WIDE).any()):  # Pixels of more than _WIDE elements become rows.
         one = np.ones((len(shapes), 1))
         kept, new = np.hstack([kept, one.astype(np.int64)]), np.hstack([new, one.astype(np.int64)])
         low, high = np.hstack([low, 0 * one]), np.hstack([high, one])

@@ -248,7 +248,7 @@ def object_bbox_step(dtype: str) -> Compiled:
                 parents[i] = parents[i - 1] if run else i
                 for k in range(axes - 1):
                     above = i - strides[k]
-                    # If the elements before both also have the value, they have already joined the regions.
+                    # If the previous elements of both rows also have the value, the regions are already joined.
                     if coordinates[k] > 0 and mask[above] == value and not (run and mask[above - 1] == value):
                         a, b = _root(parents, i), _root(parents, above)
                         parents[larger(a, b)] = smaller(a, b)

@@ -62,7 +62,7 @@ class _Parameter:
     def empty(cls, shapes: np.ndarray) -> _Parameter:
         """Memory for values that are computed later; the samples are contiguous."""
         counts = shapes.prod(axis=1)
-        values = np.zeros(int(counts.sum()) + 1, np.float32)  # equal in equal plans, see ``runtime/replays.py``
+        values = np.zeros(int(counts.sum()) + 1, np.float32)  # zeros, because replays.py compares the tables of two plans
         offsets = 4 * (np.cumsum(counts) - counts)
         return cls(values.ctypes.data + offsets, shapes, values, (0, Scratch(values.nbytes), offsets))
 
@@ -134,7 +134,7 @@ class Normalize(Operator):
 
     @classmethod
     def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:
-        # With `batch` the data of all samples are read before any sample is computed. On a GPU launches run in order.
+        # With `batch`, means and deviations depend on all samples, so all must be complete. On a GPU, earlier launches have completed them.
         return (0,) if spec.constant("batch") and not on_cuda else ()
 
     @classmethod

@@ -296,7 +296,7 @@ def float_step(in_dtype: str, kind: str) -> Compiled:
             scale = np.float32(np.float32(1) / np.float32(volume - ddof))
         axes = _without_ones(inner_extents, inner_strides)
         if kind == "deviation" and load_i64(context + at.no_axes) != 0:
-            axes, scale = -1, np.float32(1)  # As in DALI, elements do not deviate from themselves, whatever the mean is.
+            axes, scale = -1, np.float32(1)  # As in DALI, without axes the result is 0, whatever mean was given.
         source = load_i64(load_i64(context + at.inputs) + 8 * sample)
         out = load_i64(load_i64(context + at.out_addresses) + 8 * sample)
         means, each = np.int64(0), np.int64(0)

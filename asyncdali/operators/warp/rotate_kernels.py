@@ -49,7 +49,7 @@ _AHEAD, _EVERY = 8, 7
 _TILE = 2048
 """Pixels that a block of the CUDA kernel computes at a time, as in rotate_kernels.cu."""
 _SOURCE = Path(__file__).with_suffix(".cu")
-# Positions near the edge of a span take the checked path, because a span is computed without the rounding of positions.
+# Spans are computed without the rounding of positions. Positions this near to the ends of a span are therefore checked one by one.
 _MARGIN = 1e-3
 
 _inline = njit(inline="always")
@@ -316,7 +316,7 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
     @_inline
     def plane(source, out, map_, height, width, channels, out_height, out_width, fill, clamp, linear):
         shift = 0.5 if linear else 0.0
-        # The reach of taps beyond a position, on the left (low) and right (high). Wide loads need two columns more.
+        # How far taps reach to the right of a position. Three channels need one more column: their loads are wider than a pixel.
         reach = 1.0 if linear else 0.0
         columns = width - reach - (1 if channels == 3 else 0)
         dx, dy = map_[0], map_[4]
@@ -355,7 +355,7 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
                     edges(source, px32, dx, py32, dy, stop, last, height, width, channels, fill, clamp, linear, to)
                 fx += dx * run
                 fy += dy * run
-            # Done last, because the fast loop's wide stores overwrite the first element outside.
+            # The fill values before and after the span are written last, because the fast loop's wide stores write one element too many.
             row = view_out(to, out_width * channels)
             for i in range(near * channels):
                 row[i] = nothing

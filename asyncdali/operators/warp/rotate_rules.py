@@ -70,7 +70,7 @@ def canvas(shape: np.ndarray, matrix: np.ndarray, frames: Frames | None = None) 
     with the parity of most frames; even if there is a tie
     """
     extents = shape[:, ::-1]
-    # An output axis receives the input axes with the weights of the matrix's column (this inverts the inverse map).
+    # `matrix` maps output to input, so its transpose maps input to output. Column k has the weights of the input axes for output axis k.
     weights = np.abs(matrix).swapaxes(1, 2)
     box = np.ceil((weights * extents[:, None, :]).sum(axis=2) - _SLACK).astype(np.int64)
     odd = _parity_source(extents, weights) & 1

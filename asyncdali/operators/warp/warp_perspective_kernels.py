@@ -39,7 +39,7 @@ CHANNELS = (1, 3, 4)
 """Channels of the images that are computed here: two rows of a pair of pixels fit into words. (OpenCV's arithmetic for two is another.)"""
 _LANES = 16
 _REFLECT_101, _WRAP, _REPLICATE, _CONSTANT = 0, 2, 3, 4  # As in borders.cuh; 1 is "reflect".
-_FAR = _F(1 << 24)  # Positions beyond are treated as these.
+_FAR = _F(1 << 24)  # Positions are clamped to -_FAR.._FAR.
 _f32, _i32 = lanes("float32", _LANES), lanes("int32", _LANES)
 _splat, _fma, _floor, _larger, _smaller, _store = _f32.splat, _f32.fma, _f32.floor, _f32.larger, _f32.smaller, _f32.store
 _load, _whole, _store_whole = _f32.load, _f32.converted(_i32), _i32.store
@@ -157,7 +157,7 @@ def _store_planes(builder: Any, planes: list[Any], out: Any) -> None:
 def perspective_step(channels: int) -> Compiled:
     """The step of PERSPECTIVE for UINT8 images of one of CHANNELS, linear."""
     blend = _blender(channels)
-    # A word of eight bytes at the last pixel of a row's pairs must not end behind the row.
+    # Pixels are loaded as words of eight bytes, which must not cross the end of a row: the last columns are computed in another way.
     spare_columns = -(-8 // channels)
 
     @inlined

@@ -115,7 +115,7 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
                 try:
                     self._peeked = self._checked(super().__next__())
                 except StopIteration:
-                    self._peeked = StopIteration()  # a new one: the traceback of the caught one would keep this iterator alive
+                    self._peeked = StopIteration()  # not the caught exception, whose traceback would keep this iterator alive
                 self._before = place
             if isinstance(self._peeked, StopIteration):
                 raise StopIteration

@@ -185,7 +185,7 @@ class PipelineDataset(IterableDataset):
         self._iterator: DALIGenericIterator | None = None
         self._made_in = 0
         self._epoch = 0  # the first epoch of the next iterator that is made
-        self._resumes = False  # a state was loaded: the rest of its epoch comes next, even if the rest is empty
+        self._resumes = False  # a state was loaded: the next iterator delivers the rest of its epoch, even if the rest is empty
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_iterator": None}

@@ -38,7 +38,7 @@ class _Cursor:
 
     def batch(self, position: int) -> list[np.ndarray]:
         while position not in self.passed:
-            at, self.position = self.position, self.position + 1  # an error belongs to this batch: the pipeline moves on
+            at, self.position = self.position, self.position + 1  # advance first: after an error the pipeline has left this batch behind
             self.passed[at] = arrays_of(self.pipeline.run())
         if len(self.passed) > _WINDOW:
             self.passed.popitem(last=False)

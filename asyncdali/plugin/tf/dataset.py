@@ -99,7 +99,7 @@ class DALIDataset(PipelineDataset):
         serialized, names = pipeline.serialize(), pipeline.output_names
 
         def make() -> Pipeline:
-            made = Pipeline.deserialize(serialized, allow_write=None, **overrides)  # the user made this pipeline
+            made = Pipeline.deserialize(serialized, allow_write=None, **overrides)  # it is the user's own
             made.output_names = names
             made.build()
             return made
@@ -114,8 +114,8 @@ class DALIDataset(PipelineDataset):
         first.close()
         with tf.device("/cpu:0"):  # the functions in it are Python's, whatever device the caller uses
             super().__init__(_positions(cursors, signature, saved=why is None), why)
-        # TensorFlow never releases the functions that it calls. So the data set owns the pipelines, and not such a function.
-        weakref.finalize(self, cursors.release).atexit = False  # at exit the pipelines end without this call
+        # The data set owns the pipelines. A function that TensorFlow calls could not own them, because TensorFlow never releases it.
+        weakref.finalize(self, cursors.release).atexit = False  # not needed at exit: the pipelines close themselves
 
 
 def _renamed(old: str, value: Any, new: str, given: Any) -> Any:
@@ -141,7 +141,7 @@ def _positions(cursors: Cursors, signature: Signature, saved: bool) -> tf.data.D
             tensor.set_shape(shape)
         return signature.element(tensors)
 
-    # Keras and others ask for this cardinality before they count to 2^62.
+    # The data set has 2^62 elements. Keras and others need to see that it is infinite.
     endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
     return tf.data.Dataset.range(_ENDLESS).map(element).apply(endless)
 

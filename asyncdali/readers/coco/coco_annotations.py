@@ -156,7 +156,7 @@ def _classes(data: dict[str, Any], path: str) -> dict[int, int]:
 
 def _box(entry: dict[str, Any], image: _Image, options: Options) -> tuple[float, ...] | None:
     x, y, width, height = (float(value) for value in entry["bbox"])
-    # DALI compares in float32, in which 0.1 is another number.
+    # As in DALI, compare as float32: float32(0.1) is not 0.1.
     if np.float32(width) < np.float32(options.size_threshold) or np.float32(height) < np.float32(options.size_threshold):
         return None
     box = np.array([x, y, width, height], np.float32)

@@ -61,9 +61,9 @@ class Containers:
         self.direct = direct
         self._read_ahead = read_ahead
         self._open: OrderedDict[int, int] = OrderedDict()
-        self._table = np.full(len(self.paths), -1, np.int64)  # the same, by number
+        self._table = np.full(len(self.paths), -1, np.int64)  # file number -> descriptor, as in `_open`; -1: not open
         self._maps: dict[int, MappedFile] = {}
-        self._bases = np.zeros(len(self.paths), np.int64)  # the same, by number
+        self._bases = np.zeros(len(self.paths), np.int64)  # file number -> address of the map, as in `_maps`; 0: not mapped
         self._few = len(self.paths) <= MAX_OPEN
         self.remote = np.array([is_remote(path) for path in self.paths], bool)
         self.any_remote = bool(self.remote.any())
@@ -72,7 +72,7 @@ class Containers:
     def descriptors(self, files: np.ndarray) -> np.ndarray:
         """Descriptors of the files with these numbers, int64, valid until the next call. SampleError for a file that cannot be opened."""
         found: np.ndarray = self._table[files]
-        if self._few and found.min(initial=0) >= 0:  # all are open, and none will ever have to be closed
+        if self._few and found.min(initial=0) >= 0:  # all are open, and files are never closed for others
             return found
         wanted = np.unique(files).tolist()
         if self.any_remote:
@@ -292,7 +292,7 @@ class ContainerReader(ReaderOperator):
     # --- discovery
 
     def identity(self) -> list[bytes | np.ndarray]:
-        # Offsets are no part of it: a copy of a database may have its pages elsewhere.
+        # Without offsets, because a copy of a database may have its pages at other offsets.
         assert self._containers is not None
         return [names_of_paths(self._containers.paths), self.records.counts, self.records.sizes]
 

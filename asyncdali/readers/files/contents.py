@@ -158,7 +158,7 @@ def whole_files(
             yield CompiledJob(count, [Step(kernels.read_step.address, context, explain, keep=[*keep, contents])])
         else:
             contents.owner, contents.contiguous = memory.block, memory.in_order
-    except BaseException:  # after the last step no file is open
+    except BaseException:  # close files that are still open; the last step has closed all
         kernels.close_all(descriptors_at, count)
         raise
     expected.learn(count, taken, equal)

@@ -84,7 +84,7 @@ class CaffeReader(LmdbReader):
             raise SampleError(sample, f"Samples must have the same dimensionality: {'raw' if raw[0] else 'encoded'} ones come first")
         shapes = found[:, [word.shape_height, word.shape_width, word.shape_channels]]
         fits = ((shapes >= 0) & (shapes < _MOST)).all(1)
-        # Two factors below 2^31 fit into int64, three may not, so the third is checked by division.
+        # The product of two factors below 2^31 fits into int64. The product with the third factor may not, so the plane is compared first.
         plane = np.where(fits, shapes[:, 0] * shapes[:, 1], 0)
         fits &= plane <= sizes
         wrong = ~fits | (np.where(fits, plane * shapes[:, 2], -1) != sizes)

@@ -137,7 +137,7 @@ class MXNetReader(ContainerReader):
         if (counts != 1).any():
             return self.view(fetched, addresses, counts, DALIDataType.FLOAT)
         values = found[:, word.label].astype(np.int32).view(np.float32)
-        vectors = np.flatnonzero(addresses - found[:, word.image_address] == -4)  # one label after the header, which then counts
+        vectors = np.flatnonzero(addresses - found[:, word.image_address] == -4)  # a label after the header counts
         for k in vectors:
             values[k] = self.view(fetched, addresses, counts, DALIDataType.FLOAT).sample(int(k))[0]
         batch = Batch.from_values(values.reshape(-1, 1))

@@ -175,7 +175,7 @@ class NumpyReader(ListedReader):
         first = np.where(empty, 0, (low * strides).sum(1))
         spans = np.where(empty, 0, ((extents - 1) * strides).sum(1) + width)
         sizes = output.sizes()
-        # In place, if the elements have the same order in the file and in the output.
+        # Read directly into the output if the elements have the same order in the file and in the output.
         targets_in_place = (spans == sizes) & (extents == windows).all(1) & _same_order(extents, strides, width) & (not self._direct)
         offsets = rows[:, word.data] + first
         before = offsets % BLOCK if self._direct else np.zeros_like(offsets)

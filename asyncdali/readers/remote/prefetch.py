@@ -115,7 +115,7 @@ class BatchesAhead:
         try:
             return found.result()
         finally:
-            del found  # it keeps its error, whose traceback holds this frame
+            del found  # the future keeps its error, whose traceback holds this frame
 
     def _begin(self, indices: np.ndarray) -> Future[Any]:
         return self._fetches.begin(lambda: self._fetch(indices))

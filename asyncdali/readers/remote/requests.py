@@ -105,7 +105,7 @@ def run(work: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop) -> Any:
 def _result(future: Future[Any]) -> Any:
     while True:
         try:
-            return future.result(0.5)  # a signal just before the wait would not be noticed until the end
+            return future.result(0.5)  # short waits: a signal just before a wait is noticed when the wait ends
         except NotYet:
-            if future.done():  # the coroutine's own
+            if future.done():  # the coroutine raised this TimeoutError
                 raise

@@ -123,7 +123,7 @@ class TFRecordReader(ContainerReader):
             )  # fmt: skip
             return [Step(self._kernels.parse_example.address, context, self._explain(indices), keep=keep)]
 
-        fetched, job = self.fetch(indices, parse, brief=False)  # checksums read every byte
+        fetched, job = self.fetch(indices, parse, brief=False)  # not brief: checksums read every byte
         yield job
         outputs: list[Batch] = []
         numbers: list[tuple[int, Batch]] = []

@@ -110,7 +110,7 @@ class SequenceReader(ReaderOperator):
         draw = self.draw(iteration, arguments.count)
         length = self.spec.constant("sequence_length")
         wanted = self._files.numbers(draw.indices)
-        order = list(dict.fromkeys(wanted.tolist()))  # of first use, so that the first error is that of the first sample
+        order = list(dict.fromkeys(wanted.tolist()))  # in the order of use: the first error then belongs to the first broken sample
         frames: dict[int, np.ndarray] = {}
         open_file = self._files.opener(draw)
 

@@ -82,7 +82,7 @@ def time_bounds(start: float | None, stop: float | None, times: np.ndarray, tick
         return int(np.searchsorted(times, time, "left")) if up else max(int(np.searchsorted(times, time, "right")) - 1, 0)
 
     first = 0 if start is None else frame(ticks(start), rounding[0])
-    if stop is None or ticks(stop) > times[-1]:  # not rounded down to the last frame, because the whole rest is meant
+    if stop is None or ticks(stop) > times[-1]:  # up to the end of the video, including the last frame
         return first, len(times)
     return first, frame(ticks(stop), rounding[1])
 

@@ -152,7 +152,7 @@ class WebdatasetReader(ContainerReader):
     def origin(self, index: int) -> str:
         start, stop = (0 if index == 0 else int(self._name_ends[index - 1])), int(self._name_ends[index]) - 1
         name = self._names[start:stop].tobytes().decode("utf-8", "surrogateescape")
-        if not name:  # a missing component; otherwise a mark, because indices of version 1.1 have no names
+        if not name:  # a missing component; existing components have a last character, which marks them in indices without names (1.1)
             return ""
         return f"{self.container_path(index)}:{int(self.records.offsets[index])}:{name[:-1]}"
 
