@@ -1,14 +1,14 @@
-"""Runs the tests marked slow in pieces that end: each piece is a pytest process with a time limit.
+"""Runs the tests marked slow in pieces: each piece is a pytest process with a time limit.
 
     python .ci/pieces.py [--seconds SECONDS] [--limit SECONDS] [--size TESTS] [--part K/N] [PATH...]
 
-A piece holds up to TESTS tests of one file. When `--seconds` are over, no further test of the piece begins, and the tests that are left are
-another piece. So pieces end between two tests, however long the tests of a file take. A piece that still runs after `--limit`, because one
-test does not end, is killed and has failed. All pieces together take hours on two cores: `--part 2/5` runs the second of five shares, so
-several machines, or nights, run them all.
+A piece runs up to TESTS tests of one file. After `--seconds` no further test of the piece begins; the remaining tests become another
+piece. A piece therefore ends between two tests, however long the tests of a file take. A piece that still runs after `--limit` has a test
+that does not end: the piece is killed and counts as failed. All pieces together take hours on two cores. `--part 2/5` runs the second of
+five shares, so that several machines or nights can run all of them.
 
-A summary ends the run. The exit status is 1 if a test failed, a piece was killed or did not run its tests, a file could not be collected,
-or there was nothing to run. A test that skips itself counts as run, but a piece in which every test is skipped ran no test.
+The last lines are a summary. The exit status is 1 if a test failed, a piece was killed or did not run its tests, a file could not be
+collected, or no test was selected. A skipped test counts as run, but a piece whose tests were all skipped counts as a failure.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ STOPPED = 2
 
 @dataclass
 class Outcome:
-    """What a piece came to; `wrong` says why it failed, "" if it did not."""
+    """The outcome of a piece; `wrong` is the reason of a failure, or ""."""
 
     name: str
     tests: int
@@ -57,7 +57,7 @@ class Outcome:
     seconds: float = 0.0
     wrong: str = ""
     left: list[str] = field(default_factory=list)
-    """Tests that another piece has to run."""
+    """Tests that the next piece must run."""
 
     def line(self) -> str:
         return f"{self.seconds:8.1f} s  {self.tests:5} tests  {self.failed:4} failed  {self.skipped:4} skipped  {self.name}  {self.wrong}"

@@ -1,7 +1,7 @@
 """The build backend: setuptools, without two of its side effects.
 
 * Setuptools builds in ``build/`` beside the sources, and packs the files of an earlier version there into the next wheel. Here every build
-  has a temporary folder of its own, and neither ``build/`` nor ``*.egg-info`` appears beside the sources.
+  uses a new temporary folder, and neither ``build/`` nor ``*.egg-info`` appears beside the sources.
 * The finder of an editable install comes last in ``sys.meta_path``. A folder ``site-packages/asyncdali`` without Python files (version
   0.1.0 left its kernel caches there when it was uninstalled) is a namespace package and hides the editable one. Here the finder comes
   first, and gives way to any real package that is on the path.

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-os.environ.setdefault("ASYNCDALI_DEVICE", "host")  # the same program everywhere, without the warning that there is no CUDA
+os.environ.setdefault("ASYNCDALI_DEVICE", "host")  # the host device on every machine, and no warning about missing CUDA
 
 # Keep byte code, also where PYTHONDONTWRITEBYTECODE is set (as in many containers). About 150 tests start interpreters that import the
 # package, and without byte code each of them compiles 420 modules in 0.5 s. pytest keeps test files with rewritten assertions, too, which

@@ -21,7 +21,7 @@ ragged = ws.Ragged(400)
 
 
 class Interrupts:
-    """SIGINT as from an impatient user, repeatedly. It is raised only while the consumer takes a step."""
+    """Sends SIGINT repeatedly. KeyboardInterrupt is raised only while the consumer takes a step."""
 
     def __init__(self):
         self.armed = False
@@ -44,7 +44,7 @@ class Interrupts:
 
 
 class Consumer:
-    """A consumer whose steps can be cut off anywhere: an interrupted submit gave no ticket, an interrupted receive is repeated."""
+    """A consumer whose steps can be interrupted anywhere. An interrupted submit has made no ticket; an interrupted receive is repeated."""
 
     def __init__(self, pool):
         self.pool = pool

@@ -160,7 +160,7 @@ def test_a_crash_in_compiled_code_is_traced_to_its_sample(rank, ranks):
                 assert [np.asarray(item)[0] for item in batches.pipeline.run()[0]] == [number + 1 for number in share]
 
 
-def test_a_search():
+def test_the_search_for_the_sample_that_ends_engines():
     """Bisection finds any sample that ends engines, and names none if no sample does."""
     for size in range(1, 20):
         for guilty in (*range(size), None):

@@ -158,7 +158,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("names", CASES)
-def test_no_error_that_is_kept_holds_the_pipeline(names):
+def test_kept_errors_do_not_keep_the_pipeline_alive(names):
     done = run_script(PROGRAM, *names.split(), timeout=300, PYTHONWARNINGS="ignore")
     assert done.stdout == "all gone\n", done.stderr
 
@@ -341,7 +341,7 @@ def test_workers_that_still_import_end_with_the_last_reference(method, when, tmp
     assert done.stdout == "all gone\n", done.stderr
 
 
-def test_a_look_at_stacks_keeps_no_frame():
+def test_reading_stacks_keeps_no_frame_alive():
     """A call that waits for more than 50 ms looks at the stacks of all threads, including its own."""
 
     class Thing:

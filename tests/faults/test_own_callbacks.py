@@ -241,7 +241,7 @@ def test_a_compiled_function_that_returns_to_the_interpreter():
     pipe.close()
 
 
-def test_the_last_reference_may_go_in_a_callback():
+def test_a_callback_may_drop_the_last_reference():
     """A callback may not close the pipeline, but may drop it."""
     others = [pipeline_of(lambda: fn.external_source(batch))]
     others[0].run()
@@ -326,7 +326,7 @@ def test_a_callback_that_waits_for_a_thread_which_runs_the_pipeline(graph, hand)
 
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("call", WAITING)
-def test_no_call_of_such_a_thread_waits_for_ever(call, graph):
+def test_calls_of_a_thread_that_a_callback_waits_for_do_not_block(call, graph):
     came = []
 
     def meddle(k):
@@ -421,7 +421,7 @@ def test_possible_deadlocks_are_logged(graph, monkeypatch, caplog):
 
 
 @pytest.mark.parametrize("graph", ["awaited", "function"])
-def test_a_call_that_looked_for_deadlocks_does_not_keep_its_pipeline(graph, monkeypatch):
+def test_the_search_for_deadlocks_does_not_keep_the_pipeline_alive(graph, monkeypatch):
     """The inspected stacks contain the inspector's own.
 
     Without the garbage collector this would keep the pipeline and its threads alive.

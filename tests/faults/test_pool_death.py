@@ -168,7 +168,7 @@ def test_random_kills_for_a_minute(make_pool, patience):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_storm(make_pool, patience, seed):
+def test_random_deaths_at_every_step_of_a_replacement(make_pool, patience, seed):
     """Deaths are a few milliseconds apart, so they hit every step of a replacement. After every few deaths the test waits for a batch."""
     source, chance = Mixed(), random.Random(seed)
     pool = make_pool(Source(source, "samples", 16, num_outputs=3, prefetch=4), workers=3, max_retries=1 << 30)
@@ -205,7 +205,7 @@ def test_storm(make_pool, patience, seed):
 
 
 @pytest.mark.parametrize("how", ["kill", "exit"])
-def test_a_sample_that_kills_once_is_tried_again(make_pool, tmp_path, how):
+def test_a_sample_that_kills_its_worker_once_is_repeated(make_pool, tmp_path, how):
     source = ws.KillsItself([5], how, str(tmp_path / "once"))
     pool = make_pool(Source(source, "samples", 4))
     tickets = [pool.submit(0, i, 0) for i in range(4)]
@@ -217,7 +217,7 @@ def test_a_sample_that_kills_once_is_tried_again(make_pool, tmp_path, how):
 
 @pytest.mark.parametrize("how, words", [("kill", "SIGKILL"), ("exit", "exited with code 7")])
 @pytest.mark.parametrize("retries", [0, 2])
-def test_a_sample_that_always_kills_is_named(make_pool, how, words, retries):
+def test_a_sample_that_always_kills_its_worker_is_named(make_pool, how, words, retries):
     pool = make_pool(Source(ws.KillsItself([6], how), "samples", 4, name="mine"), max_retries=retries)
     tickets = [pool.submit(0, i, 0) for i in range(4)]
     for iteration in (0, 2, 3):
@@ -238,7 +238,7 @@ def caught_error(pool, ticket):
         return error
 
 
-def test_the_zygote_is_made_again(make_pool):
+def test_the_zygote_is_restarted(make_pool):
     pool = make_pool(Source(ws.Counting(), "samples", 4))
     for iteration in range(3):
         kill_and_wait(zygote_of(pool))
@@ -247,7 +247,7 @@ def test_the_zygote_is_made_again(make_pool):
         until_replaced(pool, 2)
 
 
-def test_the_zygote_dies_before_it_tells_of_a_worker(make_pool, monkeypatch, tmp_path):
+def test_the_zygote_dies_before_it_reports_a_worker(make_pool, monkeypatch, tmp_path):
     """That worker must not start: the next zygote gets the same request, and both workers would write claims to the same place."""
     from asyncdali_workers.processes import zygote
 
@@ -376,7 +376,7 @@ def refuse():
     raise RuntimeError("CUDA is there")
 
 
-def test_somebody_else_reaps_our_children(make_pool):
+def test_children_reaped_by_other_code(make_pool):
     pool = make_pool(Source(ws.Counting(), "samples", 4))
     victim = pool.pids[0]
     os.kill(victim, signal.SIGKILL)
@@ -405,7 +405,7 @@ def test_a_stream_continues_from_its_snapshot(make_pool, every):
 
 @pytest.mark.parametrize("cycle", [None, "quiet", "raise"])
 @pytest.mark.parametrize("callback", [ws.generated, [np.full((4, 2), i, np.int32) for i in range(5)]])
-def test_a_restartable_stream_is_walked_again(make_pool, callback, cycle):
+def test_a_restartable_stream_is_iterated_again(make_pool, callback, cycle):
     undisturbed = make_pool(Source(callback, "stream", 4, cycle=cycle), workers=1)
     disturbed = make_pool(Source(callback, "stream", 4, cycle=cycle), workers=1)
 
@@ -436,7 +436,7 @@ def test_pending_batches_of_a_stream_survive(make_pool):
             pool.ready(tickets[-1])
 
 
-def test_an_iterator_cannot_be_walked_again(make_pool):
+def test_an_iterator_cannot_be_iterated_again(make_pool):
     lines = iter([np.full((1, 1), i) for i in range(100)])
     pool = make_pool(Source(lines, "stream", 1, name="lines"), Source(ws.Counting(), "samples", 4))
     tickets = [pool.submit(0, i, 0) for i in range(2)]
@@ -462,7 +462,7 @@ def sample(info):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_kills_of_a_worker_that_starts_are_not_for_good(make_pool, tmp_path, monkeypatch, workers):
+def test_a_worker_killed_while_starting_is_replaced_later(make_pool, tmp_path, monkeypatch, workers):
     """One worker: its waiting tasks fail, and the next request tries again. Two: the other one works, and a replacement comes later."""
     (tmp_path / "slow_start_of_a_worker.py").write_text(SLOW_START)
     monkeypatch.syspath_prepend(str(tmp_path))

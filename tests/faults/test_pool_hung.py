@@ -78,7 +78,7 @@ def test_a_hung_callable_is_shown(make_pool, how):
     assert len(before & set(pool.pids)) == 1
 
 
-def test_two_hang_at_once(make_pool):
+def test_two_callables_hang_at_once(make_pool):
     pool, clock = make_pool(HangsAt(0, "asleep"), batch_size=1)
     tickets = [pool.submit(0, 0, 0) for _ in range(2)]
     clock.over(busy=2)
@@ -154,7 +154,7 @@ def test_idle_workers_do_not_count_as_hung(make_pool):
 
 
 @pytest.mark.slow
-def test_slow_batches_of_quick_samples_are_no_hang():
+def test_slow_batches_of_quick_samples_do_not_count_as_hung():
     """With the real clock. A busy machine would fail this test."""
 
     def source(info):

@@ -124,7 +124,7 @@ def test_dropping_the_pipeline(server, tmp_path):
     assert not fetching() and not requests_left()
 
 
-def test_outputs_before_stay(server, tmp_path):
+def test_earlier_outputs_stay_valid(server, tmp_path):
     pipe = files_pipeline(server, tmp_path)
     [batch] = pipe.run()
     server.hold.clear()
@@ -132,7 +132,7 @@ def test_outputs_before_stay(server, tmp_path):
     assert np.asarray(batch[1]).tobytes() == b"content"
 
 
-def test_between_attempts(server, tmp_path, monkeypatch):
+def test_closing_between_two_attempts(server, tmp_path, monkeypatch):
     """Without closing, the next attempt would come after an hour."""
     monkeypatch.setattr(remote.retries, "first", 3600.0)
     server.failures = 99
@@ -143,7 +143,7 @@ def test_between_attempts(server, tmp_path, monkeypatch):
     closed_soon(pipe)
 
 
-def test_while_looking_for_the_data(server, tmp_path):
+def test_closing_while_files_are_discovered(server, tmp_path):
     """A lazy reader asks for sizes and indices when it is run."""
     kind = EVERY_KIND["webdataset"]
     arguments = {key: moved(value, tmp_path, server.url) for key, value in kind.write(tmp_path).items()}

@@ -149,7 +149,7 @@ def test_a_callable_that_hangs_is_shown(tmp_path, monkeypatch):
     assert values(pipe.run()) == [[[4], [5], [6], [7]]]
 
 
-def test_deleted_in_mid_iteration():
+def test_a_pipeline_deleted_during_an_iteration():
     pipe = make(Positions(ENDLESS))
     pipe.run()
     pids = workers_of(pipe)

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*:UserWarning:PIL")  # Pillow w
 SLOWEST = 60.0
 """Seconds of processor time that one small broken image may take, compiling kernels included."""
 MEMORY = 2 << 30
-"""Additional address space (beyond the used one) that a run may take."""
+"""Address space in bytes that a run may take in addition to the space in use."""
 
 
 @cache

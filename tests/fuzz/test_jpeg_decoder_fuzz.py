@@ -85,7 +85,7 @@ def fuzz(sampling: str, count: int, seed: int) -> tuple[int, int]:
         if rng.random() < 0.3:  # as in a second epoch, with block positions that the first epoch noted
             data += bytes(positions.SMALLEST_FILE)
             decoders.ours(data, (width // 2, height // 2, 1, 1), index=index)
-        ring = int(rng.integers(BAND, 40)) if rng.random() < 0.2 else 0  # rows are taken while they are made
+        ring = int(rng.integers(BAND, 40)) if rng.random() < 0.2 else 0  # the rows leave through a ring while they are decoded
         image = decoders.ours(data, place, channels, index=index, ring=ring)
         if image is None:
             over += 1

@@ -31,9 +31,9 @@ class PoolClock:
         return time.monotonic() + self.moved if self.stands is None else self.stands
 
     def over(self, busy: int = 1, stands: bool = True) -> None:
-        """Let the time of this number of running callables be over, with no other work left.
+        """Let the time limit of this number of running callables pass, with no other work left.
 
-        With `stands` no more time passes after that.
+        With `stands` the clock stops afterwards.
         """
         wait_until(lambda: self._settled(busy))
         self.moved = 2 * TIMEOUT
@@ -79,6 +79,6 @@ class CountedClock:
         return getattr(self._used, "time", 0)
 
     def passes(self, milliseconds: int, processor: int = 0) -> None:
-        """Let so many milliseconds pass, of which this thread uses `processor` on a processor."""
+        """Advance the clocks by this number of milliseconds, of which this thread uses `processor` as processor time."""
         self.time += milliseconds * 1_000_000
         self._used.time = self._processor() + processor * 1_000_000

@@ -140,7 +140,7 @@ MAGIC = b"\x0a\x23\xd7\xce"
 
 
 def record_parts(payload: bytes, cuts: Iterable[int] = ()) -> bytes:
-    """One record; at each of `cuts` its payload has the magic word, which goes without saying."""
+    """One record in several parts. At each of `cuts` the payload contains the magic word, which the format omits."""
     places = sorted(cuts)
     starts, ends = [0, *(cut + 4 for cut in places)], [*places, len(payload)]
     out = b""

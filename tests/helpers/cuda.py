@@ -44,7 +44,7 @@ class _Marker:
     def __init__(self, stream: int):
         self.stream = stream
         self.done = False
-        self.at = 0  # work done by then, on all streams
+        self.at = 0  # amount of work done so far on all streams
 
 
 class StandIn:
@@ -56,7 +56,7 @@ class StandIn:
     def __init__(self, devices: int = 1, memory_limit: int = 1 << 40):
         self._lock = threading.RLock()
         self._depth = 0
-        self._freed: list[Any] = []  # by finalizers that ran in the middle of a call
+        self._freed: list[Any] = []  # freed by finalizers that ran in the middle of a call
         self._devices = devices
         self._limit = memory_limit
         self._memory: dict[int, np.ndarray] = {}
@@ -235,7 +235,7 @@ class StandIn:
             return self._next
 
     def elapsed(self, begin: int, end: int) -> float:
-        """Every piece of work takes a millisecond."""
+        """Milliseconds between two events. Every piece of work takes one millisecond."""
         with self._entered():
             markers = [self._events[event] for event in (begin, end)]
             if not {begin, end} <= self._timers or any(marker is None or not marker.done for marker in markers):
@@ -347,7 +347,7 @@ class StandIn:
         self.copy(target, source, size, stream)
 
     def _do_stage(self, target: int, source: int, size: int) -> None:
-        """Nothing of this call is asynchronous, so the memory must be the host's, and allocated."""
+        """Copy to pinned memory, immediately. Misuse if the memory is not allocated host memory."""
         if not self._inside(self._pinned, target, size):
             raise Misuse(f"{size} bytes at {target:#x} are not pinned memory")
         ctypes.memmove(target, source, size)
@@ -383,7 +383,7 @@ class StandIn:
             self._queue(stream, ("launch", lambda: function(context, grid[0], grid[1], block, shared)))
 
     def load_code(self, code: Any) -> Any:
-        """A test defines what kernels of other compilers do."""
+        """Code of other compilers: the test's function in `codes` replaces it."""
         self.calls["load_code"] += 1
         return self._handle(self.codes[code])
 
@@ -402,7 +402,7 @@ class StandIn:
         return LazyArray(self, array.address, array.shape, array.dtype, array)
 
     def places(self, values: Sequence[Any]) -> None:
-        """Nothing: each array names a stream of its own, unlike CuPy's."""
+        """No places: each of these arrays names its own stream, unlike CuPy's arrays."""
 
     def dense(self, value: Any, device: int) -> LazyArray:
         if isinstance(value, PyCapsule):

@@ -22,7 +22,7 @@ def faulty(number: np.ndarray) -> np.ndarray:
         except FileExistsError:
             pass
         else:
-            # To this thread: it acts on the signal before it returns. A signal to the process may be taken by another thread, later.
+            # Signal this thread, which handles the signal before it returns. Another thread could handle a signal to the process, later.
             signal.pthread_kill(threading.get_ident(), signals[int(number[0])])
     return number / 2
 

@@ -4,8 +4,8 @@ A wrong kernel kills the process, so :func:`examine` runs the cases in another o
 
     python -m helpers.guarded every|some|few FIRST NAME...
 
-This program runs the cases of the named operators from number FIRST on. It writes the number of each case to the begin of standard error (a
-file) before it runs the case. In the end standard output gets a JSON object, the fields of a :class:`Report`.
+This program runs the cases of the named operators from number FIRST on. Before each case it writes the number of the case to the beginning
+of standard error (a file). At the end it prints the fields of a :class:`Report` as a JSON object.
 """
 
 from __future__ import annotations
@@ -462,12 +462,12 @@ def _accepts_rank(accepted: Input, rank: int) -> bool:
 
 
 def _followers(operator: Operator, case: Case, position: int) -> tuple[int, ...]:
-    """Inputs that must be like the first one are made so."""
+    """The inputs that must be made like the first one: (position,) or ()."""
     return (position,) if declared(operator.schema.accepts, position).like and case.position == 0 else ()
 
 
 def _was_raised(error: BaseException) -> bool:
-    """Whether a line of the package says `raise`. An error that numpy or Python finds is not a refusal."""
+    """Whether a `raise` statement of the package raised the error. An error raised by numpy or Python is not a refusal."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

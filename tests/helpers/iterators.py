@@ -58,7 +58,7 @@ def numbers(batch: Any) -> Any:
 
 
 def epochs(iterator: Any, count: int, limit: int = 50) -> list[Any]:
-    """The results of `count` epochs: (len, size, batches) for each. After that the iterator must reset itself."""
+    """The results of `count` epochs: (len, size, batches) for each. The iterator must reset itself after each epoch."""
     found = []
     for _ in range(count):
         length, size = len(iterator), iterator.size

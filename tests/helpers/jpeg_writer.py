@@ -52,7 +52,7 @@ class Codes:
         leaves = [0]
         while len(leaves) < len(symbols) + 1:
             able = [k for k, depth in enumerate(leaves) if depth < 16]
-            # Now and then the deepest: long codes.
+            # Sometimes extend the deepest leaf, which makes long codes.
             at = able[-1] if rng.random() < 0.2 else able[int(rng.integers(len(able)))]
             leaves[at : at + 1] = [leaves[at] + 1] * 2
             if rng.random() < 0.1:
@@ -153,7 +153,7 @@ def _slots(used: dict, rng: np.random.Generator) -> list[int]:
 
 
 def _some_more(symbols: set[int], kind: str, rng: np.random.Generator) -> list[int]:
-    """The symbols that occur, and some that do not occur."""
+    """The symbols that occur, and some others that do not."""
     possible = range(12) if kind == "dc" else [run << 4 | size for run in range(16) for size in range(1, 11)] + [0, 0xF0]
     return sorted(symbols | {int(v) for v in rng.choice(list(possible), int(rng.integers(1, len(possible))), replace=False)})
 

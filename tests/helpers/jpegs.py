@@ -93,7 +93,7 @@ class Decoders:
     def turbos(
         self, data: bytes, place: tuple[int, int, int, int] | None = None, channels: int = 3, bgr: bool = False
     ) -> np.ndarray | None:
-        """The window from libjpeg-turbo alone; None if libjpeg-turbo refuses the file."""
+        """The window decoded by libjpeg-turbo; None if libjpeg-turbo refuses the file."""
         return self.step(data, place, channels, bgr)
 
     def step(

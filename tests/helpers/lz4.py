@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def _more(length: int) -> bytes:
-    """The bytes that follow a token's 15."""
+    """The length bytes that follow a token of 15."""
     return b"\xff" * ((length - 15) // 255) + bytes([(length - 15) % 255]) if length >= 15 else b""
 
 

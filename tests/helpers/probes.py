@@ -24,7 +24,7 @@ def _schema(name: str, **more: Any) -> Schema:
 
 
 class _Probe(Operator):
-    """Output: the iteration's index as INT64 scalars, for any inputs."""
+    """Base of the test operators. The output is the iteration's index, an INT64 scalar per sample."""
 
     eager = True
 

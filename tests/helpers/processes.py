@@ -23,7 +23,7 @@ def children() -> list[int]:
         try:
             with open(f"/proc/self/task/{thread}/children") as file:
                 found += map(int, file.read().split())
-        except OSError:  # that thread has ended
+        except OSError:  # the thread has ended in the meantime
             pass
     return found
 
@@ -40,7 +40,7 @@ def descriptors() -> dict[int, str]:
 
 
 def wait_until_gone(reference: weakref.ref[Any]) -> None:
-    """Wait for the end of an object. TimeoutError if it stays.
+    """Wait until an object is freed. TimeoutError if it stays alive.
 
     A thread that has delivered its result may refer to its work until it runs again. Objects in a cycle stay: switch the collector off.
     """
@@ -57,7 +57,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 300) -> None:
 
 
 def wait_for_zygote(pool: Any) -> None:
-    """Wait until the pool's zygote, if there is one, has reported its start. A first zygote that ends before that is not made again."""
+    """Wait until the pool's zygote, if there is one, has reported its start. A first zygote that ends earlier is not restarted."""
     launcher = pool._dispatcher._launcher
 
     def reported() -> bool:

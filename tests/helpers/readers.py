@@ -38,7 +38,7 @@ class Kind:
     hostile: dict[str, Any] = field(default_factory=dict)
     """Further arguments that let damage reach more code."""
     seal: Callable[..., bytes] | None = None
-    """Sometimes corrects the checksums of a damaged file, so that the damage reaches more code."""
+    """Corrects the checksums of a damaged file in some cases, so that the damage reaches more code."""
 
     def outputs(self, lib: Any, arguments: dict[str, Any]) -> list[Any]:
         if self.call is not None:

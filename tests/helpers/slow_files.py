@@ -39,7 +39,7 @@ def compiler() -> str | None:
 
 
 def slow_files(build: Path, folder: Path, microseconds: int) -> dict[str, str]:
-    """Environment for a process in which opening a file in `folder` takes that long. `build` is the folder of the library."""
+    """Environment for a process in which opening a file in `folder` is delayed. `build` is the folder of the library."""
     source, library = build / "slow_files.c", build / "slow_files.so"
     source.write_text(_SHIM)
     subprocess.run([str(compiler()), "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)

@@ -66,7 +66,7 @@ class Rewinding(Numbers):
 
 
 class SelfRewinding(Rewinding):
-    """Rewinds itself at its end, so that it can continue after a reset, without `cycle`."""
+    """An iterator that rewinds itself at its end. It continues after a reset without `cycle`."""
 
     def __next__(self):
         if self.index >= self.length:

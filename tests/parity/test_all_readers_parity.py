@@ -177,7 +177,7 @@ def test_tfrecord_indices(tmp_path, index):
     compare(tfrecord(path, '{"image": t.FixedLenFeature((), t.string, "")}'), 2)
 
 
-def test_an_index_of_ours_and_of_theirs(tmp_path):
+def test_both_libraries_write_the_same_tfrecord_index(tmp_path):
     """DALI's script writes the same index."""
     import subprocess
     import sys

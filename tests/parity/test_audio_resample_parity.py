@@ -46,7 +46,7 @@ def test_qualities(quality, channels):
 
 
 @pytest.mark.parametrize("rates", [(44100.0, 16000.0), (8000.0, 11025.0), (16000.0, 16000.5), (1.0, 0.1), (48000.0, 44100.0)])
-def test_places_drift_in_dali(rates):
+def test_positions_drift_in_dali(rates):
     compare(sounds(), 5e-3, in_rate=rates[0], out_rate=rates[1])
 
 

@@ -116,7 +116,7 @@ def copied(torch):
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("resets", [False, True])
-def test_a_copied_next(tmp_path, name, resets):
+def test_iterators_with_their_own_next(tmp_path, name, resets):
     files = [(str(file), k) for k, file in enumerate(numbered_files(tmp_path, 10))]
     seen = []
     for library in LIBRARIES:

@@ -101,7 +101,7 @@ def test_epochs_of_a_given_size(tmp_path, policy, padded, pipelines):
 
 
 @pytest.mark.parametrize("auto_reset", [False, None, "no", True, "yes"])
-def test_epochs_that_sources_end(auto_reset):
+def test_epochs_ended_by_sources(auto_reset):
     def make(lib, plugin):
         iterator = plugin.DALIGenericIterator(
             source_pipeline(3, 4, lib, last=1), ["x"], auto_reset=auto_reset, last_batch_policy=plugin.LastBatchPolicy.PARTIAL
@@ -149,7 +149,7 @@ def test_reset_and_iter(tmp_path, auto_reset, prepare):
 @pytest.mark.parametrize("policy", ["FILL", "DROP", "PARTIAL"])
 @pytest.mark.parametrize("pad", [False, True])
 @pytest.mark.parametrize("prepare", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_restored_iterators_go_on_as_dalis(tmp_path, policy, pad, prepare):
+def test_restored_iterators_continue_as_in_dali(tmp_path, policy, pad, prepare):
     """Each library restores its own checkpoint. One case is not compared: DALI swallows the end of an epoch (the batch prepared after a
     restore)."""
     files = numbered_files(tmp_path, 10)

@@ -129,7 +129,7 @@ FED = {
 
 
 @pytest.mark.parametrize("name", FED)
-def test_kinds_of_refusals_of_what_is_fed(name):
+def test_kinds_of_refusals_of_fed_data(name):
     found = []
     for lib in (dali, asyncdali):
         pipe = lib.Pipeline(batch_size=2, num_threads=1, device_id=None, prefetch_queue_depth=1)

@@ -124,7 +124,7 @@ def test_a_seed_given_to_a_restored_pipeline_replaces_the_stored_one(both):
 # --------------------------------------------------------------------------------------------------------------- origin and layout
 
 
-def test_origin_of_what_is_pasted(both, tmp_path):
+def test_origin_of_pasted_samples(both, tmp_path):
     paths = [str(tmp_path / f"{k}.png") for k in range(4)]
     for k, path in enumerate(paths):
         Image.fromarray(image(8, 8, seed=k)).save(path)
@@ -391,7 +391,7 @@ def test_regions_of_samples_without_values(both, tmp_path):
         assert_equal(both, lambda lib: lib.fn.readers.numpy(**files, **options(lib)), 2, told=told)
 
 
-def test_resizing_to_absurd_sizes_is_refused():
+def test_resizing_to_impossible_sizes_is_refused():
     ours = Library(OURS)
     for size in (10**6, 10**9, 2**31, 1e12, 1e20, float("inf"), float("nan")):
         with pytest.raises(RuntimeError, match=r"resize|memory|size") as caught:
@@ -546,7 +546,7 @@ def test_pad_mode_as_a_node_is_refused(both):
 # ------------------------------------------------------------------------------------------------------------- tensors and devices
 
 
-def test_dlpack_as_the_array_api_says():
+def test_dlpack_follows_the_array_api():
     """DALI's own takes `stream` only; NumPy 2 and torch pass the standard's arguments."""
     tensors = [importlib.import_module(name + ".tensors").TensorCPU(np.arange(6, dtype=np.float32).reshape(2, 3)) for name in (OURS, DALI)]
     ours, theirs = tensors

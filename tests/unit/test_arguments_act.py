@@ -110,7 +110,7 @@ def test_the_search_finds_marked_arguments(monkeypatch):
     assert found >= {pair for pair in marked if pair[1] not in READ_ALL_THE_SAME}
 
 
-def test_documentation_says_which_have_no_effect():
+def test_documentation_names_arguments_without_effect():
     for name, cls in REGISTRY.items():
         for arg in (*cls.schema.args, *COMMON_ARGUMENTS):
             idle = arg.inert or arg.name in cls.schema.deprecated

@@ -106,7 +106,7 @@ def test_ranges_are_mapped(source, target):
     assert abs(found.astype(np.float64) - wanted)[40:-40].max() <= 0.01 * full
 
 
-def test_too_loud_saturates():
+def test_loud_sound_saturates():
     assert run([np.float32([2, -2, 0.5])], scale=1.0, dtype=types.UINT8)[0].tolist() == [255, 0, 191]
 
 

@@ -41,7 +41,7 @@ def test_the_box_around_holds_the_corners_and_modes_shrink_it():
     np.testing.assert_allclose(np.diff(rotated(box, mode="fixed", **options).reshape(2, 2), axis=0)[0], [50, 20], rtol=1e-5)
 
 
-def test_boxes_of_which_too_little_is_left_go_with_their_labels():
+def test_boxes_with_too_little_left_are_removed_with_their_labels():
     boxes = [np.float32([[-0.3, 0.2, 0.1, 0.6], [0.2, 0.2, 0.4, 0.4], [0.5, 0.5, 0.5, 0.9]]), np.zeros((0, 4), np.float32)]
     labels = [np.int32([[7], [8], [9]]), np.zeros((0, 1), np.int32)]
 

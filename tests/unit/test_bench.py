@@ -177,7 +177,7 @@ def test_an_interrupt_ends_it_without_a_traceback(capsys, target, monkeypatch):
     assert status == 130 and err == "bench: interrupted\n"
 
 
-def test_targets_that_are_none(capsys, tmp_path):
+def test_invalid_targets_are_refused(capsys, tmp_path):
     for target, words in (("x", "not of the form"), ("nowhere.py:x", "there is no file"), ("x.txt:y", "not of the form")):
         status, _, err = run(capsys, target)
         assert status == 1 and words in err
@@ -236,7 +236,7 @@ def test_a_sweep_is_about_several(capsys, target, tmp_path):
 
 
 @pytest.mark.slow  # compares times
-def test_times_fit_together(capsys, target):
+def test_times_add_up(capsys, target):
     found = measured(capsys, target("small"), "--iterations", "30")["measurement"]
     assert found["interpreter_seconds"] <= found["processor_seconds"] * 1.1 + 1e-3  # read one after the other
     found = measured(capsys, target("workers"), "--iterations", "20", "--workers", "1")["measurement"]
@@ -309,7 +309,7 @@ def test_interpreter_time_leaves_compiled_code_out(target):
 
 
 @pytest.mark.slow  # measures processor time
-def test_calls_under_way_when_the_measurement_begins_and_ends_are_left_out():
+def test_calls_across_the_begin_or_end_of_the_measurement_are_left_out():
     call = Compiled(None, 0)
     call._call = lambda: hashlib.pbkdf2_hmac("sha256", b"", b"", 300_000)  # some 0.1 to 0.2 s of one thread, without the interpreter
     over = False

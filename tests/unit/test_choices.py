@@ -110,7 +110,7 @@ def test_an_index_on_the_gpu_is_refused():
         run(lambda: select(ADD, index([0] * 6).gpu(), pictures()))
 
 
-def test_a_node_of_one_choice_is_not_for_others():
+def test_a_node_of_one_choice_is_refused_in_others():
     kept = []
 
     def keeps(x):

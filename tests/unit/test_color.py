@@ -36,7 +36,7 @@ def test_brightness_contrast(dtype, center, largest):
         np.testing.assert_array_equal(result, saturated(picture.astype(F32) * (b * c) + addend, dtype))
 
 
-def test_one_without_the_other():
+def test_brightness_or_contrast_alone():
     samples = pictures()
     np.testing.assert_array_equal(
         harness.run("brightness", samples, "HWC", brightness=1.5), harness.run("brightness_contrast", samples, "HWC", brightness=1.5)

@@ -124,7 +124,7 @@ def test_conditions_without_a_compiling_process(monkeypatch, change):
     assert not compiling.Helper(operators).wanted
 
 
-def test_a_process_that_cannot_be_started_is_done_without(monkeypatch):
+def test_a_compiling_process_that_cannot_be_started_is_ignored(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     helper = compiling.Helper(_operators())
     helper.miss()

@@ -106,7 +106,7 @@ def test_branches_see_their_samples_only():
     assert seen[:3] == [0, 2, 4]
 
 
-def test_python_function_is_not_called_for_no_samples():
+def test_a_python_function_is_not_called_without_samples():
     called = []
 
     def graph():
@@ -502,7 +502,7 @@ def test_bare_return_is_none_either_way():
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_programs_are_what_python_does(seed, tmp_path):
+def test_random_programs_equal_plain_python(seed, tmp_path):
     program = Program(seed, plain=True, depth=2)
     wanted = run_plain(program.text, tmp_path / "plain.py")
     found = run(asyncdali, load(program.text, tmp_path / "graph.py", library_names(asyncdali)))
@@ -1016,7 +1016,7 @@ def library_programs():
     }
 
 
-def test_plain_programs_do_what_they_did(monkeypatch):
+def test_rewritten_plain_programs_behave_as_before(monkeypatch):
     own = ("asyncdali", "importlib", "re", "threading", "logging", "linecache")
     monkeypatch.setattr(convert, "_excluded", lambda function: function.__globals__.get("__name__", "").split(".")[0] in own)
     monkeypatch.setattr(convert, "_codes", {})

@@ -12,7 +12,7 @@ IMAGE = np.arange(5 * 7 * 3, dtype=np.uint8).reshape(5, 7, 3)
 
 
 @pytest.mark.parametrize("y, x", [(0.0, 0.0), (0.5, 0.5), (1.0, 0.25)])
-def test_the_position_is_a_share_of_what_is_left(y, x):
+def test_the_position_is_a_fraction_of_the_remaining_extent(y, x):
     (found,) = harness.run("crop", [IMAGE], "HWC", crop=[3, 4], crop_pos_y=y, crop_pos_x=x)
     top, left = int(y * 2 + 0.5), int(x * 3 + 0.5)
     np.testing.assert_array_equal(found, IMAGE[top : top + 3, left : left + 4])

@@ -448,7 +448,7 @@ def test_a_gpu_without_engines_says_that_pixels_change(nvjpeg, caplog):
         {"decoder": "", "engines": 0.5, "multiprocessors": 0},
     ],
 )
-def test_a_split_that_is_none(nvjpeg, data):
+def test_invalid_splits_are_refused(nvjpeg, data):
     lanes = lanes_of(decoded())
     with pytest.raises(ValueError, match="how JPEGs are split"):
         lanes.load(data)
@@ -480,7 +480,7 @@ class Clock:
         return self.time
 
 
-def test_both_are_through_at_the_same_time():
+def test_both_lanes_finish_at_the_same_time():
     """Engines that decode 3 pictures while the CPU decodes 1 get three quarters, for any first estimate."""
     clock = Clock()
     balance = Balance(1.0, 9.0, clock)
@@ -494,7 +494,7 @@ def test_both_are_through_at_the_same_time():
     assert engines == pytest.approx(75, abs=2)
 
 
-def test_a_side_that_is_behind_gets_less():
+def test_a_slower_lane_gets_fewer_samples():
     clock = Clock()
     balance = Balance(1.0, 1.0, clock)
     assert balance.part(100) == 0.5

@@ -160,7 +160,7 @@ def test_functions(name, kind):
 
 
 @pytest.mark.parametrize("kind", [T.INT32, pytest.param(T.UINT16, marks=SLOW), pytest.param(T.INT64, marks=SLOW)])
-def test_divided_by_zero_there_is_zero(kind):
+def test_division_by_zero_gives_zero(kind):
     """On the CPU it is an error of its sample. A kernel cannot raise an error (docs/differences.md)."""
     what = program(("fdiv", [Input(0), Input(1)]), ("mod", [Input(0), Input(1)]), ("add", [Result(0), Result(1)]))
     a, b = np.array([7, 9, 8], storage_dtype(kind)), np.array([0, 2, 0], storage_dtype(kind))
@@ -179,7 +179,7 @@ def planned(what, inputs):
     return made.outputs[0], made.steps[0]
 
 
-def test_numbers_that_cannot_be_written_down():
+def test_constants_without_a_literal():
     values = [float("inf"), float("-inf"), float("nan"), 2.0**-140, -0.0]
     for kind in (T.FLOAT, T.FLOAT64):
         text = dict(make_kernel(program(*[("add", [Input(0), Literal(value, kind)]) for value in values]), [kind]).defines)["EXPRESSION"]

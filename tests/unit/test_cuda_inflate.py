@@ -52,7 +52,7 @@ def test_blocks_of_all_sizes():
         np.testing.assert_array_equal(by_kernel(block(data), shape=[count], check_output_size=True), data)
 
 
-def test_matches_that_overlap_what_they_make():
+def test_matches_that_overlap_their_output():
     for distance in (1, 2, 3, 7, 31, 32, 33, 64, 65):
         data = np.resize(np.random.default_rng(distance).integers(0, 256, distance).astype(np.uint8), 900 + distance)
         np.testing.assert_array_equal(by_kernel(block(data), shape=[len(data)], check_output_size=True), data)

@@ -114,7 +114,7 @@ def test_data_of_a_callable_are_uploaded(cuda, source, options, no_copy):
     pipe.close()
 
 
-def test_nobody_waits(cuda):
+def test_uploads_do_not_wait_for_the_gpu(cuda):
     """Uploads come from pinned memory that is kept until the uploads are done."""
     pipe = built(lambda: fn.external_source(pictures, device="gpu"), depth=1)
     stream = cuda.stream_create()

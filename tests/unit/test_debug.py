@@ -204,7 +204,7 @@ def test_a_list_of_another_length_is_refused():
         debug(function).run()
 
 
-def test_outputs_that_are_no_nodes_are_repeated():
+def test_outputs_that_are_not_nodes_are_repeated():
     array = np.arange(6, dtype=np.int32).reshape(2, 3)
     a, b, c, d = debug(lambda: (fn.constant(idata=[7]), array, 3, [1.5, 2.5])).run()
     assert values([a, b]) == [[[7]] * SIZE, [array.tolist()] * SIZE]
@@ -246,7 +246,7 @@ def test_explicit_seeds_give_the_streams_of_a_graph():
     same_runs(function, runs=5)
 
 
-def test_readers_and_decoders_go_on_from_run_to_run(images):
+def test_readers_and_decoders_continue_from_run_to_run(images):
     def function():
         files, labels = fn.readers.file(file_root=images, random_shuffle=True, initial_fill=5, seed=9, name="files")
         pixels = fn.decoders.image_random_crop(files, seed=2, device="mixed")
@@ -545,7 +545,7 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-def test_sources_give_what_they_give_in_a_graph(kind):
+def test_sources_give_the_same_data_as_in_a_graph(kind):
     graph, eager = both(SOURCES[kind], device_id=0)
     expected, found = drained(graph, 3, 7), drained(eager, 3, 7)
     assert found == expected
@@ -665,7 +665,7 @@ def test_feeding_by_name_also_before_the_first_run():
         pipe.feed_input(3, data)
 
 
-def test_feeding_a_name_that_does_not_come():
+def test_feeding_a_name_that_the_run_does_not_use():
     pipe = debug(lambda: fn.external_source(by_number))
     pipe.feed_input("x", np.zeros((SIZE, 1)))
     with pytest.raises(KeyError, match="'x'"):
@@ -673,7 +673,7 @@ def test_feeding_a_name_that_does_not_come():
     pipe.run()
 
 
-def test_feeding_what_has_a_source():
+def test_feeding_an_input_that_has_a_source():
     pipe = debug(lambda: fn.external_source(by_number, name="x"))
     pipe.run()
     with pytest.raises(RuntimeError, match="source"):
@@ -744,7 +744,7 @@ def test_an_error_comes_from_the_line_that_called_the_operator():
     assert "iteration 0, sample 0" in str(caught.value) and "this line" in str(caught.value)
 
 
-def test_arguments_are_checked_as_ever():
+def test_arguments_are_checked_as_in_graphs():
     with pytest.raises(KeyError, match="unexpected argument"):
         debug(lambda: fn.random.uniform(rnage=[0, 1])).run()
     with pytest.raises(RuntimeError, match="incompatible device"):
@@ -797,7 +797,7 @@ def test_an_interrupt_loses_nothing():
     assert drained(pipe) == drained(pipeline_def(**BASE)(function)())
 
 
-def test_nodes_do_not_leave_their_world():
+def test_nodes_outside_of_their_run_are_refused():
     kept = {}
 
     def function():

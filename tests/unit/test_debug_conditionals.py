@@ -41,7 +41,7 @@ def files(tmp_path_factory):
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_random_programs_are_what_graphs_do(seed, files, tmp_path):
+def test_random_programs_equal_graphs(seed, files, tmp_path):
     """Automatic seeds differ in debug mode."""
     text = seeded(Program(seed, depth=2, images=seed % 2 == 0).text)
     graph = load(text, tmp_path / "program.py", library_names(asyncdali, files, seed=3))

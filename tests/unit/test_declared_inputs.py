@@ -81,7 +81,7 @@ def test_layouts_that_repeat_letters_are_refused(name, layout):
 
 
 @pytest.mark.parametrize("name", ["copy", "cast", "transpose", "pad", "noise.gaussian"])
-def test_operators_that_hand_layouts_on_take_any(name):
+def test_operators_that_pass_layouts_on_accept_any_layout(name):
     """As in DALI: these operators do not look for a letter."""
     check(name, [np.zeros((2,) * 5, np.uint8)], "FCCHW", **({"dtype": types.FLOAT} if name == "cast" else {}))
 

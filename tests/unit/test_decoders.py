@@ -314,7 +314,7 @@ def test_an_error_names_operator_iteration_sample_and_file(files, tmp_path):
 
 
 @pytest.mark.parametrize("length", [2**64 - 1, 2**63, 2**63 - 1, 2**62, 1 << 40])
-def test_a_jp2_box_of_an_absurd_length_is_a_broken_picture(length):
+def test_a_jp2_box_of_an_impossible_length_is_a_broken_picture(length):
     """The length of a box may have 64 bits. Offsets beyond the range of Python's struct raised an OverflowError without a message."""
     signature = bytes.fromhex("0000000c6a5020200d0a870a")
     data = signature + struct.pack(">I4sQ", 1, b"ftyp", length) + bytes(64)

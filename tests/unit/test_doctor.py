@@ -264,7 +264,7 @@ def test_a_driver_that_does_not_fit(tmp_path, status, version, before, words):
     assert elsewhere("driver_mismatch", "gpu=True", before, LD_LIBRARY_PATH=str(tmp_path))["check"] is None
 
 
-def test_no_driver_where_one_is_insisted_on(monkeypatch):
+def test_a_missing_driver_where_cuda_is_required(monkeypatch):
     monkeypatch.setattr(checks, "_probe", lambda: {"missing": "libcuda.so.1: cannot open shared object file"})
     monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
     expect(checks.no_driver(Setup()), "no_driver", "ASYNCDALI_DEVICE=cuda", "libcuda.so.1", "--gpus all", "unset ASYNCDALI_DEVICE")
@@ -294,7 +294,7 @@ def test_threads_of_engines(monkeypatch):
     assert checks.engine_threads(Setup(engines=2, num_threads=2)) is None and checks.engine_threads(Setup(num_threads=4)) is None
 
 
-def test_there_are_fourteen():
+def test_there_are_fourteen_checks():
     assert len(checks.ALL) == len({check.__name__ for check in checks.ALL}) == 14
     assert all(check.__doc__ for check in checks.ALL)
 
@@ -333,7 +333,7 @@ def test_the_command(capsys, tmp_path, monkeypatch):
     assert "nothing found" in out and "JPEG decoding: asyncdali's own decoder, libjpeg-turbo for the files that it hands over" in out
 
 
-def test_a_check_that_fails_is_no_obstacle():
+def test_an_error_in_a_check_does_not_stop_the_others():
     def broken(setup):
         raise OSError("cannot look")
 
@@ -353,7 +353,7 @@ def told(monkeypatch, caplog):
     return lambda: [record.getMessage() for record in caplog.records]
 
 
-def test_building_says_it_once(told):
+def test_build_reports_a_problem_once(told):
     for _ in range(2):
         pipe = pipeline_of(lambda: fn.random.uniform(), num_threads=machine.allowed_cores() + 1)
         pipe.build()

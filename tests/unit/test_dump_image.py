@@ -17,7 +17,7 @@ def stored(suffix):
 
 
 @pytest.mark.parametrize("suffix", ["a", "/../../a"])
-def test_a_stored_graph_writes_where_it_may(suffix, tmp_path, monkeypatch):
+def test_a_stored_graph_writes_only_to_allowed_places(suffix, tmp_path, monkeypatch):
     inner = tmp_path / "inner"
     (inner / "0-").mkdir(parents=True)
     monkeypatch.chdir(inner)

@@ -112,7 +112,7 @@ def test_an_answer(wire):
     assert max(wire.returned) <= leases
 
 
-def test_what_is_not_dense_travels_as_json(wire):
+def test_data_that_are_not_dense_are_sent_as_json(wire):
     ragged = placed(wire, [np.zeros((k + 1, 3), np.uint8) for k in range(4)])
     for _ in range(2):
         data, header = wire.answer(ragged)
@@ -152,7 +152,7 @@ def test_answers_that_do_not_fit_are_refused(wire):
         wire.batches(data[:-2])
 
 
-def test_what_nobody_waits_for_is_given_back(wire):
+def test_dropped_answers_return_their_memory(wire):
     large = placed(wire, [np.zeros((200, 300), np.uint8)] * 2)
     small = dense(np.zeros((2, 3), np.uint8))
     wire.answer(large, small)

@@ -60,7 +60,7 @@ def test_a_checkpoint_resumes_under_another_number(files, before, after):
         pipe.close()
 
 
-def test_memory_goes_back_with_the_last_view(files, monkeypatch):
+def test_memory_is_returned_with_the_last_view(files, monkeypatch):
     """A pool that got no blocks back would be five times as large. How many iterations are in flight depends on timing."""
     monkeypatch.setattr(engine_loader, "ANSWERS", 300.0)
     pipe = pipeline(training(files), 1)
@@ -86,7 +86,7 @@ def test_outputs_can_be_written_to(files):
     pipe.close()
 
 
-def test_large_frames_travel_through_blocks():
+def test_large_frames_are_sent_in_blocks():
     """Shapes and inline contents of many samples may exceed the size of a message."""
 
     def define():
@@ -136,7 +136,7 @@ def test_functions_that_cannot_be_sent_are_named():
         pipe.build()
 
 
-def test_closures_travel():
+def test_closures_are_sent_to_engines():
     offset = 3.5
     for method in METHODS:
         pipe = pipeline(lambda: fn.python_function(fn.random.coin_flip(), function=lambda x: x + offset), 1, engine_start_method=method)
@@ -260,7 +260,7 @@ def test_engines_call_sources_by_position(define):
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_sources_travel(method):
+def test_sources_are_sent_to_engines(method):
     pipe = pipeline(by_position, 2, engine_start_method=method)
     assert epochs(pipe) == epochs(pipeline(by_position, 0))
     pipe.close()

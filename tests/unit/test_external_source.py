@@ -361,7 +361,7 @@ def test_class_form_of_several_inputs():
     assert (one.layout(), two.layout()) == ("A", "B")
 
 
-def test_node_knows_what_was_declared():
+def test_a_node_has_the_declared_rank_layout_and_type():
     node = fn.external_source(lambda: 1, layout="HWC", dtype=types.UINT8)
     assert (node.ndim, node.layout, node.dtype) == (3, "HWC", types.UINT8)
 
@@ -452,7 +452,7 @@ def test_empty_batches():
 
 @pytest.mark.parametrize("ragged", [False, True])
 @pytest.mark.parametrize("no_copy", [False, True])
-def test_outputs_are_the_users_to_keep(no_copy, ragged):
+def test_users_may_keep_outputs(no_copy, ragged):
     """No later action of the source changes an output, with no_copy either."""
     buffer = [np.zeros((60000,)), np.zeros((60001 if ragged else 60000,))]
 

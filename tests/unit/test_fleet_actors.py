@@ -344,7 +344,7 @@ def test_metrics_have_every_rank_and_engine(train):
         assert f'asyncdali_actor_bytes_total{{engine="{actor.address}",rank="1"}} ' in actor.metrics()
 
 
-def test_batches_travel_before_they_become_floats(tmp_path):
+def test_batches_are_sent_before_the_conversion_to_floats(tmp_path):
     """Engines send bytes. The training process makes floats of them."""
     pictures = np.random.default_rng(1).integers(0, 255, (6, 60, 80, 3), np.uint8)
     images = [os.fspath(tmp_path / f"{k}.png") for k in range(6)]

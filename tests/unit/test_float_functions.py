@@ -26,7 +26,7 @@ def test_all_numbers_that_are_covered_have_the_librarys_bits(name):
     assert function_probes.differing(name, x, np.concatenate([y[:-256], np.repeat(np.float32(ONES), 16)])) == 0
 
 
-def test_a_difference_is_noticed(monkeypatch):
+def test_the_comparison_finds_a_wrong_function(monkeypatch):
     wrong = dict(FUNCTIONS, exp=lambda x: (x * 1.0, FUNCTIONS["exp"](x)[1]))
     monkeypatch.setattr(function_probes, "FUNCTIONS", wrong)
     monkeypatch.setattr(function_probes, "_counter", function_probes._counter.__wrapped__)

@@ -459,7 +459,7 @@ def test_missing_options_come_from_the_stored_pipeline():
 
 @pytest.mark.parametrize("name", ["num_threads", "batch_size", "prefetch_queue_depth", "bytes_per_sample", "seed"])
 @pytest.mark.parametrize("value", [2**63, -(2**63), 10**30, 1.5, "x"])
-def test_stored_options_that_cannot_be(name, value):
+def test_invalid_stored_options_are_refused(name, value):
     document = json.loads(pipeline_of(fn.random.uniform).serialize())
     document["options"][name] = value
     if name == "seed" and type(value) is int and value < 0:

@@ -46,7 +46,7 @@ def check(numbers, parallel=False, places=None):
     return count, restored
 
 
-def test_some_histories():
+def test_a_few_histories():
     count, _ = check(range(60), places=4)
     assert count > 50
 

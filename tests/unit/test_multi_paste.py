@@ -92,7 +92,7 @@ def test_in_ids_of_sequences_number_the_frames_of_the_whole_batch():
         np.testing.assert_array_equal(sample, expected)
 
 
-def test_origins_of_what_is_pasted_are_joined(tmp_path):
+def test_origins_of_pasted_samples_are_joined(tmp_path):
     paths = [tmp_path / f"{k}.bin" for k in range(3)]
     for path in paths:
         path.write_bytes(bytes(12))

@@ -1,4 +1,4 @@
-""".ci/pieces.py: slow tests in pieces that end."""
+""".ci/pieces.py: slow tests in pieces with a time limit."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_whole_batches():
     assert values(pipe.run())[0] == [(DATA[0] + 3).tolist(), (DATA[1] + 3).tolist()]
 
 
-def test_whole_batches_of_what_was_just_made():
+def test_whole_batches_wait_for_the_producers_pixels():
     """The producer's pixels exist when the function reads them."""
 
     def run(out, a):

@@ -38,7 +38,7 @@ def test_refused_attributes(name):
             getattr(made, name)
 
 
-def test_others_are_unknown():
+def test_unknown_attributes_are_refused():
     with pytest.raises(AttributeError, match="'Resize' object has no attribute 'sizes'"):
         _ = ops.Resize(size=[3, 3]).sizes
     assert not hasattr(ops.Resize(size=[3, 3]), "_layout") and not hasattr(ops.Resize(size=[3, 3]), "function")

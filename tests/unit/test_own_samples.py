@@ -22,7 +22,7 @@ def test_shards_of_a_reader():
     assert own(epochs, 3) == [[4, 4], [4, 3], [2, 0]]
 
 
-def test_samples_that_the_epoch_before_has_taken():
+def test_samples_that_the_previous_epoch_delivered():
     """A shard of 10 in batches of 4: the third batch contains two samples of the next epoch."""
     epochs = ReaderEpochs([10], [0], 4, LastBatchPolicy.FILL, False, True)
     assert own(epochs, 3) == [[4], [4], [2]]

@@ -109,7 +109,7 @@ def big(info):
     return np.full((200, 301), info.idx_in_epoch, np.uint8)
 
 
-def test_outputs_are_the_users_to_keep():
+def test_users_may_keep_outputs():
     """Batches stay unchanged while others are made, and after the workers have ended."""
     pipe = make(lambda: fn.external_source(big, batch=False, parallel=True), py_num_workers=2)
     held = [pipe.run()[0] for _ in range(12)]

@@ -343,7 +343,7 @@ def test_device_memory(nvjpeg, folder, decoding, skip):
     assert any(cache.device is not None and len(cache) == 24 for cache in list(picture_cache._caches.values()))
 
 
-def test_pictures_of_one_decoder_are_not_for_others(nvjpeg, folder):
+def test_decoders_with_other_settings_do_not_share_pictures(nvjpeg, folder):
     """The GPU's decoders and the CPU's give different pixels on hardware."""
     first, second = on_gpu(folder, decoder="hardware"), on_gpu(folder)
     taken(first, 8)

@@ -91,7 +91,7 @@ def test_pages_have_no_riddles():
 
 
 @pytest.mark.parametrize("pattern", [PRONOUNS, TEXTLESS], ids=["a subject", "a text"])
-def test_errors_have(pattern):
+def test_errors_have_a_subject_and_a_text(pattern):
     """An error begins with the thing that is wrong."""
     texts = {str(path.relative_to(ROOT)): path.read_text() for path in _sources("asyncdali", "workers")}
     found = {name: lines_of(pattern, text) for name, text in texts.items()}

@@ -78,7 +78,7 @@ def test_no_batch_at_all(tmp_path):
 
 @pytest.mark.parametrize("state", [{}, {"taken": -1, "turn": 0, "ahead": [0, 0]}, {"taken": 0, "turn": None, "ahead": [0, 0]},
                                    {"taken": 0, "turn": 0, "ahead": [0]}, {"taken": "1", "turn": 0, "ahead": [0, 0]}])  # fmt: skip
-def test_states_that_cannot_be(state):
+def test_invalid_states_are_refused(state):
     epochs = ReaderEpochs(shard_sizes(10, 2), [0], 4, LastBatchPolicy.FILL, False, False)
     with pytest.raises(ValueError, match="state"):
         epochs.load(state)
@@ -94,7 +94,7 @@ def test_a_checkpoint_of_an_iterator_with_other_arguments(tmp_path):
         Plain(reader_pipelines(files, 4, 1, [0], checkpoints=saved), ["x"], reader_name="reader")
 
 
-def test_checkpoints_are_what_they_were(tmp_path):
+def test_a_restored_iterator_returns_the_same_checkpoint(tmp_path):
     """A restored pipeline that has not run returns the same checkpoint, including the iterator's state. After a run it does not."""
     files = numbered_files(tmp_path, 10)
     iterator = Plain(reader_pipelines(files, 4, 1, [0]), ["x"], reader_name="reader")
@@ -144,7 +144,7 @@ def test_leaving_an_epoch(tmp_path):
     assert labels(pipe.epoch()) == labels(again.epoch()) == [[4, 5, 6, 7], [8, 9, 0, 1]]
 
 
-def test_epochs_that_sources_end():
+def test_epochs_ended_by_sources():
     pipe = source_pipeline(3)
     for _ in range(2):
         assert [batch[0].as_array().ravel().tolist() for batch in pipe.epoch()] == [[0, 1], [10, 11], [20, 21]]

@@ -245,7 +245,7 @@ def test_several_calls_for_a_sample():
             assert x.tolist() == [3.0 * k for k in order] and y.tolist() == [21.0 * k for k in order]
 
 
-def test_samples_of_all_kinds_travel():
+def test_samples_of_all_kinds_reach_the_pipeline():
     """Also empty ones, scalars, ragged ones and those whose memory is not contiguous."""
     samples = [[np.float16(2), np.zeros((0, 3), np.int8), np.arange(12.0).reshape(3, 4).T, np.array([True, False])], [np.uint8(1)] * 3]
     made = dali_proxy.references.Run(samples)
@@ -271,7 +271,7 @@ def test_an_input_that_is_refused_leaves_the_others_in_step():
         assert produced(5, 6).tolist() == [15, 18]
 
 
-def test_an_outcome_that_an_interrupt_took_is_made_again(monkeypatch):
+def test_an_outcome_lost_to_an_interrupt_is_computed_again(monkeypatch):
     """Ctrl-C between the pipeline's answer and the server's note of it: the next request does not get this batch."""
     with dali_proxy.DALIServer(doubling()) as server:
         batches = [torch.utils.data.default_collate([server.proxy(float(k), k)]) for k in range(3)]
@@ -289,7 +289,7 @@ def test_an_outcome_that_an_interrupt_took_is_made_again(monkeypatch):
         assert [x.tolist() for x in server.produce_data(batches)] == [[0.0], [3.0], [6.0]]
 
 
-def test_an_iteration_that_an_interrupt_hid_is_not_taken_for_another(monkeypatch):
+def test_an_interrupt_after_queueing_does_not_mix_up_iterations(monkeypatch):
     """Ctrl-C after an iteration was queued, before the server noted it."""
     from asyncdali.plugin.pytorch.experimental.proxy import server as module
 

@@ -171,7 +171,7 @@ def test_iterators_are_independent(tmp_path):
             assert taken(iterator, 1 + k % 2) == whole[step * (1 + k % 2) : (step + 1) * (1 + k % 2)]
 
 
-def test_an_error_is_its_batchs(tmp_path):
+def test_an_error_belongs_to_its_batch(tmp_path):
     """An error fails only its own batch: the next element is the next batch, as with other iterators."""
     files = numbered_files(tmp_path, 8)
     Path(files[5]).unlink()

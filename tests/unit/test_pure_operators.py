@@ -53,7 +53,7 @@ def planned(operator, inputs, position):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_position_decides_what_is_drawn(name):
+def test_draws_depend_on_the_position_only(name):
     inputs, constants = CASES[name]
     operator = make(name, 2, constants, {}, len(inputs))
     operator.infer([batch_of(samples).dtype for samples in inputs])
@@ -68,7 +68,7 @@ def test_a_position_decides_what_is_drawn(name):
     assert operator.start == positions[0]
 
 
-def test_every_stateful_operator_is_asked():
+def test_every_stateful_operator_is_covered():
     stateful = {name for name, kind in load_registry().items() if kind.stateful and "readers." not in name and not name.startswith("_")}
     assert stateful == set(CASES) | ELSEWHERE
 

@@ -38,7 +38,7 @@ def test_windows_lie_in_the_image_and_boxes_move_with_them():
         np.testing.assert_allclose(boxes, moved, atol=1e-5)
 
 
-def test_no_crop_leaves_everything():
+def test_without_a_crop_nothing_changes():
     (anchor, shape, boxes), *_ = crops(runs=1, scaling=[1.0, 1.0])
     assert anchor.tolist() == [0, 0] and shape.tolist() == [1, 1]
     np.testing.assert_array_equal(boxes, BOXES)

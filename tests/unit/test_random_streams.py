@@ -122,7 +122,7 @@ def test_seed_table_end():
     assert seed_table(42)[1023] == 0xC3B5B66B
 
 
-def test_seed_sequence_of_nothing():
+def test_seed_sequence_of_length_zero():
     assert seed_sequence([1, 2], 0) == []
 
 
@@ -292,7 +292,7 @@ def test_integer_normals_use_the_wide_or_narrow_formula():
 # ----- crop windows
 
 
-def test_windows_stay_inside_and_keep_their_promises():
+def test_windows_stay_inside_and_within_their_limits():
     rng = np.random.default_rng(6)
     heights, widths = rng.integers(1, 2000, 3000), rng.integers(1, 2000, 3000)
     anchors, extents = draw_windows(SEED, heights, widths, (0.5, 2.0), (0.1, 0.9))
@@ -404,7 +404,7 @@ def test_empty_batches_and_samples():
     assert [part.shape for part in draw_windows(SEED, [], [])] == [(0, 2), (0, 2)]
 
 
-def test_one_value_and_many_of_it_are_the_same():
+def test_one_value_and_equal_values_per_sample_draw_the_same():
     assert np.array_equal(uniform(SEED, 5, -3, 8), uniform(SEED, 5, [-3] * 5, np.full(5, 8.0)))
     strided = np.full(10, 8.0, np.float32)[::2]
     assert np.array_equal(uniform(SEED, 5, -3, 8), uniform(SEED, 5, -3, strided))
@@ -437,7 +437,7 @@ def test_importing_does_not_bring_numba():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_float_bits_travel_through_arguments():
+def test_arguments_keep_the_bits_of_floats():
     """A single parameter is passed by its bits: negative zero, denormals and infinities arrive unchanged."""
     for bits in (0x80000000, 0x00000001, 0x7F7FFFFF, 0xFF7FFFFF):
         mean = struct.unpack("<f", struct.pack("<I", bits))[0]

@@ -9,7 +9,7 @@ from helpers.pipelines import outputs_of, pipeline_of
 from asyncdali import fn
 
 
-def test_random_windows_stay_where_they_may():
+def test_random_windows_stay_in_their_range():
     def graph():
         anchor, shape = fn.random_crop_generator(np.array([40, 60]))
         start = fn.roi_random_crop(crop_shape=[10, 20], roi_start=[3, 30], roi_shape=[4, 5], in_shape=[40, 60])

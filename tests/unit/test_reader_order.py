@@ -364,7 +364,7 @@ def test_a_shard_epoch_delivers_its_shard_once():
         assert all(sorted(seen) == list(range(count)) for seen in owned)
 
 
-def test_the_buffer_reaches_as_far_as_it_holds():
+def test_a_shuffle_buffer_advances_samples_by_less_than_its_size():
     listed = permuted(200)
     for fill in (1, 4, 30):
         mixed = Cursor(200, 200, random_shuffle=True, initial_fill=fill, seed=5).next_batch().tolist()

@@ -175,7 +175,7 @@ def test_arguments_out_of_range(ten, arguments):
         reader(1, files=ten, **arguments)
 
 
-def test_an_idle_seed_is_warned_about(ten):
+def test_a_seed_without_effect_gives_a_warning(ten):
     with pytest.warns(UserWarning, match=r"shuffle_after_epoch_seed") as seen:
         reader(1, files=ten, shuffle_after_epoch_seed=3)
     assert seen[0].filename == __file__
@@ -290,7 +290,7 @@ def test_shuffle_after_epoch(ten, checkpointing, seed, wanted):
     assert reader(1, files=ten, shuffle_after_epoch=True).reader_meta("R")["stick_to_shard"] == 1
 
 
-def test_shuffling_is_a_matter_of_the_seed(ten):
+def test_shuffling_depends_on_the_seed(ten):
     once = indices(5, 10, files=ten, random_shuffle=True)
     assert once == indices(5, 10, files=ten, random_shuffle=True)
     assert once != indices(5, 10, files=ten, random_shuffle=True, pipeline={"seed": 43})
@@ -406,7 +406,7 @@ def test_files_that_the_memory_set_aside_does_not_hold(tmp_path):
     assert [[bytes(np.asarray(sample)) for sample in contents] for contents in held] == before
 
 
-def test_equal_files_are_one_array_until_one_differs(tmp_path, jobs):
+def test_equal_files_share_an_array_until_one_differs(tmp_path, jobs):
     files = _files(tmp_path, [4096] * 12 + [4097] + [4096] * 11)
     pipe = reader(4, files=files, pipeline={"prefetch_queue_depth": 1})
     dense, counts = [], []

@@ -50,7 +50,7 @@ def everything(kind, arguments, runs=6):
 
 
 @pytest.mark.parametrize("name", MAPPED)
-def test_as_when_copied(name, tmp_path):
+def test_mapped_outputs_equal_copied_outputs(name, tmp_path):
     kind = KINDS[name]
     arguments = {**kind.write(tmp_path), "random_shuffle": True, "prefetch_queue_depth": 2}
     first = np.asarray(pipeline(kind, arguments).run()[0][0])
@@ -267,7 +267,7 @@ def test_decoding_a_record_that_ends_with_the_map(kind, tmp_path):
     np.testing.assert_array_equal(mapped, copied)
 
 
-def test_who_touches_records_takes_no_faults(tmp_path):
+def test_touched_records_cause_no_page_faults_later(tmp_path):
     """The pages of a batch are in the map when the batch is returned, if the system supports this (Linux 5.14)."""
     probe = mmap.mmap(-1, 4096)
     try:

@@ -62,7 +62,7 @@ def test_parts_are_joined(tmp_path, cuts):
     assert texts(image) == [bytes(payload[24:]), b"next"]
 
 
-def test_records_go_on_in_the_next_file(tmp_path):
+def test_records_continue_in_the_next_file(tmp_path):
     records = [recordio(bytes([k]) * 50, float(k)) for k in range(6)]
     data = b"".join(records)
     cuts = [0, 10, 12, 100, 101, 102, 300, len(data)]

@@ -132,7 +132,7 @@ def test_damaged_audio_names_the_file(tmp_path):
     assert np.asarray(pipe.run()[0][0]).shape == (80,)
 
 
-def test_a_header_with_an_absurd_rate(tmp_path):
+def test_a_header_with_an_impossible_sampling_rate(tmp_path):
     """A few bytes of a hostile file must not cause hours of work."""
     sound = written(tmp_path / "a.wav", np.zeros((4000, 1), "<i2"), rate=1)
     with pytest.raises(RuntimeError, match=r"(?s)sample 0.*a\.wav: 4000 samples at 1 Hz would be 64000000 at 16000 Hz"):

@@ -103,7 +103,7 @@ def test_a_server_that_fails_at_first(name, tmp_path, web, waits):
 
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("name", sorted(FILES))
-def test_a_file_that_cannot_be_had(name, depth, tmp_path, memory):
+def test_a_file_that_cannot_be_downloaded(name, depth, tmp_path, memory):
     """Its sample and its URL are named, in its own iteration; the other iterations are as they should be."""
     kind, arguments = local(name, tmp_path)
     expected = delivered(kind, pipeline(kind, arguments, batch=1), 10)

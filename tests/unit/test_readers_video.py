@@ -59,7 +59,7 @@ def test_outputs(seven):
     assert np.asarray(numbers[0]).tolist() == [0]
 
 
-def test_frames_apart_from_each_other(twenty):
+def test_frames_with_gaps_between_them(twenty):
     """For any request in any order, the frames are those with the requested numbers."""
     pipe = reader(filenames=[twenty], sequence_length=3, stride=4, step=3, random_shuffle=True, pad_mode="reflect_101", batch=3,
                   enable_frame_num="sequence")  # fmt: skip

@@ -232,7 +232,7 @@ def test_empty_objects(objects):
     assert read_files(["objects://bucket/empty"]) == [b""]
 
 
-def test_absurd_objects(objects):
+def test_objects_of_impossible_sizes_are_refused(objects):
     objects.contents["bucket/a"] = 1 << 40
     with pytest.raises(RemoteError, match=r"1 attempt\).*1,099,511,627,776 bytes.*a file may have"):
         read_files(["objects://bucket/a"])

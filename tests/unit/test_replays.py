@@ -65,7 +65,7 @@ def results(graph, iterations):
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_copies_compute_what_plans_compute(name, monkeypatch):
+def test_copied_plans_compute_the_same_results(name, monkeypatch):
     repeated = results(GRAPHS[name], 10)
     monkeypatch.setattr(segments, "replays_of", lambda planned, operator: None)
     assert repeated == results(GRAPHS[name], 10)
@@ -100,7 +100,7 @@ def planned(plans, operator, number, shape=(6, 5, 3), layout="HWC"):
     return [output.sample(k).tolist() for k in range(2)]
 
 
-def test_the_third_equal_plan_is_the_last():
+def test_plans_are_copied_after_three_equal_ones():
     operator = counted()
     replays = Replays(operator)
     for number in range(8):
@@ -118,7 +118,7 @@ def test_other_shapes_and_layouts_are_planned():
     assert operator.plans == 5
 
 
-def test_shapes_that_never_repeat_keep_nothing():
+def test_shapes_that_never_repeat_store_no_plans():
     operator = counted()
     replays = Replays(operator)
     for number in range(12):
@@ -153,7 +153,7 @@ def test_plans_are_copied_for_equal_contents_of_argument_inputs():
     assert operator.plans == 3 + 1 + 3
 
 
-def test_contents_that_never_repeat_are_given_up(monkeypatch):
+def test_contents_that_never_repeat_are_no_longer_compared(monkeypatch):
     monkeypatch.setattr(replaying, "_TRIALS", 4)
     operator = slicing()
     replays = Replays(operator, ("start",), (1,))

@@ -90,7 +90,7 @@ def test_a_batch_that_the_end_of_the_epoch_dropped(parallel, depth, every):
 @pytest.mark.parametrize("parallel", PARALLEL)
 @pytest.mark.parametrize("every", [1, 4])
 @pytest.mark.parametrize("ends", [1, slowly(2), 3])
-def test_a_stream_that_has_ended_for_good(parallel, every, ends):
+def test_a_stream_that_has_ended_permanently(parallel, every, ends):
     def sources():
         return [{"source": Counted(3), "parallel": parallel, "snapshot_every": every}]
 

@@ -125,6 +125,6 @@ def test_sockets_are_pairs():
     assert text.count("socket.socketpair(socket.AF_UNIX") == 1 and not re.search(r"AF_INET|SOCK_DGRAM", text)
 
 
-def test_the_page_is_well_kept():
+def test_the_page_has_its_sections():
     for heading in ("## Report a problem", "## Trusted data", "## Untrusted data", "## Limits of the protection", "## Where to look"):
         assert heading in PAGE

@@ -98,7 +98,7 @@ def outcome(data):
 
 
 @pytest.mark.parametrize("format", ["FLAC", "WAV"])
-def test_damaged_files_are_what_they_are_for_the_interpreter(format, interpreted):
+def test_damaged_files_have_the_outcome_of_the_python_reader(format, interpreted):
     random = np.random.default_rng(5)
     whole = encoded(np.sin(np.arange(6000) / 30)[:, None] * [0.5, 0.4] + random.normal(0, 0.01, (6000, 2)), format, "PCM_16")
     files = []

@@ -15,7 +15,7 @@ SAMPLE = [np.arange(6).reshape(1, 2, 3, 1)]
         ({"axes": []}, (1, 2, 3, 1), "FHWC"),
     ],
 )  # fmt: skip
-def test_axes_go(arguments, shape, layout):
+def test_axes_are_removed(arguments, shape, layout):
     found = ours("squeeze", [SAMPLE], ["FHWC"], **arguments)
     np.testing.assert_array_equal(found.samples[0], SAMPLE[0].reshape(shape))
     assert found.layout == layout

@@ -240,7 +240,7 @@ def exactly(seconds):
     return pytest.approx(seconds, rel=1e-9)
 
 
-def test_who_waits_for_whom(clock):
+def test_a_wait_for_a_source_is_the_consumers_wait(clock):
     """A source sleeps most of its time. The time counts as the consumer's wait for the source, not as time away."""
 
     def ask(i):
@@ -259,7 +259,7 @@ def test_who_waits_for_whom(clock):
     pipe.close()
 
 
-def test_a_consumer_that_is_away(clock):
+def test_time_away_of_a_slow_consumer(clock):
     pipe = pipeline_of(lambda: fn.random.uniform(name="quick"), prefetch_queue_depth=1)
     for _ in range(5):
         pipe.run()

@@ -49,7 +49,7 @@ def test_streams_tell_what_the_device_did(cuda):
     pipe.close()
 
 
-def test_nobody_waits_for_the_times(cuda):
+def test_times_are_read_without_waiting(cuda):
     stream = cuda.stream_create()
     times = StreamTimes(cuda, 0)
     memory, host = cuda.malloc(8), cuda.host_alloc(8)

@@ -120,7 +120,7 @@ def test_shapes_are_indexed_while_planning():
         assert (np.asarray(turned[0]).shape, int(np.asarray(second[2])), np.asarray(flat[1]).shape) == ((3, 2, 2), 2, (12,))
 
 
-def test_wanted_early_and_different_for_each_sample():
+def test_values_known_while_planning_that_differ_per_sample():
     def graph():
         data = feed(*ragged((12,), (12,), (12,)))
         choices = feed([[1, 12], [3, 4]], [[2, 6], [4, 3]], [[6, 2], [12, 1]])
@@ -147,7 +147,7 @@ def test_on_the_gpu_side():
     np.testing.assert_array_equal(one(graph)[0], x[2, ::-1])
 
 
-def test_static_facts():
+def test_types_and_ranks_known_at_definition():
     with Pipeline(batch_size=1, num_threads=1):
         node = fn.external_source(lambda: [0], dtype=T.UINT8, ndim=3)
         assert (node[0].ndim, node[0, :, newaxis].ndim, node[0].dtype) == (2, 3, T.UINT8)

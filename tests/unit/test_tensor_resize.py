@@ -92,7 +92,7 @@ def test_lengths():
     assert shape(sizes=[9, 20], max_size=[7, 10]) == (7, 10) and shape(scales=[0, 2]) == (12, 16) and shape(sizes=4) == (4, 4)
 
 
-def test_alignment_says_what_stays():
+def test_alignment_keeps_the_begin_middle_or_end():
     """With one sample more than the exact length: the input's begin, middle or end is where it belongs."""
     scale = 10 / 4.6
     for alignment in (0.0, 0.25, 0.5, 1.0):

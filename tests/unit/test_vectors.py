@@ -68,7 +68,7 @@ def test_operations():
     assert (out[3] == 8).all()
 
 
-def test_some_lanes_touch_nothing_else():
+def test_partial_vectors_touch_only_their_lanes():
     v = lanes("float32", 16)
     load_some, store_some, splat = v.load_some, v.store_some, v.splat
 

@@ -392,7 +392,7 @@ def test_several_threads(make_pool):
     assert not wrong and not any(thread.is_alive() for thread in threads)
 
 
-def test_closed_pools_say_so(make_pool):
+def test_closed_pools_raise_an_error(make_pool):
     pool = make_pool(Source(ws.Counting(), "samples", 4))
     pending = pool.submit(0, 0, 0)
     pool.close()

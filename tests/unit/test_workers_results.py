@@ -272,7 +272,7 @@ def test_an_error_is_what_the_callable_raised(run):
     assert isinstance(failure(ask, 1), KeyError)  # the same position again
 
 
-def test_exceptions_of_ones_own(run):
+def test_exceptions_of_users_classes(run):
     error = failure(run(ws.FailsAt([0], ws.CustomError(7, "text"))))
     assert isinstance(error, ws.CustomError) and error.code == 7 and error.__cause__.code == 7
     assert isinstance(pickle.loads(pickle.dumps(error)), WorkerCallbackError)
@@ -301,7 +301,7 @@ class Evil(Exception):
         return os.mkdir, ("/tmp/should-never-be-made",)
 
 
-def test_errors_are_no_way_to_run_code_here(run):
+def test_errors_of_workers_cannot_run_code_in_the_parent(run):
     error = failure(run(ws.FailsAt([0], Evil(Evil("x")))))
     assert isinstance(error, WorkerCallbackError) and not os.path.exists("/tmp/should-never-be-made")
 

@@ -64,7 +64,7 @@ def test_every_kind_with_every_method(method):
             assert (two.values == iteration).all() and (three.values == iteration).all()
 
 
-def test_starting_twice_is_once(make_pool):
+def test_a_second_start_has_no_effect(make_pool):
     pool = make_pool(ws.whole_batch)
     pids = pool.pids
     pool.start()
@@ -229,14 +229,14 @@ def test_functions_of_main_with_a_plain_pickler(tmp_path):
     assert done.stdout.splitlines() == ["[15, 20, 25]"], done.stderr
 
 
-def test_multiprocessing_is_left_alone():
+def test_settings_of_multiprocessing_are_unchanged():
     """Its start method can still be chosen after ours."""
     code = main_program("spawn") + "\n    import multiprocessing\n    multiprocessing.set_start_method('spawn')\n    print('free')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout.splitlines()[-1] == "free", done.stderr
 
 
-def test_forking_beside_threads_warns_of_nothing(make_pool):
+def test_forking_beside_threads_gives_no_warning(make_pool):
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait)
     thread.start()
