@@ -70,20 +70,21 @@ def interpreter_bound_mended():
     return fn.external_source(Tokens(), name="tokens", batch=False, parallel=True, prefetch_queue_depth=4)
 
 
-# --- decoding
+# --- decoding: whole pictures, because another operator stands between the decoder and the crop
 
 
 @pipeline_def(batch_size=32, num_threads=1, device_id=None, seed=1)
-def slow_decode(size=None):
+def slow_decode():
     jpegs, _ = fn.readers.file(file_root=PICTURES, random_shuffle=True, name="reader")
     images = fn.decoders.image(jpegs, output_type=types.RGB, name="decode")
-    return fn.crop(images, crop=[64, 64])
+    return fn.crop(fn.brightness_contrast(images, brightness=1.1), crop=[64, 64])
 
 
 @pipeline_def(batch_size=32, num_threads=max(2, CORES), device_id=None, seed=1)
 def slow_decode_mended():
     jpegs, _ = fn.readers.file(file_root=PICTURES, random_shuffle=True, name="reader")
-    return fn.decoders.image_crop(jpegs, output_type=types.RGB, crop=[64, 64], name="decode")
+    images = fn.decoders.image_crop(jpegs, output_type=types.RGB, crop=[64, 64], name="decode")
+    return fn.brightness_contrast(images, brightness=1.1)
 
 
 # --- a Python function in the graph
@@ -110,7 +111,7 @@ def slow_python_function_mended():
 @pipeline_def(batch_size=16, num_threads=2, device_id=None, prefetch_queue_depth=1, seed=1)
 def small_queue():
     jpegs, _ = fn.readers.file(file_root=PICTURES, random_shuffle=True, name="reader")
-    return fn.crop(fn.decoders.image(jpegs, output_type=types.RGB), crop=[64, 64])
+    return fn.resize(fn.decoders.image(jpegs, output_type=types.RGB), size=[64, 64])
 
 
 def small_queue_mended(**options):
@@ -166,7 +167,7 @@ def too_few_workers_mended(**options):
 @pipeline_def(batch_size=64, num_threads=8 * CORES, device_id=None, seed=1)
 def too_many_threads():
     jpegs, _ = fn.readers.file(file_root=PICTURES, random_shuffle=True, name="reader")
-    return fn.crop(fn.decoders.image(jpegs, output_type=types.RGB), crop=[64, 64])
+    return fn.resize(fn.decoders.image(jpegs, output_type=types.RGB), size=[64, 64])
 
 
 def too_many_threads_mended(**options):

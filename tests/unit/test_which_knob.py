@@ -56,8 +56,9 @@ CURES = {
     "slow_source": (lambda found: per_sample(found, source(found)["wait_seconds"]), 0.5, []),
     "interpreter_bound": (lambda found: per_sample(found, source(found)["processor_seconds"]), 0.5, []),
     "too_few_workers": (lambda found: per_sample(found, source(found)["wait_seconds"]), 0.6, []),
-    "slow_decode": (lambda found: per_sample(found, found["statistics"]["threads"]["processor_seconds"]), 0.8, []),
-    "too_many_threads": (lambda found: per_sample(found, found["statistics"]["threads"]["busy_seconds"]), 0.5, []),
+    "slow_decode": (lambda found: per_sample(found, found["statistics"]["threads"]["processor_seconds"]), 0.4, []),
+    # the mean number of threads that have work: a share of one run, so other programs on this machine do not change it
+    "too_many_threads": (lambda found: share(found, found["statistics"]["threads"]["busy_seconds"]), 0.5, []),
     "slow_python_function": (lambda found: per_sample(found, waits(found)), 0.3, []),
     "small_queue": (lambda found: share(found, waits(found)), 0.5, STEP),
     "slow_sample": (lambda found: 1 / share(found, sum(item["pixels_seconds"] for item in found["statistics"]["segments"])), 0.8, []),
