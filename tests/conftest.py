@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -18,6 +19,10 @@ os.environ.setdefault("ASYNCDALI_DEVICE", "host")  # the host device on every ma
 # saves 10 s in every run after the first.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A shell starts background jobs with SIGINT ignored, and programs inherit that. Tests that send SIGINT would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _PIPELINE_THREAD = re.compile(r"asyncdali-(fetch|[0-9a-f]+-)")
 
