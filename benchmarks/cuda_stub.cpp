@@ -1,8 +1,8 @@
-// A stub of CUDA and nvJPEG for `python -m benchmarks.gpu_interpreter`: with it, all processor time of a pipeline is the interpreter's.
+// A stub of CUDA and nvJPEG for `python -m benchmarks.gpu_interpreter`. With the stub, a pipeline uses processor time only for Python.
 //
-// Memory is address space that is never touched; launches and copies do nothing. A batch of JPEGs takes `stub_pace` nanoseconds of sleep (the
-// real call spins, without the interpreter lock), and an event completes `stub_pace` after it was recorded: threads sleep and wake, and memory
-// is held, as beside a GPU.
+// Memory is address space that is never touched; launches and copies do nothing. A batch of JPEGs sleeps `stub_pace` nanoseconds (the
+// real call spins, without the interpreter lock). An event completes `stub_pace` after it was recorded. Threads therefore sleep and wake,
+// and memory stays in use, as with a GPU.
 #include <atomic>
 #include <cstdint>
 #include <cstddef>
@@ -22,7 +22,7 @@ STUB int64_t stub_calls() { return calls; }
 STUB int64_t stub_allocations() { return allocations; }
 STUB void stub_pace(int64_t nanoseconds) { pace = nanoseconds; }
 
-// ------------------------------------------------------------------------------------------------------- what CuPy's runtime module has
+// ------------------------------------------------------------------------------------------------------ functions of CuPy's runtime module
 
 STUB int64_t stub_set_device(int64_t) { return counted(0); }
 STUB int64_t stub_malloc(int64_t size) {
@@ -30,7 +30,7 @@ STUB int64_t stub_malloc(int64_t size) {
     return counted((int64_t)mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
 }
 STUB int64_t stub_host_alloc(int64_t size, int64_t) { return stub_malloc(size); }
-STUB int64_t stub_free(int64_t) { return counted(0); }  // a measurement is short, and address space is large
+STUB int64_t stub_free(int64_t) { return counted(0); }  // address space is never reused, because a measurement is short
 STUB int64_t stub_create(int64_t) { return counted(++handles); }
 STUB int64_t stub_destroy(int64_t) { return counted(0); }
 static const int64_t EVENTS = 1 << 16;
@@ -55,7 +55,7 @@ STUB int64_t stub_synchronize(int64_t event) { sleep(left(event)); return counte
 STUB int64_t stub_query(int64_t event) { return counted(left(event) > 0 ? 600 : 0); }  // cudaErrorNotReady
 STUB double stub_elapsed(int64_t, int64_t) { counted(0); return 1.0; }
 
-// ------------------------------------------------------------------------------------------------------------- libcuda, which CuPy lacks
+// ------------------------------------------------------------------------------------------ functions of libcuda, which CuPy does not have
 
 static thread_local void *current = nullptr;
 STUB int cuCtxGetCurrent(void **context) { *context = current; return (int)counted(0); }

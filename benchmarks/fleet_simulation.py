@@ -9,7 +9,7 @@ Rules of the model:
 - A global step has `batch` samples. Each rank takes an equal slice, in requests of `request` samples.
 - A rank asks for steps up to `lookahead` ahead of the step that it trains on. All ranks train in step: they exchange gradients.
 - Ranks and actors are divided into groups of about 128 actors. Within a group, a table maps the position of a request to an actor. Faster
-  actors have more entries. So load is balanced without communication. The table is made again every `learn` seconds.
+  actors have more entries. So load is balanced without communication. A new table is made every `learn` seconds.
 - An actor makes the request of the earliest step first.
 - A request of the awaited step or the next (`urgent`) is sent to a second actor if it takes longer than `hedge_after` times the median.
   The first answer wins. Requests that wait at such a slow actor are sent to a second actor, too.

@@ -1,6 +1,6 @@
 """``python -m benchmarks.gpu_interpreter [photos]``: interpreter time of the pipelines of ``benchmarks.gpu``, without a GPU.
 
-CUDA and nvJPEG are stubs in C++ (``cuda_stub.cpp``). Everything above them is the code that runs on a GPU: the driver with its commands,
+CUDA and nvJPEG are stubs in C++ (``cuda_stub.cpp``). All other code is the code that drives a GPU: the driver with its commands,
 the binding of nvJPEG, tables, pools, streams, threads. The remaining functions of CuPy are called through ctypes here. A call takes 0.3 to
 0.6 us; in CuPy it takes 0.1 to 0.2 us. A batch on the engines takes `--pace` milliseconds, so threads sleep and wake up as they do beside
 a GPU.

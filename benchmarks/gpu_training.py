@@ -1,4 +1,4 @@
-"""``python -m benchmarks.gpu two-views | busy | train``: workloads of real users, beside DALI where it is installed."""
+"""``python -m benchmarks.gpu two-views | busy | train``: whole workloads, beside DALI where it is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// Counts how often threads enter the interpreter: to be loaded in front of Python (LD_PRELOAD) where Python is a shared library.
+// Counts how often threads enter the interpreter. Load this library before Python (LD_PRELOAD); Python must be a shared library.
 //
 // A thread that has waited or worked without the interpreter lock calls PyEval_RestoreThread to take the lock again. Extension modules
 // (ctypes, queue, numpy, sockets, CuPy) and the library itself call that function by name, so the loader binds them to this one.

@@ -2,7 +2,7 @@
 
     python -m benchmarks.operators [--only NAME,NAME] [--families FAMILY,FAMILY] [--rounds 5] [--seconds 0.08] [--json FILE] [--list]
 
-Each library runs two pipelines: one that only takes its inputs (``external_source`` without a copy), and one that also has the operator.
+Each library runs two pipelines: one with inputs only (``external_source`` without a copy), and one that also has the operator.
 Blocks of iterations run in turns, and the processor time of the process (all threads) is measured for each. The operator's time is the
 median of the differences. Short operators occur several times in the pipeline, each with its own inputs, so that neither library can merge
 them. Values below the resolution of 0.1 us per sample count as 0.1 us.

@@ -116,7 +116,7 @@ def processor_time() -> float:
             with open(f"/proc/{name}/stat") as file:
                 fields = file.read().rpartition(")")[2].split()
         except OSError:
-            continue  # it has ended
+            continue  # the process has ended
         parents[int(name)], used[int(name)] = int(fields[1]), sum(map(int, fields[11:15]))
     mine = {os.getpid()}
     while more := {pid for pid, parent in parents.items() if parent in mine} - mine:

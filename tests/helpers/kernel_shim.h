@@ -45,7 +45,7 @@ static inline unsigned __float_as_uint(float real) {
     return bits;
 }
 
-// The sum rounded towards zero.
+// The sum, rounded towards zero.
 static inline float __fadd_rz(float a, float b) {
     const double sum = (double)a + b;
     const float nearest = (float)sum;
@@ -64,8 +64,8 @@ static inline unsigned short host_float_to_half(float value) {
     return bits;
 }
 
-// The threads of a block take turns on one thread of the system: in a kernel that waits for others (__syncthreads) each thread has a stack of its
-// own, and runs until it waits or ends. So a run is deterministic; a thread that does not come to a barrier is found.
+// The threads of a block take turns on one thread of the system. In a kernel with barriers (__syncthreads), each thread of the block
+// has its own stack and runs until it reaches a barrier or ends. So a run is deterministic, and a thread that misses a barrier is found.
 #ifdef USES_BARRIER
 #include <ucontext.h>
 #include <cstdio>
