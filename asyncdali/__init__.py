@@ -3,6 +3,7 @@
     from asyncdali import pipeline_def, fn, types
 
 Names are imported at their first use. Importing the package is cheap and starts nothing.
+It sets CUDA_DEVICE_MAX_CONNECTIONS, if the variable is not set and CUDA is not in use (`_connections.py`).
 
 May import any room.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from . import _connections
 from ._version import __version__
 
 if TYPE_CHECKING:
@@ -53,6 +55,9 @@ _MODULES = (
 )  # fmt: skip
 
 __all__ = ["__version__", *_NAMES, *_MODULES]  # noqa: PLE0604
+
+
+_connections.request()
 
 
 def __getattr__(name: str) -> Any:

@@ -235,7 +235,7 @@ def ours(photos: str, iterations: int) -> None:
     from asyncdali.device import select
 
     threads = len(os.sched_getaffinity(0))
-    print(f"{threads} threads")  # nothing here may use CUDA before a pipeline does: the number of connections is fixed at the first use
+    print(f"{threads} threads")
     for make in (decoded, training, rotated):
         for settings in ({}, {"decoder": "hardware"}, {"decoder": "hybrid"}, {"decoder": "cpu"}, {"hw_decoder_load": 0.85}):
             for count, depth in SWEEP if not settings else ((threads, 3),):

@@ -15,8 +15,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import asyncdali  # noqa: F401  before torch uses CUDA: the import sets the number of connections
+
 from .gpu import decoded, speed, training, two_views
-from .gpu_training import busy_thread, fed_rate, network_of, one_batch, our_library, torch_feed, use_gpu_first
+from .gpu_training import busy_thread, fed_rate, network_of, one_batch, our_library, torch_feed
 
 _PARTS: tuple[float | None, ...] = (None, 0.0, 0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 1.0)
 _FEW = (0, 16, 64, 256)
@@ -109,7 +111,6 @@ def report(photos: str, iterations: int, threads: int | None = None, depth: int 
     """Print the tables. `threads`: of a pipeline; None: four fewer than there are processors."""
     threads = threads or max(len(os.sched_getaffinity(0)) - 4, 1)
     began = time.perf_counter()
-    use_gpu_first(photos, threads)
     network = network_of("resnet18")
     repeated = fed_rate(network, one_batch(), iterations) if network is not None else 0.0
     print(f"{threads} threads, depth {depth}; ResNet-18 with one batch repeated: {repeated:.0f} img/s", flush=True)

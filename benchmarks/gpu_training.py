@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .gpu import BATCH, decoded, speed, training, two_views
+from .gpu import BATCH, speed, training, two_views
 
 _DALI_LOADS = (0.65, 0.8)
 _INTERVALS = (0.005, 0.001, 0.0002)
@@ -36,14 +36,6 @@ def our_library() -> Any:
     import asyncdali
 
     return asyncdali
-
-
-def use_gpu_first(photos: str, threads: int) -> None:
-    """Run an iteration before torch uses CUDA: the number of connections to the GPU is fixed at the first use (docs/gpu.md)."""
-    pipe = _built(decoded, our_library(), photos, threads, 6)
-    pipe.run()
-    print(f"{pipe._core.session.gpu.driver.connections} connections to the GPU", flush=True)
-    _close(pipe)
 
 
 def two_views_report(dali: Any, photos: str, iterations: int, rounds: int) -> None:
@@ -199,7 +191,6 @@ def torch_feed(library: Any, iterator: Any, photos: str, threads: int, depth: in
 def train(dali: Any, photos: str, iterations: int, rounds: int) -> None:
     """Training steps of ResNet-18 and -50 fed by the torch iterator, in turns, beside one batch repeated."""
     lib, threads = our_library(), max(len(os.sched_getaffinity(0)) - 4, 1)
-    use_gpu_first(photos, threads)
     for name in ("resnet18", "resnet50"):
         network = network_of(name)
         if network is None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 
+from .shared.libraries import loaded_libraries
+
 NOT_INITIALISED = 3
 
 
 def cuda_initialised() -> bool:
     """Whether the CUDA driver is initialised in this process. A process that has not loaded it cannot have initialised it."""
-    from .processes.child import loaded_libraries
-
     for path in loaded_libraries("libcuda.so"):
         try:
             driver = ctypes.CDLL(path, os.RTLD_NOLOAD | os.RTLD_NOW)

@@ -64,7 +64,6 @@ def test_no_gpu(monkeypatch, case):
     monkeypatch.setattr(select, "_driver", None)
     monkeypatch.setattr(select, "_warned", set())
     monkeypatch.setattr(select, "cuda_driver_present", lambda: found is not None)
-    monkeypatch.setattr(cuda_driver, "_widen_connections", lambda: 8)
     monkeypatch.setattr(cuda_driver, "ctypes", modules.SimpleNamespace(PyDLL=lambda name: None))
     monkeypatch.setitem(sys.modules, "cupy", cupy_that(found))
     monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")

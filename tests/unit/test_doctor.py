@@ -1,4 +1,4 @@
-"""``asyncdali doctor``: fourteen broken set-ups. Each is found and explained in one message with its fix, within 5 seconds."""
+"""``asyncdali doctor``: fifteen broken set-ups. Each is found and explained in one message with its fix, within 5 seconds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -294,8 +295,8 @@ def test_threads_of_engines(monkeypatch):
     assert checks.engine_threads(Setup(engines=2, num_threads=2)) is None and checks.engine_threads(Setup(num_threads=4)) is None
 
 
-def test_there_are_fourteen_checks():
-    assert len(checks.ALL) == len({check.__name__ for check in checks.ALL}) == 14
+def test_there_are_fifteen_checks():
+    assert len(checks.ALL) == len({check.__name__ for check in checks.ALL}) == 15
     assert all(check.__doc__ for check in checks.ALL)
 
 
@@ -320,7 +321,7 @@ def test_the_command(capsys, tmp_path, monkeypatch):
     )
     assert main(["doctor", f"{file}:many"]) == 1
     out = capsys.readouterr().out
-    assert "warning (affinity): this process may run on" in out and "14 checks, " in out and "usable CPUs" in out
+    assert "warning (affinity): this process may run on" in out and "15 checks, " in out and "usable CPUs" in out
     assert main(["doctor", f"{file}:many", "--json"]) == 1
     (found,) = [item for item in json.loads(capsys.readouterr().out) if item["check"] == "affinity"]
     assert found["message"] == f"{found['problem']}. {found['fix']}." and not found["fatal"]
@@ -388,3 +389,28 @@ def test_the_check_in_build_is_cheap():
         doctor.at_build(options, {"external_source"}, True)
         used.append(time.thread_time() - start)
     assert min(used) < 0.005, min(used)
+
+
+def test_few_connections_to_the_gpu(monkeypatch):
+    monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8")
+    expect(checks.few_connections(Setup(gpu=True)), "few_connections", "8 connections", "0.82", "CUDA_DEVICE_MAX_CONNECTIONS=32")
+    assert checks.few_connections(Setup(gpu=False)) is None
+    monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32")
+    assert checks.few_connections(Setup(gpu=True)) is None
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("before", "given", "expected"),
+    [("", None, "32"), ("", "1", "1"), ("driver.cuInit(0)", None, "None"), ("driver.cuInit(0)", "4", "4")],
+    ids=["unset", "given", "in use", "in use and given"],
+)
+def test_connections_are_requested_at_import(tmp_path, before, given, expected):
+    """A value that is set stays. In a process that uses CUDA already, the variable would only claim what the driver did not read."""
+    code = f"import ctypes, os\ndriver = ctypes.CDLL({str(driver(tmp_path))!r})\n{before}\nimport asyncdali\n"
+    environment = {name: value for name, value in os.environ.items() if name != "CUDA_DEVICE_MAX_CONNECTIONS"}
+    if given is not None:
+        environment["CUDA_DEVICE_MAX_CONNECTIONS"] = given
+    report = "print(os.environ.get('CUDA_DEVICE_MAX_CONNECTIONS'))"
+    done = subprocess.run([sys.executable, "-c", code + report], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == [expected], done.stderr

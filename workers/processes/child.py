@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.random  # numpy imports this module lazily; imported here, forked workers share it
 
+from ..shared.libraries import loaded_libraries
 from ..shared.system import Descriptors
 from ..worker.worker import Setup, Worker
 
@@ -211,17 +212,3 @@ def _cap_loaded_blas() -> None:
             if setter is not None:
                 setter(1)
                 break
-
-
-def loaded_libraries(part: str) -> list[str]:
-    """Paths of the shared libraries in this process whose file name contains `part`."""
-    found = set()
-    try:
-        with open("/proc/self/maps") as maps:
-            for line in maps:
-                path = line.rstrip("\n").partition("/")[2]
-                if part in path.rpartition("/")[2]:
-                    found.add("/" + path)
-    except OSError:
-        pass
-    return sorted(found)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import numpy as np
 
+from ... import _connections
 from ...compiled.addresses import address_of
 from ..launch import Code, Kernel, source_of
 from . import command_kernels as kernels
@@ -67,23 +67,6 @@ class Driver(Protocol):
     def on_stream(self, device: int, stream: int) -> AbstractContextManager[Any]: ...
 
 
-_CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
-_DEFAULT_CONNECTIONS, _MOST_CONNECTIONS = 8, 32
-_NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
-
-
-def _widen_connections() -> int:
-    """Request the largest number of connections, unless the user has set one or CUDA is already in use. Returns their number."""
-    given = os.environ.get(_CONNECTIONS, "")
-    if given.isdigit():
-        return int(given)
-    current = ctypes.c_void_p()
-    if ctypes.CDLL("libcuda.so.1").cuCtxGetCurrent(ctypes.byref(current)) != _NOT_INITIALIZED:
-        return _DEFAULT_CONNECTIONS
-    os.environ[_CONNECTIONS] = str(_MOST_CONNECTIONS)
-    return _MOST_CONNECTIONS
-
-
 class DeviceMemoryError(MemoryError):
     """There is not enough device memory, or not enough pinned memory. The message names the request."""
 
@@ -118,7 +101,8 @@ class CupyDriver:
     def __init__(self) -> None:
         import cupy
 
-        self.connections = _widen_connections()
+        _connections.request()
+        self.connections = _connections.number()
         # Calls keep the interpreter lock, because asking for a context is quicker than reacquiring the lock.
         self._library = ctypes.PyDLL("libcuda.so.1")
         self._cupy: Any = cupy
