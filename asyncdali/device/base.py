@@ -8,7 +8,10 @@ modules that it names use memory, command lists and kernels of a GPU directly.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from .threads import WorkerState
 
 
 class Event(Protocol):
@@ -31,7 +34,7 @@ class Stream(Protocol):
     def handle(self) -> int | None:
         """The native stream, for users who order their own work after it. None on the host."""
 
-    def submit(self, work: Callable[[Any], Any]) -> object:
+    def submit(self, work: Callable[[WorkerState], object]) -> object:
         """Call ``work(worker_state)`` after all calls submitted before."""
 
     def close(self) -> None:

@@ -49,7 +49,7 @@ class WorkerState:
         return self._address
 
 
-Calls: TypeAlias = "queue.SimpleQueue[Callable[[WorkerState], Any] | None]"
+Calls: TypeAlias = "queue.SimpleQueue[Callable[[WorkerState], object] | None]"
 """A queue of calls; None ends the thread."""
 
 
@@ -77,7 +77,7 @@ class CompiledWork(Work, Protocol):
 class _Call:
     """Python work in a crew's list of jobs: its entry in the list, and the number of threads that have not reached the entry yet."""
 
-    def __init__(self, work: Callable[[WorkerState], Any], places: int):
+    def __init__(self, work: Callable[[WorkerState], object], places: int):
         self.work, self.left = work, places
         self.block = np.zeros(JOB.words, np.int64)
         self.block[JOB.word.crew_call] = 1
@@ -216,7 +216,7 @@ class OrderedThread:
         self._lock = threading.Lock()
         self._closed = False
 
-    def submit(self, work: Callable[[WorkerState], Any]) -> bool:
+    def submit(self, work: Callable[[WorkerState], object]) -> bool:
         """Queue `work`. After :meth:`close` it does nothing and returns False."""
         with self._lock:
             if self._closed:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from ..errors import OperatorTypeError, OperatorValueError
 from ..types import ScalarConstant
 from . import context
 from . import node as nodes
+
+if TYPE_CHECKING:
+    from ..operators.base import Schema
 
 SCOPE_ARGUMENT = "_scope"
 """Argument input of operators without inputs in a branch, if their result depends on the batch size. It is any node of the branch."""
@@ -109,7 +112,7 @@ class Conditionals:
 
     # --- used by graph.node
 
-    def entered(self, schema: Any, inputs: list[DataNode], arguments: dict[str, DataNode]) -> tuple[list[DataNode], dict[str, DataNode]]:
+    def entered(self, schema: Schema, inputs: list[DataNode], arguments: dict[str, DataNode]) -> tuple[list[DataNode], dict[str, DataNode]]:
         """The inputs of a new operator in the current scope."""
         if self._home is not None:
             return inputs, arguments
@@ -117,7 +120,7 @@ class Conditionals:
             return inputs, {SCOPE_ARGUMENT: self._any_node()}
         return [self.bring(node) for node in inputs], {name: self.bring(node) for name, node in arguments.items()}
 
-    def made(self, instance: Any) -> None:
+    def made(self, instance: nodes.OperatorInstance) -> None:
         """Set the home of a new operator's outputs: where they may be used, and whose samples they have."""
         home = self._home or self.current
         batch = home if instance.inputs or instance.argument_inputs else self.root

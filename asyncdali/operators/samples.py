@@ -31,7 +31,7 @@ def stored(value: Any) -> Any:
     raise RuntimeError("`stored` has a meaning only within the compiled function of a sample operator")
 
 
-def uniform(record: Any, number: Any) -> Any:
+def uniform(record: np.ndarray, number: Any) -> Any:
     """Number `number` of the sample's random stream: float32, from 0 up to but not including 1. For :class:`SampleOperator`.
 
     The operator derives from ``StreamOperator``, too. Its `record` begins with ``POSITION``, and its `plan` passes

@@ -11,7 +11,7 @@ import functools
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,13 +20,16 @@ from ..errors import OperatorKeyError, refused
 from ..graph import context
 from ..graph.conditionals import where_tests_work
 from ..graph.node import Definition, OperatorInstance
-from ..operators.base import Role
+from ..operators.base import Role, Schema
 from ..options import PipelineOptions
 from ..runtime.immediate import Engine, Immediate, repeated, stand_in
 from ..sources.external_source import ExternalInput
 from ..sources.sources import Fed, Sources, batch_size_of
 from ..tensors import TensorListCPU, TensorListGPU
 from ..types import DALIDataType
+
+if TYPE_CHECKING:
+    from ..batch import Batch
 
 _SEEDS = 2**31 - 1
 
@@ -371,7 +374,7 @@ class DebugDefinition(Definition):
         batch = self.engine.batch_of(value)
         return DataNodeDebug("data", stand_in("data", batch.device).source, 0, batch, self)
 
-    def with_data(self, schema: Any, inputs: Sequence[Any], arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    def with_data(self, schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         given = {}
         for name, value in arguments.items():
             arg = schema.by_name.get(name)
@@ -554,7 +557,7 @@ def _without_outputs(instance: OperatorInstance) -> OperatorInstance:
     return source
 
 
-def _samples(batch: Any) -> int:
+def _samples(batch: Batch) -> int:
     """Number of samples of the iteration. `batch` may be a branch's."""
     return len(batch) if batch.rows is None else len(batch.rows)
 

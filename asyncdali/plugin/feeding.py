@@ -9,7 +9,7 @@ from ..pipeline.front import core_of
 
 if TYPE_CHECKING:
     from ..pipeline import Pipeline
-    from ..runtime.executor import Record
+    from ..runtime.record import Record
 
 
 def fed_inputs(pipeline: Pipeline) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from ..compiled.addresses import address_of
 from ..compiled.branch_tables import BRANCH, LINK, OWN, SLOT
 from ..operators.base import Step, no_explanation
 from ..types import DALIDataType
+
+if TYPE_CHECKING:
+    from .segments import BuiltOperator
 
 
 def nothing(rows: np.ndarray) -> Batch:
@@ -37,12 +40,12 @@ def in_branch(inner: Step, rows: np.ndarray) -> Step:
     return replace(inner, function=branch_step.address, context=table, explain=explain, keep=keep, inner=inner)
 
 
-def resolved(steps: Sequence[tuple[Any, Step | Batch]], scratch_places: Mapping[int, int]) -> list[tuple[Any, Step]]:
+def resolved(steps: Sequence[tuple[BuiltOperator, Step | Batch]], scratch_places: Mapping[int, int]) -> list[tuple[BuiltOperator, Step]]:
     """Only steps: a batch is represented by the steps that fill in its addresses.
 
     `scratch_places`: the offsets of partial batches (by id) in the threads' scratch memory.
     """
-    result: list[tuple[Any, Step]] = []
+    result: list[tuple[BuiltOperator, Step]] = []
     for who, item in steps:
         if isinstance(item, Step):
             result.append((who, item))
@@ -67,7 +70,7 @@ def _slot(batch: Batch, offset: int) -> Step:
     return Step(slot_step.address, table, no_explanation, keep=keep)
 
 
-def taken_over(batch: Batch, allocate: Callable[[int], Any]) -> Step:
+def taken_over(batch: Batch, allocate: Callable[[int], np.ndarray]) -> Step:
     """The step that copies samples of a linked batch whose memory will be reused. Afterwards the batch owns its memory."""
     from ..compiled.branches import own_step
 

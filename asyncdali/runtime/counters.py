@@ -20,7 +20,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns as now
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,11 @@ from ..device.buffers import BlockOwner
 from .segment_counters import SAMPLED, Estimate, Recorder
 from .segment_counters import OperatorCounters as OperatorCounters
 from .segment_counters import SegmentCounters as SegmentCounters
+
+if TYPE_CHECKING:
+    from ..sources.pullers import Puller
+    from .record import Record
+    from .segments import BuiltSegment
 
 STAND_IN = "__input_"
 """Prefixes of names of operators that stand for data in debug mode. These operators are not counted."""
@@ -129,16 +134,18 @@ class PipelineCounters:
         for segment in self.segments:
             segment.slowest = None
 
-    def segment(self, built: Any) -> SegmentCounters:
+    def segment(self, built: BuiltSegment) -> SegmentCounters:
         """Counters for a segment (a ``BuiltSegment``) and its operators, which use them from now on."""
+        operators = []
         for item in built.operators:
             if item.counters is None:
                 item.counters = OperatorCounters(item.planned, item.operator.counted)
-        counters = built.counters = SegmentCounters(built, [item.counters for item in built.operators])
+            operators.append(item.counters)
+        counters = built.counters = SegmentCounters(built, operators)
         self.segments.append(counters)
         return counters
 
-    def source(self, puller: Any) -> SourceCounters:
+    def source(self, puller: Puller) -> SourceCounters:
         """Counters for the source of a ``sources.pullers.Puller``."""
         self.sources.append(SourceCounters(self, puller.group.name, puller.kind, puller.ahead))
         return self.sources[-1]
@@ -152,7 +159,7 @@ class PipelineCounters:
         short = looked > 0 and time - looked < seen * SHORT
         self.stride = SPARSE if short and self.recorder is None and not self._always_processor else 1
 
-    def arrives(self, in_flight: Sequence[Any]) -> None:
+    def arrives(self, in_flight: Sequence[Record]) -> None:
         """The consumer comes for the oldest iteration. Only the first call per iteration counts."""
         if not in_flight or in_flight[0].arrived or not in_flight[0].weight:
             return
@@ -176,7 +183,7 @@ class PipelineCounters:
         if self.recorder is not None:
             self.recorder.level("iterations ready", time, ready)
 
-    def fetched(self, record: Any, outputs: Sequence[Batch]) -> None:
+    def fetched(self, record: Record, outputs: Sequence[Batch]) -> None:
         """The consumer has received the iteration. No outputs: it received the error."""
         self._fetched = time = now()
         self._asked = self.asked

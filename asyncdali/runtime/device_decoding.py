@@ -7,7 +7,7 @@ batch.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from . import branches
 
 if TYPE_CHECKING:
     from ..operators.decode.decoder_lanes import Lane
+    from ..operators.decode.lane_balance import Share
+    from .segments import BuiltOperator
 
 
 class SplitDecode:
@@ -33,16 +35,16 @@ class SplitDecode:
     images: list[DecodedImages]
     """The parts of the GPU's lanes."""
 
-    def __init__(self, built: Any, step: Step, batch: Batch, branch: np.ndarray | None = None):
+    def __init__(self, built: BuiltOperator, step: Step, batch: Batch, branch: np.ndarray | None = None):
         self._branch = branch
         assert step.hardware is not None
         self._built, self._step, self._batch = built, step, batch
         self._plan = step.hardware
         self._pinned = np.empty(0, np.uint8)
-        self._share: Any = None
+        self._share: Share | None = None
         self._keeps = False  # samples are copied to the cache
 
-    def start(self, device: CudaDevice, commands: Commands) -> list[tuple[Any, Step]]:
+    def start(self, device: CudaDevice, commands: Commands) -> list[tuple[BuiltOperator, Step]]:
         """Start the GPU's decoders on their parts and return the steps for the rest. `commands` go to the stream that makes the batch."""
         plan, self._device = self._plan, device
         self.images = []
@@ -85,12 +87,12 @@ class SplitDecode:
             if isinstance(images.error, NvjpegError):
                 lane.decoder.gave_up(images.error)
 
-    def all_by_host(self, device: CudaDevice) -> list[tuple[Any, Step | Batch]]:
+    def all_by_host(self, device: CudaDevice) -> list[tuple[BuiltOperator, Step | Batch]]:
         """The steps for the whole batch, for when a decoder of the GPU has failed."""
         self._plan.give_up()
         return [*self._by_host(device)]
 
-    def _by_host(self, device: CudaDevice) -> list[tuple[Any, Step]]:
+    def _by_host(self, device: CudaDevice) -> list[tuple[BuiltOperator, Step]]:
         """The step for the samples that no decoder of the GPU takes, if there are any."""
         plan = self._plan
         rows, size = plan.rest(self._batch.sizes())
@@ -103,7 +105,7 @@ class SplitDecode:
         return [(self._built, branches.in_branch(self._step, rows))]
 
     def gather(
-        self, device: CudaDevice, commands: Commands, passing: list[DeviceBuffer], keep: list[Any]
+        self, device: CudaDevice, commands: Commands, passing: list[DeviceBuffer], keep: list[object]
     ) -> list[tuple[None, Launch]]:
         """Add the commands before the gathering launches to `commands`, behind the work of the GPU's decoders, and return the launches.
 
@@ -144,7 +146,7 @@ class SplitDecode:
             commands.copy(target, source, size, pinned=True)
         return np.ascontiguousarray(moves[:, ~np.isin(moves[4], batch.addresses[there])])
 
-    def _to_cache(self, keep: list[Any]) -> list[Launch]:
+    def _to_cache(self, keep: list[object]) -> list[Launch]:
         """The launch that copies samples of the finished batch to the cache of decoded pictures."""
         kept, batch = self._plan.kept, self._batch
         if kept is None:

@@ -9,7 +9,6 @@ make its pixels in pinned memory, and the result is uploaded.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from asyncdali_workers import limits
@@ -27,7 +26,8 @@ from ..device.launch import Launch
 from ..operators.base import Arguments, Iteration, Planned, Role, Step
 from .device_decoding import SplitDecode
 from .jobs import Job, Timed, Waiting
-from .segments import BuiltOperator, BuiltSegment, Fresh, SegmentRun, Slots, Steps
+from .record import Record
+from .segments import BuiltOperator, BuiltSegment, Fresh, Host, SegmentRun, Slots, Steps
 
 _ANY_SIZE = 1 << 62
 
@@ -35,9 +35,9 @@ _ANY_SIZE = 1 << 62
 class DeviceSegmentRun(SegmentRun):
     """Runs a mixed or gpu segment for one iteration record."""
 
-    def __init__(self, segment: BuiltSegment, record: Any, executor: Any, stream: Any):
+    def __init__(self, segment: BuiltSegment, record: Record, executor: Host, stream: CudaStream):
         super().__init__(segment, record, executor, stream)
-        self._stream: CudaStream = stream
+        self._stream = stream
         self._device = stream.device
         self._commands = stream.commands()  # recorded first, and executed together
         self._direct = segment.operators[0].operator.barrier  # the operator may queue work on the stream itself
@@ -61,7 +61,7 @@ class DeviceSegmentRun(SegmentRun):
 
     # --- planning
 
-    def _plan(self, built: BuiltOperator, inputs: list[Any], arguments: Arguments, iteration: Iteration) -> Planned:
+    def _plan(self, built: BuiltOperator, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         if built.planned.is_transfer:
             return Planned([self._moved(inputs[0], built.operator.output_device)])
         planned = super()._plan(built, inputs, arguments, iteration)
@@ -150,7 +150,7 @@ class DeviceSegmentRun(SegmentRun):
         counters = self.segment.counters
         times = None if counters is None or timed is not Timed.PROCESSOR else counters.times
         marks = [] if times is None else [times.mark(self._commands)]
-        keep: list[Any] = [self._uploads, self._downloads, compiled]
+        keep: list[object] = [self._uploads, self._downloads, compiled]
         for batch in self._by_host:
             host = Batch(batch.shapes, batch.dtype, batch.layout)
             host.place(batch.owner)
@@ -182,7 +182,7 @@ class DeviceSegmentRun(SegmentRun):
             except Exception as error:
                 raise self._wrap(built, error) from error
 
-    def _launch(self, launches: list[tuple[BuiltOperator | None, Launch]], keep: list[Any]) -> None:
+    def _launch(self, launches: list[tuple[BuiltOperator | None, Launch]], keep: list[object]) -> None:
         """Queue the launches, for operators or on behalf of none. An error of the compiler names the operator."""
         if any(launch.offers is not None for _, launch in launches):
             launches = self._fused(launches)
@@ -194,7 +194,7 @@ class DeviceSegmentRun(SegmentRun):
         if launches:
             keep.append(self._device.launch_all(launches, self._commands, self._passing))
 
-    def _queue(self, keep: list[Any]) -> CudaEvent:
+    def _queue(self, keep: list[object]) -> CudaEvent:
         """Queue all commands on the stream and return the event behind them."""
         try:
             event: CudaEvent = self._device.events.last(self._commands)
@@ -248,7 +248,7 @@ class DeviceSegmentRun(SegmentRun):
                 self._ordered.add(id(buffer.ready))
                 self._commands.wait(buffer.ready)
 
-    def _copy(self, target: Batch, source: Batch) -> list[Any]:
+    def _copy(self, target: Batch, source: Batch) -> list[object]:
         """Queue the copy of a contiguous batch to `target`. Returns the object that must stay alive until then."""
         owner = (target.alias_of or target).owner
         size = owner.size if isinstance(owner, DeviceBuffer) and target.alias_of is None else int(target.sizes().sum())
@@ -267,7 +267,7 @@ class DeviceSegmentRun(SegmentRun):
             commands.copy(to, at, part)
         return [source.memory_owner]
 
-    def _gathered(self, keep: list[Any]) -> list[tuple[None, Launch]]:
+    def _gathered(self, keep: list[object]) -> list[tuple[None, Launch]]:
         """Gather outputs whose samples are parts of several batches but could be one tensor, or that are in the user's memory.
 
         Gathering now is cheap; later the host would have to wait. Returns the launches; `keep` receives the objects that they need."""

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from ..sources.group import Group
     from ..sources.ports import Port
     from ..sources.pullers import Puller
-    from .executor import Executor, Record
+    from .executor import Executor
+    from .record import Record
     from .segments import BuiltSegment, SegmentRun
 
 

@@ -1,31 +1,25 @@
-"""The executor decides which segment of which iteration runs when.
+"""The executor runs the segments of iterations on its threads and streams.
 
-Decisions are made one at a time, by the thread that reports a result. Iterations are admitted in order. A segment of iteration k starts
-when its producers have finished iteration k and the same segment is planned for iteration k-1, because its position is known then.
-`OperatorConcurrency` and the streams of `StreamPolicy` limit this further. Worker threads take the compiled work of one backend in the
-order in which it was planned.
+Decisions are made one at a time, by the thread that reports a result. The :class:`~.scheduler.Scheduler` knows which segment may start.
+Worker threads take the compiled work of one backend in the order in which it was planned.
 """
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import logging
 import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from time import perf_counter_ns as now
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from .._deadlocks import FIRST_LOOK, Patience
 from ..access import Access
-from ..batch import Batch
 from ..device.base import Device, Stream
 from ..device.buffers import BufferPool
 from ..device.host import HostDevice, HostStream
@@ -38,7 +32,9 @@ from .engine_protocol import Here
 from .jobs import CompiledSamples, Job, Waiting
 from .loop import LoopThread, shared_loop
 from .memory_statistics import MemoryStatistics
-from .segments import BuiltSegment, SegmentRun
+from .record import Record as Record
+from .scheduler import Scheduler, assign_streams
+from .segments import BuiltSegment, Progress, SegmentRun
 
 if TYPE_CHECKING:
     from ..device.cuda.device import CudaDevice
@@ -49,196 +45,12 @@ log = logging.getLogger("asyncdali")
 CLOSING = 0.9
 """Seconds that closing waits for the threads of a pipeline. A callback of the user may never return."""
 
-_PHASES = SegmentRun.phases.__code__
 
+class _Part(Protocol):
+    """A part of the executor that has threads."""
 
-class Record:
-    """One iteration in flight: its batches, the positions after it, and the callers that wait for it."""
-
-    __slots__ = (
-        "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "careful", "done_at", "done_segments", "driver",
-        "edges", "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "number", "on_planned", "outputs",
-        "place", "positions", "produced", "sources", "weight", "whole",
-    )  # fmt: skip
-
-    def __init__(self, index: int, batch_size: int, edge_count: int):
-        self.index = index
-        self.number = index  # number of the iteration, for operators and errors; an engine's records have another `index`
-        self.given: Mapping[str, Any] | None = None  # in an engine: positions before the iteration, by operator
-        self.produced: dict[str, int] = {}  # in an engine: samples that stateful operators produced, if not the batch's
-        self.on_planned: Callable[[], None] | None = None  # in an engine: called for every segment whose positions are known
-        self.batch_size = batch_size
-        self.whole = 0  # number of samples of the whole iteration if only a part (`batch_size` samples) is made; 0: all are made
-        self.first = 0  # the number in the iteration of the first sample that is made
-        self.careful = False  # in an engine: the steps of pixels run and are noted one by one, to find the step that ends the process
-        self.driver: Here | None = None  # the part of the executor that the waiting thread drives; None: other threads finish the iteration
-        self.handed: tuple[int, int] | None = None  # range of the computed samples that is returned; None: all
-        self.edges: list[Batch | None] = [None] * edge_count
-        self.fed: dict[str, Any] = {}  # batches of external inputs
-        self.place = (0, 0)  # epoch, and iteration in it
-        self.positions: Any = {}  # a mapping
-        self.sources: dict[str, Any] = {}  # positions of the sources before this iteration
-        self.done_segments: set[int] = set()
-        self.error: BaseException | None = None
-        self.outputs: list[Batch] = []
-        self.finished = False
-        self.weight = 0  # for statistics: number of iterations that this record stands for; 0: this iteration is not timed
-        self.admitted = self.finished_at = 0  # for statistics: when it was queued, when it was done
-        self.arrived = 0  # for statistics: when the consumer requested it
-        self.done_at: dict[int, int] = {}  # for statistics: when each segment was done
-        self._failed_segment = 0
-        self._waiters: list[Callable[[], None]] = []
-        self._lock = threading.Lock()
-
-    def fail(self, segment: int, error: BaseException) -> None:
-        """The iteration has failed. Of several errors, the one of the earliest segment is kept, independent of timing."""
-        with self._lock:
-            if self.error is None or segment < self._failed_segment:
-                self.error, self._failed_segment = error, segment
-
-    def finish(self) -> None:
-        """Wake the waiting callers (on the loop's thread, or in close)."""
-        with self._lock:
-            if self.finished:
-                return
-            self.finished = True
-            waiters, self._waiters = self._waiters, []
-        for wake in waiters:
-            wake()
-
-    def on_finished(self, wake: Callable[[], None]) -> None:
-        """Call `wake` when the iteration is finished; immediately if it already is."""
-        if self.driver is not None:
-            self.driver.leave_to_loop()  # no caller waits here
-        with self._lock:
-            if not self.finished:
-                self._waiters.append(wake)
-                return
-        wake()
-
-    def runs_in(self, frame: FrameType) -> bool:
-        """Whether a frame runs a segment of this iteration."""
-        return frame.f_code is _PHASES and frame.f_locals["self"].record is self
-
-    def _forget(self, wake: Callable[[], None]) -> None:
-        """Undo :meth:`on_finished`."""
-        with self._lock:
-            if wake in self._waiters:
-                self._waiters.remove(wake)
-
-    def wait(self) -> None:
-        """Block until finished; signals interrupt the wait. RuntimeError if a function of an operator waits for the calling thread."""
-        if self.finished or (self.driver is not None and self.driver.drive(self)):
-            return
-        gate = threading.Lock()
-        gate.acquire()
-        self.on_finished(gate.release)
-        try:
-            # A signal between the interpreter's last check and the wait would not be noticed until the end, so check periodically.
-            if gate.acquire(timeout=FIRST_LOOK):
-                return
-            patience = Patience(self.runs_in)
-            while not gate.acquire(timeout=patience.seconds()):
-                patience.look(notice=False)
-        except BaseException:  # a signal handler raised (Ctrl-C)
-            self._forget(gate.release)
-            raise
-
-    async def wait_async(self) -> None:
-        """Wait inside any running event loop. Cancelling the wait loses nothing."""
-        if self.finished:
-            return
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[None] = loop.create_future()
-
-        def wake() -> None:
-            try:
-                loop.call_soon_threadsafe(lambda: None if future.done() else future.set_result(None))
-            except RuntimeError:
-                pass  # that loop was closed while the wait was pending
-
-        self.on_finished(wake)
-        try:
-            await future
-        finally:
-            self._forget(wake)
-
-
-class Scheduler:
-    """Decides which segments start. It only keeps books and runs nothing. Not thread-safe."""
-
-    def __init__(self, segments: list[BuiltSegment], concurrency: OperatorConcurrency, start: Callable[[BuiltSegment, Record], None]):
-        self._segments = segments
-        self._start = start
-        self._one_at_a_time = concurrency == OperatorConcurrency.NONE
-        self._limited = {"cpu"} if concurrency == OperatorConcurrency.FULL else {"cpu", "mixed", "gpu"}
-        self._records: dict[int, Record] = {}
-        self._next = [0] * len(segments)
-        self._planning: dict[int, int] = {}  # segment -> iteration that is being planned
-        self._running = 0
-        self._pumping = False
-        self._busy_backends: set[str] = set()
-
-    def resume(self, records: Iterable[Record], admitted: int) -> None:
-        """Go on with iterations in flight. All `admitted` iterations have been started, without this scheduler."""
-        self._records = {record.index: record for record in records}
-        self._next = [admitted] * len(self._segments)
-        self._running = len(self._records)
-
-    def admit(self, record: Record) -> None:
-        self._records[record.index] = record
-        self.pump()
-
-    def planned(self, segment: BuiltSegment, record: Record) -> None:
-        """The segment's positions after this iteration are known, so the next iteration may be planned.
-
-        Reported once or twice per iteration; the second report may come when the next iteration is already being planned.
-        """
-        if self._planning.get(segment.index) == record.index:
-            del self._planning[segment.index]
-            self._busy_backends.discard(segment.backend)
-
-    def done(self, segment: BuiltSegment, record: Record) -> bool:
-        """The segment is done for this record. Returns True if the whole record is done."""
-        self.planned(segment, record)
-        self._running -= 1
-        record.done_segments.add(segment.index)
-        if len(record.done_segments) < len(self._segments):
-            return False
-        del self._records[record.index]
-        return True
-
-    def pump(self) -> None:
-        """Start every segment that may start, oldest iterations first."""
-        if self._pumping:
-            return  # a nested call (an iteration that failed immediately); the outer loop continues
-        self._pumping = True
-        try:
-            self._pump()
-        finally:
-            self._pumping = False
-
-    def _pump(self) -> None:
-        progress = True
-        while progress:
-            progress = False
-            for segment in self._segments:
-                record = self._records.get(self._next[segment.index])
-                if record is not None and self._may_start(segment, record):
-                    self._next[segment.index] += 1
-                    self._planning[segment.index] = record.index
-                    self._running += 1
-                    if segment.backend in self._limited:
-                        self._busy_backends.add(segment.backend)
-                    self._start(segment, record)
-                    progress = True
-
-    def _may_start(self, segment: BuiltSegment, record: Record) -> bool:
-        if segment.index in self._planning or not segment.producers <= record.done_segments:
-            return False
-        if self._one_at_a_time and self._running:
-            return False
-        return segment.backend not in self._busy_backends
+    def close(self) -> None: ...
+    def join(self, timeout: float) -> object: ...
 
 
 class Executor:
@@ -269,7 +81,7 @@ class Executor:
         self.threads = f"{name}-"
         """Prefix of the names of its threads."""
         self._cpu_stage = HostStream(f"{name}-cpu", affinity)
-        self._streams: dict[Any, Stream] = {}
+        self._streams: dict[str, Stream] = {}
         self._segments: list[BuiltSegment] = []
         self._segment_streams: list[Stream] = []
         self._jobs: set[Job] = set()
@@ -296,8 +108,8 @@ class Executor:
         self._broken: BaseException | None = None
         self.memory: MemoryStatistics | None = None
         self.counters: PipelineCounters | None = None
-        self.progress: Callable[[Record, Any], None] | None = None
-        """For engines: called with the operator that is about to be planned, or the segment whose pixels are about to be computed."""
+        self.progress: Progress | None = None
+        """For engines."""
         self._pid = os.getpid()
         self.outputs: list[int] = []
         self._edge_count = 0
@@ -371,7 +183,7 @@ class Executor:
     def _run_of(self, segment: BuiltSegment, record: Record) -> SegmentRun:
         if self.gpu is None or not self._on_gpu(segment):
             return SegmentRun(segment, record, self)
-        return _device_run()(segment, record, self, self._segment_streams[segment.index])
+        return _device_run()(segment, record, self, self._segment_streams[segment.index])  # type: ignore[arg-type]  # of its GPU
 
     def output_stream(self) -> int | None:
         """Handle of the stream of the last segment with GPU outputs; None without a GPU."""
@@ -381,7 +193,7 @@ class Executor:
                 return stream.handle
         return None
 
-    def _stream(self, key: Any) -> Stream:
+    def _stream(self, key: str) -> Stream:
         if key == "cpu":
             return self._cpu_stage
         if key not in self._streams:
@@ -647,7 +459,7 @@ class Executor:
         operators = [built.operator for segment in self._segments for built in segment.operators]
         for operator in operators:
             operator.stop()
-        closing: list[Any] = [self._workers, self._cpu_stage, *self._streams.values(), self._waits]
+        closing: list[_Part] = [self._workers, self._cpu_stage, *self._streams.values(), self._waits]
         closing.extend(self.gpu.parts if self.gpu is not None else ())
         for part in closing:
             part.close()
@@ -676,36 +488,6 @@ class Executor:
             return
         self._loop.call(self._post, abandon)
         done.wait(CLOSING)
-
-
-def assign_streams(segments: list[BuiltSegment], policy: StreamPolicy, make: Callable[[Any], Stream]) -> list[Stream]:
-    """Assigns a stream to every segment. CPU segments share the CPU stage; the others follow `policy`.
-
-    SINGLE: one stream for all. PER_BACKEND: one for mixed and one for gpu. PER_OPERATOR: a segment continues the lowest-numbered stream of
-    its producers that no other segment has continued; otherwise it opens a new stream.
-    """
-    streams: list[Stream] = []
-    numbers: dict[int, int] = {}
-    continued: set[int] = set()
-    opened = 0
-    for segment in segments:
-        if segment.backend == "cpu":
-            streams.append(make("cpu"))
-        elif policy == StreamPolicy.SINGLE:
-            streams.append(make("stream"))
-        elif policy == StreamPolicy.PER_OPERATOR:
-            numbered = [index for index in segment.producers if index in numbers and index not in continued]
-            free = sorted(numbered, key=numbers.__getitem__)
-            if free:
-                continued.add(free[0])
-                numbers[segment.index] = numbers[free[0]]
-            else:
-                numbers[segment.index] = opened
-                opened += 1
-            streams.append(make(f"stream-{numbers[segment.index]}"))
-        else:
-            streams.append(make(segment.backend))
-    return streams
 
 
 @functools.cache

@@ -24,7 +24,7 @@ from ..device.threads import WorkerState, WorkerThreads
 from ..errors import operator_error
 from ..graph.node import OperatorInstance
 from ..graph.plan import PlannedOperator, build_plan
-from ..operators.base import Environment
+from ..operators.base import Environment, Operator
 from ..options import PipelineOptions
 from ..sources.external_source import ExternalInput
 from ..sources.sources import Fed, Sources
@@ -33,9 +33,10 @@ from ..tensors.data import Converter
 from ..tensors.host_memory import HostMemory
 from ..types import DALIDataType
 from .counters import PipelineCounters
-from .executor import Record
 from .jobs import CompiledSamples, Job
-from .segments import BuiltOperator, BuiltSegment, SegmentRun
+from .memory_statistics import MemoryStatistics
+from .record import Record
+from .segments import BuiltOperator, BuiltSegment, Progress, SegmentRun
 from .statistics import NO_STATISTICS, Statistics, take
 
 
@@ -45,10 +46,9 @@ class Engine:
     `calling(seed)` becomes the :attr:`Environment.calling` of its operators.
     """
 
-    progress = None  # see ``Executor.progress``
+    progress: Progress | None = None
     one_at_a_time = False  # the calling thread works on every job
-
-    memory = None  # no memory statistics in debug mode
+    memory: MemoryStatistics | None = None  # no memory statistics in debug mode
 
     def __init__(self, options: PipelineOptions, name: str, calling: Callable[[int], Callable[[], AbstractContextManager[None]]]):
         from ..compiled import driver
@@ -159,7 +159,7 @@ class Immediate:
                 engine.counters.segment(segment).stream = "caller"
         self._before: list[tuple[BuiltOperator, Any]] = []
 
-    def _make(self, planned: PlannedOperator) -> Any:
+    def _make(self, planned: PlannedOperator) -> Operator:
         try:
             operator = planned.kind(planned.spec, self._engine.environment)
             operator.infer([None] * len(planned.inputs))  # element types may differ from call to call
@@ -182,7 +182,7 @@ class Immediate:
             run = SegmentRun(segment, record, self._engine)
             run.started = record.admitted = perf_counter_ns()
             self._run(run)
-        return [record.edges[edge] for edge in self.plan.outputs]  # type: ignore[misc]
+        return [record.edges[edge] for edge in self.plan.outputs]
 
     def _run(self, run: SegmentRun) -> None:
         phases: Any = run.phases()

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns as now
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from ..compiled.job_tables import FLAGS, JOB, OWN_TIMES, TIMES
 from ..device.base import Event
 from ..device.threads import WorkerState, WorkerThreads
 from ..operators.base import PythonJob, SampleError, Step
+
+if TYPE_CHECKING:
+    from .segments import BuiltOperator
 
 ERROR_TEXT_BYTES = 192
 _TEXT = ERROR_TEXT_BYTES // 8
@@ -129,7 +132,7 @@ class CompiledSamples(Job):
     def __init__(
         self,
         count: int,
-        steps: Sequence[tuple[Any, Step]],
+        steps: Sequence[tuple[BuiltOperator, Step]],
         slots: Sequence[tuple[int, int]] = (),
         own_scratch: int = 0,
         timed: Timed = Timed.NO,

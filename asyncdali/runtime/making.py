@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import Any
 
 from ..errors import operator_error
 from ..graph.plan import PlannedOperator
-from ..operators.base import Environment, check_access
+from ..operators.base import Environment, Operator, check_access
+from ..types import DALIDataType
 from .segments import BuiltOperator
 
 
@@ -36,7 +36,7 @@ def make_operators(operators: Sequence[PlannedOperator], environment: Environmen
 
     driver.run_job.compile()
     volumes.volume.compile()
-    dtypes: dict[int, Any] = {}
+    dtypes: dict[int, DALIDataType | None] = {}
     for planned in operators:
         operator = _make(planned, environment)
         operator.kept_by = planned.kept_by
@@ -48,7 +48,7 @@ def make_operators(operators: Sequence[PlannedOperator], environment: Environmen
         dtypes.update(zip(planned.outputs, inferred, strict=True))
 
 
-def _make(planned: PlannedOperator, environment: Environment) -> Any:
+def _make(planned: PlannedOperator, environment: Environment) -> Operator:
     try:
         check_access(planned.spec, environment.access)
         return planned.kind(planned.spec, environment)

@@ -6,10 +6,13 @@ makes a part move on as if it made all samples: checkpoints are the same for eve
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..graph.plan import Plan
 from ..operators.base import Role
+
+if TYPE_CHECKING:
+    from .record import Record
 
 
 class Part(NamedTuple):
@@ -25,7 +28,7 @@ class Part(NamedTuple):
         """Index of the first sample of the part, and index after its last sample, in an iteration of `samples` samples."""
         return samples * self.rank // self.ranks, samples * (self.rank + 1) // self.ranks
 
-    def apply(self, record: Any, samples: int, whole: bool) -> None:
+    def apply(self, record: Record, samples: int, whole: bool) -> None:
         """Make `record`, an iteration of `samples` samples, one of this part. May be repeated.
 
         `whole`: all samples are made, and the part is cut out of the outputs.

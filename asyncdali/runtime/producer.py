@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 from .._deadlocks import PatientLock
 from ..errors import PipelineClosed, set_aside
 from ..sources.sources import Fed, Sources, batch_size_of
-from .executor import Executor, Record
+from .executor import Executor
 from .parts import Part
+from .record import Record
 
 
 class Place(NamedTuple):

@@ -15,8 +15,8 @@ as they were before any step ran, because steps may write to them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -65,8 +65,8 @@ class Replays:
         self._operator = operator
         self._names, self._contents = names, contents
         self._trials = _TRIALS
-        self._plans: dict[Any, _Replay | None] = {}
-        self._before: Any = None  # the key of the last plan
+        self._plans: dict[Hashable, _Replay | None] = {}
+        self._before: Hashable = None  # the key of the last plan
         self._pending: _Seen | None = None  # the last plan, if its key occurred twice in a row
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
@@ -85,7 +85,7 @@ class Replays:
             self._learn(key, every, planned)
         return planned
 
-    def _learn(self, key: Any, inputs: list[Batch], planned: Planned) -> None:
+    def _learn(self, key: Hashable, inputs: list[Batch], planned: Planned) -> None:
         pending, self._pending = self._pending, None
         if key != self._before:
             self._before = key
@@ -98,9 +98,9 @@ class Replays:
         self._before = None
 
 
-def _key(inputs: Sequence[Batch], contents: Sequence[int]) -> Any:
+def _key(inputs: Sequence[Batch], contents: Sequence[int]) -> Hashable:
     """The data on which a plan depends. None for inputs that a plan may treat differently, and for large `contents`."""
-    parts: list[Any] = []
+    parts: list[object] = []
     for batch in inputs:
         if batch.rows is not None or batch.feed is not None or batch.links:
             return None
@@ -114,7 +114,7 @@ def _key(inputs: Sequence[Batch], contents: Sequence[int]) -> Any:
     return tuple(parts)
 
 
-def _flat(objects: Iterable[Any]) -> Iterator[Any]:
+def _flat(objects: Iterable[object]) -> Iterator[object]:
     for item in objects:
         if isinstance(item, (list, tuple)):
             yield from _flat(item)
@@ -137,7 +137,7 @@ class _Seen:
         # This must be decided before the outputs get memory.
         self.plain = bool(steps) and plain_steps and all(_is_plain(batch, inputs) for batch in outputs)
         self.arrays: list[np.ndarray] = []
-        self.objects: list[Any] = []
+        self.objects: list[object] = []
         met = {id(table) for tables in self.tables for table in tables} | {id(batch) for batch in (*inputs, *outputs)}
         for item in (*self.contexts, *_flat(self.kept)):
             if id(item) in met:
@@ -199,7 +199,7 @@ def _alike(a: _Seen, b: _Seen) -> bool:
     return len(a.objects) == len(b.objects) and all(map(_is, a.objects, b.objects))
 
 
-def _is(one: Any, other: Any) -> bool:
+def _is(one: object, other: object) -> bool:
     return one is other
 
 

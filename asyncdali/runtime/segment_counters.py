@@ -10,13 +10,20 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns as now
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from ..batch import Batch, storage_dtype
 from ..compiled.addresses import address_of
+from ..types import DALIDataType
 from .jobs import Job, JobTimes, Timed
+
+if TYPE_CHECKING:
+    from ..device.cuda.commands import Commands
+    from ..graph.plan import PlannedOperator
+    from .record import Record
+    from .segments import BuiltOperator, BuiltSegment
 
 SAMPLED = 16
 """Processor time is measured in one of this many timed iterations."""
@@ -39,7 +46,7 @@ class Recorder(Protocol):
 class DeviceTimes(Protocol):
     """Measures work on a stream of a GPU without waiting for it (``device.cuda.timing.StreamTimes``)."""
 
-    def mark(self, commands: Any) -> int: ...
+    def mark(self, commands: Commands) -> int: ...
     def queued(self, begun: int, ended: int) -> None: ...
     def taken(self) -> list[int]: ...
 
@@ -78,10 +85,10 @@ class OutputCounters:
     def __init__(self, edge: int) -> None:
         self.edge = edge
         self.shapes: np.ndarray | None = None  # the current shapes and their element type
-        self.dtype: Any = None
+        self.dtype = DALIDataType.NO_TYPE
         self._since = 0  # iterations before the current shapes
         self._samples = self._bytes = 0  # counts up to the current shapes
-        self._log: list[tuple[np.ndarray, Any, int]] = []
+        self._log: list[tuple[np.ndarray, DALIDataType, int]] = []
         self._lock = threading.Lock()
 
     def changes(self, batch: Batch, iterations: int) -> None:
@@ -116,7 +123,7 @@ class OperatorCounters:
 
     __slots__ = ("counted", "jobs", "jobs_processor", "outputs", "planned", "planning", "steps")
 
-    def __init__(self, planned: Any, counted: Callable[[], tuple[tuple[str, int], ...]]) -> None:
+    def __init__(self, planned: PlannedOperator, counted: Callable[[], tuple[tuple[str, int], ...]]) -> None:
         self.planned = planned
         self.counted = counted
         """Numbers that the operator itself counts."""
@@ -139,7 +146,7 @@ class OperatorCounters:
         self.jobs += times.busy * weight
 
 
-def _bytes(shapes: Sequence[np.ndarray], types: Sequence[Any]) -> int:
+def _bytes(shapes: Sequence[np.ndarray], types: Sequence[DALIDataType]) -> int:
     """Bytes of batches of these shapes and element types."""
     if len(set(map(id, types))) > 1:
         return sum(_bytes([item], [kind]) for item, kind in zip(shapes, types))
@@ -171,7 +178,7 @@ def _volume(shapes: np.ndarray) -> int:
 class SegmentCounters:
     """One segment. ``statistics.SegmentStatistics`` explains the numbers."""
 
-    def __init__(self, segment: Any, operators: list[OperatorCounters]):
+    def __init__(self, segment: BuiltSegment, operators: list[OperatorCounters]):
         self.index: int = segment.index
         self.backend: str = segment.backend
         self.operators = operators
@@ -194,7 +201,7 @@ class SegmentCounters:
 
     # --- on the stage thread
 
-    def lap(self, record: Any, started: int) -> Lap | None:
+    def lap(self, record: Record, started: int) -> Lap | None:
         """Begin to plan an iteration whose times are taken. `started` is when the segment was started.
 
         Returns None for 15 of 16 iterations of instant operators, which have no jobs; then calling :meth:`planned` is enough."""
@@ -203,7 +210,7 @@ class SegmentCounters:
             return None
         return Lap(self, record, started, _PROCESSOR if sampled else _YES)
 
-    def planned(self, record: Any, started: int, began: int, away: int = 0) -> int:
+    def planned(self, record: Record, started: int, began: int, away: int = 0) -> int:
         """An iteration is planned and has its memory.
 
         Takes the time at which the segment was started, the time at which the thread `began`, and the time spent on jobs. Returns the
@@ -225,7 +232,7 @@ class SegmentCounters:
         """Engines make the segment. This process sees only these outputs."""
         self._outputs = [output for output in self._outputs if output.edge in edges]
 
-    def passed(self, edges: Sequence[Any]) -> None:
+    def passed(self, edges: Sequence[Batch]) -> None:
         """An iteration is planned. This is the only call for an iteration whose times are not taken."""
         for output in self._outputs:
             batch = edges[output.edge]
@@ -234,7 +241,7 @@ class SegmentCounters:
         self.iterations += 1
         self._free = now()
 
-    def _waited(self, record: Any, free: int, started: int, weight: int) -> None:
+    def _waited(self, record: Record, free: int, started: int, weight: int) -> None:
         """The segment could have started at `free`: find out why it did not."""
         asked = record.admitted
         if asked > free:
@@ -283,7 +290,7 @@ class SegmentCounters:
 
     # --- on the worker that leaves last
 
-    def made(self, job: Job, owners: Sequence[Any], record: Any, samples: int) -> None:
+    def made(self, job: Job, owners: Sequence[BuiltOperator], record: Record, samples: int) -> None:
         """The pixels of an iteration are computed. `owners` own the job's steps."""
         times = job.times()
         if times is None:
@@ -303,12 +310,12 @@ class SegmentCounters:
             self.pixels_busy += times.busy
             self.slowest_sum += self._slowest_last
             for owner, took in zip(owners, times.steps):
-                owner.counters.steps += took
+                owner.counters.steps += took  # type: ignore[union-attr]  # counted segments have counters for all operators
         if self.recorder is not None:
             self.recorder.span("pixels", times.begun, ended, record.index, f"segment {self.index} ({self.backend})")
 
 
-def _origin(record: Any, sample: int) -> str:
+def _origin(record: Record, sample: int) -> str:
     """The file of a sample of an iteration, if known."""
     for batch in record.edges:
         if batch is not None and batch.source_info and sample < len(batch.source_info):
@@ -321,7 +328,7 @@ class Lap:
 
     __slots__ = ("_away", "_began", "_counters", "_laps", "_last", "_left", "_record", "_started", "_used", "timed")
 
-    def __init__(self, counters: SegmentCounters, record: Any, started: int, timed: Timed):
+    def __init__(self, counters: SegmentCounters, record: Record, started: int, timed: Timed):
         self._counters, self._record, self._started, self.timed = counters, record, started, timed
         self._away = 0
         self._laps: list[int] = []

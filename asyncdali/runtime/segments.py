@@ -7,10 +7,10 @@ the pixels the worker that finished last. No thread waits.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from time import perf_counter_ns
 from types import GeneratorType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from asyncdali_workers.limits import TooLarge
@@ -27,6 +27,11 @@ from .jobs import CompiledSamples, Job, PythonSamples, Timed
 from .pace import Pace
 from .replays import replays_of
 from .segment_counters import Lap, OperatorCounters, SegmentCounters
+
+if TYPE_CHECKING:
+    from ..device.cuda.device import CudaStream
+    from .memory_statistics import MemoryStatistics
+    from .record import Record
 
 log = logging.getLogger("asyncdali")
 
@@ -106,7 +111,7 @@ class BuiltSegment:
         for built in self.stateful:
             built.position = positions[built.planned.spec.name]
 
-    def commit_positions(self, record: Any, produced: dict[int, int]) -> None:
+    def commit_positions(self, record: Record, produced: dict[int, int]) -> None:
         """Move the stateful operators by the samples that they produced (`produced`: operator's id -> samples).
 
         An operator that did not run moves as if it had, so a failed iteration is skipped exactly. Never raises: an operator that cannot
@@ -119,7 +124,7 @@ class BuiltSegment:
             if record.given is not None and samples != (record.whole or record.batch_size):
                 record.produced[built.planned.spec.name] = samples
             built.position = built.after(built.position, samples)
-            record.positions[built.planned.spec.name] = built.position
+            record.positions[built.planned.spec.name] = built.position  # type: ignore[index]  # only engines set a mapping of their own
         if record.on_planned is not None:
             record.on_planned()
 
@@ -153,10 +158,32 @@ Slots: TypeAlias = list[tuple[int, int]]
 """For each intermediate in scratch memory: the address of its address table, and its offset in a thread's scratch memory."""
 
 
+Progress: TypeAlias = "Callable[[Record, BuiltOperator | BuiltSegment | tuple[BuiltSegment, BuiltOperator]], None]"
+"""Called with the operator that is about to be planned, the segment whose pixels are about to be computed, or the segment and the operator
+whose step is about to run."""
+
+
+class Host(Protocol):
+    """What a run uses of its executor, or of an ``immediate.Engine``."""
+
+    allocate: Callable[[int], np.ndarray]
+    """Makes memory on the host."""
+
+    @property
+    def memory(self) -> MemoryStatistics | None: ...
+
+    @property
+    def progress(self) -> Progress | None: ...
+
+    @property
+    def one_at_a_time(self) -> bool:
+        """Whether the planning thread also computes the pixels."""
+
+
 class SegmentRun:
     """Runs one segment for one iteration record."""
 
-    def __init__(self, segment: BuiltSegment, record: Any, executor: Any, stream: Any = None):
+    def __init__(self, segment: BuiltSegment, record: Record, executor: Host, stream: CudaStream | None = None):
         self.segment = segment
         self.record = record
         self.executor = executor
@@ -252,8 +279,8 @@ class SegmentRun:
         edges = record.edges
         inputs = [edges[edge] for edge in built.inputs]
         named = {name: edges[edge] for name, edge in built.arguments}
-        first = inputs[0] if inputs else next(iter(named.values())) if named else None
-        count = record.batch_size if first is None else len(first.shapes)
+        leader = inputs[0] if inputs else next(iter(named.values())) if named else None
+        count = record.batch_size if leader is None else len(leader.shapes)
         rows = self._rows(built)
         if rows is not None and count == 0 and operator.skips_empty:
             self._skip(built, produced, rows)
@@ -316,7 +343,7 @@ class SegmentRun:
         finally:
             preparation.close()
 
-    def _plan(self, built: BuiltOperator, inputs: list[Any], arguments: Arguments, iteration: Iteration) -> Planned:
+    def _plan(self, built: BuiltOperator, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         if built.replays is None or self.record.whole or self.record.careful:
             return built.operator.plan(inputs, arguments, iteration)
         return built.replays.plan(inputs, arguments, iteration)
@@ -402,7 +429,7 @@ class SegmentRun:
         """The branch of a conditional that contains an operator; None outside of branches."""
         edges = self.record.edges
         for edge in built.sources:
-            rows: np.ndarray | None = edges[edge].rows
+            rows = edges[edge].rows
             if rows is not None:
                 return rows
         return None
@@ -415,7 +442,7 @@ class SegmentRun:
         return None
 
 
-def _samples(fresh: Fresh, record: Any) -> int:
+def _samples(fresh: Fresh, record: Record) -> int:
     """Number of samples of the job. A partial batch has as many as the batch that it is a part of."""
     return max((len(batch) if batch.rows is None else len(batch.rows) for _, batch in fresh), default=record.batch_size)
 
@@ -426,4 +453,3 @@ def _as_job(job: PythonJob | CompiledJob, built: BuiltOperator, timed: Timed) ->
     samples = CompiledSamples(job.count, [(built, step) for step in job.steps], timed=timed)
     samples.brief = job.brief
     return samples
-

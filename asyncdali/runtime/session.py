@@ -7,7 +7,7 @@ import functools
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,6 +24,8 @@ from ..device.threads import CallThread
 from ..errors import CheckpointError, OperatorError, PipelineClosed, operator_error, place
 from ..graph.plan import build_plan, cut_for_gpu
 from ..operators.base import Role
+from ..sources.ports import Port
+from ..sources.snapshots import Snapshots
 from ..sources.sources import Sources
 from ..tensors import TensorListCPU, TensorListGPU
 from ..tensors.gpu import stream_handle
@@ -32,12 +34,13 @@ from ..types import OperatorConcurrency, StreamPolicy
 from .blueprint import Blueprint
 from .compiling import compiling_ahead
 from .counters import PipelineCounters
-from .executor import Executor, Record
+from .executor import Executor
 from .hints import reserve
 from .making import Seeds, make_operators
 from .memory_statistics import MemoryStatistics
 from .parts import Part, why_whole
 from .producer import Place, Producer
+from .record import Record
 from .segments import BuiltOperator, BuiltSegment
 from .statistics import NO_STATISTICS, Statistics, take
 from .turns import Turn, Turns
@@ -52,7 +55,7 @@ log = logging.getLogger("asyncdali")
 class Mark(NamedTuple):
     """The consumer's position: everything in a checkpoint except the graph. Cheap to make and to keep."""
 
-    positions: dict[str, Any]
+    positions: Mapping[str, Any]
     place: Place
 
 
@@ -164,15 +167,15 @@ class Session:
         self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size), self.part, bool(self.whole))
         self.in_flight: deque[Record] = self.producer.in_flight
         """Records of the iterations queued and not yet returned."""
-        self.stateful: dict[str, Any] = {item.planned.spec.name: item for item in self.operators if item.operator.stateful}
-        self.stateful.update(sources.stateful)
+        stateful = {item.planned.spec.name: item for item in self.operators if item.operator.stateful}
+        self.stateful: dict[str, BuiltOperator | Snapshots] = {**stateful, **sources.stateful}
         self.iterator_data: Any = None
         self.restored = False
         self._settings: dict[str, Any] = {}
         self._graph_json: str | None = None
         if options.checkpoint is not None:
             self._restore(options.checkpoint)
-        self._positions: dict[str, Any] = {name: item.position for name, item in self.stateful.items()}
+        self._positions: Mapping[str, Any] = {name: item.position for name, item in self.stateful.items()}
         self.executor.load(segments, self.plan.outputs, self.plan.edge_count)
         if self.engines is not None:
             self.engines.attach(self.executor, next(segment for segment in segments if segment.in_engines))
@@ -298,7 +301,7 @@ class Session:
     def _check_outputs(self, outputs: list[Batch]) -> None:
         for index, batch in enumerate(outputs):
             dtype, ndim, layout = self.expected_dtype[index], self.expected_ndim[index], self.expected_layout[index]
-            found: tuple[Any, Any] | None = None
+            found: tuple[str, str] | None = None
             if dtype is not None and batch.dtype != dtype:
                 found = ("type", f"expected {dtype}, got {batch.dtype!s}")
             elif ndim is not None and batch.ndim != ndim:
@@ -348,8 +351,8 @@ class Session:
     def skip(self, iterations: int) -> None:
         """Before the first run: move `iterations` full batches ahead without computing them."""
         batch = int(self.options.batch_size)
-        for item in self.stateful.values():
-            for _ in range(iterations):
+        for item in self.operators:
+            for _ in range(iterations if item.operator.stateful else 0):
                 item.move_on(batch)
         self._positions = {name: item.position for name, item in self.stateful.items()}
         self.producer.sources.seek(self.producer.sources.iteration + iterations, self.producer.sources.epoch)
@@ -459,7 +462,7 @@ class Session:
                 self.engines.close()
 
 
-def _unfit(item: Any, message: str) -> CheckpointError:
+def _unfit(item: BuiltOperator | Snapshots | Port, message: str) -> CheckpointError:
     """The error to raise for a checkpoint that does not fit a stateful operator or source."""
     error = CheckpointError(message)
     planned = getattr(item, "planned", None)

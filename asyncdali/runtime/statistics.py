@@ -10,9 +10,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .counters import STAND_IN, OperatorCounters, PipelineCounters, SegmentCounters, SourceCounters
+
+if TYPE_CHECKING:
+    from ..device.buffers import BufferPool
+    from ..options import PipelineOptions
+    from .record import Record
 
 NO_STATISTICS = "statistics() needs a pipeline with enable_statistics=True (the default); this one has enable_statistics=False"
 
@@ -318,8 +323,8 @@ def _minus(later: Any, earlier: Any) -> Any:
 
 
 def take(
-    counters: PipelineCounters, options: Any, depth: int, in_flight: Sequence[Any], memory: Any, pool: Mapping[str, Any] | None,
-    engines: Sequence[Mapping[str, Any]] = (),
+    counters: PipelineCounters, options: PipelineOptions, depth: int, in_flight: Sequence[Record], memory: BufferPool,
+    pool: Mapping[str, Any] | None, engines: Sequence[Mapping[str, Any]] = (),
 ) -> Statistics:  # fmt: skip
     """A report made from `counters`. `memory` is the buffer pool; `pool` and `engines` are statistics of worker processes and engines."""
     segments = list(counters.segments)

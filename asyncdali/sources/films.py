@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,11 @@ from ..codecs.video_padding import MISSING
 from ..operators.base import SampleError
 from ..types import DALIDataType
 from .ports import Port
+
+if TYPE_CHECKING:
+    from ..device.cuda.fed_arrays import FedArrays
+    from ..graph.plan import PlannedOperator
+    from ..tensors.data import Allocate
 
 
 class Film:
@@ -77,7 +82,7 @@ class FilmPort(Port):
     stateful = True
     position: int
 
-    def __init__(self, planned: Any, batch_size: int, allocate: Any, arrays: Any = None):
+    def __init__(self, planned: PlannedOperator, batch_size: int, allocate: Allocate, arrays: FedArrays | None = None):
         super().__init__(planned, batch_size, allocate, arrays)
         constant = planned.spec.constant
         self._length: int = constant("sequence_length")

@@ -19,6 +19,7 @@ from .device_data import DeviceData
 
 if TYPE_CHECKING:
     from ..device.cuda.fed_arrays import FedArrays
+    from ..graph.plan import PlannedOperator
 
 
 def _declared(spec: Spec, name: str) -> Any:
@@ -37,7 +38,7 @@ class Port:
     """Whether checkpoints keep its `position`."""
     position: Any = None
 
-    def __init__(self, planned: Any, batch_size: int, allocate: Allocate, arrays: FedArrays | None = None):
+    def __init__(self, planned: PlannedOperator, batch_size: int, allocate: Allocate, arrays: FedArrays | None = None):
         constant = functools.partial(_declared, planned.spec)
         self.planned = planned  # for errors, which name the operator and the user's line
         self.name: str = planned.spec.name

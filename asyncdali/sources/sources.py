@@ -24,6 +24,7 @@ from .snapshots import Snapshots
 
 if TYPE_CHECKING:
     from ..device.cuda.device import CudaDevice
+    from ..graph.plan import PlannedOperator
     from .parallel import Parallel
 
 Fed = dict[str, "Batch | Exception"]
@@ -43,7 +44,7 @@ class Sources:
 
     def __init__(
         self,
-        planned: Sequence[Any],
+        planned: Sequence[PlannedOperator],
         batch_size: int,
         allocate: Callable[[int], Any],
         checkpointing: bool,
@@ -59,7 +60,7 @@ class Sources:
         arrays = None if gpu is None else gpu.fed_arrays()
         for item in planned:
             try:
-                self.ports[item.spec.name] = item.kind.port()(item, batch_size, allocate, arrays)
+                self.ports[item.spec.name] = item.kind.port()(item, batch_size, allocate, arrays)  # type: ignore[attr-defined]  # of external inputs
             except Exception as error:
                 raise operator_error(item, error, None) from error
         self.pullers = [
@@ -276,7 +277,7 @@ class Sources:
             puller.close()
 
 
-def _groups(planned: Sequence[Any]) -> list[Group]:
+def _groups(planned: Sequence[PlannedOperator]) -> list[Group]:
     """The sources of the external inputs, in order of definition."""
     found = {id(item.attachment): item.attachment for item in planned if item.attachment is not None}
     return sorted(found.values(), key=lambda group: group.number)

@@ -153,6 +153,34 @@ def test_public_docstrings_carry_their_text():
     assert [str(path) for path in [*ROOT.rglob("*.py"), *ROOT.rglob("*.pyi")] if phrase in path.read_text()] == []
 
 
+JOINTS = {
+    "arena", "block", "built", "claim", "commands", "counters", "device", "executor", "instance", "job", "operator", "part", "plan",
+    "planned", "puller", "record", "run", "schema", "segment", "session", "spec", "step", "task",
+}  # fmt: skip
+"""Names of parameters that always are objects of the project."""
+
+TYPED = ("fleet", "graph", "runtime", "device", "pipeline", "sources")
+
+
+def untyped_joints(text: str) -> list[int]:
+    """Lines of parameters with these names whose annotation is ``Any``."""
+    return [
+        node.lineno for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.arg) and node.arg in JOINTS and isinstance(node.annotation, ast.Name) and node.annotation.id == "Any"
+    ]  # fmt: skip
+
+
+def test_rooms_give_each_other_objects_with_a_type():
+    files = [path for room in TYPED for path in (ROOT / room).rglob("*.py")]
+    files += [*(ROOT.parent / "workers").rglob("*.py"), *(ROOT / "operators").glob("*.py")]
+    found = {str(path.relative_to(ROOT.parent)): untyped_joints(path.read_text()) for path in files}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_the_search_finds_untyped_joints():
+    assert untyped_joints("def f(record: Any, value: Any, segment: Segment): ...") == [1]
+
+
 # --- tests mirror the house
 
 

@@ -7,7 +7,7 @@ import signal
 from dataclasses import dataclass
 from typing import Any
 
-from ..shared.control import BUSY, EXTENTS, NOTED_EXTENTS, RESTARTS, SAMPLES, SINCE, TASK_ID, TASKS, WAIT
+from ..shared.control import BUSY, EXTENTS, NOTED_EXTENTS, RESTARTS, SAMPLES, SINCE, TASK_ID, TASKS, WAIT, Block
 from .launch import UNKNOWN
 
 
@@ -16,7 +16,7 @@ class Member:
     """One worker's place in the pool. Its process may be replaced."""
 
     index: int
-    block: Any  # the worker's claim block
+    block: Block  # the worker's claim block
     pid: int = 0
     pidfd: int = -1
     incarnation: int = 0

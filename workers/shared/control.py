@@ -12,11 +12,15 @@ its entries as were ever waiting at a time: with all 1,024 in turn, each ring wo
 from __future__ import annotations
 
 import os
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import TypeAlias
 
 from .. import errors
 from .records import TASK, TASK_SIZE, Task
 from .system import PAGE, Mapping, locked, up
+
+Block: TypeAlias = "memoryview[int]"
+"""A claim block, a stream block or the header, as words of eight bytes."""
 
 RING_ENTRIES, FIRST_ENTRIES = 1024, 16
 """Most entries of a ring, and those that it uses first."""
@@ -69,7 +73,7 @@ class Control:
         self.claims = [self._words(layout.claims + i * CLAIM_SIZE, CLAIM_SIZE) for i in range(layout.workers)]
         self.streams = [self._words(layout.streams + i * STREAM_SIZE, STREAM_SIZE) for i in range(layout.sources)]
 
-    def _words(self, offset: int, size: int) -> Any:
+    def _words(self, offset: int, size: int) -> Block:
         return self.view[offset : offset + size].cast("q")
 
     def stack_text(self) -> str:
@@ -105,7 +109,7 @@ class Ring:
     def tail(self) -> int:
         return self._words[TAIL]
 
-    def locked(self) -> Any:
+    def locked(self) -> AbstractContextManager[None]:
         return locked(self._descriptor, self._byte)
 
     # ------------------------------------------------------------------------------------------------------------ parent
@@ -159,7 +163,7 @@ class Ring:
 
     # ------------------------------------------------------------------------------------------------------------ worker
 
-    def claim(self, block: Any) -> Task | None:
+    def claim(self, block: Block) -> Task | None:
         """Take the first task, or return None."""
         with self.locked():
             head, tail = self._words[HEAD], self._words[TAIL]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..info import BatchInfo, SampleInfo
-from ..shared.control import SAMPLE, SINCE
+from ..shared.control import SAMPLE, SINCE, Block
 from ..shared.records import Task
 from ..shared.schema import Expected
 from ..source import Source
@@ -30,7 +30,7 @@ class Failure(Exception):
 class Runner:
     """Runs the tasks of one source in a worker."""
 
-    def __init__(self, source: Source, arena: Arena, claim: Any, clock: Callable[[], int] | None):
+    def __init__(self, source: Source, arena: Arena, claim: Block, clock: Callable[[], int] | None):
         self.source = source
         self.arena = arena
         self.claim = claim
@@ -224,7 +224,7 @@ class BatchRunner(Runner):
 class StreamRunner(BatchRunner):
     """The next batch of a stream."""
 
-    def __init__(self, source: Source, arena: Arena, claim: Any, clock: Callable[[], int] | None, block: Any):
+    def __init__(self, source: Source, arena: Arena, claim: Block, clock: Callable[[], int] | None, block: Block):
         super().__init__(source, arena, claim, clock)
         self.stream = Stream(source, block, arena)
 

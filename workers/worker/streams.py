@@ -8,9 +8,10 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..shared.control import DISCARD, NEVER, PULLED, STATE, STATE_SIZE, STOPPED
+from ..shared.control import DISCARD, NEVER, PULLED, STATE, STATE_SIZE, STOPPED, Block
 from ..source import Source, is_generator_function, is_iterable
 from .states import BATCH, END, replay, restore
+from .writing import Arena
 
 SNAPSHOT = struct.Struct("<qq")  # sizes of the user's snapshot and of the replacement's
 
@@ -18,7 +19,7 @@ SNAPSHOT = struct.Struct("<qq")  # sizes of the user's snapshot and of the repla
 class Stream:
     """One stream source, made in the worker that runs it. It goes to its position at the first pull."""
 
-    def __init__(self, source: Source, block: Any, arena: Any):
+    def __init__(self, source: Source, block: Block, arena: Arena):
         self.source = source
         self._block = block
         self._arena = arena

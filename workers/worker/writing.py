@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..limits import CHECKED, check, check_cap
-from ..shared.control import END, END_LOCK, EXTENTS, NOTED_EXTENTS, Control
+from ..shared.control import END, END_LOCK, EXTENTS, NOTED_EXTENTS, Block, Control
+from ..shared.records import Task
 from ..shared.schema import ALIGNMENT, Expected
 from ..shared.system import PAGE, Mapping, commit, locked, punch, up
 from .accept import Refused, WholeBatch, layout_of, sample_array
@@ -45,7 +46,7 @@ class Arena:
             found = self._mapped[offset, size] = Mapping(self._control.descriptor, offset, size)
         return found
 
-    def grow(self, size: int, claim: Any, what: str = "") -> Mapping:
+    def grow(self, size: int, claim: Block, what: str = "") -> Mapping:
         """New memory for `what`, at the end of the file. The claim block records it first: if this worker dies now, the parent takes it."""
         control = self._control
         size = up(size, PAGE)
@@ -82,7 +83,7 @@ class Arena:
 class Area:
     """Memory for data that the schema has no place for: first the slice's part of the slot, then overflow extents."""
 
-    def __init__(self, arena: Arena, claim: Any, slot: Mapping, start: int, size: int, samples: int):
+    def __init__(self, arena: Arena, claim: Block, slot: Mapping, start: int, size: int, samples: int):
         self._arena, self._claim = arena, claim
         self._mapping, self._at, self._end = slot, up(start, ALIGNMENT), start + size
         self._left = samples
@@ -297,7 +298,7 @@ def disagreement(what: str, output: int, one: tuple[int, Any], other: tuple[int,
 class SliceWriter:
     """All outputs of one slice."""
 
-    def __init__(self, arena: Arena, claim: Any, task: Any, schema: list[Expected | None] | None, outputs: int):
+    def __init__(self, arena: Arena, claim: Block, task: Task, schema: list[Expected | None] | None, outputs: int):
         slot = arena.at(task.slot, task.capacity)
         self._area = Area(arena, claim, slot, task.area, task.area_size, task.count * outputs)
         self.outputs = [

@@ -23,7 +23,7 @@ class DeviceArray:
 
     __slots__ = ("__weakref__", "address", "device", "dtype", "memory", "owner", "shape")
 
-    def __init__(self, memory: CudaMemory, address: int, shape: Sequence[int], dtype: np.dtype, owner: Any):
+    def __init__(self, memory: CudaMemory, address: int, shape: Sequence[int], dtype: np.dtype, owner: object):
         self.memory, self.address, self.owner = memory, address, owner
         self.shape = tuple(int(extent) for extent in shape)
         self.dtype = np.dtype(dtype)
@@ -69,7 +69,7 @@ class CudaMemory:
     def __init__(self, device: CudaDevice):
         self.device = device
 
-    def wrap(self, address: int, shape: Sequence[int], dtype: np.dtype, owner: Any) -> DeviceArray:
+    def wrap(self, address: int, shape: Sequence[int], dtype: np.dtype, owner: object) -> DeviceArray:
         return DeviceArray(self, address, shape, dtype, owner)
 
     def sample(self, batch: Batch, index: int) -> DeviceArray:
@@ -151,7 +151,7 @@ def pieces(target: int, batch: Batch) -> list[tuple[int, int, int]]:
     return list(zip((begins + target).tolist(), sources[first].tolist(), lengths.tolist(), strict=True))
 
 
-def buffers_of(owner: Any) -> list[DeviceBuffer]:
+def buffers_of(owner: object) -> list[DeviceBuffer]:
     """The device buffers of an owner: the owner itself, or those of a list of owners."""
     if isinstance(owner, DeviceBuffer):
         return [owner]

@@ -20,7 +20,7 @@ from .driver import DriverError
 from .nvjpeg_library import NvjpegError
 
 if TYPE_CHECKING:
-    from ..threads import WorkerThreads
+    from ..threads import WorkerState, WorkerThreads
     from .driver import Driver
     from .memory import CudaEvent, DeviceBuffer
     from .nvjpeg_library import Library
@@ -46,18 +46,18 @@ class Commands:
         self._driver = driver
         self.stream = stream
         self._words: list[int] = []
-        self._kept: list[Any] = []
+        self._kept: list[object] = []
         self._buffers: list[DeviceBuffer] = []
-        self._owners: list[tuple[int, Any]] = []
+        self._owners: list[tuple[int, object]] = []
         self._calls: list[tuple[int, str]] = []
         self._brief = True  # no recorded command waits for the GPU
         self._count = self._staged = 0
 
-    def record_for(self, owner: Any) -> None:
+    def record_for(self, owner: object) -> None:
         """Commands recorded from here on belong to `owner`: an error has it as its attribute `owner`."""
         self._owners.append((len(self._words), owner))
 
-    def keep(self, thing: Any) -> None:
+    def keep(self, thing: object) -> None:
         """Keep an object alive until the commands have been executed."""
         self._kept.append(thing)
 
@@ -170,7 +170,7 @@ class Commands:
         threads.submit(_Performed(self._driver, np.array(words, np.int64), end, settled, threads, over), 1)
 
 
-def _explained(error: DriverError, owners: list[tuple[int, Any]], calls: list[tuple[int, str]]) -> Exception:
+def _explained(error: DriverError, owners: list[tuple[int, object]], calls: list[tuple[int, str]]) -> Exception:
     """The error of a command, with its owner; or the error of nvJPEG's function."""
     for place, name in calls:
         if place == error.place:
@@ -203,10 +203,10 @@ class _Performed:
         result = int(self._table[tables.PERFORM.word.result])
         self._over(self._driver.failure(self._words, result) if result else None)
 
-    def work(self, thread: Any) -> None:
+    def work(self, thread: WorkerState) -> None:
         raise TypeError("commands are performed in compiled code")
 
-    def grow(self, thread: Any) -> None:
+    def grow(self, thread: WorkerState) -> None:
         raise TypeError("commands need no memory of a thread")
 
 

@@ -47,11 +47,11 @@ class CudaStream:
         self.device = device
         self.handle: int = take_stream(device.driver, device.index)
         self._thread = OrderedThread(name)
-        self._kept: deque[tuple[CudaEvent, Any]] = deque()
+        self._kept: deque[tuple[CudaEvent, object]] = deque()
         self._keeping = threading.Lock()  # the next iteration may begin on another thread while this one is being queued
         self._closed = False
 
-    def submit(self, work: Callable[[WorkerState], Any]) -> None:
+    def submit(self, work: Callable[[WorkerState], object]) -> None:
         self._thread.submit(work)
 
     def wait(self, event: CudaEvent) -> None:
@@ -68,7 +68,7 @@ class CudaStream:
         """An object that measures work on this stream."""
         return StreamTimes(self.device.driver, self.device.index)
 
-    def keep(self, event: CudaEvent, things: Any) -> None:
+    def keep(self, event: CudaEvent, things: object) -> None:
         """Keep host memory that device work reads or writes until `event` has completed."""
         over = []  # released outside of the lock
         with self._keeping:
@@ -219,7 +219,7 @@ class CudaDevice:
                     self._functions[kernel] = found
         return found
 
-    def launch_all(self, launches: Sequence[tuple[Any, Launch]], commands: Commands, passing: list[DeviceBuffer]) -> Any:
+    def launch_all(self, launches: Sequence[tuple[object, Launch]], commands: Commands, passing: list[DeviceBuffer]) -> Any:
         """Add launches, given as (owner, launch), to `commands`: one upload with all their tables, then the kernels.
 
         Returns the host memory that must stay alive until they are done. Device memory is appended to `passing`.

@@ -36,7 +36,7 @@ class Lent(Result):
 
     __slots__ = ("ours", "stream")
 
-    def __init__(self, address: int, shape: tuple[int, ...], dtype: np.dtype, keep: Any, stream: int | None, ours: bool = False):
+    def __init__(self, address: int, shape: tuple[int, ...], dtype: np.dtype, keep: object, stream: int | None, ours: bool = False):
         super().__init__(address, shape, dtype, keep)
         self.stream, self.ours = stream, ours
 

@@ -15,7 +15,7 @@ import threading
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -140,8 +140,14 @@ class MemoryBlock:
                 log.debug("device memory could not be freed: %s", error)
 
 
+class Addressed(Protocol):
+    """Device memory: a block of the pool, or a user's."""
+
+    address: int
+
+
 class DeviceBuffer(BlockOwner):
-    """Owner of one block of device memory, of the pool or of a user (any object with an `address`).
+    """Owner of one block of device memory, of the pool or of a user.
 
     ready     event after the work that fills it; None until that work is queued
     stream    handle of the stream of that work
@@ -150,7 +156,7 @@ class DeviceBuffer(BlockOwner):
 
     __slots__ = ("__weakref__", "_behind", "_block", "_pid", "_returned", "address", "readers", "ready", "size", "stream")
 
-    def __init__(self, block: Any, returned: deque[Any], size: int, stream: int):
+    def __init__(self, block: Addressed, returned: deque[Any], size: int, stream: int):
         self._block = block
         self._returned = returned
         self._pid = os.getpid()

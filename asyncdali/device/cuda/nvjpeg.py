@@ -18,7 +18,7 @@ import numpy as np
 
 from ..._notices import warn
 from ...compiled.addresses import address_of
-from ..threads import WorkerThreads
+from ..threads import WorkerState, WorkerThreads
 from . import command_kernels
 from . import nvjpeg_library as nvjpeg
 from .commands import Commands
@@ -138,7 +138,7 @@ class _Entering:
     def __init__(self, device: CudaDevice):
         self._device = device
 
-    def work(self, thread: Any) -> None:
+    def work(self, thread: WorkerState) -> None:
         self._device.enter()
 
 

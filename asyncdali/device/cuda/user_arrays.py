@@ -22,7 +22,7 @@ class Result:
 
     __slots__ = ("address", "dtype", "keep", "shape")
 
-    def __init__(self, address: int, shape: tuple[int, ...], dtype: np.dtype, keep: Any):
+    def __init__(self, address: int, shape: tuple[int, ...], dtype: np.dtype, keep: object):
         self.address, self.shape, self.dtype, self.keep = address, shape, dtype, keep
 
     @property
