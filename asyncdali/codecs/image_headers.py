@@ -312,7 +312,8 @@ def _field(data: bytes, order: str, entry: tuple[int, int, int], tag: int) -> in
     size = _TIFF_SIZES[kind]
     if size * count > 4:
         (at,) = struct.unpack_from(order + "I", data, at)
-    return struct.unpack_from(order + {1: "B", 2: "H", 4: "I"}[size], data, at)[0]
+    result: int = struct.unpack_from(order + {1: "B", 2: "H", 4: "I"}[size], data, at)[0]
+    return result
 
 
 def as_one_channel(data: bytes, tiff: TiffHeader) -> np.ndarray:

@@ -43,7 +43,8 @@ class VideoIndex:
 
     def seconds(self, frames: np.ndarray) -> np.ndarray:
         """Times of frames relative to the first one, float64."""
-        return (self.times[frames] - self.times[0]) * self.tick.numerator / self.tick.denominator
+        result: np.ndarray = (self.times[frames] - self.times[0]) * self.tick.numerator / self.tick.denominator
+        return result
 
     def key_before(self, frame: int) -> int:
         """The frame at which decoding must start to reach `frame`."""

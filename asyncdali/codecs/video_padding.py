@@ -42,13 +42,15 @@ def _reflect(wanted: np.ndarray, stop: int) -> np.ndarray:
     """Go back from the part's last frame to the video's first, then forward, and so on. No frame is repeated at the turning points."""
     period = max(2 * (stop - 1), 1)
     place = wanted % period
-    return np.minimum(place, period - place)
+    result: np.ndarray = np.minimum(place, period - place)
+    return result
 
 
 def _symmetric(wanted: np.ndarray, stop: int) -> np.ndarray:
     """Like :func:`_reflect`, but the frame at each turning point is repeated."""
     place = wanted % (2 * stop)
-    return np.minimum(place, 2 * stop - 1 - place)
+    result: np.ndarray = np.minimum(place, 2 * stop - 1 - place)
+    return result
 
 
 _PADDING: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {

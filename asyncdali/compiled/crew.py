@@ -188,7 +188,7 @@ crews: dict[int, object] = {}
 """Addresses of all crews of the process, with the owners of their memory. The maker of a crew adds it."""
 
 
-def recall_all():
+def recall_all() -> None:
     """Make all worker threads of the process return to Python, for tools that replace functions that threads call."""
     for address in list(crews):
         recall(address)

@@ -162,7 +162,8 @@ def _parameter(name: str, value: Any, samples: int) -> tuple[int, int, np.ndarra
 def _output(out: np.ndarray | None, total: int, dtype: Any) -> np.ndarray:
     """`out` checked (any shape of `total` elements), or a new flat array."""
     if out is None:
-        return limits.new_array(total, dtype, "random numbers")
+        result: np.ndarray = limits.new_array(total, dtype, "random numbers")
+        return result
     if out.dtype != np.dtype(dtype) or out.size != total or not out.flags.c_contiguous or not out.flags.writeable:
         raise ValueError(
             f"out is {out.dtype}[{out.size}] (contiguous: {out.flags.c_contiguous}, writable: {out.flags.writeable}); "

@@ -48,7 +48,8 @@ class TensorCPU(Tensor):
 
     def _host(self) -> np.ndarray:
         check_readable(self._dtype)
-        return self._array
+        result: np.ndarray = self._array
+        return result
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -173,14 +174,16 @@ class TensorListCPU(TensorList):
 
     def as_tensor(self) -> TensorCPU:
         """One tensor [samples, ...] over this memory, with "N" before the layout. Raises RuntimeError if shapes differ."""
-        return self._as_tensor()
+        result: TensorCPU = self._as_tensor()
+        return result
 
     def as_reshaped_tensor(self, shape: Sequence[int]) -> TensorCPU:
         """All samples, one after another, as a tensor of `shape`, with "N" before the layout if the rank fits it.
 
         Raises RuntimeError if the volume of `shape` is not that of the list.
         """
-        return self._as_reshaped_tensor(shape)
+        result: TensorCPU = self._as_reshaped_tensor(shape)
+        return result
 
     def as_array(self) -> np.ndarray:
         """A copy as an array [samples, ...]. Raises RuntimeError if shapes differ and TypeError for enumerations."""

@@ -97,7 +97,8 @@ def _foreign_array(value: Any) -> np.ndarray:
     if is_capsule(value):
         return from_dlpack(value)
     if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "numpy"):
-        return value.numpy()  # its own error names the reason: requires_grad, bfloat16, GPU memory
+        result: np.ndarray = value.numpy()  # its own error names the reason: requires_grad, bfloat16, GPU memory
+        return result
     if hasattr(value, "__array_interface__"):
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):

@@ -79,14 +79,16 @@ class TensorGPU(_OnDevice, Tensor):
 
     def _host(self) -> np.ndarray:
         check_readable(self._dtype)
-        return self._memory.to_host(self._array)
+        result: np.ndarray = self._memory.to_host(self._array)
+        return result
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """CUDA array interface; AttributeError on the host device, where there is no CUDA memory."""
         check_readable(self._dtype)
         try:
-            return self._array.__cuda_array_interface__
+            result: dict[str, Any] = self._array.__cuda_array_interface__
+            return result
         except AttributeError:
             raise AttributeError("a tensor of the host device has no __cuda_array_interface__: its memory is plain memory") from None
 
@@ -197,7 +199,8 @@ class TensorListGPU(_OnDevice, TensorList):
     def at(self, index: int) -> TensorGPU:
         """Sample `index` as a TensorGPU. Deprecated: use `[]`. Raises RuntimeError out of range (no negative numbers)."""
         warnings.warn("TensorListGPU.at() is deprecated: use [] instead", DeprecationWarning, stacklevel=2)
-        return self._at(self._checked_index(index))
+        result: TensorGPU = self._at(self._checked_index(index))
+        return result
 
     def as_cpu(self) -> TensorListCPU:
         """A copy in CPU memory, in one piece, complete on return."""
@@ -212,14 +215,16 @@ class TensorListGPU(_OnDevice, TensorList):
 
     def as_tensor(self) -> TensorGPU:
         """One tensor [samples, ...] over this memory, with "N" before the layout. Raises RuntimeError if shapes differ."""
-        return self._as_tensor()
+        result: TensorGPU = self._as_tensor()
+        return result
 
     def as_reshaped_tensor(self, shape: Sequence[int]) -> TensorGPU:
         """All samples, one after another, as a tensor of `shape`, with "N" before the layout if the rank fits it.
 
         Raises RuntimeError if the volume of `shape` is not that of the list.
         """
-        return self._as_reshaped_tensor(shape)
+        result: TensorGPU = self._as_reshaped_tensor(shape)
+        return result
 
     def copy_to_external(self, ptr: Any, cuda_stream: Any = None, non_blocking: bool = False, use_copy_kernel: bool = False) -> None:
         """Copy all samples, one after another, to device memory at `ptr` (ctypes.c_void_p or int), in the order of `cuda_stream`.
@@ -246,10 +251,11 @@ def stream_handle(stream: Any) -> int | None:
     if isinstance(stream, ctypes.c_void_p):
         return stream.value
     if hasattr(stream, "__cuda_stream__"):
-        return stream.__cuda_stream__()[1]
+        return int(stream.__cuda_stream__()[1])
     for attribute in ("cuda_stream", "ptr", "handle"):
         if hasattr(stream, attribute):
-            return getattr(stream, attribute)
+            handle: int | None = getattr(stream, attribute)
+            return handle
     return None if stream is None else operator.index(stream)
 
 

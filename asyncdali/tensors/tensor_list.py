@@ -111,7 +111,8 @@ class TensorList:
 
     def _host_sample(self, index: int) -> np.ndarray:
         """A sample in host memory; without a copy if it is there."""
-        return self._view(self._memory.sample(self._batch, index), "")._host()
+        result: np.ndarray = self._view(self._memory.sample(self._batch, index), "")._host()
+        return result
 
     # --- the list as one tensor ---
 
@@ -192,7 +193,8 @@ class TensorList:
         return self._as_tensor().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self._as_tensor().__dlpack_device__()
+        result: tuple[int, int] = self._as_tensor().__dlpack_device__()
+        return result
 
     # --- text ---
 

@@ -72,7 +72,8 @@ class _Case:
         self.thread_share = self.threads.busy_seconds / (self.elapsed * self.threads.count)
 
     def share(self, seconds: float) -> float:
-        return seconds / self.elapsed
+        result: float = seconds / self.elapsed
+        return result
 
     def threads_are(self) -> str:
         """How busy the worker threads are, here and in engines."""

@@ -368,7 +368,8 @@ def _probe() -> dict[str, Any] | None:
 
     try:
         done = subprocess.run(python_command(_PROBE), capture_output=True, text=True, timeout=3, check=False)
-        return json.loads(done.stdout)
+        result: dict[str, Any] | None = json.loads(done.stdout)
+        return result
     except (subprocess.TimeoutExpired, OSError, ValueError):
         return None
 

@@ -168,11 +168,13 @@ class _Run:
 
     def batch(self) -> Sequence[Any]:
         """The outputs of the next iteration."""
+        outputs: Sequence[Any]
         try:
-            return self._pipeline.run()
+            outputs = self._pipeline.run()
         except StopIteration:
             self._pipeline.reset()
-            return self._pipeline.run()
+            outputs = self._pipeline.run()
+        return outputs
 
 
 def _rates(timeline: list[tuple[float, int]]) -> list[float]:

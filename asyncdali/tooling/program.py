@@ -34,7 +34,8 @@ def load(target: str) -> Callable[..., Any]:
     if not hasattr(module, name):
         pipelines = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         raise ProgramError(f"{file} defines no {name!r}; it has {', '.join(pipelines) or 'nothing that can be called'}")
-    return getattr(module, name)
+    result: Callable[..., Any] = getattr(module, name)
+    return result
 
 
 def _run(path: Path) -> Any:

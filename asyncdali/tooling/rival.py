@@ -14,15 +14,20 @@ import json
 import os
 import sys
 import time
+import types
+from collections.abc import Sequence
+from typing import Any
 
 
 class _StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """An import finder: imports of `name` (and of modules in it) give `other`."""
 
-    def __init__(self, name, other):
+    def __init__(self, name: str, other: str):
         self.name, self.other = name, other
 
-    def find_spec(self, fullname, path=None, target=None):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if fullname == self.name or fullname.startswith(self.name + "."):
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         if self.name.startswith(fullname + "."):
@@ -33,12 +38,12 @@ class _StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return found or importlib.machinery.ModuleSpec(fullname, self, is_package=True)  # an empty parent package
         return None
 
-    def create_module(self, spec):
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
         if spec.name == self.name or spec.name.startswith(self.name + "."):
             return importlib.import_module(self.other + spec.name[len(self.name) :])
         return None
 
-    def exec_module(self, module):
+    def exec_module(self, module: types.ModuleType) -> None:
         pass
 
 
@@ -49,7 +54,7 @@ def stand_in(name: str, other: str) -> None:
         sys.modules.pop(name, None)
 
 
-def _pipeline(file, name, settings):
+def _pipeline(file: str, name: str, settings: dict[str, Any]) -> Any:
     stand_in("asyncdali", "nvidia.dali")
     sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
     spec = importlib.util.spec_from_file_location("_asyncdali_program", file)
@@ -62,7 +67,7 @@ def _pipeline(file, name, settings):
     return pipeline
 
 
-def _run(pipeline, iterations):
+def _run(pipeline: Any, iterations: int) -> dict[str, float]:
     samples = 0
     start, used = time.perf_counter(), time.process_time()
     for _ in range(iterations):
@@ -75,11 +80,11 @@ def _run(pipeline, iterations):
     return {"seconds": time.perf_counter() - start, "processor_seconds": time.process_time() - used, "samples": samples}
 
 
-def main(file, name, settings):
+def main(file: str, name: str, settings: str) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # output of the user's program must not mix with the answers
 
-    def answer(**content):
+    def answer(**content: Any) -> None:
         print(json.dumps(content), file=answers, flush=True)
 
     try:

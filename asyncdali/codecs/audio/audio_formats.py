@@ -170,7 +170,8 @@ class _Wav:
             stored = np.frombuffer(data, f"<i{self.bits // 8}")
         bits = 8 * stored.itemsize
         if dtype.kind == "f":
-            return stored.astype(dtype) * dtype.type(2.0 ** (1 - bits))
+            result: np.ndarray = stored.astype(dtype) * dtype.type(2.0 ** (1 - bits))
+            return result
         more = 8 * dtype.itemsize - bits
         return (stored.astype(dtype) << more) if more >= 0 else (stored >> -more).astype(dtype)
 
@@ -235,4 +236,5 @@ def _as_type(samples: np.ndarray, dtype: np.dtype) -> np.ndarray:
         return samples
     limits = np.iinfo(dtype)
     scaled = np.nan_to_num(samples.astype(np.float64) * limits.max)
-    return np.clip(np.sign(scaled) * np.floor(np.abs(scaled) + 0.5), limits.min, limits.max).astype(dtype)
+    result: np.ndarray = np.clip(np.sign(scaled) * np.floor(np.abs(scaled) + 0.5), limits.min, limits.max).astype(dtype)
+    return result

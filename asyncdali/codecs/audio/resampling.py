@@ -104,7 +104,7 @@ def resample(samples: np.ndarray, source: float, target: float, quality: float) 
     samples = np.ascontiguousarray(samples, np.float32)
     length, channels = resampled_length(len(samples), source, target), samples.shape[1]
     what = f"sound resampled from {source:g} to {target:g} Hz, which has {length:,} samples"
-    result = limits.new_array(length * channels, np.float32, what).reshape(length, channels)
+    result: np.ndarray = limits.new_array(length * channels, np.float32, what).reshape(length, channels)
     numbers = np.array([[samples.ctypes.data], [result.ctypes.data], [len(samples)], [len(result)], [samples.shape[1]]])
     ratio = np.array([source / target])
     step = make_step(numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], ratio, quality, ("float32", "float32"))

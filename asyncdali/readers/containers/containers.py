@@ -94,7 +94,8 @@ class Containers:
             except OSError as error:
                 sample = int(np.argmax(files == number))
                 raise SampleError(sample, f"Error reading from a file {self.paths[number]}: {error.strerror}") from error
-        return self._table[files]
+        result: np.ndarray = self._table[files]
+        return result
 
     def mapped(self, files: np.ndarray) -> tuple[np.ndarray, ReadOnlyMemory]:
         """The addresses (int64) at which these open files are mapped, and the objects that keep the maps alive. OSError if mapping fails.
@@ -234,7 +235,7 @@ class Fetched:
         return isinstance(self.owner, ReadOnlyMemory)
 
 
-class RecordNames(Sequence):
+class RecordNames(Sequence[str]):
     """Origins of a batch's samples. Text is made on demand."""
 
     def __init__(self, name: Callable[[int], str], indices: np.ndarray):
@@ -244,7 +245,7 @@ class RecordNames(Sequence):
     def __len__(self) -> int:
         return len(self._indices)
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return RecordNames(self._name, self._indices[index])
         return self._name(int(self._indices[index]))

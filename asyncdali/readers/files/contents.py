@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from .file_tables import ADVISE_FILES, OPEN_FILES, READ_FILES
 from .reserved_memory import ExpectedSizes
 
 
-class SampleNames(Sequence):
+class SampleNames(Sequence[str]):
     """The listed paths of a batch's samples. Text is made on demand."""
 
     def __init__(self, table: FileTable, indices: np.ndarray):
@@ -32,7 +33,7 @@ class SampleNames(Sequence):
     def __len__(self) -> int:
         return len(self._indices)
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return SampleNames(self._table, self._indices[index])
         return self._table.name(int(self._indices[index]))
@@ -51,7 +52,7 @@ class StampedNames(SampleNames):
         super().__init__(table, indices)
         self._stamps = stamps
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return StampedNames(self._table, self._indices[index], self._stamps[index])
         name = StampedName(super().__getitem__(index))

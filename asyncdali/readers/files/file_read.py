@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,7 @@ _FEW = 1024
 """So many paths are copied in less time than another thread takes to begin."""
 
 
-class _Names(Sequence):
+class _Names(Sequence[str]):
     """Paths of a batch. Text is made on demand."""
 
     def __init__(self, block: np.ndarray, starts: np.ndarray):
@@ -51,7 +52,7 @@ class _Names(Sequence):
     def __len__(self) -> int:
         return len(self._starts)
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+    def __getitem__(self, index: Any) -> Any:
         start = int(self._starts[index])
         stop = start + int(np.argmin(self._block[start:] != 0))
         return os.fsdecode(self._block[start:stop].tobytes())

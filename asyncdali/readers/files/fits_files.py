@@ -135,5 +135,6 @@ def _image(file: BinaryIO, unit: Unit) -> np.ndarray:
     shifted = _SHIFTED.get((bits, int(zero))) if scale == 1 and zero == int(zero) else None
     if shifted is not None:
         flipped = stored.astype(stored.dtype.newbyteorder("=")).view(f"u{abs(bits) // 8}") ^ np.array(1 << (bits - 1), f"u{bits // 8}")
-        return flipped.view(shifted)
+        result: np.ndarray = flipped.view(shifted)
+        return result
     return (stored * scale + zero).astype(np.float32 if abs(bits) in (8, 16) or bits == -32 else np.float64)

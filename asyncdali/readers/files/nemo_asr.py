@@ -82,7 +82,8 @@ def _entry(data: Any, index: int) -> Entry:
 
 
 def _output_count(constants: dict[str, Any]) -> int:
-    return 1 + constants.get("read_sample_rate", True) + constants.get("read_text", True) + constants.get("read_idxs", False)
+    result: int = 1 + constants.get("read_sample_rate", True) + constants.get("read_text", True) + constants.get("read_idxs", False)
+    return result
 
 
 @register

@@ -37,7 +37,8 @@ word = TENSOR.word
 
 def _outputs(constants: dict[str, Any]) -> int:
     image, label = constants.get("image_available", True), constants.get("label_type", SINGLE) != NONE
-    return max(1, image + label + max(0, constants.get("additional_inputs", 0)) + constants.get("bbox", False))
+    result: int = max(1, image + label + max(0, constants.get("additional_inputs", 0)) + constants.get("bbox", False))
+    return result
 
 
 @register

@@ -317,4 +317,5 @@ def _c_strides(shapes: np.ndarray, width: int) -> np.ndarray:
 
 def _same_order(extents: np.ndarray, strides: np.ndarray, width: int) -> np.ndarray:
     """Whether the elements of each window are contiguous in C order (axes of one element are ignored)."""
-    return ((strides == _c_strides(extents, width)) | (extents == 1)).all(1)
+    result: np.ndarray = ((strides == _c_strides(extents, width)) | (extents == 1)).all(1)
+    return result

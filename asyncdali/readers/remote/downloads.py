@@ -129,7 +129,8 @@ async def _in_pieces(system: Any, path: str, start: int, stop: int | None, budge
 
 async def _is_empty(system: Any, path: str) -> bool:
     try:
-        return (await system._info(path))["size"] == 0
+        result: bool = (await system._info(path))["size"] == 0
+        return result
     except Exception:  # the caller's own error says more
         return False
 

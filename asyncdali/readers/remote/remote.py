@@ -108,7 +108,8 @@ def _filesystem(url: str) -> tuple[Any, str]:
     except ImportError:
         raise RuntimeError(f"{url}: reading URLs needs `fsspec`, which is not installed: pip install asyncdali[remote]") from None
     try:
-        return fsspec.core.url_to_fs(url, **_web_options(url))
+        result: tuple[Any, str] = fsspec.core.url_to_fs(url, **_web_options(url))
+        return result
     except (ImportError, ValueError) as error:
         raise RuntimeError(f"Could not open {url}: {error}") from error
 

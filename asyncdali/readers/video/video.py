@@ -118,7 +118,8 @@ class _VideoReader(ReaderOperator):
         labels, files = spec.constant("labels"), spec.constant("filenames")
         if labels is not None and len(labels) != len(files):
             raise RuntimeError(f"Number of provided files and labels should match. Provided {len(files)} files and {len(labels)} labels.")
-        return labels
+        result: list[int] | None = labels
+        return result
 
     # --- discovery
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -134,7 +134,7 @@ class WebdatasetReader(ContainerReader):
         # One record per component; the records of a sample are adjacent.
         return Records(self._samples * len(self._extensions), places[:, 0].copy(), places[:, 1].copy())
 
-    def _add(self, chosen: list, table: list[tuple[int, int]], names: list[bytes], where: str, number: int) -> None:
+    def _add(self, chosen: list[Any], table: list[tuple[int, int]], names: list[bytes], where: str, number: int) -> None:
         if None in chosen:
             if self._behavior == "error":
                 raise RuntimeError(f"Underful sample detected at {where}{f' line {number + 2}' if where.startswith('index') else ''}")
