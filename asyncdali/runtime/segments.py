@@ -164,7 +164,7 @@ whose step is about to run."""
 
 
 class Host(Protocol):
-    """What a run uses of its executor, or of an ``immediate.Engine``."""
+    """The part of an executor, or of an ``immediate.Engine``, that a run uses."""
 
     allocate: Callable[[int], np.ndarray]
     """Makes memory on the host."""
