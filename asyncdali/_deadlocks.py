@@ -116,7 +116,7 @@ class Patience:
             self._warned = True
             log.warning(
                 "a call of a pipeline has waited %.0f s for a function that the pipeline calls: %s. If the function waits "
-                "for this call (in thread %r), both wait for ever.", time.monotonic() - self._began, _place(stacks[holders[0]]), me.name,
+                "for this call (in thread %r), both wait forever.", time.monotonic() - self._began, _place(stacks[holders[0]]), me.name,
             )  # fmt: skip
 
 

@@ -103,7 +103,7 @@ class _View:
 
 
 class _InfoPart(Sequence[str]):
-    """The origins of some samples, from `first` on; text is made when somebody asks."""
+    """The origins of some samples, from `first` on. Each text is made when it is read."""
 
     def __init__(self, info: Sequence[str], first: int, count: int):
         self._info, self._first, self._count = info, first, count
@@ -387,7 +387,7 @@ class Batch:
         return [root.owner, *(source.memory_owner for source in root.links)] if root.links else root.owner
 
     def settle(self) -> None:
-        """Its addresses have been passed on. From now on they are final, as those of a batch with memory."""
+        """The batch's addresses were passed to another batch. They must not change any more, like the addresses of a batch with memory."""
         self.owner, self.links = self.memory_owner, ()
 
     @property

@@ -4,7 +4,7 @@
   uses a new temporary folder, and neither ``build/`` nor ``*.egg-info`` appears beside the sources.
 * The finder of an editable install comes last in ``sys.meta_path``. A folder ``site-packages/asyncdali`` without Python files (version
   0.1.0 left its kernel caches there when it was uninstalled) is a namespace package and hides the editable one. Here the finder comes
-  first, and gives way to any real package that is on the path.
+  first, and hides no real package on the path.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ os.environ.setdefault("ASYNCDALI_DEVICE", "host")  # the host device on every ma
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# A shell starts background jobs with SIGINT ignored, and programs inherit that. Tests that send SIGINT would wait for ever.
+# A shell starts background jobs with SIGINT ignored, and programs inherit that. Tests that send SIGINT would wait forever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

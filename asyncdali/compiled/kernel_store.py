@@ -2,7 +2,7 @@
 
 Kernels are machine code, and Numba stores them as pickles. A user who can write a kernel file runs code as the user who loads it. So
 
-* the folder is in the user's cache folder and has mode 0700. It is refused if anybody else owns it or may write to it (except root, who can
+* the folder is in the user's cache folder and has mode 0700. It is refused if another user owns it or may write to it (except root, who can
   do anything anyway). A private temporary folder replaces a refused folder;
 * a file is read only if its owner and mode pass the same test, and only if the digest at its head matches its contents. The digest finds
   accidents: files truncated by a crash, bad disks, renamed files. A secret key would add nothing, because whoever can write the files can

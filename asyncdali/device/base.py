@@ -21,7 +21,7 @@ class Event(Protocol):
         """Block the calling thread (interpreter lock released) until the work before the event is done."""
 
     def is_over(self) -> bool:
-        """Whether :meth:`wait` is known to return at once. The device is not asked."""
+        """Whether :meth:`wait` is known to return immediately. The device is not queried."""
 
     def when_done(self, call: Callable[[], None]) -> None:
         """Make a short `call` on any thread, when :meth:`wait` will soon return. An event that cannot predict this calls immediately."""

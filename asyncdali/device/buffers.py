@@ -138,7 +138,7 @@ class BufferPool:
     def reserve(self, size: int) -> None:
         """Make sure that a block for `size` bytes is free (a sizing hint)."""
         if size >= SMALL:
-            self.allocate(size)[::4096] = 0  # touches the pages now instead of in the first iteration; the block returns at once
+            self.allocate(size)[::4096] = 0  # touch the pages now, not in the first iteration; the block is freed again
 
     def forfeit(self, memory: np.ndarray) -> None:
         """Never use the memory of an allocated array again: another process may still use it. It is freed with the last view."""

@@ -616,7 +616,7 @@ class Loader(Ordered[Request]):
         place.restarts += 1
         place.starts = 0 if ready else place.starts + 1
         if place.starts >= STARTS:
-            self._give_up(f"engine {engine.number} {reason}, {STARTS} times before it was ready: the pipeline cannot go on")
+            self._give_up(f"engine {engine.number} {reason}, {STARTS} times before it was ready: the pipeline cannot continue")
             return
         try:
             place.engine = self._pool.launch(engine.number)

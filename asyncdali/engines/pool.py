@@ -88,7 +88,7 @@ class EngineProcess:
         return SOURCE_STATUS.unpack_from(memoryview(self._status.bytes), SOURCE_STATUS_AT)  # type: ignore[return-value]
 
     def kill(self, reason: str) -> None:
-        """Kill the engine by closing its pipe. The kernel then ends the process at once, and its socket reports the end."""
+        """Kill the engine by closing its pipe. The kernel then ends the process immediately, and the process's socket reports the end."""
         self.reason = reason
         if self._alive >= 0:
             self._descriptors.close(self._alive)

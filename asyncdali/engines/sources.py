@@ -39,7 +39,7 @@ class Call:
         self._nodes: dict[str, list[Any]] | None = None
         self._error: Exception | None = None
         self._finished = False
-        # A lock and no Event: Ctrl-C in the Python code of an Event may leave its inner lock held, and the loop would wait for ever.
+        # A lock and no Event: Ctrl-C in the Python code of an Event may leave its inner lock held, and the loop would wait forever.
         self._gate = threading.Lock()
         self._gate.acquire()
 

@@ -1,6 +1,6 @@
 """The actors of one loader: connections, and what happens when one is lost. Runs on the loop's thread.
 
-The kernel reports a lost connection to the loop. Its iterations are requested from other actors at once. Connections are made on
+The kernel reports a lost connection to the loop. The lost actor's iterations are then requested from other actors. Connections are made on
 short-lived threads, because a look-up of a host name blocks.
 """
 

@@ -262,7 +262,7 @@ def _check(text: int, body: int, payloads: int) -> None:
 
 
 def _tune(sock: socket.socket) -> None:
-    """Send small frames at once, and notice a host that has vanished within 30 s."""
+    """Send small frames without delay, and notice a host that has vanished within 30 s."""
     if sock.family == socket.AF_UNIX:
         return
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -73,7 +73,7 @@ class Shelf:
         return made
 
     def sweep(self) -> None:
-        """Close the descriptors of freed blocks, and tell the other ends with their next frames."""
+        """Close the descriptors of freed blocks, and report them to the other ends with the next frames."""
         gone = self.own.take_gone()
         if gone:
             for lender in self._lenders:

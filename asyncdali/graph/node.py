@@ -413,7 +413,7 @@ class Definition:
         self.instances.append(instance)
 
     def with_data(self, schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
-        """Inputs and arguments with nodes instead of data, for definitions whose operators run at once."""
+        """Inputs and arguments with nodes instead of data, for definitions whose operators run immediately."""
         return inputs, arguments
 
     def source(self, define: Callable[[], list[DataNode]], listed: bool) -> Any:

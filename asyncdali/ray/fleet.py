@@ -24,7 +24,7 @@ class Fleet:
 
     Args:
         actors: the number of engines, or (least, most): the number then follows the time that trainers wait.
-        spares: further engines, which are built and wait. One of them takes the place of an engine that has ended, at once.
+        spares: further engines, which are built and wait. One of them takes the place of an engine that has ended, without delay.
         resources: what one engine needs of its node. ``"CPU"`` is also the number of its threads.
         lookahead: iterations that each rank requests ahead (``prefetch_queue_depth`` of its pipeline).
         hedge_after: the request of an iteration is also sent to a second engine, if the first has not answered after this multiple of the

@@ -1,8 +1,8 @@
 """One segment on a GPU: planned as on the CPU, then queued on its stream. The host does not wait for the device.
 
-Every planned batch gets device memory at once, so the parts of a batch that a condition splits are addresses in this memory. Contents that
+Every planned batch gets its device memory, so the parts of a batch that a condition splits are addresses in this memory. Contents that
 operators know while planning (draws, constants), and inputs of `.gpu()`, are uploaded. The launches of the steps follow, with one upload of
-all their tables. An event behind them tells when the outputs are complete. If a mixed operator's steps have no launches, worker threads
+all their tables. An event behind them signals that the outputs are complete. If a mixed operator's steps have no launches, worker threads
 make its pixels in pinned memory, and the result is uploaded.
 """
 

@@ -94,5 +94,5 @@ class Pace(JobPace):
 
 
 def _estimate(before: int, took: int) -> int:
-    """The estimate after one more time. It follows shorter times at once, longer ones within a few iterations, very long ones at once."""
+    """The estimate after one more time. It follows shorter and very long times immediately, and longer ones within a few iterations."""
     return took if took < before or took > _SURELY_LONG_NS else min(took, before + before // 4 + _MORE_NS)

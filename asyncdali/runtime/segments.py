@@ -57,7 +57,7 @@ class BuiltOperator:
         """Plans of earlier iterations that may be repeated; None: every iteration is planned."""
         scope = operator.scope_argument
         self.sources = [*self.inputs, *planned.arguments.values()] if scope is None else [planned.arguments[scope]]
-        """Edges that tell in which branch of a conditional the operator is."""
+        """Edges that decide in which branch of a conditional the operator is."""
         self.counters: OperatorCounters | None = None
         self.position: Any = operator.start if operator.stateful else None
         """The position of a stateful operator. It moves when an iteration has been planned."""

@@ -231,8 +231,8 @@ class SampleOrder:
         shuffle_after_epoch, shuffle_after_epoch_seed: permute the whole data set for every epoch; implies `stick_to_shard`. The seed's
             default is 524287.
         checkpointing: the pipeline's option. As in DALI, it changes the order of `shuffle_after_epoch` from the second epoch on. With it,
-            each epoch permutes the original list, and a position is restored at once. Without it, each epoch permutes the previous list,
-            and restoring repeats all permutations.
+            each epoch permutes the original list, and restoring a position takes one permutation. Without it, each epoch permutes the
+            previous list, and restoring repeats all permutations.
         pre_permute: `random_shuffle` also permutes the list once, by a constant (readers file, coco, numpy, nemo_asr, sequence, video,
             fits; not caffe, caffe2, tfrecord, mxnet, webdataset).
         containers: samples in each container file (tfrecord, mxnet, webdataset): `shuffle_after_epoch` permutes files and may be combined

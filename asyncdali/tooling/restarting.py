@@ -21,7 +21,7 @@ from asyncdali_workers.shared.system import Descriptors
 LASTING = 1.0
 """Seconds that an engine must have been ready for, or its end is counted as a failed start."""
 SLOWEST = 5.0
-"""Most seconds between the ends of engines that fail at once, and their replacements."""
+"""Longest pause in seconds before the replacement of an engine that failed immediately after its start."""
 
 
 def keep_running(start: Callable[[str], Any], listen: str) -> int:

@@ -55,7 +55,7 @@ class Decoders:
         index: int = 0, ring: int = 0,
     ) -> np.ndarray | None:  # fmt: skip
         """The window (x, y, w, h) from our decoder: uint8[h, w, channels]; None if it hands over. `index`: address of an index of block
-        positions, or 0; `found` tells whether the positions were known. `ring`: rows of a ring that the pixels are taken from, or 0."""
+        positions, or 0; `found` says whether the positions were known. `ring`: rows of a ring that the pixels are taken from, or 0."""
         header = self.header(data)
         width, height, components = header[JPEG_HEADER.span("width", "components")].tolist()
         x, y, w, h = place or (0, 0, width, height)

@@ -463,7 +463,7 @@ def test_invalid_stored_options_are_refused(name, value):
     document = json.loads(pipeline_of(fn.random.uniform).serialize())
     document["options"][name] = value
     if name == "seed" and type(value) is int and value < 0:
-        return  # that is none
+        return  # a negative seed means "no seed"
     with pytest.raises((ValueError, TypeError), match=name):
         Pipeline.deserialize(json.dumps(document).encode()).build()
     if name in ("num_threads", "batch_size", "seed"):

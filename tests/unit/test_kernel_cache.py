@@ -61,7 +61,7 @@ def hit(variant):
 
 
 def test_one_private_file_per_kernel(root):
-    before = os.umask(0)  # everybody may do everything
+    before = os.umask(0)  # no permission is masked
     try:
         assert not hit(("one",)) and hit(("one",)) and not hit(("another",))
     finally:
@@ -160,7 +160,7 @@ def test_only_plain_files_are_read(root, tmp_path, kind):
     if kind == "link":
         path.symlink_to(tmp_path / "elsewhere")
     elif kind == "fifo":
-        os.mkfifo(path)  # opening the file would wait for ever
+        os.mkfifo(path)  # opening the file would wait forever
     else:
         path.mkdir()
         (path / "file").touch()
@@ -553,7 +553,7 @@ def test_the_command(root, capsys):
     assert main(["cache"]) == 0
     assert capsys.readouterr().out == f"{root}/asyncdali/kernels: 0 kernels, 0.0 MiB, for 0 combinations of versions\n"
     hit(("command",))
-    (root / "asyncdali" / "notes").touch()  # somebody else's
+    (root / "asyncdali" / "notes").touch()  # another program's file
     assert main(["cache"]) == 0
     assert "1 kernel, 0.0 MiB, for 1 combination of versions\n" in capsys.readouterr().out
     assert main(["cache", "--clear"]) == 0

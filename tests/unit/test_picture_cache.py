@@ -108,7 +108,7 @@ def old_files(monkeypatch):
     monkeypatch.setattr(contents, "_SETTLED", -(1 << 62))
 
 
-def test_files_whose_bytes_nobody_else_reads_are_left_out(folder, old_files):
+def test_files_that_only_the_cache_reads_are_left_out(folder, old_files):
     """Files are left out without a request if all readers of the bytes are decoders that have the pictures."""
     expected = taken(built(folder, {}, {"name": "decode"}), 12)
     pipe = built(folder, prefetch_queue_depth=1)
@@ -127,7 +127,7 @@ def test_files_changed_just_now_are_read(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("other", ["output", "shape", "decoder", "branch"])
-def test_files_whose_bytes_others_read_are_read(folder, old_files, other):
+def test_files_that_other_operators_read_are_read(folder, old_files, other):
     @pipeline_def(batch_size=6, num_threads=2, device_id=None, enable_conditionals=True, prefetch_queue_depth=1)
     def shared():
         files, _ = fn.readers.file(file_root=str(folder), name="reader")

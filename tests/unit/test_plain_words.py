@@ -29,13 +29,20 @@ RIDDLES = {
     "told": r"\b(is|are|be|was|were|been|gets?) told\b", "matter of": r"\bis a matter of\b", "that which": r"\bthat which\b",
     " be had": r"\b(to|could) be had\b", "seldom": r"\bseldom\b", "shall": r"\bshall\b", "hardly": r"\bhardly\b", "absurd": r"\babsurd",
     "anew": r"\banew\b", "obody": r"(?<!')\b[Nn]obody\b", "own accord": r"\bown accord\b", "under way": r"\bunder way\b",
-    " on": r"\b(it|they|inputs?|iterations?|pipelines?|work|threads?|operators?) goe?s? on\b", "let go": r"\bis let go\b",
-    "mend": r"\bmend(s|ed)?\b",
+    " on": r"\b(it|they|inputs?|iterations?|pipelines?|work|threads?|operators?|cannot|could|fetch|run) goe?s? on\b",
+    "let go": r"\bis let go\b",
+    "mend": r"\bmend(s|ed)?\b", "for ever": r"\bfor ever\b", "body": r"\b([Aa]ny|[Ss]ome|[Ee]very)body\b", "Considered:": r"\bConsidered:",
     **{f"{word} ": rf"^{word}\b(?! happen)[^?]*$" for word in ("What", "Whose", "Of those", "Of these")},
 }  # fmt: skip
 """Phrases of an earlier dialect of this project, by a part that is quickly found. Use: is logged, is reported; depends on; no thread, no
-process; almost never; must, will; too large; again; in progress. Titles are noun phrases: "The parts of a pipeline", not "What a pipeline
-is made of"."""
+process; almost never; must, will; too large; again; in progress; forever; another program, all users; "We also considered". Titles are noun
+phrases: "The parts of a pipeline", not "What a pipeline is made of"."""
+
+NAMES = re.compile(
+    r"^ *(?:async )?def (test_\w*?_(?:told|seldom|hardly|absurd|anew|nobody|somebody|whose|matter_of|be_had|for_ever|goe?s?_on|as_ever"
+    r"|(?:that|which)_(?:is|are)_none|ones_own|are_through)(?:_\w+)?)\(", re.M
+)  # fmt: skip
+"""Names of tests with such a phrase. A name says which behaviour is checked: `invalid_targets_are_refused`, not `targets_that_are_none`."""
 
 PRONOUNS = re.compile(r"""raise\s+\w[\w.]*\(\s*[rf]*["'](it|its|they|those) .*""")
 """Errors that begin with a pronoun: the reader does not see the thing that the pronoun refers to."""
@@ -84,8 +91,13 @@ def test_texts_have_no_riddles(room):
     assert found == []
 
 
+def test_names_of_tests_have_no_riddles():
+    found = {str(path.relative_to(ROOT)): NAMES.findall(path.read_text()) for path in _sources("tests", "examples")}
+    assert {name: tests for name, tests in found.items() if tests} == {}
+
+
 def test_pages_have_no_riddles():
-    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / name for name in ("README.md", "SECURITY.md", "CHANGELOG.md"))]
+    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / name for name in ("README.md", "SECURITY.md", "CHANGELOG.md", "benchmarks/README.md"))]
     lines = [(page.name, number, line.lstrip("#-*| ")) for page in pages for number, line in enumerate(page.read_text().splitlines(), 1)]
     assert [line for line in lines if riddles(line[2])] == []
 
@@ -140,6 +152,10 @@ def test_public_docstrings_name_their_arguments(module):
 
 
 def test_the_searches_find_riddles(tmp_path):
+    assert NAMES.findall("def test_a_file_that_cannot_be_had():\n    async def test_two_go_on():\ndef test_gone_on_time():\n") == [
+        "test_a_file_that_cannot_be_had", "test_two_go_on"
+    ]  # fmt: skip
+    assert riddles("Another thread waits for everybody.") and riddles("The pipeline cannot go on after this.")
     assert riddles("The host is told so here") and riddles("What a plan depends on.") and riddles("Whose the next iteration is")
     assert not riddles("The command owner receives the error.") and not riddles("What happens after the end of the data:")
     assert lines_of(PRONOUNS, 'raise ValueError(\n    f"it ends after {n}")\nraise ValueError("the file ends")') == [1]

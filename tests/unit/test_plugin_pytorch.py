@@ -76,7 +76,7 @@ def test_enumerations_are_no_tensors():
         next(DALIGenericIterator(pipe, ["kind"], prepare_first_batch=False))
 
 
-def test_memory_that_nobody_may_write_to_is_copied():
+def test_read_only_memory_is_copied():
     """Read-only memory (for example pages of a file) is copied, because torch does not know that it is read-only."""
     from asyncdali.batch import Batch, ReadOnlyMemory
     from asyncdali.tensors import TensorListCPU

@@ -248,7 +248,7 @@ def test_batches_larger_than_the_descriptor_limit(ten):
     assert [np.asarray(contents[k]).tolist() for k in (0, 9, 255, 256, 999)] == [[k % 10] * (k % 10 + 1) for k in (0, 9, 255, 256, 999)]
 
 
-def test_a_pipe_nobody_writes_to_does_not_block_closing(tmp_path):
+def test_a_pipe_without_a_writer_does_not_block_closing(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     pipe = reader(1, files=[str(tmp_path / "pipe")], dont_use_mmap=True)
     done = threading.Thread(target=_expect_error, args=(pipe,))

@@ -118,7 +118,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(place, mode):
     assert len(list(place.iterdir())) == 1
 
 
-def test_a_folder_of_somebody_else_is_not_used(place, monkeypatch):
+def test_a_folder_of_another_user_is_not_used(place, monkeypatch):
     code_cache.write("key", b"code")
     other = os.geteuid() + 1
     monkeypatch.setattr(os, "geteuid", lambda: other)

@@ -83,7 +83,7 @@ def test_a_private_file_is_private_at_every_moment(tmp_path, monkeypatch):
 
 
 def test_the_umask_is_left_alone(tmp_path, monkeypatch):
-    """The umask belongs to the whole process. A file that another thread makes in the meantime would be writable by everybody."""
+    """The umask belongs to the whole process. A file that another thread makes in the meantime would be writable by all users."""
     monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the umask was changed"))
     pipe = pipeline_of(fn.random.uniform, enable_checkpointing=True)
     pipe.checkpoint(tmp_path / "state")

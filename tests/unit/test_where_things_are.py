@@ -1,4 +1,4 @@
-"""Twenty-five features whose files were guessed by name before anybody looked.
+"""Twenty-five features whose files were guessed by name before the code was searched.
 
 The guesses were written down before the first look-up, by a reader of docs/architecture.md as it was before the rooms were divided. They
 stay as they are when a file moves; only the column `file` changes. A guess is right if the file has the guessed name: that is how an

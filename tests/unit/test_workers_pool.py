@@ -335,7 +335,7 @@ def test_cancelled_tickets_do_not_run(make_pool, tmp_path):
     def source(iteration):
         if iteration == 0:
             open(entered, "w").close()
-            open(gate).close()  # until somebody opens the other end
+            open(gate).close()  # until another process opens the other end
         return np.full((1, 1), iteration)
 
     pool = make_pool(Source(source, "batch", 1), workers=1)

@@ -68,7 +68,7 @@ class Positions:
             self.lost[source] = (
                 f"{asked.name}: worker {member.index}, process {member.pid}, {manner}, and with it the position in this stream: "
                 f"{type(asked.callback).__name__} is an iterator that cannot be started again and has no state_dict(). A list, a "
-                f"generator function, or an object with state_dict() and load_state_dict() could go on"
+                f"generator function, or an object with state_dict() and load_state_dict() could continue"
             )
             return self.lost[source]
         return None

@@ -57,7 +57,7 @@ def fork(descriptors: Descriptors, keep: frozenset[int], body: Callable[[], None
 
 @contextmanager
 def _opencv_without_threads() -> Iterator[None]:
-    """A forked child has no OpenCV threads, so setting their number would wait for them for ever.
+    """A forked child has no OpenCV threads, so setting their number would wait for them forever.
 
     So the number is set here, before the fork, and reset after it."""
     cv2: Any = sys.modules.get("cv2")

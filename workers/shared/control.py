@@ -3,7 +3,7 @@
     header | claim block per worker | stream block per source | rings | stack text | boot data (pickled sources, not with fork)
 
 A *ring* is a queue of tasks. Only the parent adds tasks. Workers take tasks from its head under a lock on one byte of the file. A worker
-writes the task into its *claim block* before it moves the head. So the parent can always tell whether a dead worker had taken a task.
+writes the task into its *claim block* before it moves the head. So the parent always knows whether a dead worker had taken a task.
 
 A page of the file takes memory when it is first touched. So what every pool needs shares the first page, and a ring uses only as many of
 its entries as were ever waiting at a time: with all 1,024 in turn, each ring would take 128 KB after some seconds.

@@ -6,7 +6,7 @@ markers.py   the segments before the entropy-coded data, checked
 huffman.py   look-up tables that give up to two coefficients at a time
 bits.py      entropy-coded bytes without stuffing, and the reservoir of bits
 entropy.py   Huffman codes to coefficients
-transform.py coefficients to samples: the accurate integer inverse DCT, four blocks at once
+transform.py coefficients to samples: the accurate integer inverse DCT, four blocks at a time
 colour.py    samples to pixels: fancy upsampling and colour conversion, 32 pixels at a time
 window.py    one window of one picture, from file to pixels
 progressive.py  the scans of progressive files, whose coefficients have separate memory (kept.py)

@@ -1,6 +1,6 @@
 """Pixels to quantised coefficients, as libjpeg writes them: colours, chroma of half the size, the accurate forward DCT, quantisation.
 
-Colours are 16-bit fixed point (jccolor.c). The transform is "islow" (transform.py), of four blocks at once. Quotients are products with
+Colours are 16-bit fixed point (jccolor.c). The transform is "islow" (transform.py), of four blocks at a time. Quotients are products with
 reciprocals of 16 bits, which are exact for the transform's range (jcdctmgr.c). Results are bit-identical to libjpeg-turbo.
 """
 

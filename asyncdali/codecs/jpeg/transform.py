@@ -1,4 +1,4 @@
-"""Coefficients to samples: libjpeg's accurate integer inverse DCT, of four blocks at once.
+"""Coefficients to samples: libjpeg's accurate integer inverse DCT, of four blocks at a time.
 
 The method is Loeffler, Ligtenberg and Moschytz's (ICASSP 1989) in the fixed-point form of libjpeg's "islow". Width and saturation of
 intermediate values are those of libjpeg-turbo's x86 code. This code differs from libjpeg-turbo's C code for values larger than those of

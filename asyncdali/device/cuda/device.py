@@ -163,7 +163,7 @@ class CudaDevice:
         return PinnedMemory(self.driver, self.index, address, size)
 
     def expect(self, depth: int) -> None:
-        """This many iterations will be in flight: memory for one more of each kind is allocated at once."""
+        """Announce the number of iterations in flight. Memory for one more of each kind is allocated immediately."""
         self.pool.ahead = self.pinned.ahead = self.staging.ahead = depth + 2
 
     def reserve(self, size: int) -> None:

@@ -146,7 +146,7 @@ class DecoderOptions(NamedTuple):
     """Options of decoders.
 
     fancy      smooth chroma upsampling;  batch  largest number of pictures
-    sizes      width and height for which memory is reserved at once (0: none);  paddings  of device and of pinned memory, in bytes
+    sizes      width and height for which memory is reserved immediately (0: none);  paddings  of device and of pinned memory, in bytes
     """
 
     fancy: bool

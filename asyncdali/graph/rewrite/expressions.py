@@ -70,7 +70,7 @@ class _Logical(_Expression):
 
 
 class _Plain:
-    """``and``, ``or``, ``a if c else b`` on other values. `more` and `first` tell what is evaluated."""
+    """``and``, ``or``, ``a if c else b`` on other values. `more` and `first` decide what is evaluated."""
 
     __slots__ = ("first", "left", "more", "second")
 

@@ -115,7 +115,7 @@ def _narrow_row(luma, blue, red, width, out):
 
 @inlined
 def _wide_row(luma, blue, red, near, width, spare, out):
-    """Pixels of a row; `spare` takes the last ones, which may be fewer than are written at once."""
+    """Pixels of a row; `spare` takes the last ones, because a store may write more pixels than are left."""
     whole = width // PIXELS * PIXELS
     for x in range(0, whole, PIXELS):
         convert_420(luma + x, blue + x // 2, red + x // 2, near, 0, 0, out + 3 * x)

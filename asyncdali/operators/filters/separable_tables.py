@@ -58,12 +58,12 @@ SEPARABLE = Table(
 """The compiled step's table."""
 
 SEPARABLE_TILE = Table("SEPARABLE_TILE", *_SHARED, Field("weights", "float32[]", "of all windows"), SAMPLES)
-"""Table of the kernel ``tile``: all axes at once."""
+"""Table of the kernel ``tile``, which filters all axes in one launch."""
 
 SEPARABLE_LINE = Table(
     "SEPARABLE_LINE",
     *SEPARABLE_TILE.fields,
-    Field("source", "float32[elements of all samples]", "intermediate results to go on with; 0: the input"),
+    Field("source", "float32[elements of all samples]", "intermediate results of the previous axis; 0: the input"),
     Field("target", "float32[elements of all samples]", "where intermediate results go; 0: the output"),
     Field("sums", "float32[elements of all samples]", "sums of terms"),
     Field("before", "int64[samples]", "elements of the samples before"),

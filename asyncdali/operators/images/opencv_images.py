@@ -21,7 +21,7 @@ Work = Callable[[np.ndarray, int], None]
 class OpenCVOperator(Operator):
     """Operators implement :meth:`results` and :meth:`launched`. The first input provides the source images."""
 
-    # The work is done in `prepare`, so the input's contents must be known, and the output's contents are known. Not so on a GPU.
+    # On the CPU `prepare` does the work: the input's contents must be known, and the output's contents are known. A GPU computes later.
     reads: ClassVar[tuple[int, ...]] = (0,)
     reads_on_cuda = ()
     eager = True

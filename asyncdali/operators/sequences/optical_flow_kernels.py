@@ -439,7 +439,7 @@ def make_flow_step(
 
 
 def _launches(given: dict, records: np.ndarray, temporal: bool, refinements: int) -> list[Launch]:
-    """Launches for a batch. As many pairs of frames are searched at once as fit into the work memory.
+    """Launches for a batch. A launch searches as many pairs of frames as fit into the work memory.
 
     Pairs run one after another if each starts from the last one's flow.
     """

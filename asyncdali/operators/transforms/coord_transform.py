@@ -30,7 +30,7 @@ class CoordTransform(PerFrame):
         devices=("cpu", "gpu"),
         args=(
             Arg("M", "float_list", None, "The matrix, row by row, or one number for a scaling; by default the identity.", tensor=True),
-            Arg("MT", "float_list", None, "Matrix and offset at once: the offset is the last column.", tensor=True),
+            Arg("MT", "float_list", None, "Matrix and offset in one matrix: the last column is the offset.", tensor=True),
             Arg("T", "float_list", None, "The offset, or one number for all coordinates; by default 0.", tensor=True),
             Arg("dtype", "dtype", DALIDataType.FLOAT, "Element type of the output: FLOAT or the input's. Integers saturate."),
         ),

@@ -1,4 +1,4 @@
-"""Files behind URLs (s3://, gs://, http://, memory:// ...), through fsspec: whole or in ranges, all of a batch at once, with retries.
+"""Files behind URLs (s3://, gs://, http://, memory:// ...), through fsspec: whole or in ranges, all of a batch together, with retries.
 
 Local paths are not handled here. A URL begins with a scheme and ``://``.
 """

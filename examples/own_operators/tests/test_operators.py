@@ -60,7 +60,7 @@ def dropping(**options):
     return pipeline()
 
 
-def test_a_checkpoint_goes_on_exactly():
+def test_a_checkpoint_resumes_exactly():
     first = dropping(seed=3, enable_checkpointing=True)
     first.build()
     for _ in range(2):
