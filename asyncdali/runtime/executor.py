@@ -438,7 +438,7 @@ class Executor:
             self.broke(error)
 
     def broke(self, error: Exception) -> None:
-        """A decision has failed, which is a bug in the runtime: callers get an error and do not wait for ever."""
+        """A decision has failed, which is a bug in the runtime: callers get an error and do not wait forever."""
         log.error("unexpected error in the executor's scheduling", exc_info=error)
         self._broken = error
         for record in list(self._open_records):

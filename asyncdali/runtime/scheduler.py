@@ -15,7 +15,7 @@ from .segments import BuiltSegment
 
 
 class Scheduler:
-    """Decides which segments start. It only keeps books and runs nothing. Not thread-safe."""
+    """Decides which segments start. It keeps the state of iterations and runs nothing. Not thread-safe."""
 
     def __init__(self, segments: list[BuiltSegment], concurrency: OperatorConcurrency, start: Callable[[BuiltSegment, Record], None]):
         self._segments = segments
@@ -30,7 +30,7 @@ class Scheduler:
         self._busy_backends: set[str] = set()
 
     def resume(self, records: Iterable[Record], admitted: int) -> None:
-        """Go on with iterations in flight. All `admitted` iterations have been started, without this scheduler."""
+        """Continue with iterations in flight. All `admitted` iterations were started without this scheduler."""
         self._records = {record.index: record for record in records}
         self._next = [admitted] * len(self._segments)
         self._running = len(self._records)
