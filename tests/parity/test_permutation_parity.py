@@ -60,7 +60,7 @@ def test_many_random_cases(check):
 @pytest.mark.parametrize("batch", [65534, 65535, 65536, 70001])
 def test_large_batches(batch):
     """Beyond 65,535 positions the draws no longer come in pairs."""
-    import asyncdali.operators.batches.permutation_kernels as kernels
+    import asyncdali.operators.batches.batch_permutation_kernels as kernels
 
     pipeline = dali.Pipeline(batch, 1, None, seed=1)
     with pipeline:

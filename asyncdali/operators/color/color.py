@@ -1,4 +1,4 @@
-"""brightness, contrast, brightness_contrast: one multiplication and one addition per element."""
+"""The shared part of brightness, contrast and brightness_contrast: one multiplication and one addition per element."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from ...compiled.step import compiled, inlined
 from ...sampling.random_distributions_kernels import new_stream, up_to
 from ...sampling.random_streams_kernels import STREAM_FIELDS, range32
 from ...sampling.stream_kernels import open_sample
-from ..batches.permutation_kernels import shuffle
+from ..batches.batch_permutation_kernels import shuffle
 from .bbox_crop_tables import BBOX_CROP
 
 _U, _F = np.uint64, np.float32

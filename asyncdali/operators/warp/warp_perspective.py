@@ -12,8 +12,23 @@ from ...batch import Batch, storage_dtype
 from ...device.launch import Launch
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import CHOSEN, LIKE, Input, Output, listed
-from ..base import Arg, Arguments, CompiledJob, Environment, Preparation, SampleError, Schema, Spec, Step, no_explanation, register
-from ..images.opencv_images import OpenCVOperator, Work
+from ..base import (
+    Arg,
+    Arguments,
+    CompiledJob,
+    Environment,
+    Iteration,
+    Operator,
+    Planned,
+    Preparation,
+    PythonJob,
+    SampleError,
+    Schema,
+    Spec,
+    Step,
+    no_explanation,
+    register,
+)  # fmt: skip
 from ..sequences.per_frame_arguments import Frames, agreed, is_sequence, named_arguments, unfolded
 from .warp_perspective_launches import inverses, perspective_launches, perspective_table
 from .warp_perspective_tables import PERSPECTIVE_RECORD
@@ -56,8 +71,13 @@ class _Request:
 
 
 @register
-class WarpPerspective(OpenCVOperator):
+class WarpPerspective(Operator):
+    # On the host the work is done in `prepare`, so the inputs' contents must be known, and the output's contents are known.
     reads = (0, 1)
+    reads_on_cuda = ()
+    eager = True
+    eager_on_cuda = False
+    on_cuda = True
     schema = Schema(
         name="experimental.warp_perspective",
         doc="""Warps images by a perspective transform, as OpenCV's warpPerspective.
@@ -83,6 +103,7 @@ class WarpPerspective(OpenCVOperator):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
+        self._on_gpu = spec.device == "gpu" and environment.gpu is not None
         for name, allowed in (("border_mode", _BORDERS), ("pixel_origin", _ORIGINS)):
             if spec.constant(name) not in allowed:
                 raise ValueError(f"`{name}` is {spec.constant(name)!r}; supported are {', '.join(allowed)}")
@@ -107,13 +128,22 @@ class WarpPerspective(OpenCVOperator):
     def _linear(self) -> bool:
         return self.spec.constant("interp_type") == DALIInterpType.INTERP_LINEAR
 
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
+        return () if self._on_gpu else self._by_host(inputs, arguments)
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        if not self._on_gpu:
+            return Planned([iteration.prepared])
+        output, launches = self._launched(inputs, arguments)
+        return Planned([output], [Step(0, np.empty(0, np.int64), no_explanation, keep=[inputs], launches=launches)])
+
     def _by_host(self, inputs: list[Batch], arguments: Arguments) -> Preparation:
         """Images of bytes, linear, are computed here; other ones by OpenCV."""
         request = self._request(inputs, arguments)
         channels = set(request.channels.tolist())
         bytes_given = request.source.dtype == DALIDataType.UINT8
         if not bytes_given or not self._linear or len(channels) != 1 or not channels <= {*self._kernels.CHANNELS}:
-            return (yield from self._filled(*self._by_opencv(request, inputs, arguments)))
+            return (yield from self._by_opencv(request, inputs, arguments))
         maps = self._maps(inputs, arguments, request.frames)
         maps = maps if self.spec.constant("inverse_map") else inverses(maps)
         fills = _stored(request.fill, storage_dtype(request.source.dtype))
@@ -125,23 +155,23 @@ class WarpPerspective(OpenCVOperator):
         yield CompiledJob(len(request.output), [step])
         return request.output
 
-    def results(self, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Work]:
-        return self._by_opencv(self._request(inputs, arguments), inputs, arguments)
-
-    def _by_opencv(self, request: _Request, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Work]:
+    def _by_opencv(self, request: _Request, inputs: list[Batch], arguments: Arguments) -> Preparation:
+        """One call of OpenCV per image. The call releases the interpreter lock."""
         source, frames, output, first = request.source, request.frames, request.output, request.first
         maps = self._maps(inputs, arguments, frames)
         flags, border = self._flags()
 
-        def work(target: np.ndarray, i: int) -> None:
-            sample, sequence = source.sample(i), target if frames is not None else target[None]
-            for k, out in enumerate(sequence):
+        def warp(i: int) -> None:
+            sample, target = source.sample(i), output.sample(i)
+            for k, out in enumerate(target if frames is not None else target[None]):
                 image = sample if frames is None or request.expanded else sample[k]
                 _warp(image, out, maps[first[i] + k], flags, border, request.fill[i], output.layout, i)
 
-        return output, work
+        output.reserve(self.environment.allocate)
+        yield PythonJob(range(len(output)), warp)
+        return output
 
-    def launched(self, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Callable[[], list[Launch]]]:
+    def _launched(self, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Callable[[], list[Launch]]]:
         request = self._request(inputs, arguments)
         source, output = request.source, request.output
         records = _records(request)
