@@ -136,9 +136,9 @@ class Batch:
 
     `owner` keeps the memory alive (the pooled array, or a list of arrays); None while the batch has no memory. `values` is set if the whole
     batch is one dense C-contiguous array [samples, ...] known at plan time (labels, draws, constants). `contiguous`: samples follow each
-    other without gaps. `alias_of` is the batch whose memory this one views. `reused` tells for which samples (all, none, or bool[samples])
-    the memory is used again in other iterations or belongs to the user (constants, sources that are not copied); outputs get a copy of
-    these. `read_only`: the memory (records of mapped files) and views of it cannot be written to.
+    other without gaps. `alias_of` is the batch whose memory this batch views. `reused` (True, False or bool[samples]) marks samples whose
+    memory is used again in other iterations or belongs to the user (constants, sources that are not copied); outputs get copies of these
+    samples. `read_only`: the memory (records of mapped files) and views of it cannot be written to.
 
     In a branch of a conditional a batch is a partial batch: `rows` int64[samples of the iteration] gives each sample's index in it, or -1.
     `links` are the batches that contain its samples (after splits and merges of data without memory): addresses are passed on sample by

@@ -3,8 +3,8 @@
 A checkpoint has the positions of all stateful operators after the last iteration returned to the user. It describes its graph, so that
 differences can be reported. Keys of the body: ``format``, ``version``, ``library``, ``graph`` (see :func:`describe_graph`), ``operators``
 {name: position}, ``iteration``, ``epoch``, ``iterator``. ``settings`` {name: value} has decisions of operators in ``build()`` that results
-depend on. If sources have met the end of the epoch, ``ahead`` has ``ended`` ("here", or "ahead" of the next batch), ``resets`` (future ends
-that were already reset) and ``more`` (iterations in flight).
+depend on. If sources have met the end of the epoch, ``ahead`` has three more keys. ``ended``: "here", or "ahead" if batches come before
+the end. ``resets``: number of future ends that were already reset. ``more``: number of iterations in flight.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@ Numba's own cache has four problems here. It stores its files beside the sources
 It unpickles any file that it finds. And it identifies a closure by pickling its contents, but compiled helpers pickle differently each
 time, so every process would compile again.
 
-Here one file holds one function for one signature. Its key is the environment (versions, processor), the digest of all code of the function
-(:mod:`.kernel_keys`) and the variant that a factory names. :mod:`.kernel_store` decides where the files are and which are trusted.
+Here one file holds one function for one signature. Its key has three parts: the environment (versions, processor), the digest of all code
+of the function (:mod:`.kernel_keys`), and the variant that a factory names. :mod:`.kernel_store` decides where the files are and which
+files are trusted.
 """
 
 from __future__ import annotations

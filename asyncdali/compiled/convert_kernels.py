@@ -1,8 +1,8 @@
 """Conversions of single values between element types, as DALI does them; factories used by other kernels.
 
-Integers saturate. Floats become integers by rounding half away from zero ("round", what casts and normalisation do) or by dropping the
-fraction ("truncate", what crops do), saturated; NaN gives the type's smallest value for 32 and 64 bits (2**63 for uint64) and 0 otherwise.
-Values that are not zero after rounding become True. Kernels hold float16 as uint16; conversions to float16 also round ties away from zero.
+Integers saturate. Floats become integers in one of two ways, and saturate: "round" rounds half away from zero (casts, normalisation),
+"truncate" drops the fraction (crops). NaN becomes the smallest value of 32-bit and 64-bit types (2**63 for uint64), and 0 of other types.
+Values that are not zero after rounding become True. Kernels hold float16 as uint16. Conversions to float16 round ties away from zero, too.
 """
 
 from __future__ import annotations

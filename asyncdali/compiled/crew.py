@@ -1,8 +1,8 @@
 """Worker threads that wait for jobs, and work on them, without the interpreter.
 
-A thread that waits in a Python queue must take the interpreter lock before it begins and when it has finished: forty times per iteration
-with ten threads and two jobs. Beside a thread that runs pure Python, each time may take a switch interval of 5 ms. Here threads wait on a
-condition variable, and only the last thread to leave a job enters the interpreter.
+A thread that waits in a Python queue must take the interpreter lock before it begins and when it has finished. With ten threads and two
+jobs per iteration, the lock would be taken forty times. Beside a thread that runs pure Python, each time may take a switch interval of
+5 ms. Here threads wait on a condition variable, and only the last thread to leave a job enters the interpreter.
 
 Jobs are a list, linked through their tables (the words ``crew_...`` of JOB). A job leaves the list when its last place is taken, or when a
 thread finds no sample left. After the last thread has left, no thread knows its address any more.

@@ -3,8 +3,8 @@
 Numba's own cache only checks the file of the outermost function. If a helper in another file changes, it loads machine code with the old
 helper. The digest here covers all code of a kernel. It follows the function to everything that its code and its closure name, and covers
 
-* the loaded code (instructions, constants, values of global variables). So an edit while a process runs, or an edit that keeps size and
-  time of a file (Python then runs the old ``.pyc``), never stores old code under the key of new code;
+* the loaded code: instructions, constants, values of global variables. A file may change while a process runs, or keep its size and time
+  (Python then runs the old ``.pyc``). Old code is never stored under the key of the new code;
 * the source files of the modules on the way, for code that a walk over functions cannot see (methods, registrations).
 
 An edit of one operator's kernels changes the digests of that file's kernels, and of kernels that call its helpers. No other digest changes.

@@ -31,8 +31,8 @@ PACK = 4
 """Number of neighbouring elements that a thread computes (kernel.cuh)."""
 _MAX_BLOCKS = 4096
 _ALL_BLOCKS = 8192
-"""Most blocks of a launch with several samples: some ten for each place on an H200. Looking up what a sample needs takes a block as long as
-a few turns of its threads, so many blocks of one turn each spend half of their time on look-ups."""
+"""Most blocks of a launch with several samples: about ten for each place on an H200. At the start of a sample, a block looks up the
+sample's fields. This takes as long as a few turns of its threads. With more blocks of one turn each, it would take half of the time."""
 _LEAST_BLOCKS = 32
 """Blocks that a sample may have in any case, because samples of a batch differ in size."""
 _TURNS = 2  # each thread of a block works this many times, so that the block's look-ups are reused

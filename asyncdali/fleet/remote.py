@@ -1,7 +1,7 @@
 """The trainer's side of actors: requests, answers, and what happens when an actor is slow. Runs on the loop's thread.
 
-Which actor makes an iteration is a hint and never state. The loop's thread is entered once per request, once per answer (more often for
-answers above 128 KB), and once when the oldest request is old enough to be sent to a second actor.
+Which actor makes an iteration is a hint and never state. The loop's thread runs once per request and once per answer; an answer above 128
+KB takes more turns. It also runs when the oldest request is old enough to be sent to a second actor.
 """
 
 from __future__ import annotations

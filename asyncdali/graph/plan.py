@@ -1,7 +1,7 @@
 """Makes a Plan from nodes: traversal, seeds, merging of equal operators, transfers, segments.
 
-Operators have DALI's order, because automatic seeds are assigned in this order: depth first from the outputs; an operator's positional
-inputs first, then its argument inputs sorted by argument name, then the operator.
+Automatic seeds are assigned in the order of operators, so this order is DALI's: depth first from the outputs. For each operator, its
+positional inputs come first, then its argument inputs sorted by argument name, then the operator itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Debug mode inside the pipeline function: operators run when they are called, and nodes hold data.
 
-Every call is matched to a call of earlier iterations by its place in the user's program: the lines that lead to it, and the number of
-earlier calls from there. So readers and random operators continue at their positions.
+Every call is matched to a call of earlier iterations by its place in the user's program. The place is the stack of lines that leads to the
+call, and the number of earlier calls from the same lines. So readers and random operators continue at their positions.
 """
 
 from __future__ import annotations

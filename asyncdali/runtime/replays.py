@@ -1,15 +1,15 @@
-"""Repeated plans: a plan that depends only on the shapes of its inputs is made twice, compared, and then copied.
+"""Repeated plans: a plan that depends only on the shapes of its inputs is made three times, compared, and then copied.
 
 Planning an operator takes 20 to 400 us in the interpreter, however small the batch is. A pipeline whose samples have one size (behind a
 resize, for example) makes the same plan in every iteration; only the addresses differ. A copy takes 6 to 10 us.
 
-Where a plan also depends on contents (argument inputs, inputs that the operator reads), it is copied for equal contents: constants,
-mostly. Contents that are new in each of the first iterations (draws) are not looked at any more.
+A plan may also depend on contents: of argument inputs, and of inputs that the operator reads. Such a plan is copied for equal contents,
+which are constants in most pipelines. Contents that are new in each of the first iterations (draws) are no longer compared.
 
-A plan is copied only if two plans for the same shapes were equal word by word, except for the addresses of arrays that both plans have in
-the same places: address tables of inputs and outputs, samples of inputs that have their memory, and arrays that the plan made. Both plans
-are alive while they are compared, so equal addresses belong to memory that the operator keeps. Tables and arrays are compared and copied
-as they were before any step ran, because steps may write to them.
+A plan is copied only if two plans for the same shapes were equal word by word. Addresses may differ if both plans have them in the same
+places: address tables of inputs and outputs, samples of inputs that have their memory, and arrays that the plan made. Both plans are
+alive while they are compared, so equal addresses belong to memory that the operator keeps. Tables and arrays are compared and copied as
+they were before any step ran, because steps may write to them.
 """
 
 from __future__ import annotations

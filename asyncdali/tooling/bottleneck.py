@@ -1,8 +1,8 @@
 """Finds the bottleneck of a pipeline from its statistics alone, and says what to change.
 
-The bottleneck is the part that is busy nearly all the time while others wait for it. The candidates are tested from the consumer
-backwards: the sources that the consumer waits for, the consumer itself, users' Python, the worker threads, single samples, planning, and
-the depth of the queue. All figures are shares of the elapsed time, so a slow machine gives the same answer as a fast one.
+The bottleneck is the part that is busy nearly all the time while other parts wait for it. The candidates are tested in this order: the
+sources that the consumer waits for, the consumer, users' Python, the worker threads, single samples, planning, the depth of the queue.
+All figures are shares of the elapsed time, so a slow machine gives the same answer as a fast one.
 """
 
 from __future__ import annotations

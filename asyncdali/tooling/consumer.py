@@ -73,8 +73,8 @@ class Step:
 class UserStep:
     """A training step of the user's: `function` is called with the outputs of each batch.
 
-    The last result is waited for, because steps usually queue work on a device: by ``synchronize()`` (events and streams of CUDA),
-    ``block_until_ready()`` (arrays of JAX) or ``item()`` (a loss of torch), whichever it has.
+    Steps usually queue work on a device, so the measurement waits for the last result. It calls the method that the result has:
+    ``synchronize()`` (events and streams of CUDA), ``block_until_ready()`` (arrays of JAX) or ``item()`` (a loss of torch).
     """
 
     simulated = False

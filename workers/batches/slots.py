@@ -103,8 +103,8 @@ class Holes:
 class Slots:
     """Extents for batches. The extent that was returned last is used first, because its pages are in the caches.
 
-    An interrupt may come between any two steps of lending: an extent leaves the free list last, and processing its return while it is still
-    in the list has no effect. The rarer changes are not interrupted.
+    An interrupt may come between any two steps of lending. So an extent leaves the free list last, and returning an extent that is still in
+    the list has no effect. Other changes are rare, and are protected from interrupts.
     """
 
     def __init__(self, control: Control):

@@ -5,8 +5,8 @@
 A *ring* is a queue of tasks. Only the parent adds tasks. Workers take tasks from its head under a lock on one byte of the file. A worker
 writes the task into its *claim block* before it moves the head. So the parent always knows whether a dead worker had taken a task.
 
-A page of the file takes memory when it is first touched. So what every pool needs shares the first page, and a ring uses only as many of
-its entries as were ever waiting at a time: with all 1,024 in turn, each ring would take 128 KB after some seconds.
+A page of the file takes memory when it is first touched. So the data that every pool needs shares the first page. A ring uses only as many
+entries as were ever waiting at the same time. If it used all 1,024 entries in turn, each ring would soon take 128 KB.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """The user's device memory as batches of a pipeline: arrays that sources return or that are fed, without a copy to the host.
 
-The user's stream and the pipeline's stream are ordered on the device: a copy waits for the earlier work of the user's stream, and that
-stream's later work waits for the copy. Arrays that are used in place stay alive until every stream of the pipeline has finished with them.
+The user's stream and the pipeline's stream are ordered on the device. A copy waits for the earlier work of the user's stream. The later
+work of the user's stream waits for the copy.
+
+Arrays that are used in place stay alive until every stream of the pipeline has finished with them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Assignment of samples to decoders in mixed decoders: a GPU's JPEG engines, its multiprocessors, or the CPU.
 
-The decoders' results differ, visibly at coloured edges (docs/gpu.md). So the lane of a sample depends on the files of its batch, on its
-slot and on a split that is fixed when the pipeline is built and stored in checkpoints, and never on load. A run can be repeated and
-resumed exactly. Only `decoder="dynamic"` shares by load (lane_balance.py).
+The decoders' results differ, visibly at coloured edges (docs/gpu.md). So the lane of a sample does not depend on load. It depends on the
+files of its batch, on its slot, and on a split. The split is fixed when the pipeline is built, and stored in checkpoints. A run can be
+repeated and resumed exactly. Only `decoder="dynamic"` shares by load (lane_balance.py).
 """
 
 from __future__ import annotations

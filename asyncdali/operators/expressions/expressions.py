@@ -1,7 +1,7 @@
 """Arithmetic on nodes: one operator per operation in the graph as defined, and one per tree of operations in a plan (``graph/fusion.py``).
 
-If inputs are small and known during planning (draws, labels, constants), the result is computed during planning, for the whole batch at
-once; also if a planned operator of the same segment needs it (`eager`). Otherwise, it is one compiled step.
+If inputs are small and known during planning (draws, labels, constants), the result is computed during planning, for the whole batch. The
+same happens if a planned operator of the same segment needs the result (`eager`). Otherwise, the expression is one compiled step.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ glibc computes one number per call. This module has the same operations in the s
 equal to glibc's to the last bit. Each function covers the usual arguments. The function reports other arguments (subnormal numbers,
 infinities, angles beyond 120). The caller then uses the library's function.
 
-Whether the platform's library gives the same bits is tested once per process and function (``function_probes``). glibc 2.41 replaced most
-of these functions; there the library's functions are called as before.
+Each process compares each function with the platform's library once (``function_probes``). Where the bits differ, the library's function
+is called. This is the case for most functions from glibc 2.41 on.
 
 Sources: glibc 2.36, sysdeps/ieee754/flt-32 (e_*.c, s_*.c, k_tanf.c, math_config.h and tables), most of them of FreeBSD's msun. Where glibc
 has a variant for processors with FMA (expf, logf, log2f, powf, sinf, cosf), this module follows that variant.
