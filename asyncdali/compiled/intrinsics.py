@@ -204,6 +204,16 @@ def load_big_endian_64(typingctx, address):
 
 
 @intrinsic
+def load_little_endian_64(typingctx, address):
+    """The 64-bit little-endian number at any address."""
+
+    def codegen(context, builder, signature, args):
+        return builder.load(builder.inttoptr(args[0], I64.as_pointer()), align=1)
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
 def shift_left(typingctx, bits, count):
     """An int64 shifted left by the lower 6 bits of `count`. One instruction; Python's operator must handle larger counts."""
 

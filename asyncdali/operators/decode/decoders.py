@@ -1,8 +1,8 @@
 """decoders.image, image_crop, image_random_crop, image_slice.
 
 JPEGs with 8-bit output take the compiled path: one call scans the headers of the whole batch, the windows are decided, and only the
-window is decoded into the output. Everything else (other formats, CMYK, other element types) is decoded whole from Python in `prepare`,
-and the compiled step copies the window.
+window is decoded into the output. Everything else (other formats, CMYK, other element types) is decoded whole in `prepare`, PNG files in
+compiled code and the others from Python, and the compiled step copies the window.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from ..row_feeds import RowFeed
 from .decoder_lanes import DECODERS, Lanes, without_lanes
 from .decoder_windows import CROP_ARGS, check_crop, check_windows, crop_windows
 from .picture_cache import CACHE_ARGS, CacheOptions, Lookup, PictureCache, look_up, shared_cache
+from .png_samples import decoded_pngs
 
 if TYPE_CHECKING:
     from ...codecs.jpeg.jpeg_kernels import Windows
@@ -210,8 +211,17 @@ class ImageDecoder(Operator):
         headers[hits, head.found] = self._kernels.NOT_JPEG  # These pictures are in the cache, so no decoder gets them.
         others = np.flatnonzero(~compiled)
         if len(others):
-            yield PythonJob([int(i) for i in others], lambda i: self._decode_now(source, headers[i], i, scanned.ready))
+            pixels = yield from decoded_pngs(source, sizes, others, self._output_type, self.environment.allocate)
+            scanned.ready.update((i, image) for i, image in pixels.items() if self._is_final(image))
+            left = [i for i in others.tolist() if i not in scanned.ready]
+            if left:
+                yield PythonJob(left, lambda i: self._decode_now(source, headers[i], i, scanned.ready, pixels.get(i)))
         return scanned
+
+    def _is_final(self, image: np.ndarray) -> bool:
+        """Whether decoded pixels are the output, without a conversion."""
+        kinds = {DALIImageType.RGB: 3, DALIImageType.GRAY: 1, DALIImageType.ANY_DATA: image.shape[2]}
+        return self._dtype == DALIDataType.UINT8 and kinds.get(self._output_type) == image.shape[2]
 
     def _compiled_samples(self, headers: np.ndarray) -> np.ndarray:
         """bool[samples]: the samples that compiled code decodes."""
@@ -220,11 +230,15 @@ class ImageDecoder(Operator):
         components = headers[:, head.components]
         return (headers[:, head.found] == self._kernels.IS_JPEG) & ((components == 1) | (components == 3))
 
-    def _decode_now(self, source: Batch, header: np.ndarray, i: int, ready: dict[int, np.ndarray]) -> None:
-        """Decode sample `i` whole into `ready`: in final channels and type, in display orientation."""
+    def _decode_now(
+        self, source: Batch, header: np.ndarray, i: int, ready: dict[int, np.ndarray], pixels: np.ndarray | None
+    ) -> None:
+        """Decode sample `i` whole into `ready`: in final channels and type, in display orientation. `pixels`: as stored, if known."""
         data = source.sample(i).reshape(-1)
         try:
-            if header[head.found] == self._kernels.NOT_JPEG:
+            if pixels is not None:
+                image, orientation = pixels, 1
+            elif header[head.found] == self._kernels.NOT_JPEG:
                 image, orientation = image_formats.decode_other(data, self._output_type)
             else:
                 image, orientation = self._whole_jpeg(data, header), int(header[head.orientation])

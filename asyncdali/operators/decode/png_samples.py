@@ -1,0 +1,66 @@
+"""The PNG files of a batch that compiled code decodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from functools import cache
+from types import ModuleType
+
+import numpy as np
+
+from ...batch import Batch
+from ...codecs.png.png_tables import DECODE_PNGS, PNG_HEADER
+from ...compiled.addresses import address_of
+from ...types import DALIDataType, DALIImageType
+from ..base import CompiledJob, Step, no_explanation
+
+word = PNG_HEADER.word
+
+
+@cache
+def _imported() -> ModuleType:
+    from ...codecs.png import png_kernels
+
+    return png_kernels
+
+
+def _kernels() -> ModuleType | None:
+    """The kernels; None while another process compiles them (empty kernel cache). Until then OpenCV decodes, with equal pixels."""
+    from ...compiled.later import address_or_later
+
+    kernels = _imported()
+    ready = [address_or_later(kernel) for kernel in (kernels.read_headers, kernels.decode_png)]
+    return kernels if all(ready) else None
+
+
+def decoded_pngs(
+    source: Batch, sizes: np.ndarray, samples: np.ndarray, output_type: DALIImageType, allocate: Callable[[int], np.ndarray]
+) -> Generator[CompiledJob, None, dict[int, np.ndarray]]:
+    """The job that decodes the PNG files among `samples`. Returns their pixels, uint8[height, width, channels] as stored, by sample.
+
+    Files are left out that compiled code cannot decode, or that are damaged. So are colours that become grey: OpenCV rounds them in its own
+    way. `sizes`: bytes of all files, int64.
+    """
+    kernels = _kernels()
+    if kernels is None:
+        return {}
+    headers, sizes = PNG_HEADER.zeros(len(sizes)), np.ascontiguousarray(sizes, np.int64)
+    kernels.read_headers(address_of(source.addresses), address_of(sizes), address_of(headers), len(sizes))
+    wanted = samples[headers[samples, word.found] == 1]
+    if output_type == DALIImageType.GRAY:
+        wanted = wanted[headers[wanted, word.channels] == 1]
+    if not len(wanted):
+        return {}
+    shapes = np.zeros((len(sizes), 3), np.int64)
+    shapes[wanted] = headers[wanted][:, [word.height, word.width, word.channels]]
+    pixels = Batch(shapes, DALIDataType.UINT8)
+    pixels.reserve(allocate)
+    statuses = np.ones(len(sizes), np.int64)
+    context, keep = DECODE_PNGS.make(
+        addresses=source.addresses, sizes=sizes, headers=headers, samples=np.ascontiguousarray(wanted, np.int64), targets=pixels.addresses,
+        statuses=statuses, scratch=0,
+    )  # fmt: skip
+    scratch = kernels.scratch_bytes(headers[wanted])
+    step = Step(kernels.decode_png.address, context, no_explanation, scratch, DECODE_PNGS.word.scratch, [*keep, source, pixels])
+    yield CompiledJob(len(wanted), [step])
+    return {int(i): pixels.sample(int(i)) for i in wanted[statuses[wanted] == 0]}

@@ -1,0 +1,217 @@
+"""Our own PNG decoder: every filter, channel layout and kind of deflated block, damaged files, files that it leaves to OpenCV."""
+
+from __future__ import annotations
+
+import random
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from helpers.images import encode, exif, picture, png, png_16, png_chunk
+from helpers.jpegs import Guarded
+from helpers.pipelines import pipeline_of
+
+from asyncdali import fn, types
+from asyncdali.codecs.png import png_kernels
+from asyncdali.codecs.png.deflate import WORK_BYTES
+from asyncdali.codecs.png.png_tables import DECODE_PNGS, PNG_HEADER
+from asyncdali.compiled.job_tables import THREAD
+
+COLOURS = {1: 0, 2: 4, 3: 2, 4: 6}
+_file, _pixels, _scratch = Guarded(1 << 20), Guarded(1 << 20), Guarded(4 << 20)
+
+
+def decoded(data: bytes) -> np.ndarray | None:
+    """The pixels, decoded in memory before guard pages; None for a file that is left to OpenCV."""
+    file = _file.last(len(data))
+    file[:] = np.frombuffer(data, np.uint8)
+    addresses, sizes, headers = np.array([file.ctypes.data]), np.array([len(data)]), PNG_HEADER.zeros(1)
+    if not png_kernels.read_headers(addresses.ctypes.data, sizes.ctypes.data, headers.ctypes.data, 1):
+        return None
+    word = PNG_HEADER.word
+    shape = headers[0, [word.height, word.width, word.channels]].tolist()
+    out = _pixels.last(int(np.prod(shape)))
+    scratch = _scratch.last(png_kernels.scratch_bytes(headers))
+    scratch[:WORK_BYTES] = 0xA5
+    thread, statuses = THREAD.zeros(1)[0], np.full(1, 7)
+    thread[THREAD.word.scratch], thread[THREAD.word.scratch_bytes] = scratch.ctypes.data, scratch.size
+    context, _keep = DECODE_PNGS.make(
+        addresses=addresses, sizes=sizes, headers=headers, samples=np.zeros(1, np.int64), targets=np.array([out.ctypes.data]),
+        statuses=statuses, scratch=0,
+    )  # fmt: skip
+    assert png_kernels.decode_png(context.ctypes.data, 0, thread.ctypes.data) == 0
+    return out.reshape(shape).copy() if statuses[0] == 0 else None
+
+
+def filtered(image: np.ndarray, kinds: list[int]) -> bytes:
+    """The rows of uint8[height, width, channels] with these filters in turn (PNG specification, section 9.2)."""
+    height, width, channels = image.shape
+    wide = np.zeros((height + 1, width + 1, channels), np.int64)
+    wide[1:, 1:] = image
+    a, b, c = wide[1:, :-1], wide[:-1, 1:], wide[:-1, :-1]
+    guess = a + b - c
+    to = [abs(guess - one) for one in (a, b, c)]
+    nearest = np.where((to[0] <= to[1]) & (to[0] <= to[2]), a, np.where(to[1] <= to[2], b, c))
+    predicted = [np.zeros_like(a), a, b, (a + b) // 2, nearest]
+    rows = []
+    for k in range(height):
+        kind = kinds[k % len(kinds)]
+        rows.append(bytes([kind]) + (image[k] - predicted[kind][k]).astype(np.uint8).tobytes())
+    return b"".join(rows)
+
+
+def file_of(image: np.ndarray, packed: bytes, extra: bytes = b"", parts: int = 1, behind: bytes = b"") -> bytes:
+    """A PNG of deflated rows in `parts` chunks."""
+    height, width, channels = image.shape
+    header = struct.pack(">IIBBBBB", width, height, 8, COLOURS[channels], 0, 0, 0)
+    size = max(1, -(-len(packed) // parts))
+    chunks = b"".join(png_chunk(b"IDAT", packed[k : k + size]) for k in range(0, len(packed), size))
+    return b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + extra + chunks + behind + png_chunk(b"IEND", b"")
+
+
+def image_of(height: int, width: int, channels: int) -> np.ndarray:
+    return picture(height, width, channels, seed=3).reshape(height, width, channels)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+@pytest.mark.parametrize("kinds", [[0], [1], [2], [3], [4], [4, 3, 2, 1, 0], [3, 4]])
+def test_filters(channels, kinds):
+    for height, width in ((1, 1), (1, 9), (7, 1), (23, 31)):
+        image = image_of(height, width, channels)
+        found = decoded(file_of(image, zlib.compress(filtered(image, kinds))))
+        np.testing.assert_array_equal(found, image)
+
+
+@pytest.mark.parametrize("strategy", [zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE, zlib.Z_FIXED])
+@pytest.mark.parametrize("level", [0, 1, 6, 9])
+def test_deflated_blocks(strategy, level):
+    rng = np.random.default_rng(4)
+    noise = rng.integers(0, 256, (90, 70, 3), np.uint8)
+    skewed = np.minimum(rng.geometric(0.3, (200, 90, 3)) ** 2, 255).astype(np.uint8)  # codes of up to 15 bits
+    runs = np.repeat(rng.integers(0, 9, 300), rng.integers(1, 200, 300))[: 60 * 50 * 3].astype(np.uint8).reshape(60, 50, 3)
+    for image in (noise, skewed, runs, np.zeros((80, 70, 3), np.uint8), image_of(60, 50, 3)):
+        for parts in (1, 5):
+            packer = zlib.compressobj(level, zlib.DEFLATED, 15, 9, strategy)
+            packed = packer.compress(filtered(image, [0])) + packer.flush()
+            np.testing.assert_array_equal(decoded(file_of(image, packed, parts=parts)), image)
+
+
+def test_all_distances_and_lengths():
+    chance = random.Random(5)
+    for _ in range(40):
+        data = bytearray(chance.randbytes(40))
+        while len(data) < 30_000:
+            distance, length = chance.randint(1, min(len(data), chance.choice([4, 20, 30_000]))), chance.randint(3, 300)
+            for _ in range(length):
+                data.append(data[-distance])
+            data += chance.randbytes(chance.choice([0, 1, 5]))
+        image = np.frombuffer(bytes(data[:30_000]), np.uint8).reshape(100, 100, 3)
+        np.testing.assert_array_equal(decoded(file_of(image, zlib.compress(filtered(image, [0]), 9))), image)
+
+
+def test_flushed_streams_have_empty_blocks():
+    image, packer = image_of(20, 30, 3), zlib.compressobj()
+    rows, packed = filtered(image, [1]), b""
+    for k in range(0, len(rows), 100):
+        packed += packer.compress(rows[k : k + 100]) + packer.flush(zlib.Z_SYNC_FLUSH if k % 200 else zlib.Z_FULL_FLUSH)
+    np.testing.assert_array_equal(decoded(file_of(image, packed + packer.flush())), image)
+
+
+def test_chunks_without_effect():
+    image = image_of(9, 8, 3)
+    extra = png_chunk(b"gAMA", struct.pack(">I", 45455)) + png_chunk(b"tEXt", b"Title\0x") + png_chunk(b"pHYs", bytes(9))
+    found = decoded(file_of(image, zlib.compress(filtered(image, [2])), extra, behind=png_chunk(b"tIME", bytes(7))))
+    np.testing.assert_array_equal(found, image)
+
+
+def test_files_for_opencv():
+    image = image_of(9, 8, 3)
+    packed = zlib.compress(filtered(image, [0]))
+    apart = png_chunk(b"IDAT", packed[:9]) + png_chunk(b"tEXt", b"a\0b")
+    for data in (
+        encode(picture(9, 8), "JPEG"), png_16(np.zeros((4, 5), np.uint16)), png(8, 9, 8, 2, filtered(image, [0]), interlace=1),
+        encode(np.zeros((4, 5), bool), "PNG"), file_of(image, packed, png_chunk(b"tRNS", bytes(6))),
+        file_of(image, packed, png_chunk(b"eXIf", exif(6))), file_of(image, packed, png_chunk(b"acTL", bytes(8))),
+        file_of(image, packed[9:], apart), file_of(image, packed)[:-12], b"", b"\x89PNG\r\n\x1a\n",
+    ):  # fmt: skip
+        assert decoded(data) is None
+
+
+def test_damaged_data_is_left_to_opencv():
+    image = image_of(20, 30, 3)
+    rows = filtered(image, [4, 1])
+    packed = zlib.compress(rows)
+    for wrong in (
+        packed[:-1], packed[:-5], packed[:20], b"", packed[:-4] + bytes(4), zlib.compress(rows[:-1]), zlib.compress(rows + b"\0"),
+        zlib.compress(b"\5" + rows[1:]), b"\x79" + packed[1:], bytes([packed[0] ^ 7]) + packed[1:],
+        zlib.compress(rows)[:2] + b"\7" + packed[3:], packed[:2] + b"\1\5\0\xfa\xfeabcd",
+    ):  # fmt: skip
+        assert decoded(file_of(image, wrong)) is None
+
+
+@pytest.mark.parametrize("level", [0, 1, 9])
+def test_damaged_files_never_leave_their_memory(level):
+    """Files, pixels and scratch end at guard pages. A file that is decoded although it is damaged has all of its pixels."""
+    image, chance = image_of(40, 30, 3), random.Random(level)
+    good = file_of(image, zlib.compress(filtered(image, [4, 3, 1]), level))
+    begin = good.index(b"IDAT") + 4
+    for turn in range(1500):
+        data = bytearray(good)
+        for _ in range(chance.randint(1, 6)):
+            data[chance.randrange(8 if turn % 4 == 0 else begin, len(data))] = chance.randrange(256)
+        if turn % 7 == 0:
+            del data[chance.randrange(30, len(data)) :]
+        decoded(bytes(data))
+    for flipped in range(begin, len(good) - 16):
+        data = bytearray(good)
+        data[flipped] ^= 1 << chance.randrange(8)
+        found = decoded(bytes(data))
+        assert found is None or np.array_equal(found, image)
+
+
+def test_a_file_that_shrinks_after_its_header_was_read():
+    image = image_of(20, 30, 3)
+    data = bytearray(file_of(image, zlib.compress(filtered(image, [0]), 0), parts=3))
+    second = data.index(b"IDAT", data.index(b"IDAT") + 4)
+    file = np.frombuffer(data, np.uint8)
+    addresses, sizes, headers = np.array([file.ctypes.data]), np.array([len(data)]), PNG_HEADER.zeros(1)
+    assert png_kernels.read_headers(addresses.ctypes.data, sizes.ctypes.data, headers.ctypes.data, 1) == 1
+    headers[0, PNG_HEADER.word.packed] = second  # fewer bytes than the chunks have
+    out, scratch = np.zeros(image.size, np.uint8), _scratch.last(png_kernels.scratch_bytes(headers))
+    thread, statuses = THREAD.zeros(1)[0], np.full(1, 7)
+    thread[THREAD.word.scratch] = scratch.ctypes.data
+    context, _keep = DECODE_PNGS.make(
+        addresses=addresses, sizes=sizes, headers=headers, samples=np.zeros(1, np.int64), targets=np.array([out.ctypes.data]),
+        statuses=statuses, scratch=0,
+    )  # fmt: skip
+    assert png_kernels.decode_png(context.ctypes.data, 0, thread.ctypes.data) == 0 and statuses[0] != 0
+
+
+@pytest.mark.parametrize("output_type", [types.RGB, types.BGR, types.GRAY, types.YCbCr, types.ANY_DATA])
+@pytest.mark.parametrize("dtype", [types.UINT8, types.FLOAT])
+def test_pipelines_give_the_pixels_of_opencv(output_type, dtype, monkeypatch):
+    """Mixed batches, in which some files are decoded by OpenCV."""
+    png_kernels.read_headers.compile()
+    png_kernels.decode_png.compile()
+    files = [encode(image_of(31, 22, channels).squeeze(), "PNG") for channels in (1, 3, 4)]
+    files += [png_16(np.full((4, 5, 3), 777, np.uint16)), encode(picture(9, 8), "JPEG"), encode(image_of(12, 13, 2), "PNG")]
+    broken = files[1][:-30] + files[1][-29:]
+
+    def outputs(own: bool) -> list[np.ndarray]:
+        if not own:
+            monkeypatch.setattr("asyncdali.operators.decode.png_samples._kernels", lambda: None)
+        batch = [np.frombuffer(data, np.uint8) for data in files]
+
+        def graph():
+            return fn.decoders.image(fn.external_source(lambda: batch), output_type=output_type, dtype=dtype)
+
+        with pipeline_of(graph, batch_size=len(batch)) as pipeline:
+            return [np.array(pipeline.run()[0].at(k)) for k in range(len(batch))]
+
+    for one, other in zip(outputs(True), outputs(False), strict=True):
+        np.testing.assert_array_equal(one, other)
+    batch = [np.frombuffer(broken, np.uint8)]
+    graph = lambda: fn.decoders.image(fn.external_source(lambda: batch))  # noqa: E731
+    with pipeline_of(graph, batch_size=1) as pipeline, pytest.raises(RuntimeError, match="broken PNG"):
+        pipeline.run()
