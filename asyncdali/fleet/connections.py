@@ -72,6 +72,10 @@ class Connections(Ordered[Request]):
         """An actor has sent its counters, or is lost. None: the actors were asked."""
         raise NotImplementedError
 
+    def _advice(self) -> str:
+        """The advice of the error for `reconnect_timeout`."""
+        raise NotImplementedError
+
     def call(self, function: Any, *args: Any) -> None:
         """Call a method on the loop's thread. Any thread may."""
         self._loop.call(self._executor.guarded, function, *args)
@@ -245,7 +249,4 @@ class Connections(Ordered[Request]):
 
     def _none_left(self) -> str:
         known = "; ".join(f"{place.address}: {place.reason}" for place in self._places.values()) or "all were removed"
-        return (
-            f"no engine can be reached for {self._reconnect_timeout:g} s (reconnect_timeout). {known}. Start engines: `asyncdali "
-            "engine --listen HOST:PORT --token-file FILE program.py:train`"
-        )
+        return f"no engine can be reached for {self._reconnect_timeout:g} s (reconnect_timeout). {known}. {self._advice()}"

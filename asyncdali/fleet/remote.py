@@ -49,6 +49,8 @@ UNKNOWN = 10.0
 SHORTEST = 0.05
 """A request is sent to a second actor after this number of seconds at the earliest. The system's scheduler causes shorter delays."""
 
+START = "Start engines: `asyncdali engine --listen HOST:PORT --token-file FILE program.py:train`"
+
 
 @dataclass
 class Actors:
@@ -62,6 +64,8 @@ class Actors:
     reconnect_timeout: float = 60.0
     buffer_bytes: int = 1 << 30
     pool: RemotePool | None = field(default=None, repr=False)
+    advice: str = START
+    """The advice of the error for `reconnect_timeout`."""
 
     def start(self, core: Core) -> RemotePool:
         """The engines of a pipeline that is about to be built (``Core.elsewhere``)."""
@@ -155,6 +159,9 @@ class RemoteLoader(Connections):
         self._counting: tuple[set[Place], threading.Event] = set(), threading.Event()
         for place in self._places.values():
             self.call(self._connect, place)
+
+    def _advice(self) -> str:
+        return self._actors.advice
 
     # --- requests
 

@@ -19,8 +19,8 @@ _OWN_OPTIONS = {"max_concurrency", "max_restarts", "num_cpus", "num_gpus", "reso
 class Fleet:
     """Engines on the nodes of a Ray cluster, for all ranks of one training.
 
-    A fleet makes the batches of one pipeline: that of the first loader. It ends with :meth:`close`, or, without a name, with the process
-    that made it.
+    A fleet makes the batches of one pipeline: that of the first loader. It ends with :meth:`close`. A fleet without a name also ends
+    with the process that made it, and when the fleet, its loaders and their pipelines are dropped.
 
     Args:
         actors: the number of engines, or (least, most): the number then follows the time that trainers wait.

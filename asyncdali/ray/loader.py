@@ -15,6 +15,7 @@ from asyncdali_workers.pickling import dumps_by_value
 
 from .. import fleet as fleets
 from ..fleet import RankLoader
+from ..fleet.remote import Actors
 from .fleet import Fleet, answer
 from .prepare import prepare
 
@@ -22,6 +23,8 @@ log = logging.getLogger("asyncdali")
 
 REPORTS = 1.0
 """Seconds between two reports of a rank."""
+ADVICE = "The fleet starts engines again: `fleet.statistics()['failures']` says why they ended"
+ENDED = "The fleet has ended (`Fleet.close`, Ray's shutdown, or the loss of its manager's node). Make a new Fleet and a new loader"
 _OF_THE_LOADER = ("uneven", "last_batch_policy", "reader_name", "hedge_compare", "reconnect_timeout", "buffer_bytes")
 _OF_THE_FLEET = ("engines", "token", "hedge_after", "prefetch_queue_depth")
 
@@ -63,14 +66,20 @@ def loader(
 
 
 class FleetLoader(RankLoader):
-    """The result of :func:`loader`. It follows the fleet: engines that start are used, engines that retire get no more requests."""
+    """The result of :func:`loader`. It follows the fleet: engines that start are used, engines that retire get no more requests.
+
+    A program may keep :attr:`pipeline` and drop the loader: the trainer leaves the fleet when the pipeline is dropped.
+    """
 
     def __init__(self, made: RankLoader, fleet: Fleet, trainer: str, version: int, addresses: list[str]):
         super().__init__(made.pipeline, made.rank, made.world_size, made._actors, made._policy, made._reader_name)
+        assert made._actors is not None
         self._manager, self._trainer = fleet.manager, trainer
         self._known = version, addresses
         self._follower: threading.Thread | None = None
-        self._leave = weakref.finalize(self, _leave, fleet.manager, trainer)
+        made._actors.advice = ADVICE
+        # The pipeline holds these, and may outlive this loader. The manager ends with its last handle, which the finaliser keeps.
+        self._leave = weakref.finalize(made._actors, _drop, fleet.manager, trainer)
         self._reported = monotonic()
         self._iterations = 0
         self._waited = self._waited_before = self._busy_before = 0.0
@@ -115,9 +124,9 @@ class FleetLoader(RankLoader):
     def _follow(self) -> None:
         """Begin to follow the fleet's engines."""
         if self._follower is None:
-            self._follower = threading.Thread(
-                target=_follow, args=(self._manager, self._trainer, *self._known, self._actors), name="asyncdali-fleet", daemon=True
-            )
+            assert self._actors is not None
+            given = (self._manager, self._trainer, *self._known, weakref.ref(self._actors))
+            self._follower = threading.Thread(target=_follow, args=given, name="asyncdali-fleet", daemon=True)
             self._follower.start()
 
     def close(self) -> None:
@@ -140,16 +149,26 @@ def _leave(manager: Any, trainer: str, report: dict[str, Any] | None = None) -> 
         log.info("the fleet ended before this loader: %s", error)
 
 
-def _follow(manager: Any, trainer: str, version: int, addresses: list[str], actors: Any) -> None:
-    """Report new and retired engines to `actors` until the trainer leaves. No reference to the loader is held, so it can be freed."""
+def _drop(manager: Any, trainer: str) -> None:
+    """As :func:`_leave`, without waiting: any thread may drop a pipeline."""
+    if ray.is_initialized():
+        manager.leave.remote(trainer)
+
+
+def _follow(manager: Any, trainer: str, version: int, addresses: list[str], reference: weakref.ref[Actors]) -> None:
+    """Report new and retired engines to the trainer's side until it leaves. It can be freed, because no strong reference is held."""
     known = set(addresses)
     while True:
         try:
             news = ray.get(manager.changes.remote(trainer, version))
         except Exception as error:  # Ray is shut down, or the manager has ended
             log.info("the fleet reports no more changes: %s", error)
+            news = None
+        actors = reference()
+        if actors is None:
             return
         if news is None:
+            actors.advice = ENDED
             return
         version, addresses = news
         for address in set(addresses) - known:
@@ -157,3 +176,4 @@ def _follow(manager: Any, trainer: str, version: int, addresses: list[str], acto
         for address in known - set(addresses):
             actors.remove(address)
         known = set(addresses)
+        del actors

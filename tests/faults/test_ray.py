@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import signal
@@ -317,3 +318,41 @@ def test_the_fleet_grows_when_trainers_wait(cluster):
                 break
         counted = fleet.statistics()
         assert counted["wanted"] == 2 and counted["trainers"][0]["waiting"] > 0.05
+
+
+def test_a_pipeline_keeps_its_fleet(cluster, train, wanted):
+    """The handles of the fleet and of the loader are dropped. An engine that is killed later is replaced, too."""
+    fleet = Fleet(actors=1, resources=ENGINE, lookahead=3)
+    made = loader(train, fleet=fleet).__enter__()
+    pipeline, pid = made.pipeline, made.engines()[0]["pid"]
+    del made, fleet
+    gc.collect()
+    found = [batch_of(pipeline.run()) for _ in range(4)]
+    os.kill(pid, signal.SIGKILL)
+    found += [batch_of(pipeline.run()) for _ in range(20)]
+    assert found == wanted
+    pipeline.close()
+
+
+def test_a_trainer_leaves_when_its_pipeline_is_dropped(cluster, train):
+    with Fleet(actors=1, resources=ENGINE, lookahead=3) as fleet:
+        made = loader(train, fleet=fleet).__enter__()
+        trainer, pipeline = made._trainer, made.pipeline
+        del made
+        pipeline.run()
+        pipeline.close()
+        del pipeline
+        gc.collect()
+        news, version = (0, []), 0
+        while news is not None:  # None: the trainer has left
+            news = ray.get(fleet.manager.changes.remote(trainer, version), timeout=60)
+            version = news and news[0]
+
+
+def test_a_closed_fleet_is_named(cluster, train):
+    with Fleet(actors=1, resources=ENGINE, lookahead=3) as fleet, loader(train, fleet=fleet, reconnect_timeout=2.0) as batches:
+        batches.pipeline.run()
+        fleet.close()
+        with pytest.raises(RuntimeError, match=r"no engine can be reached for 2 s .*The fleet has ended .*Make a new Fleet"):
+            while True:
+                batches.pipeline.run()
