@@ -6,10 +6,14 @@ import pickle
 
 import numpy as np
 import pytest
+from helpers.guarded import calls, usual
 from helpers.operators import batch_of, make, prepare, run_compiled, run_step
 
+from asyncdali.batch import storage_dtype
 from asyncdali.operators import load_registry
+from asyncdali.operators.accepts import declared
 from asyncdali.operators.base import Arguments, Iteration
+from asyncdali.operators.two_files import TwoFileOperator
 
 IMAGES = [np.arange(12 * 10 * 3, dtype=np.uint8).reshape(12, 10, 3), np.full((9, 14, 3), 7, np.uint8)]
 NUMBERS = [np.arange(6, dtype=np.float32), np.arange(4, dtype=np.float32)]
@@ -35,6 +39,20 @@ CASES = {
 }
 ELSEWHERE = {"ssd_random_crop", "decoders.image_random_crop"}
 """Stateful operators that draw with the kernels of the operators above, and whose inputs need more than an array."""
+
+
+def found_cases():
+    """Inputs and constants of the operators in two files that draw."""
+    for name, kind in load_registry().items():
+        if kind.stateful and issubclass(kind, TwoFileOperator) and name not in CASES:
+            call = calls(name, kind.schema)[0]
+            forms = [usual(declared(kind.schema.accepts, position), call, position) for position in range(call.inputs)]
+            rng = np.random.default_rng(1)
+            inputs = [[rng.integers(0, 100, shape).astype(storage_dtype(dtype)) for _ in range(2)] for dtype, shape in forms]
+            yield name, (inputs, call.constants)
+
+
+CASES.update(found_cases())
 
 
 def planned(operator, inputs, position):

@@ -80,7 +80,7 @@ def test_extended():
 def test_cuda_gets_the_words_as_macros():
     source = source_of(Kernel(ROOT / "operators" / "crop" / "crop_kernels.cu", "crop"))
     assert "#define CROP_RECORDS 2\n" in source and "#define WINDOW_WORDS 27" in source
-    assert ".py" not in source.split("KERNEL crop")[0].split("#define CROP_INPUTS")[1]
+    assert '.py"' not in source.split("KERNEL crop")[0].split("#define CROP_INPUTS")[1]
 
 
 # ------------------------------------------------------------------------------------------------------- no bare indices
