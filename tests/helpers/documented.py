@@ -15,19 +15,19 @@ from asyncdali.operators import load_registry
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "adding_an_operator.md").read_text()
 FILES = dict(re.findall(r"^`([a-z_/]+\.(?:py|cu))`\n\n((?:(?: {4}.*)?\n)+)", PAGE, re.MULTILINE))
-"""Text of each file on the page, by its path in asyncdali/operators/."""
+"""Text of each file on the page, by its path in asyncdali/operators/; of a reader by its path in asyncdali/."""
 
 
 @contextlib.contextmanager
 def registered(folder: Path, name: str, class_name: str) -> Iterator[Any]:
-    """The class of the operator `name` ("color/solarize"), whose files are written to `folder`.
+    """The class of the operator `name` ("color/solarize", "readers/containers/blocks"), whose files are written to `folder`.
 
     Its module has the name that it would have in the package, so that its imports work.
     """
-    for file in (f"{name}.py", f"{name}.cu"):
-        (folder / file).parent.mkdir(exist_ok=True)
+    for file in {f"{name}.py", f"{name}.cu"} & FILES.keys():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(textwrap.dedent(FILES[file]))
-    module_name = f"asyncdali.operators.{name.replace('/', '.')}"
+    module_name = f"asyncdali.{'' if name.startswith('readers/') else 'operators.'}{name.replace('/', '.')}"
     spec = importlib.util.spec_from_file_location(module_name, folder / f"{name}.py")
     assert spec is not None and spec.loader is not None
     registry = load_registry()

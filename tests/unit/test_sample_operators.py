@@ -105,7 +105,8 @@ def test_steps_and_kernels_compute_the_function(kind):
 
 def test_the_page_has_two_files_for_each_form(average_pool, shuffle_rows):
     forms = ("color/solarize", "filters/average_pool", "random/shuffle_rows")
-    assert set(FILES) == {f"{name}.{ending}" for name in forms for ending in ("py", "cu")}
+    operators = {file for file in FILES if not file.startswith("readers/")}
+    assert operators == {f"{name}.{ending}" for name in forms for ending in ("py", "cu")}
     assert {"average_pool", "shuffle_rows"} <= set(names()) and average_pool.on_cuda and shuffle_rows.on_cuda
     assert calls("average_pool", average_pool.schema) == [Call()], "tests of inputs and of serialization need nothing more"
 
