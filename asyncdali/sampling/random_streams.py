@@ -20,7 +20,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from math import copysign
 from types import ModuleType
 from typing import Any
 
@@ -122,7 +123,9 @@ def _call(kernel: Any, total: int) -> Any:
 
 
 def _kind(dtype: Any) -> int:
-    kind = KINDS.get(np.dtype(dtype))
+    kind = KINDS.get(dtype)  # nearly always a numpy dtype
+    if kind is None:
+        kind = KINDS.get(np.dtype(dtype))
     if kind is None:
         raise ValueError(f"random values of dtype {np.dtype(dtype)} are not supported; use one of {', '.join(map(str, KINDS))}")
     return kind
@@ -150,6 +153,8 @@ def _parameter(name: str, value: Any, samples: int) -> tuple[int, int, np.ndarra
     The caller must keep the returned array alive during the call. A single value is passed in the argument itself, because asking
     NumPy for an address costs as much as fifty draws.
     """
+    if isinstance(value, float):
+        return _single(value, copysign(1.0, value))
     array = np.asarray(value, np.float32)
     if array.ndim == 0:
         return int(array.view(np.int32)), 0, array
@@ -159,8 +164,18 @@ def _parameter(name: str, value: Any, samples: int) -> tuple[int, int, np.ndarra
     return array.ctypes.data, 4, array
 
 
+@lru_cache(256)
+def _single(value: float, sign: float) -> tuple[int, int, np.ndarray]:
+    """:func:`_parameter` of one number for all samples: the constants of a graph come in every iteration. `sign` tells -0.0 from 0.0."""
+    array = np.asarray(value, np.float32)
+    array.flags.writeable = False
+    return int(array.view(np.int32)), 0, array
+
+
 def _output(out: np.ndarray | None, total: int, dtype: Any) -> np.ndarray:
     """`out` checked (any shape of `total` elements), or a new flat array."""
+    if out is None and total <= _FEW:
+        return np.empty(total, dtype)
     if out is None:
         result: np.ndarray = limits.new_array(total, dtype, "random numbers")
         return result

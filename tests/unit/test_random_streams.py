@@ -442,3 +442,12 @@ def test_arguments_keep_the_bits_of_floats():
     for bits in (0x80000000, 0x00000001, 0x7F7FFFFF, 0xFF7FFFFF):
         mean = struct.unpack("<f", struct.pack("<I", bits))[0]
         assert normal(SEED, 1, mean, 0.0)[0] == np.float32(mean)
+
+
+def test_negative_zero_is_another_bound_than_zero():
+    """Constants are remembered, and Python takes both for the same key."""
+    position = StreamPosition.fresh(3)
+    for first, second in ((0.0, -0.0), (-0.0, 0.0)):
+        made = [normal(position, 4, value, 0.0).view(np.uint32).tolist() for value in (first, second)]
+        expected = [normal(position, 4, np.full(4, value, np.float32), 0.0).view(np.uint32).tolist() for value in (first, second)]
+        assert made == expected

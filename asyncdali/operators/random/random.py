@@ -70,8 +70,6 @@ class RandomOperator(StreamOperator):
         """int64[samples, ndim] of the outputs."""
         if inputs:
             return inputs[0].shapes
-        if not arguments.given("shape"):
-            return np.empty((arguments.count, 0), np.int64)
         shapes = arguments.vectors("shape", None, np.int64)
         if shapes.size and shapes.min() < 0:
             sample = int(np.flatnonzero((shapes < 0).any(axis=1))[0])
@@ -79,6 +77,9 @@ class RandomOperator(StreamOperator):
         return shapes
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        if not inputs and not arguments.given("shape"):
+            scalars = self._draw(iteration.position, arguments, arguments.count, 1)
+            return Planned([Batch.from_values(scalars, dtype=self.dtype)])
         shapes = self._shapes(inputs, arguments)
         count = len(shapes)
         uniform_shape = count == 0 or shapes.shape[1] == 0 or bool((shapes == shapes[0]).all())
