@@ -139,6 +139,19 @@ def serve(crew, thread):
                 _lock(crew + _mutex)
 
 
+@compiled(1, brief=True)
+def reported(crew):
+    """The next job whose end another crew reports, as :func:`serve` returns it; 0 if there is none. It does not wait."""
+    _lock(crew + _mutex)
+    job = load_i64(crew + crew_at.first)
+    if job == 0 or load_i64(job + job_at.crew_call) != 2:
+        _unlock(crew + _mutex)
+        return 0
+    _remove(crew, job)
+    _unlock(crew + _mutex)
+    return job | OVER
+
+
 @compiled(3)
 def take_part(crew, job, thread):
     """Work on a job from a thread outside of the crew, whether it was offered or not, and wait for the threads of the crew to leave it.

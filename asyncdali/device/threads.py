@@ -95,7 +95,7 @@ class WorkerThreads:
         """
         from ..compiled import crew, driver
 
-        for function in (crew.offer, crew.serve, crew.take_part, crew.close, crew.recall):
+        for function in (crew.offer, crew.serve, crew.reported, crew.take_part, crew.close, crew.recall):
             function.compile()
         self.count = count
         self.reports_to = reports_to
@@ -157,7 +157,8 @@ def _serve_crew(
     state, at = WorkerState(), address_of(block)
     own = state.record_for(0)
     while True:
-        result = crew.serve(at, own)
+        # Reports that have come meanwhile are handled without giving the interpreter away: beside a busy thread that costs 5 ms each.
+        result = crew.reported(at) or crew.serve(at, own)
         wanted, address = result & 7, result & ~7
         if wanted == crew.END:
             return
