@@ -55,7 +55,8 @@ def _cupy(stub: Any) -> Any:
 
     runtime = SimpleNamespace(
         setDevice=function("set_device", 1), free=function("free", 1), freeHost=function("free", 1), malloc=function("malloc", 1),
-        hostAlloc=function("host_alloc", 2), streamCreateWithFlags=function("create", 1), streamDestroy=function("destroy", 1),
+        hostAlloc=function("host_alloc", 2), hostRegister=lambda address, size, flags: None, hostUnregister=lambda address: None,
+        streamCreateWithFlags=function("create", 1), streamDestroy=function("destroy", 1),
         streamSynchronize=function("synchronize_stream", 1), eventCreateWithFlags=function("create", 1),
         eventDestroy=function("destroy", 1),
         eventSynchronize=function("synchronize", 1), eventQuery=function("query", 1),

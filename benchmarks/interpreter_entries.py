@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import functools
 import json
 import os
 import subprocess
@@ -16,9 +17,10 @@ import tempfile
 import threading
 from collections import defaultdict
 from pathlib import Path
+from types import SimpleNamespace
 
 _SOURCE = Path(__file__).with_suffix(".cpp")
-_ROLES = ("nvjpeg", "loop", "cpu", "mixed", "gpu", "device", "worker", "wait", "MainThread")
+_ROLES = ("nvjpeg", "loop", "cpu", "mixed", "gpu", "device", "worker", "wait", "engines", "MainThread")
 
 
 def available() -> bool:
@@ -29,13 +31,14 @@ def available() -> bool:
 
 
 def measure(
-    pipeline: str, photos: str, *, iterations: int = 40, threads: int = 2, depth: int = 6, pace: float = 6.0, trace: bool = False
+    pipeline: str, photos: str, *, iterations: int = 40, threads: int = 2, depth: int = 6, pace: float = 6.0, trace: bool = False,
+    engines: int = 0,
 ) -> dict[str, float]:  # fmt: skip
-    """Entries per iteration by the role of the thread, for a pipeline of ``benchmarks.gpu``."""
+    """Entries per iteration by the role of the thread, for a pipeline of ``benchmarks.gpu``. `engines`: of the pipeline."""
     with tempfile.TemporaryDirectory() as folder:
         library = f"{folder}/entries.so"
         subprocess.run(["g++", "-std=c++17", "-O2", "-shared", "-fPIC", "-o", library, str(_SOURCE), "-ldl"], check=True)
-        given = json.dumps([pipeline, photos, iterations, threads, depth, pace, trace])
+        given = json.dumps([pipeline, photos, iterations, threads, depth, pace, trace, engines])
         environment = {**os.environ, "LD_PRELOAD": library}
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.interpreter_entries", "--child", given], env=environment, stdout=subprocess.PIPE, text=True,
@@ -44,7 +47,7 @@ def measure(
         return json.loads(done.stdout.splitlines()[-1])
 
 
-def _child(pipeline: str, photos: str, iterations: int, threads: int, depth: int, pace: float, trace: bool) -> None:
+def _child(pipeline: str, photos: str, iterations: int, threads: int, depth: int, pace: float, trace: bool, engines: int) -> None:
     import asyncdali
 
     from . import gpu
@@ -58,9 +61,12 @@ def _child(pipeline: str, photos: str, iterations: int, threads: int, depth: int
     def counts() -> dict[int, int]:
         return {library.entries_id(k): library.entries_count(k) for k in range(library.entries_threads())}
 
+    define = functools.partial(asyncdali.pipeline_def, engines=engines)
+    package = SimpleNamespace(fn=asyncdali.fn, types=asyncdali.types, pipeline_def=define)
     with tempfile.TemporaryDirectory() as folder:
+        pipe = getattr(gpu, pipeline)(package, photos, threads, depth)
+        pipe.start_py_workers()  # engines are forked before the process has a GPU
         use_stub(folder, pace)
-        pipe = getattr(gpu, pipeline)(asyncdali, photos, threads, depth)
         pipe.build()
         for _ in range(10 * depth):
             pipe.run()
@@ -88,6 +94,7 @@ def main() -> None:
     parser.add_argument("--photos", default="../shared/data/photos")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--depth", type=int, default=6)
+    parser.add_argument("--engines", type=int, default=0, help="processes that make the CPU's part")
     parser.add_argument("--trace", action="store_true", help="who entered, one line each, on the standard error")
     parser.add_argument("--child", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -95,7 +102,9 @@ def main() -> None:
         _child(*json.loads(options.child))
         return
     for pipeline in options.pipelines:
-        found = measure(pipeline, options.photos, threads=options.threads, depth=options.depth, trace=options.trace)
+        found = measure(
+            pipeline, options.photos, threads=options.threads, depth=options.depth, trace=options.trace, engines=options.engines
+        )
         parts = ", ".join(f"{role} {number:.1f}" for role, number in sorted(found.items(), key=lambda item: -item[1]) if number)
         print(f"{pipeline:10} {sum(found.values()):6.1f} entries per iteration: {parts}", flush=True)
 

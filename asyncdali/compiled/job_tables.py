@@ -60,6 +60,18 @@ CREW = Table(
 )
 """The shared state of the worker threads of a pipeline."""
 
+GATE = Table(
+    "GATE",
+    Field("mutex", "pthread_mutex_t", "guards all that follows", tuple("01234567")),
+    Field("wake", "pthread_cond_t", "the gate was opened", tuple("01234567")),
+    Field("attribute", "pthread_condattr_t", "of the condition: its clock"),
+    Field("deadline", "timespec", "when the wait ends, by the monotonic clock: seconds and nanoseconds", "01"),
+    Field("open", "int64", "1: the gate is open"),
+    Field("begin", "address", "of the commands to execute behind the gate"),
+    Field("end", "address", "behind these commands"),
+)
+"""A gate at which a thread waits (:mod:`.gate`)."""
+
 TIMES = Table(
     "TIMES",
     Field("busy", "int64", "ns of all threads in the job"),

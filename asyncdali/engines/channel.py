@@ -5,9 +5,12 @@ A message is a JSON header and the bytes that the header describes (a frame, see
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
 import socket
 import struct
+import threading
 from typing import Any
 
 LARGEST = 96 << 10
@@ -15,9 +18,45 @@ LARGEST = 96 << 10
 
 _MOST_DESCRIPTORS = 64
 _LENGTH = struct.Struct("<I")
+_CONTROL = struct.Struct("@Nii")
 _ANCILLARY = socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS)
+_NOW = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _decode = json.JSONDecoder().decode
+
+
+library = ctypes.PyDLL(None, use_errno=True)
+"""The C library. Its functions are called with the interpreter lock held: for calls that take microseconds and never wait.
+
+Python's own functions release the lock. Beside a thread that runs pure Python it comes back after a switch interval (5 ms).
+"""
+library.send.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int)
+library.recvmsg.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
+library.write.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t)
+library.read.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
+for _function in (library.send, library.recvmsg, library.write, library.read):
+    _function.restype = ctypes.c_ssize_t
+
+
+class _Message(ctypes.Structure):
+    """struct msghdr."""
+
+    _fields_ = (
+        ("name", ctypes.c_void_p), ("name_size", ctypes.c_uint32), ("parts", ctypes.c_void_p), ("part_count", ctypes.c_size_t),
+        ("control", ctypes.c_void_p), ("control_size", ctypes.c_size_t), ("flags", ctypes.c_int),
+    )  # fmt: skip
+
+
+class _Inbox(threading.local):
+    """Memory for one message, per thread."""
+
+    def __init__(self) -> None:
+        self.data, self.control = ctypes.create_string_buffer(LARGEST), ctypes.create_string_buffer(_ANCILLARY)
+        self._part = (ctypes.c_size_t * 2)(ctypes.addressof(self.data), LARGEST)
+        self.message = _Message(None, 0, ctypes.addressof(self._part), 1, ctypes.addressof(self.control), _ANCILLARY, 0)
+
+
+_inbox = _Inbox()
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
@@ -65,3 +104,47 @@ def receive(channel: socket.socket) -> tuple[bytes, list[int]]:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             found.extend(memoryview(content[: len(content) // 4 * 4]).cast("i"))
     return data, found
+
+
+def send_now(channel: socket.socket, data: bytes, descriptors: list[int] | None = None) -> None:
+    """Like :func:`send`, with the interpreter lock held if there are no descriptors. BlockingIOError if the channel is full."""
+    if descriptors:
+        send(channel, data, descriptors)
+    elif library.send(channel.fileno(), data, len(data), _NOW) < 0:
+        _fail()
+
+
+def receive_now(channel: socket.socket) -> tuple[bytes, list[int]]:
+    """Like :func:`receive`, with the interpreter lock held. BlockingIOError if there is no message."""
+    inbox = _inbox
+    message = inbox.message
+    message.control_size = _ANCILLARY
+    size = library.recvmsg(channel.fileno(), ctypes.addressof(message), socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT)
+    if size < 0:
+        try:
+            _fail()
+        except ConnectionError:
+            return b"", []
+    data = ctypes.string_at(inbox.data, size)
+    return data, _descriptors(inbox.control.raw[: message.control_size]) if message.control_size else []
+
+
+def _descriptors(control: bytes) -> list[int]:
+    """The descriptors of a message's control data: struct cmsghdr (length, level, kind), its contents, padding to 8 bytes."""
+    found: list[int] = []
+    at = 0
+    while at + _CONTROL.size <= len(control):
+        length, level, kind = _CONTROL.unpack_from(control, at)
+        if length < _CONTROL.size:
+            break
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            content = control[at + _CONTROL.size : at + length]
+            found.extend(memoryview(content[: len(content) // 4 * 4]).cast("i"))
+        at += (length + 7) & -8
+    return found
+
+
+def _fail() -> None:
+    """Raise the OSError of the last call."""
+    number = ctypes.get_errno()
+    raise OSError(number, os.strerror(number))

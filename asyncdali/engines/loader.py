@@ -27,6 +27,7 @@ from ..device.buffers import BufferPool
 from ..errors import PipelineClosed, SampleError, operator_error
 from ..graph.plan import Plan
 from ..runtime.executor import Executor, Record
+from ..runtime.loop import LoopThread
 from ..runtime.segments import BuiltSegment, SegmentRun
 from . import channel as channels
 from . import fixed
@@ -35,6 +36,7 @@ from .cut import Cut
 from .encoding import Frame, Packer, lease_of, unpack
 from .failures import EngineError, unpacked
 from .ordered import NOTHING, Asked, Ordered
+from .receiver import Receiver
 from .search import Search
 from .sources import Call
 from .spans import hand_on
@@ -103,7 +105,11 @@ class Loader(Ordered[Request]):
     kind = Request
 
     def __init__(self, pool: EnginePool, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment):
+        if executor.gpu is not None:
+            self._receiver = Receiver(executor.threads.rstrip("-"))
+            executor.admits = self._receiver.call
         super().__init__(cut, plan, executor, segment)
+        self._caller: LoopThread | Receiver = self._receiver or self._loop
         self._pool = pool
         self._names = [planned.spec.name for planned in plan.operators]
         self._called = [planned.spec.name for planned in cut.before if cut.called(planned)]
@@ -130,7 +136,7 @@ class Loader(Ordered[Request]):
             executor.here = self
             executor.start_at_once(segment)
         else:
-            self._loop.call(self._listen_all)
+            self._caller.call(self._listen_all)
 
     def _may_stay(self, depth: int) -> bool:
         """Whether nothing has to happen between two calls of the pipeline."""
@@ -186,8 +192,8 @@ class Loader(Ordered[Request]):
             if self._here:
                 self._here = False
                 self._executor.here = None
-                self._loop.call(self._listen_all)
-                self._loop.call(self._watch_soon)
+                self._caller.call(self._listen_all)
+                self._caller.call(self._watch_soon)
 
     def _await(self, place: Place) -> None:
         self._channels[place.engine.channel.fileno()] = place
@@ -324,7 +330,7 @@ class Loader(Ordered[Request]):
             if base is not None and base is engine.base and asked.search is None and not (engine.gone or engine.unneeded):
                 report = base is self._base and asked.steps >= RENEWED
                 wanted = report, record.index, asked.generation, record.number, record.batch_size, asked.steps
-                engine.channel.send(fixed.request(wanted, engine.returned))
+                channels.send_now(engine.channel, fixed.request(wanted, engine.returned))
                 return
             header, descriptors = self._outer(engine, asked.blocks)
             if base is not None:
@@ -333,7 +339,7 @@ class Loader(Ordered[Request]):
             header.update(asked.header, g=asked.generation)
             if asked.search is not None:
                 header.update(slice=asked.search.probe, probe=1)
-            channels.send(engine.channel, channels.message(header, asked.body), descriptors)
+            channels.send_now(engine.channel, channels.message(header, asked.body), descriptors)
         except OSError:
             pass  # the engine has ended, and its socket reports the end; the socket's buffer always has room for two requests
         self._watch_soon()
@@ -348,13 +354,13 @@ class Loader(Ordered[Request]):
     def _watch_soon(self) -> None:
         if not self._here and self._pool.timeout is not None and not self._watched:
             self._watched = True
-            self._loop.loop.call_later(min(self._pool.timeout / 4, WATCHING), self._executor.guarded, self._watch)
+            self._caller.call_later(min(self._pool.timeout / 4, WATCHING), self._decide, self._watch)
 
     # --- sources
 
     def call_source(self, call: Call) -> None:
         """Request a call of a source from an engine. May be called from any thread."""
-        self._loop.call(self._executor.guarded, self._begin_call, call)
+        self._caller.call(self._decide, self._begin_call, call)
 
     def _begin_call(self, call: Call) -> None:
         if self._closed:
@@ -373,7 +379,7 @@ class Loader(Ordered[Request]):
         header, descriptors = self._outer(engine, {})
         header.update(ask=call.token, source=call.source, position=call.position)
         with contextlib.suppress(OSError):  # the engine has ended, which its socket reports
-            channels.send(engine.channel, channels.message(header), descriptors)
+            channels.send_now(engine.channel, channels.message(header), descriptors)
         self._watch_soon()
 
     def _source_heard(self, place: Place, header: dict[str, Any]) -> None:
@@ -442,17 +448,17 @@ class Loader(Ordered[Request]):
         if self._channels.pop(descriptor, None) is not None:
             self._poll.unregister(descriptor)
             if not self._here:
-                self._loop.loop.remove_reader(descriptor)
+                self._caller.remove_reader(descriptor)
 
     def _listen(self, place: Place) -> None:
-        self._loop.loop.add_reader(place.engine.channel.fileno(), self._executor.guarded, self._readable, place, place.engine)
+        self._caller.add_reader(place.engine.channel.fileno(), self._decide, self._readable, place, place.engine)
 
     def _readable(self, place: Place, engine: EngineProcess) -> None:
         # Read one message only. A second read would usually raise BlockingIOError, and the loop calls again if there are more messages.
         if engine.ended or self._closed:
             return
         try:
-            data, descriptors = channels.receive(engine.channel)
+            data, descriptors = channels.receive_now(engine.channel)
         except BlockingIOError:
             return
         if not data:
@@ -563,7 +569,7 @@ class Loader(Ordered[Request]):
         timeout = self._pool.timeout
         if timeout is not None and self._check_times():
             self._watched = True
-            self._loop.loop.call_later(min(timeout / 4, WATCHING), self._executor.guarded, self._watch)
+            self._caller.call_later(min(timeout / 4, WATCHING), self._decide, self._watch)
 
     def _look_once(self) -> None:
         self._check_times()
@@ -704,13 +710,13 @@ class Loader(Ordered[Request]):
                 self._waiting.append(heard)
                 header, descriptors = self._outer(place.engine, {})
                 try:
-                    channels.send(place.engine.channel, channels.message({**header, "statistics": 1}), descriptors)
+                    channels.send_now(place.engine.channel, channels.message({**header, "statistics": 1}), descriptors)
                 except OSError:
                     pass
 
-        if not self._closed and not self._loop.is_current():
+        if not self._closed and not self._caller.is_current():
             if not self.decide(ask):
-                self._loop.call(ask)
+                self._caller.call(self._decide, ask)
             wait()
         return [
             {
@@ -741,9 +747,12 @@ class Loader(Ordered[Request]):
 
         if self.decide(end):
             pass
-        elif self._loop.is_current():
+        elif self._caller.is_current():
             end()
         else:
-            self._loop.call(end)
+            self._caller.call(self._decide, end)
             done.wait(1.0)
         self._closed = True
+        if self._receiver is not None:
+            self._receiver.close()
+            self._receiver.join(1.0)

@@ -1,4 +1,4 @@
-"""Requests and answers in the order of iterations. Everything runs on the loop's thread of the training process.
+"""Requests and answers in the order of iterations. Everything runs on one thread of the training process: the loop's, or a receiver.
 
 :class:`Ordered` knows positions, order and correction. Subclasses choose who makes an iteration: ``loader`` the engines of this machine,
 ``asyncdali.fleet.remote`` those of other machines.
@@ -21,6 +21,7 @@ from ..runtime.parts import why_whole
 from ..runtime.segments import BuiltSegment, SegmentRun
 from .cut import Cut
 from .encoding import Entries, Frame
+from .receiver import Receiver
 
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
@@ -48,6 +49,8 @@ class Ordered(Generic[Kind]):
     """Runs the segment before the cut elsewhere (``runtime.engine_protocol.Remote``), and delivers it in the order of iterations."""
 
     kind: type[Kind]
+    _receiver: Receiver | None = None
+    """The thread on which everything runs, if not the loop's. Subclasses set it first."""
 
     def __init__(self, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment):
         self._cut, self._executor, self._segment = cut, executor, segment
@@ -57,7 +60,8 @@ class Ordered(Generic[Kind]):
         self._fed = tuple(cut.inputs)
         self._asked: OrderedDict[int, Kind] = OrderedDict()
         self._loop = shared_loop()
-        executor.on_loop = True
+        self._decide = executor.guarded if self._receiver is None else executor.decide_now
+        executor.on_loop = self._receiver is None
         self._broken: str | None = None
         self._closed = False
         if segment.counters is not None:
@@ -80,7 +84,10 @@ class Ordered(Generic[Kind]):
 
     def _soon(self, function: Callable[[], None]) -> None:
         """Call a method after the current decision."""
-        self._loop.call(self._executor.guarded, function)
+        if self._receiver is None:
+            self._loop.call(self._executor.guarded, function)
+        else:
+            self._executor.decide_next(function)
 
     # --- requests
 

@@ -103,6 +103,8 @@ class Executor:
         """Iterations that are queued and not admitted yet."""
         self._admits_on_stage = False
         """Whether the CPU's stage thread admits iterations. It does if every iteration begins there: it is woken in any case."""
+        self.admits: Callable[[Callable[[], None]], object] | None = None
+        """With engines beside a GPU: requests a call on the thread that talks to engines. That thread admits iterations."""
         self._admitted = 0
         self.closed = False
         self._broken: BaseException | None = None
@@ -227,6 +229,9 @@ class Executor:
             self._loop.call(self.guarded, self._admit, record)
             return
         self._submitted.append(record)
+        if self.admits is not None:
+            self.admits(self._admit_submitted)
+            return
         # The stage thread instead of the loop's thread: two switches of the interpreter lock less.
         if not (self._admits_on_stage and self._cpu_stage.submit(self._admit_submitted)):
             self._loop.call(self._admit_submitted)
@@ -409,6 +414,26 @@ class Executor:
                 self._loop.call(self.guarded, function, *args)
             return
         self._decisions.append((function, args))
+        self._decide_waiting()
+        self._plan_waiting()
+
+    def decide_now(self, function: Callable[..., None], *args: Any) -> None:
+        """Make a decision on this thread, after waiting for a thread that is deciding."""
+        with self._deciding:
+            self._decider = threading.get_ident()
+            try:
+                self.guarded(function, *args)
+            finally:
+                self._decider = 0
+        self._decide_waiting()
+        self._plan_waiting()
+
+    def decide_next(self, function: Callable[..., None], *args: Any) -> None:
+        """Request a decision after the present one. To be called in a decision."""
+        self._decisions.append((function, args))
+
+    def _decide_waiting(self) -> None:
+        """Make the decisions that were requested, unless another thread does."""
         while self._decisions and self._deciding.acquire(blocking=False):
             self._decider = threading.get_ident()
             try:
@@ -418,7 +443,6 @@ class Executor:
             finally:
                 self._decider = 0
                 self._deciding.release()
-        self._plan_waiting()
 
     def _plan_waiting(self) -> None:
         """Plan the segments of a GPU that may start, unless another thread plans. A thread of its own would have to be woken for each."""

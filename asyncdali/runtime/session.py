@@ -236,7 +236,7 @@ class Session:
         queue = self.in_flight
         try:
             with self._fetching.held():
-                record = self._oldest()
+                record = self._oldest(complete=stream is None)
                 try:
                     return self._delivered(record, stream)
                 finally:
@@ -261,14 +261,19 @@ class Session:
         """Handle of the stream of the last GPU segment that makes outputs; None on the host device."""
         return self.executor.output_stream()
 
-    def _oldest(self) -> Record:
-        """The iteration that is returned next, if it is finished."""
+    def _oldest(self, complete: bool) -> Record:
+        """The iteration that is returned next, when it is finished. `complete`: its outputs will be waited for, too."""
         if not self.in_flight:
             raise self.nothing_left()
         record: Record = self.in_flight[0]
         if record.weight and not record.arrived:
             self.counters.arrives(self.in_flight)  # type: ignore[union-attr]
-        if not record.finished:
+        if record.finished:
+            return record
+        if complete and self.gpu is not None:
+            with self.gpu.entered():
+                record.wait(self.gpu.completion_gate())
+        else:
             record.wait()
         return record
 

@@ -23,10 +23,17 @@ ALL = {"training": 6, "two_views": 8}
 """Entries of all threads: the number is the same for four operators and for eight."""
 
 
+ALONE = {"cpu": 2, "engines": 3, "device": 2, "MainThread": 1.5}
+"""Entries of single threads. The caller of `run()` waits once, for the iteration and for the GPU."""
+
+
 @pytest.mark.parametrize("pipeline", list(ALL))
 @pytest.mark.parametrize("threads", [2, 8])
-def test_entries_of_an_iteration(pipeline, threads):
-    found = interpreter_entries.measure(pipeline, picture_folder(None), threads=threads)
+@pytest.mark.parametrize("engines", [0, 1])
+def test_entries_of_an_iteration(pipeline, threads, engines):
+    found = interpreter_entries.measure(pipeline, picture_folder(None), threads=threads, engines=engines)
+    for role, most in ALONE.items():
+        assert found.get(role, 0) < most, found
     assert not found.get("gpu"), found  # the thread that reports a result plans what may start then
     assert found.get("loop", 0) < 0.5, found
     assert found["worker"] < 2, found  # one entry per job, independent of the number of threads

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch
+from ...compiled import gate
 from ...compiled.addresses import address_of
 from ..launch import Code, Kernel, Launch, LaunchPerSample, Scratch
 from ..threads import OrderedThread, WorkerState, WorkerThreads
@@ -21,6 +22,7 @@ from .command_kernels import perform
 from .commands import Commands
 from .driver import Driver
 from .fed_arrays import FedArrays
+from .gates import CompletionGate
 from .idle import leave_stream, take_stream
 from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, MemoryBlock, PinnedMemory, pinned_pool
 from .place_kernels import lay_out
@@ -116,8 +118,8 @@ class CudaDevice:
         count = driver.device_count()
         if not 0 <= index < count:
             raise RuntimeError(f"device_id={index}: there {'is' if count == 1 else 'are'} {count} CUDA device{'s' * (count != 1)}")
-        perform.compile()
-        lay_out.compile()
+        for function in (perform, lay_out, gate.make, gate.open_gate, gate.pass_gate):
+            function.compile()
         self.driver = driver
         self.index = index
         driver.use(index)
@@ -187,6 +189,10 @@ class CudaDevice:
             for event in {id(buffer.ready): buffer.ready for batch in batches for buffer in buffers_of(batch.memory_owner)}.values():
                 if event is not None:
                     event.wait()
+
+    def completion_gate(self) -> CompletionGate:
+        """A gate for one wait for batches that are not planned yet."""
+        return CompletionGate(self.driver)
 
     def order(self, batches: Sequence[Batch], stream: int | None) -> None:
         """The user's `stream` waits for `batches`, and their memory is not reused before `stream` has finished. The host does not wait."""

@@ -1,0 +1,58 @@
+"""Waits for an iteration and for the GPU's work on it at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...batch import Batch
+from ...compiled import gate as kernels
+from ...compiled.addresses import address_of
+from ...compiled.job_tables import GATE
+from . import command_tables as tables
+from .arrays import buffers_of
+from .driver import Driver
+
+_SLICE = 50_000_000
+"""Nanoseconds after which a wait returns to Python, which then handles signals."""
+
+
+class CompletionGate:
+    """Opened by the thread that finishes an iteration. The waiting thread also waits until the GPU has made the iteration's batches.
+
+    The waiting thread enters the interpreter once for both, and its device must be the batches' device.
+    """
+
+    def __init__(self, driver: Driver):
+        self._driver = driver
+        self._block = np.zeros(GATE.words, np.int64)
+        self._address = address_of(self._block)
+        self._kept: Any = None
+        kernels.make(self._address)
+
+    def open(self, batches: Sequence[Batch]) -> None:
+        """Let the waiting thread go on when the GPU has made `batches`."""
+        events = {id(buffer.ready): buffer.ready for batch in batches for buffer in buffers_of(batch.memory_owner)}
+        words: list[int] = []
+        for event in events.values():
+            if event is not None and not event.is_over():
+                words += tables.SYNCHRONIZE_COMMAND.entries(kind=tables.SYNCHRONIZE, event=event.handle)
+        commands = np.array(words, np.int64)
+        self._kept = events, commands
+        begin = address_of(commands)
+        kernels.open_gate(self._address, begin, begin + commands.nbytes)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether the gate was passed within some seconds. A failed wait passes, too: asking for the event gives the error."""
+        left, (perform, driver) = int(seconds * 1e9), self._driver.performer()
+        while left > 0:
+            part = min(left, _SLICE)
+            deadline = divmod(time.monotonic_ns() + part, 1_000_000_000)
+            self._block[GATE.word.deadline_0], self._block[GATE.word.deadline_1] = deadline
+            if kernels.pass_gate(self._address, perform, driver):
+                return True
+            left -= part
+        return False
