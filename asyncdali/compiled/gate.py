@@ -35,7 +35,7 @@ def make(gate):
 
 @compiled(3, brief=True)
 def open_gate(gate, begin, end):
-    """Let the waiting thread go on, and let it execute the commands from `begin` to `end` first."""
+    """Open the gate. The waiting thread then executes the commands from `begin` to `end`."""
     _lock(gate + _mutex)
     store_i64(gate + gate_at.begin, begin)
     store_i64(gate + gate_at.end, end)

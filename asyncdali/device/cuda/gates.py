@@ -34,7 +34,7 @@ class CompletionGate:
         kernels.make(self._address)
 
     def open(self, batches: Sequence[Batch]) -> None:
-        """Let the waiting thread go on when the GPU has made `batches`."""
+        """Open the gate. The waiting thread continues when the GPU has made `batches`."""
         events = {id(buffer.ready): buffer.ready for batch in batches for buffer in buffers_of(batch.memory_owner)}
         words: list[int] = []
         for event in events.values():
