@@ -19,7 +19,8 @@ from ..tensors import TensorListCPU, TensorListGPU
 from .closing import close_at_exit
 from .conversion import check_convertible, trace
 from .core import Core
-from .debug_nodes import DataNodeDebug, DebugDefinition
+from .debug_definition import DebugDefinition
+from .debug_nodes import DataNodeDebug
 from .pipeline import Pipeline
 
 if TYPE_CHECKING:
