@@ -235,8 +235,8 @@ class EnginePool:
         self._plan = plan
         if not self._cut.before:
             raise RuntimeError(
-                f"engines={self.count}, but no operator of this pipeline can run in an engine: all of them need a GPU, or only hand on "
-                "what is fed. Give engines=0."
+                f"engines={self.count}, but no operator of this pipeline can run in an engine: all of them need a GPU, or only pass "
+                "on fed data. Give engines=0."
             )
         if self._cut.inputs and not on_cuda:
             self.pool = BufferPool(self.own.make)  # engines can read the memory of fed data
@@ -287,7 +287,8 @@ class EnginePool:
         data, _ = channels.receive(engine.channel)
         if not data:
             raise RuntimeError(
-                f"engine {engine.number} ended while it was built: it printed why, or was killed (for want of memory, perhaps: see dmesg)"
+                f"engine {engine.number} ended while it was built. See its output; without output it was killed, for example for lack of "
+                "memory (see dmesg)"
             )
         header, _ = channels.parsed(data)
         if "failed" in header:

@@ -101,7 +101,7 @@ class Actor:
             raise TypeError(f"an engine needs a function that returns a Pipeline, it returned a {type(pipeline).__name__}")
         core = core_of(pipeline)
         if core.options.seed is None:
-            raise ValueError("the pipeline has no seed: every engine would draw one of its own. Give `seed`, the same everywhere")
+            raise ValueError("the pipeline has no seed: every engine would draw another one. Give the same `seed` everywhere")
         core.options.check_for_build()
         core.options.engine_sources = False  # trainers call the sources
         if core.options.engine_cut is None:
@@ -115,7 +115,7 @@ class Actor:
         maker = Maker(program, self._shelf.pool, engines=engines)
         self._opened.append(maker.executor.close)
         if maker.empty:
-            raise RuntimeError("no operator of this pipeline can run in an engine: all of them need a GPU, or only hand on what is fed")
+            raise RuntimeError("no operator of this pipeline can run in an engine: all of them need a GPU, or only pass on fed data")
         return maker
 
     def _end(self) -> None:

@@ -98,7 +98,7 @@ def loader(
     core_of(pipeline).part = Part(rank, world_size)
     if actors is not None:
         if pipeline.seed is None:
-            raise ValueError("the pipeline has no seed: every engine would draw one of its own. Give `seed`, the same everywhere")
+            raise ValueError("the pipeline has no seed: every engine would draw another one. Give the same `seed` everywhere")
         core_of(pipeline).elsewhere = actors.start
     return RankLoader(pipeline, rank, world_size, actors, last_batch_policy, reader_name)
 
@@ -141,7 +141,7 @@ def _check(pipeline: Pipeline, rank: int, world_size: int, uneven: bool) -> None
             f"get {size // world_size} or {size // world_size + 1} samples"
         )
     if pipeline.seed is None and world_size > 1:
-        raise ValueError("the pipeline has no seed: every rank would draw one of its own. Give `seed`, the same on all ranks")
+        raise ValueError("the pipeline has no seed: every rank would draw another one. Give the same `seed` on all ranks")
 
 
 def _meta_of(name: str | None, metas: dict[str, dict[str, int]]) -> dict[str, int]:

@@ -110,7 +110,7 @@ class RemotePool:
         if not self._cut.before:
             raise RuntimeError(
                 "the loader has engines on other machines, but no operator of this pipeline can run there: all of them need a GPU, or only "
-                "hand on what is fed. Leave out `engines`."
+                "pass on fed data. Leave out `engines`."
             )
         plan.segments = segments_behind(self._cut, plan.outputs, fuse_device, on_cuda)
 

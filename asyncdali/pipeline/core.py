@@ -222,12 +222,12 @@ class Core:
         session = self.session
         if self.in_engine:
             raise RuntimeError(
-                f"{name} was called from a function that this very pipeline calls, in one of its engines. Call it from outside; other "
+                f"{name} was called from a function that the same pipeline calls, in one of its engines. Call it from outside; other "
                 "pipelines can be used here."
             )
         if self.building._is_owned() if session is None else session.calls_here(hook):  # type: ignore[attr-defined]
             raise RuntimeError(
-                f"{name} was called from a function that this very pipeline calls (a source, the function of an operator, or the graph "
+                f"{name} was called from a function that the same pipeline calls (a source, the function of an operator, or the graph "
                 "function while building). Call it from outside, when the pipeline's call has returned; other pipelines can be used here."
             )
 

@@ -69,7 +69,7 @@ class DebugCore(Core):
 
     def refuse_in_callbacks(self, name: str, hook: bool = True) -> None:
         if self.runner == threading.get_ident():
-            raise RuntimeError(f"{name} was called from the function of this very pipeline, or from one that it calls")
+            raise RuntimeError(f"{name} was called from the function of the same pipeline, or from a function that the pipeline calls")
 
     def close(self) -> None:
         if self.closed:

@@ -149,8 +149,8 @@ def _workers(case: _Case, source: Any, share: float) -> Bottleneck:
         return Bottleneck("workers", source.name, share, found, f"more workers: py_num_workers={2 * workers.count}")
     return Bottleneck(
         "source", source.name, share, f"{waits} while its {_workers_are(workers.count)} busy only {percent(used)}",
-        "ask for more batches ahead: external_source(prefetch_queue_depth=...); a stream (iterator) is the work of one worker, a callable "
-        "is that of all",
+        "ask for more batches ahead: external_source(prefetch_queue_depth=...); one worker runs a stream (iterator), all workers run "
+        "a callable",
     )  # fmt: skip
 
 
@@ -372,7 +372,7 @@ def _unclear(case: _Case) -> Bottleneck:
     busiest = max(case.statistics.operators, key=lambda item: item.busy_seconds)
     return Bottleneck(
         "unclear", busiest.name, case.waits,
-        f"the consumer waits {percent(case.waits)} of the time and nothing is busy all of it; most work is {busiest.operator} "
+        f"the consumer waits {percent(case.waits)} of the time, and no part is busy all the time; most work is {busiest.operator} "
         f"({percent(case.share(busiest.busy_seconds))}), {case.threads_are()}",
-        "look at the trace (asyncdali bench --trace) for what waits for what",
+        "make a trace (asyncdali bench --trace): it shows which part waits for which",
     )  # fmt: skip

@@ -399,8 +399,8 @@ def switch_interval(setup: Setup) -> Finding | None:
         return None
     return Finding(
         "switch_interval",
-        f"sys.getswitchinterval() is {1e3 * interval:g} ms: beside a thread that runs Python, each of the some 20 times that an iteration "
-        "on a GPU needs the interpreter may wait so long",
+        f"sys.getswitchinterval() is {1e3 * interval:g} ms: beside a thread that runs Python, an iteration on a GPU may wait this long "
+        "each time that it needs the interpreter (5 to 6 times)",
         "Use sys.setswitchinterval(0.005), Python's default; 0.001 shortens the waits further, and costs the other threads about a quarter "
         "of their speed",
     )

@@ -41,10 +41,10 @@ def page(measurement: Measurement, recorder: Recorder, title: str) -> str:
         f'<p id="sentence">{_text(measurement.sentence)}</p>',
         "<h2>Figures</h2>", _figures(data),
         "<h2>Throughput over time</h2>", _throughput(measurement),
-        f"<h2>Who works when (the last {_SHOWN} iterations)</h2>", _timeline(recorder),
+        f"<h2>Activity of the threads (last {_SHOWN} iterations)</h2>", _timeline(recorder),
         "<h2>Time per operator</h2>", _operators(data["operators"]),
         *(["<h2>Engines</h2>", _engines(data["statistics"]["engines"])] if data["statistics"]["engines"] else []),
-        "<h2>The queue when the consumer comes</h2>", _queue(data["statistics"]["queue"]),
+        "<h2>Batches ready when the consumer requests one</h2>", _queue(data["statistics"]["queue"]),
     ]  # fmt: skip
     content = json.dumps(data).replace("<", "\\u003c")
     return (

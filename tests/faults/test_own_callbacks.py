@@ -126,7 +126,7 @@ def test_a_callback_that_calls_its_own_pipeline_gets_an_error_and_nothing_is_los
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_an_error_that_the_callback_does_not_catch_reaches_the_user(graph):
     pipe = pipeline_of(lambda: GRAPHS[graph](lambda k: pipe.run()), prefetch_queue_depth=1)
-    with pytest.raises(RuntimeError, match=r"run\(\) was called from a function that this very pipeline calls"):
+    with pytest.raises(RuntimeError, match=r"run\(\) was called from a function that the same pipeline calls"):
         pipe.run()
     pipe.close()
 

@@ -945,7 +945,7 @@ def test_a_pipeline_inside_a_pipeline():
 
     def function():
         (drawn,) = inner.run()
-        with pytest.raises(RuntimeError, match="this very pipeline"):
+        with pytest.raises(RuntimeError, match="of the same pipeline"):
             outer.run()
         return fn.random.uniform(seed=1) - drawn
 

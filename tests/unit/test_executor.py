@@ -673,7 +673,7 @@ def test_callbacks_may_run_other_pipelines_and_may_not_close_their_own():
     pipeline_of(lambda: call(BarrierProbe, hook=nested), exec_pipelined=False).run()
     assert inner == [0]
     pipeline = pipeline_of(lambda: call(BarrierProbe, hook=lambda k, n: pipeline.close()))
-    with pytest.raises(RuntimeError, match=r"close\(\) was called from a function that this very pipeline calls"):
+    with pytest.raises(RuntimeError, match=r"close\(\) was called from a function that the same pipeline calls"):
         pipeline.run()
     pipeline.close()
 
