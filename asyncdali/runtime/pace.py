@@ -21,8 +21,8 @@ _MAYBE_SHORT = 4
 planning thread."""
 _PAUSE = 64
 """Iterations between two such trials."""
-_SURELY_LONG_NS = 2_000_000
-"""No thread waits that long for a processor by chance, or rarely enough."""
+_SURELY_LONG = 20
+"""A thread rarely waits for a processor, by chance, for so many times the limit. For short pixels this is 2 ms."""
 _MORE_NS = 10_000
 _UNKNOWN = 1 << 62
 
@@ -48,7 +48,7 @@ class JobPace:
 
     def computed(self, took: int) -> None:
         """The job took so many nanoseconds on the planning thread."""
-        self._took = _estimate(self._took, took)
+        self._took = _estimate(self._took, took, _SURELY_LONG * self._limit)
         self.brief = self._took < self._limit
 
 
@@ -89,10 +89,11 @@ class Pace(JobPace):
 
     def computed(self, took: int) -> None:
         super().computed(took)
-        self._whole = _estimate(self._whole, self._planned + took)
+        self._whole = _estimate(self._whole, self._planned + took, _SURELY_LONG * self._limit)
         self.quick = self._may_be_quick and self._whole < QUICK_NS
 
 
-def _estimate(before: int, took: int) -> int:
-    """The estimate after one more time. It follows shorter and very long times immediately, and longer ones within a few iterations."""
-    return took if took < before or took > _SURELY_LONG_NS else min(took, before + before // 4 + _MORE_NS)
+def _estimate(before: int, took: int, surely: int) -> int:
+    """The estimate after one more time. It follows shorter times at once, longer ones within a few iterations, those above `surely` at
+    once."""
+    return took if took < before or took > surely else min(took, before + before // 4 + _MORE_NS)

@@ -127,6 +127,8 @@ def test_the_only_worker_is_woken_for_long_jobs_only() -> None:
         (job.computed if job.brief else job.shared)(SHORT_ALONE_NS // 2)
     assert job.brief
     job.computed(10 * SHORT_ALONE_NS)
+    assert job.brief, "the thread may have waited for a processor"
+    job.computed(30 * SHORT_ALONE_NS)
     assert not job.brief
 
 

@@ -61,6 +61,10 @@ class FileTable:
         return _text(self.paths, int(self.starts[index]))
 
 
+_USUAL = 256
+"""Most paths are shorter."""
+
+
 def _block(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
     """NUL-terminated texts one after another, and their start offsets."""
     lengths = np.fromiter((len(text) + 1 for text in texts), np.int64, len(texts))
@@ -87,10 +91,13 @@ def _has_urls(paths: np.ndarray) -> bool:
 
 
 def _text(block: np.ndarray, start: int) -> str:
-    stop = start
-    while block[stop]:
-        stop += 1
-    return os.fsdecode(block[start:stop].tobytes())
+    size = _USUAL
+    while True:
+        text = block[start : start + size].tobytes()
+        stop = text.find(0)
+        if stop >= 0:
+            return os.fsdecode(text[:stop])
+        size *= 2
 
 
 def _python_pattern(pattern: str) -> str:
