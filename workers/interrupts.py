@@ -6,10 +6,12 @@ import os
 import threading
 
 # The C module, because the functions of `signal` convert to enumerations: 50 calls of Python functions for each use of `uninterrupted`.
-from _signal import SIGINT, getsignal, signal
+from _signal import SIGINT, getsignal, signal, valid_signals
 from typing import Any
 
 _main = threading.main_thread().ident
+_OTHERS = sorted(int(number) for number in valid_signals() if number not in (SIGINT, 9, 19) and number < 32)
+"""Signals that may have a handler in Python, but for Ctrl-C and the real-time signals."""
 
 
 def _after_fork() -> None:
@@ -18,6 +20,11 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+def only_ctrl_c() -> bool:
+    """Whether :class:`uninterrupted` delays all interrupts of the calling thread. A handler in Python of another signal may raise, too."""
+    return threading.get_ident() != _main or not any(map(callable, map(getsignal, _OTHERS)))
 
 
 class uninterrupted:

@@ -48,7 +48,7 @@ class Running(Front):
             _check_stream(cuda_stream, self._core)
         if inputs:
             _feed_now(self._core, session, inputs, cuda_stream)
-        return take_next(session, self._core.schedule, cuda_stream)
+        return take_next(session, self._core.schedule_awaited, cuda_stream)
 
     def schedule_run(self) -> None:
         """Queue one iteration (the first call fills the queue); does not wait when `exec_async`."""

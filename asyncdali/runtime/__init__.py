@@ -3,7 +3,7 @@
     session.py, producer.py, claims.py    iterations as `run()` queues and takes them
     executor.py, loop.py, turns.py        the scheduler: which segment of which iteration may start
     segments.py, device_segments.py       one segment of one iteration: prepare, plan, place, compute
-    replays.py                            plans that are copied while shapes stay equal
+    replays.py, repeats.py                plans, and whole segments, that are copied while shapes stay equal
     jobs.py                               work for threads
     branches.py                           partial batches of conditionals
     immediate.py                          operators one by one, for debug mode

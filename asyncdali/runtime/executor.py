@@ -6,6 +6,7 @@ Worker threads take the compiled work of one backend in the order in which it wa
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import logging
 import os
@@ -18,6 +19,7 @@ from time import perf_counter_ns as now
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from asyncdali_workers.interrupts import only_ctrl_c, uninterrupted
 
 from ..access import Access
 from ..device.base import Device, Stream
@@ -93,6 +95,9 @@ class Executor:
         self._planning = threading.Lock()
         self.one_at_a_time = False
         """Whether the only worker has nothing to do while a segment is planned, nor the planning thread while pixels are computed."""
+        self._pinned = bool(affinity)
+        self._caller = 0
+        """The thread of the user that decides while it waits; see :meth:`submit`."""
         self._deciding_state = WorkerState()
         self.on_loop = False
         """Whether only the loop's thread decides. Sessions with engines need this, because the loop's thread talks to engines."""
@@ -221,9 +226,19 @@ class Executor:
         record.driver = self.here
         return record
 
-    def submit(self, record: Record) -> None:
-        """Queue an iteration and return immediately. A second call with the same record does nothing."""
+    def submit(self, record: Record, awaited: bool = False) -> None:
+        """Queue an iteration. A second call with the same record does nothing.
+
+        Returns immediately, unless the caller waits for the iteration (`awaited`) and no thread would work at the same time. The caller
+        then makes short segments itself: waking another thread and waiting for it would take 20 to 60 us of processor time.
+        """
         if self._loop is None or (self.here is not None and self.here.decide(self._admit, record)):
+            return
+        if awaited and self.one_at_a_time and self.gpu is None and not self.on_loop and not self._pinned and only_ctrl_c():
+            self._submitted.append(record)
+            # numpy's treatment of errors belongs to the context, and the user's must not apply here.
+            with uninterrupted():
+                contextvars.Context().run(self._decide_here)
             return
         if self.on_loop:
             self._loop.call(self.guarded, self._admit, record)
@@ -252,10 +267,21 @@ class Executor:
 
     # --- decisions: one at a time, by a thread that finds no other thread deciding
 
+    def _decide_here(self) -> None:
+        """Admit the queued iterations, on the thread of the user that waits for them."""
+        self._caller = threading.get_ident()
+        try:
+            self._admit_submitted()
+        finally:
+            self._caller = 0
+
     def _admit_submitted(self, state: WorkerState | None = None) -> None:
         """Request the admission of all queued iterations."""
+        self._post(self._admit_all)
+
+    def _admit_all(self) -> None:
         while self._submitted:
-            self._post(self._admit, self._submitted.popleft())
+            self._admit(self._submitted.popleft())
 
     def _admit(self, record: Record) -> None:
         if self.closed:
@@ -288,7 +314,9 @@ class Executor:
         if segment.instant:
             self._run_now(run, phases)
             return
-        if segment.pace.quick and self.gpu is None and self.here is None and not self.on_loop:
+        pace = segment.pace
+        short = pace.quick or (pace.awaited and self._decider == self._caller)
+        if short and self.gpu is None and self.here is None and not self.on_loop:
             self._advance(run, phases, self._deciding_state, None)
             return
         try:

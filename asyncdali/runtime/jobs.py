@@ -151,6 +151,7 @@ class CompiledSamples(Job):
             if step.scratch_bytes:
                 step.place_scratch(own_scratch)
         self.scratch_bytes = own_scratch + extra
+        self._keep: object = None
         # One allocation for all that the driver reads and writes: this runs several times per batch, and every array costs time.
         functions = JOB.words + FLAGS.words
         contexts = functions + len(steps)
@@ -161,6 +162,7 @@ class CompiledSamples(Job):
         texts = status + count
         self._own_times = OWN_TIMES.words + len(steps) if timed else 0
         self.crew: WorkerThreads | None = None
+        self._places = functions, contexts, slot_arrays, times, status, texts
         self._block = block = np.empty(texts + count * _TEXT, np.int64)
         at = self._address = address_of(block)
         table = JOB.entries(
@@ -181,7 +183,47 @@ class CompiledSamples(Job):
         self._flags = block[JOB.words : functions]
         self._times = block[times:status] if timed else None
         self._status = block[status:texts]
-        self._texts = block[texts:].view(np.uint8).reshape(count, ERROR_TEXT_BYTES)
+        self._texts = block[texts:]
+
+    @property
+    def texts_words(self) -> int:
+        """Words of the error texts, at the end of its block."""
+        return self.count * _TEXT
+
+    def movable(self, tables: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[tuple[int, int]]]:
+        """The job as words to be copied, for :meth:`moved`: its own table; this table with `tables` behind it; (word, 0) for each word
+        that is an offset in the block.
+
+        The contexts of the steps lie in `tables`. The addresses of slots are offsets in `tables`.
+        """
+        _, contexts, slot_arrays, times, status, texts = self._places
+        head, begin = self._block[:texts].copy(), 8 * texts
+        word = JOB.word
+        own = [word.flags, word.functions, word.contexts, word.slot_arrays, word.slot_offsets, word.status]
+        if times < status:
+            own.append(word.times)
+        head[own] -= self._address
+        head[word.texts] = begin + tables.nbytes
+        head[contexts:slot_arrays] += begin - address_of(tables)
+        arrays = range(slot_arrays, slot_arrays + int(head[word.slots]))
+        head[arrays] += begin
+        moving = [*own, word.texts, *range(contexts, slot_arrays), *arrays]
+        return head, np.concatenate([head, tables]), [(k, 0) for k in moving]
+
+    def moved(self, block: np.ndarray, words: int, keep: object) -> CompiledSamples:
+        """The same job in another block: a copy of :meth:`movable`, whose `words` addresses are final. The error texts follow."""
+        job: CompiledSamples = CompiledSamples.__new__(CompiledSamples)
+        Job.__init__(job)
+        functions, _, _, times, status, texts = job._places = self._places
+        job.count, job.owners, job.steps, job.scratch_bytes = self.count, self.owners, self.steps, self.scratch_bytes
+        job._own_times, job._keep, job.crew = self._own_times, keep, None
+        job._block, job._address = block, address_of(block)
+        job._flags = block[JOB.words : functions]
+        job._times = block[times:status] if times < status else None
+        job._status = block[status:texts]
+        job._texts = block[words:]
+        job._texts[::_TEXT] = 0
+        return job
 
     @property
     def address(self) -> int:
@@ -234,7 +276,8 @@ class CompiledSamples(Job):
         sample = int(failed[0])
         value = int(self._status[sample])
         index, code = (value >> 32) - 1, value & 0xFFFFFFFF
-        text = bytes(self._texts[sample]).split(b"\0", 1)[0].decode("utf-8", "replace")
+        begin = _TEXT * sample
+        text = self._texts[begin : begin + _TEXT].tobytes().split(b"\0", 1)[0].decode("utf-8", "replace")
         message = self.steps[index].explain(code, text, sample)
         if len(failed) > 1:
             message += f" ({len(failed) - 1} more samples of this batch failed)"

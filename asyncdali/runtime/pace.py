@@ -13,6 +13,8 @@ SHORT_PIXELS_NS = 100_000
 """Pixels that take longer are shared by the worker threads."""
 QUICK_NS = 400_000
 """Segments that take longer have the stage thread: decisions about other segments would wait too long."""
+AWAITED_NS = 20_000_000
+"""Segments that take longer have the stage thread, although the caller waits for them: Ctrl-C is delayed while they run."""
 SHORT_ALONE_NS = 1_000_000
 """Jobs before planning that take longer are shared with the only worker thread, if there is one worker and one iteration in flight. The
 processor time is all that counts there, until two threads save a good part of the waiting time."""
@@ -55,7 +57,7 @@ class JobPace:
 class Pace(JobPace):
     """How long an iteration of a segment takes: its pixels, and all of it."""
 
-    __slots__ = ("_began", "_jobs", "_may_be_quick", "_planned", "_whole", "quick")
+    __slots__ = ("_began", "_jobs", "_may_be_quick", "_planned", "_whole", "awaited", "quick")
 
     def __init__(self, may_be_quick: bool) -> None:
         """`may_be_quick`: the segment neither waits for anything nor calls the user's Python."""
@@ -66,6 +68,8 @@ class Pace(JobPace):
         self._jobs: list[JobPace] = []
         self.quick = False
         """Whether the deciding thread makes the next iteration."""
+        self.awaited = False
+        """Whether a caller that has nothing else to do makes the next iteration."""
 
     def job(self, number: int, alone: bool) -> JobPace:
         """The pace of the job `number` before planning. `alone`: there is one worker thread and one iteration in flight."""
@@ -82,7 +86,7 @@ class Pace(JobPace):
         self._planned = perf_counter_ns() - self._began
 
     def shared(self, took: int) -> None:
-        self.quick = False
+        self.quick = self.awaited = False
         super().shared(took)
         if self._took == _UNKNOWN:
             self._whole = _UNKNOWN
@@ -91,6 +95,7 @@ class Pace(JobPace):
         super().computed(took)
         self._whole = _estimate(self._whole, self._planned + took, _SURELY_LONG * self._limit)
         self.quick = self._may_be_quick and self._whole < QUICK_NS
+        self.awaited = self._may_be_quick and self._whole < AWAITED_NS
 
 
 def _estimate(before: int, took: int, surely: int) -> int:

@@ -71,6 +71,7 @@ class Producer:
         self._more = 0  # iterations to be queued first, beyond `depth`
         self._longer = False  # more iterations are in flight than `depth`
         self._behind = 0  # iterations that are queued too late
+        self._awaited = False
         self._lock = PatientLock(self._asks_in)
         # A source is being asked. Only the thread that holds the lock may trust the flag, because an interrupt may leave it set.
         self._pulling = False
@@ -93,11 +94,12 @@ class Producer:
 
     # --- queueing
 
-    def schedule(self, hook: Callable[[], None]) -> None:
+    def schedule(self, hook: Callable[[], None], awaited: bool = False) -> None:
         """Queue one iteration; at the start of an epoch, as many as the queue holds.
 
-        `hook` runs before each iteration is fed, and may end the epoch."""
+        `hook` runs before each iteration is fed, and may end the epoch. `awaited`: the caller waits for the iteration next."""
         with self._lock.held():
+            self._awaited = awaited
             if self.ended:
                 return
             if self.failure is not None:
@@ -159,7 +161,7 @@ class Producer:
             if record.fed or self._part is not None:
                 self._set_size(record)
             self.launched = record.index + 1
-            self._executor.submit(record)
+            self._executor.submit(record, self._awaited)
             return
         if self.launched == record.index:
             self._unfed.append(record)

@@ -55,7 +55,7 @@ def replays_of(planned: PlannedOperator, operator: Operator) -> Replays | None:
 class Replays:
     """The repeated plans of one operator. Segments plan one iteration at a time, so there is no lock."""
 
-    __slots__ = ("_before", "_contents", "_names", "_operator", "_pending", "_plans", "_trials")
+    __slots__ = ("_before", "_names", "_operator", "_pending", "_plans", "_trials", "contents", "last")
 
     def __init__(self, operator: Operator, names: tuple[str, ...] = (), contents: tuple[int, ...] = ()):
         """`names`: of the argument inputs, which follow the inputs. `contents`: numbers of the inputs whose contents decide."""
@@ -63,7 +63,9 @@ class Replays:
 
         relocate.compile()  # in build(), not in an iteration
         self._operator = operator
-        self._names, self._contents = names, contents
+        self._names, self.contents = names, contents
+        self.last: _Replay | None = None
+        """The plan of which the last iteration has a copy. None: it was planned."""
         self._trials = _TRIALS
         self._plans: dict[Hashable, _Replay | None] = {}
         self._before: Hashable = None  # the key of the last plan
@@ -72,14 +74,15 @@ class Replays:
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         """:meth:`Operator.plan`, or a copy of an earlier plan."""
         every = [*inputs, *map(arguments.batch, self._names)] if self._names else inputs
-        key = _key(every, self._contents) if self._trials else None
+        key = key_of(every, self.contents) if self._trials else None
         if key is None:
+            self.last = None
             return self._operator.plan(inputs, arguments, iteration)
-        replay = self._plans.get(key)
+        self.last = replay = self._plans.get(key)
         if replay is not None:
             return replay.planned(every)
         planned = self._operator.plan(inputs, arguments, iteration)
-        if self._contents and not self._plans:
+        if self.contents and not self._plans:
             self._trials -= 1
         if len(self._plans) < _MOST_PLANS and key not in self._plans:
             self._learn(key, every, planned)
@@ -98,7 +101,7 @@ class Replays:
         self._before = None
 
 
-def _key(inputs: Sequence[Batch], contents: Sequence[int]) -> Hashable:
+def key_of(inputs: Sequence[Batch], contents: Sequence[int]) -> Hashable:
     """The data on which a plan depends. None for inputs that a plan may treat differently, and for large `contents`."""
     parts: list[object] = []
     for batch in inputs:
@@ -255,7 +258,7 @@ class _Replay:
     The address tables of the outputs lie in the block, too: behind the arrays.
     """
 
-    __slots__ = ("_block", "_contexts", "_kept", "_outputs", "_places", "_relocate", "_sampled", "_steps", "_tables", "_words")
+    __slots__ = ("_relocate", "_words", "block", "contexts", "kept", "outputs", "places", "sampled", "steps", "tables")
 
     def __init__(self, a: _Seen, block: np.ndarray, begins: dict[int, int], pointers: dict[tuple[int, int], list[int]]):
         from ..compiled.relocation import relocate
@@ -266,62 +269,62 @@ class _Replay:
         for shapes, *_ in a.outputs:
             tables.append(slice(words, words + len(shapes)))
             words += len(shapes)
-        self._block = np.zeros(words, np.int64)
-        self._block[: len(block)] = block
-        self._tables: list[int] = []  # inputs whose address tables are pointed to
-        self._sampled: list[int] = []  # inputs whose samples are pointed to
+        self.block = np.zeros(words, np.int64)
+        self.block[: len(block)] = block
+        self.tables: list[int] = []  # inputs whose address tables are pointed to
+        self.sampled: list[int] = []  # inputs whose samples are pointed to
         places: list[tuple[int, int]] = [(word, 0) for word in pointers.pop((_OWN, 0), [])]
         samples = {number: targets for (kind, number), targets in pointers.items() if kind == _SAMPLE}
         for (kind, number), targets in pointers.items():
             if kind == _SAMPLE:
                 continue
             if kind == _OUTPUT:
-                self._block[targets] += 8 * tables[number].start
+                self.block[targets] += 8 * tables[number].start
                 places += [(word, 0) for word in targets]
             else:
-                self._tables.append(number)
-                places += [(word, len(self._tables)) for word in targets]
-        base, first = 1 + len(self._tables), 0
+                self.tables.append(number)
+                places += [(word, len(self.tables)) for word in targets]
+        base, first = 1 + len(self.tables), 0
         for k, count in enumerate(a.samples.counts):
             if any(first <= number < first + count for number in samples):
-                self._sampled.append(k)
+                self.sampled.append(k)
                 places += [(word, base + number - first) for number in range(first, first + count) for word in samples.get(number, ())]
                 base += count
             first += count
-        self._places = np.array(places, np.int64).reshape(-1, 2)
-        self._words = words, address_of(self._block), address_of(self._places), len(places)
-        self._steps = a.steps
-        self._outputs = [
+        self.places = np.array(places, np.int64).reshape(-1, 2)
+        self._words = words, address_of(self.block), address_of(self.places), len(places)
+        self.steps = a.steps
+        self.outputs = [
             (shapes, dtype, layout, device, named, Extents(shapes, dtype), table)
             for (shapes, dtype, layout, device, named), table in zip(a.outputs, tables, strict=True)
         ]
         numbers = {id(array): k for k, array in enumerate(a.arrays)}
-        self._contexts = []
+        self.contexts = []
         for context in a.contexts:
             first = begins[numbers[id(context)]] // 8
-            self._contexts.append(slice(first, first + len(context)))
-        self._kept = [array for k, array in enumerate(a.arrays) if k not in begins], a.objects
+            self.contexts.append(slice(first, first + len(context)))
+        self.kept = [array for k, array in enumerate(a.arrays) if k not in begins], a.objects
 
     def planned(self, inputs: list[Batch]) -> Planned:
         """A copy for the batches `inputs`: the inputs, and then the argument inputs."""
         words, source, places, count = self._words
         block = np.empty(words, np.int64)
         at = address_of(block)
-        tables = [inputs[number].addresses for number in self._tables]
+        tables = [inputs[number].addresses for number in self.tables]
         bases = np.array([at, *map(address_of, tables)], np.int64)
-        if self._sampled:
-            bases = np.concatenate([bases, *[inputs[number].addresses for number in self._sampled]])
+        if self.sampled:
+            bases = np.concatenate([bases, *[inputs[number].addresses for number in self.sampled]])
         self._relocate(at, words, source, places, address_of(bases), count)
         outputs = []
-        for shapes, dtype, layout, device, named, extents, table in self._outputs:
+        for shapes, dtype, layout, device, named, extents, table in self.outputs:
             batch = Batch(shapes, dtype, layout, block[table], device=device)
             batch.extents = extents
             if named:
                 batch.source_info = inputs[0].source_info
             outputs.append(batch)
-        keep = [block, self._kept, tables]
+        keep = [block, self.kept, tables]
         steps = [
             Step(function, block[context], explain, scratch_bytes, scratch_field, keep)
-            for (function, explain, scratch_bytes, scratch_field), context in zip(self._steps, self._contexts, strict=True)
+            for (function, explain, scratch_bytes, scratch_field), context in zip(self.steps, self.contexts, strict=True)
         ]
         return Planned(outputs, steps)

@@ -25,6 +25,7 @@ from . import branches
 from .engine_protocol import Remote
 from .jobs import CompiledSamples, Job, PythonSamples, Timed
 from .pace import Pace
+from .repeats import Repeat, TooLargeOutput, repeats_of
 from .replays import replays_of
 from .segment_counters import Lap, OperatorCounters, SegmentCounters
 
@@ -105,6 +106,8 @@ class BuiltSegment:
         self.counters: SegmentCounters | None = None
         self.pace = Pace(all(_plain(built.operator) for built in operators))
         _find_feeds(operators, self.kept)
+        self.repeats = repeats_of(operators, self.kept)
+        """Iterations that may be repeated as a whole; None: an operator is planned in every iteration."""
 
     def go_to(self, positions: Mapping[str, Any]) -> None:
         """Set the positions of the operators."""
@@ -202,17 +205,22 @@ class SegmentRun:
         counters, pace = self.segment.counters, self.segment.pace
         pace.begins()
         lap = None if counters is None or not self.record.weight else counters.lap(self.record, self.started)
+        repeats = self.segment.repeats if lap is None and self._is_plain() else None
+        job: CompiledSamples | None = None
         try:
-            for built in self.segment.operators:
-                try:
-                    yield from self._one(built, steps, fresh, produced, lap)
-                except Exception as error:
-                    raise self._wrap(built, error) from error
-                if lap is not None:
-                    lap.planned()
-            self._note_memory()
-            slots, scratch = self._place(fresh)
-            self._take_over(steps)
+            operators = self.segment.operators
+            if repeats is not None:
+                yield from self._each(repeats.heads, steps, fresh, produced, lap)
+                operators = repeats.rest
+                repeat = None if fresh else repeats.find(self.record.edges)
+                job = None if repeat is None else self._repeated(repeat, fresh)
+            if job is None:
+                yield from self._each(operators, steps, fresh, produced, lap)
+                self._note_memory()
+                slots, scratch = self._place(fresh)
+                self._take_over(steps)
+                if repeats is not None:
+                    repeats.learn(self.record.edges, MAX_SCRATCH, Timed.NO if counters is None else Timed.YES)
         finally:
             self.segment.commit_positions(self.record, produced)
             self.committed = True
@@ -225,38 +233,70 @@ class SegmentRun:
                 counters.passed(self.record.edges)
         timed = Timed.NO if counters is None else Timed.YES if lap is None else lap.timed
         pace.planned()
-        yield from self._pixels(steps, fresh, slots, scratch, timed)
+        if job is not None:
+            yield from self._computed(job)
+        else:
+            yield from self._pixels(steps, fresh, slots, scratch, timed)
+
+    def _is_plain(self) -> bool:
+        """Whether the iteration may be repeated: no tool observes single operators, and the record is of a whole iteration."""
+        record, executor = self.record, self.executor
+        return not record.whole and not record.careful and executor.progress is None and executor.memory is None
+
+    def _each(
+        self, operators: Sequence[BuiltOperator], steps: Steps, fresh: Fresh, produced: dict[int, int], lap: Lap | None
+    ) -> Iterator[Job]:
+        """Prepare and plan operators."""
+        for built in operators:
+            try:
+                yield from self._one(built, steps, fresh, produced, lap)
+            except Exception as error:
+                raise self._wrap(built, error) from error
+            if lap is not None:
+                lap.planned()
+
+    def _repeated(self, repeat: Repeat, fresh: Fresh) -> CompiledSamples:
+        """The job of an iteration that is copied."""
+        try:
+            job, made = repeat.job_for(self.record.edges, self.executor.allocate)
+        except TooLargeOutput as error:
+            raise self._wrap(error.built, error.error) from error.error
+        fresh += made
+        return job
 
     def _pixels(self, steps: Steps, fresh: Fresh, slots: Slots, scratch: int, timed: Timed) -> Iterator[Job]:
         """Compute the outputs' contents: all steps as one job."""
-        counters = self.segment.counters
         if self.record.careful:
             yield from self._one_by_one(steps, fresh)
             return
         if steps and self.executor.progress is not None:
             self.executor.progress(self.record, self.segment)
         if steps:
-            job = CompiledSamples(_samples(fresh, self.record), branches.resolved(steps, self._scratch_places), slots, scratch, timed)
-            job.is_pixels = True  # type: ignore[attr-defined]
-            pace = self.segment.pace
-            job.brief = pace.brief or self.executor.one_at_a_time
-            began = perf_counter_ns()
-            if counters is not None and counters.recorder is not None:
-                counters.watch(job, f"pixels of segment {counters.index}", self.record.index)
-            try:
-                yield job
-            except SampleError as error:
-                raise self._wrap(error.owner, error, whole=True) from error
-            took = perf_counter_ns() - began
-            if job.brief:
-                pace.computed(took)
-            else:
-                pace.shared(took)
+            resolved = branches.resolved(steps, self._scratch_places)
+            yield from self._computed(CompiledSamples(_samples(fresh, self.record), resolved, slots, scratch, timed))
             for _, batch in fresh:
                 if batch.links:
                     batch.settle()
-            if counters is not None:
-                counters.made(job, job.owners, self.record, job.count)
+
+    def _computed(self, job: CompiledSamples) -> Iterator[Job]:
+        """Compute the outputs' contents."""
+        counters, pace = self.segment.counters, self.segment.pace
+        job.is_pixels = True  # type: ignore[attr-defined]
+        job.brief = pace.brief or self.executor.one_at_a_time
+        began = perf_counter_ns()
+        if counters is not None and counters.recorder is not None:
+            counters.watch(job, f"pixels of segment {counters.index}", self.record.index)
+        try:
+            yield job
+        except SampleError as error:
+            raise self._wrap(error.owner, error, whole=True) from error
+        took = perf_counter_ns() - began
+        if job.brief:
+            pace.computed(took)
+        else:
+            pace.shared(took)
+        if counters is not None:
+            counters.made(job, job.owners, self.record, job.count)
 
     def _one_by_one(self, steps: Steps, fresh: Fresh) -> Iterator[Job]:
         """The outputs' contents, with one job per step, so that the running step is known. No data is in scratch memory."""

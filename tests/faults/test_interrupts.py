@@ -44,6 +44,7 @@ RUNS = """
     GRAPHS = {
         "random": drawn,
         "called": lambda: fn.external_source(Positions(1 << 40), batch=False),
+        "computed": lambda: fn.external_source(Positions(1 << 40), batch=False) * 1,
         "parallel": lambda: fn.external_source(Positions(1 << 40), batch=False, parallel=True),
         "iterator": lambda: fn.external_source(Batches(), parallel=True),
         "awaited": lambda: fn.external_source(awaited),
@@ -63,7 +64,7 @@ RUNS = """
     def built(kind, depth):
         pipe = pipeline_of(
             GRAPHS[kind], batch_size=4, prefetch_queue_depth=depth, enable_checkpointing=kind in ("random", "engines"),
-            engines=2 if kind.endswith("engines") else 0,
+            engines=2 if kind.endswith("engines") else 0, num_threads=1 if depth == 1 else 2,
         )
         pipe.build()
         return pipe
@@ -77,7 +78,9 @@ RUNS = """
             np.testing.assert_array_equal(restored.run()[0].as_array(), next(batches))
 """
 
-CASES = ["random-1", "random-3", "called-2", "parallel-2", "iterator-2", "awaited-2", "stream-3", "engines-3", "fed_engines-2"]
+CASES = [
+    "random-1", "random-3", "called-2", "computed-1", "parallel-2", "iterator-2", "awaited-2", "stream-3", "engines-3", "fed_engines-2",
+]
 
 CHOSEN_RUNS = """
     import gc
