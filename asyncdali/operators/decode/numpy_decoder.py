@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
-from ...batch import Batch, from_numpy_dtype, storage_dtype
+from ...batch import Batch, dense_shapes, from_numpy_dtype, storage_dtype
 from ...codecs.npy_header_tables import NPY_HEADER
 from ...codecs.npy_headers import data_bytes, element_dtype, fortran_strides, reasons
+from ...compiled.addresses import address_of
 from ...types import DALIDataType
 from ..accepts import CHOSEN, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Step, register
@@ -55,12 +58,12 @@ class DecodeNumpy(Operator):
         if not len(source):  # Without a sample, the type and the number of dimensions are unknown.
             return Planned([Batch(np.empty((0, 0), np.int64), DALIDataType.NO_TYPE if self._dtype is None else self._dtype)])
         rows = self._read_headers(source)
-        if (rows == rows[0]).all() and not rows[0, word.fortran]:  # the usual case: one copy per sample
-            dtype = _element_types(rows[:1])[0]
+        first = rows[0].tobytes()
+        if rows.tobytes() == first * len(rows) and not rows[0, word.fortran]:  # the usual case: one copy per sample
+            dtype, extents = _checked(first)
             if self._dtype is None or storage_dtype(self._dtype) == dtype:
-                _check_sizes(rows[:1], _shapes(rows[:1]), [dtype])
                 wanted = from_numpy_dtype(dtype) if self._dtype is None else self._dtype
-                output = Batch(_shapes(rows), wanted, source_info=source.source_info)
+                output = Batch(dense_shapes(len(rows), extents), wanted, source_info=source.source_info)
                 step = copied(source.addresses + rows[0, word.data], output)
                 step.keep = [*step.keep, source]
                 return Planned([output], [step])
@@ -82,7 +85,7 @@ class DecodeNumpy(Operator):
         """An NPY_HEADER per sample; SampleError for a sample that is not a NumPy file."""
         kernels, count = self._headers, len(source)
         rows, sizes = NPY_HEADER.zeros(count), np.ascontiguousarray(source.shapes[:, 0])
-        kernels.read_headers(source.addresses.ctypes.data, sizes.ctypes.data, rows.ctypes.data, count)
+        kernels.read_headers(address_of(source.addresses), address_of(sizes), address_of(rows), count)
         wrong = rows[:, word.status] != 1
         if wrong.any():
             sample = int(np.argmax(wrong))
@@ -115,6 +118,15 @@ class DecodeNumpy(Operator):
             steps = np.full((len(output), 1), width)
             pieces.add(stored, own[:, None].astype(np.int64), steps, targets=steps)
         return pieces.step(self._moving.copy_step)
+
+
+@lru_cache(64)
+def _checked(header: bytes) -> tuple[np.dtype, tuple[int, ...]]:
+    """Element type and extents of a header (an NPY_HEADER), usually that of all files of a data set. SampleError if it is wrong."""
+    rows = np.frombuffer(header, np.int64).reshape(1, -1)
+    types, shapes = _element_types(rows), _shapes(rows)
+    _check_sizes(rows, shapes, types)
+    return types[0], tuple(shapes[0].tolist())
 
 
 def _element_types(rows: np.ndarray) -> list[np.dtype]:
