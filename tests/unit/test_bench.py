@@ -418,7 +418,7 @@ def test_spans_of_a_worker_do_not_overlap():
 
 
 def test_stages_and_threads_have_lanes(target, monkeypatch):
-    monkeypatch.setattr(pace, "_MAYBE_SHORT_NS", 0)  # the worker threads compute short pixels, too
+    monkeypatch.setattr(pace, "_MAYBE_SHORT", 0)  # the worker threads compute short pixels, too
     pipeline = program.make(program.load(target("small")), {})
     recorder = Recorder()
     measure(pipeline, 10, {}, recorder=recorder)
