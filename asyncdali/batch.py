@@ -205,6 +205,10 @@ class Batch:
             batch.values = source.values.reshape(len(shapes), *extents).view(storage_dtype(dtype))
         return batch
 
+    def move_to(self, values: np.ndarray) -> None:
+        """Use the known contents `values` as memory, in place of the memory of other batches."""
+        self.values, self.owner, self._addresses, self.links, self.contiguous = values, values, None, (), True
+
     @property
     def addresses(self) -> np.ndarray:
         """int64[samples]; one array for the life of the batch. It is made at first use, because many dense batches never need it."""

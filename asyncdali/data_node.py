@@ -224,3 +224,8 @@ _define_operators()
 
 
 __getattr__ = refuser(__name__, {"not_iterable": "see DataNode.__iter__, which is None: a node cannot be iterated over"})
+
+
+def on_device(node: DataNode, device: str) -> DataNode:
+    """The same data on a device, "cpu" or "gpu" (the node itself if it is there). The graph may ask for copies that users may not."""
+    return node._on(device)

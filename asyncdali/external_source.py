@@ -192,7 +192,7 @@ def _node(group: Group | None, arguments: dict[str, Any]) -> DataNode:
             "The source of a parallel external source was made inside a converted pipeline function and cannot be sent to workers: "
             "define it at module level, or mark the function that makes it with @pipeline.do_not_convert.",
         )  # fmt: skip
-    instance = nodes._make_one(ExternalInput.schema, (), arguments, None)
+    instance = nodes.make_one(ExternalInput.schema, (), arguments, None)
     instance.attachment = group
     if group is not None:
         group.nodes.append(instance.name)

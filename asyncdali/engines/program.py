@@ -13,7 +13,7 @@ from typing import Any
 from asyncdali_workers.pickling import dumps_by_value
 
 from ..access import Access
-from ..data_node import DataNode
+from ..data_node import DataNode, on_device
 from ..graph.node import Definition, OperatorInstance
 from ..graph.plan import reachable
 from ..operators.base import REGISTRY
@@ -145,7 +145,7 @@ def loads(data: bytes) -> Program:
 
     def node(reference: tuple[int, int, str]) -> DataNode:
         index, output, device = reference
-        return made[index].outputs[output]._on(device)
+        return on_device(made[index].outputs[output], device)
 
     for entry in stored.operators:
         instance = OperatorInstance(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._version import __version__
 from ..checkpoint import write
@@ -304,3 +304,19 @@ class RankLoader:
     def close(self) -> None:
         """Stop threads and engines; batches stay valid. Idempotent."""
         self.pipeline.close()
+
+
+class LoaderParts(NamedTuple):
+    """The arguments that make a :class:`RankLoader`."""
+
+    pipeline: Pipeline
+    rank: int
+    world_size: int
+    actors: Actors | None
+    last_batch_policy: LastBatchPolicy | None
+    reader_name: str | None
+
+
+def parts_of(made: RankLoader) -> LoaderParts:
+    """The arguments that made a loader, for a loader of another class over the same pipeline."""
+    return LoaderParts(made.pipeline, made.rank, made.world_size, made._actors, made._policy, made._reader_name)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data_node import DataNode
+from ..data_node import DataNode, on_device
 from ..errors import OperatorOverflowError, OperatorTypeError, OperatorValueError
 from ..operators.expressions.expressions import ArithmeticGenericOp
 from ..operators.expressions.types import OPERATIONS, SIGNED, UNSIGNED, Operation
@@ -41,7 +41,7 @@ def operation(name: str, *operands: Any) -> DataNode:
     dtype = known.result([kind for kind in kinds if kind is not None]) if None not in kinds else None
     device = "gpu" if any(node.device == "gpu" for node in nodes) else "cpu"
     arguments = {"op": name, "operands": stored, "device": device}
-    result: DataNode = make(_SCHEMA, [node._on(device) for node in nodes], arguments)
+    result: DataNode = make(_SCHEMA, [on_device(node, device) for node in nodes], arguments)
     result.dtype = dtype
     ndims = [node.ndim for node in nodes if node.ndim is not None]
     result.ndim = max(ndims) if len(ndims) == len(nodes) else None

@@ -228,7 +228,7 @@ def make(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], old_n
         return _make_composed(schema, inputs, arguments)
     if schema.role is Role.INPUT and debug_definition() is not None:
         raise OperatorError(f"{_public(schema)} does not run in debug mode, because one fed batch serves several iterations")
-    return _results(_make_one(schema, inputs, arguments, None, old_name=old_name))
+    return _results(make_one(schema, inputs, arguments, None, old_name=old_name))
 
 
 def _make_composed(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any]) -> Any:
@@ -265,7 +265,7 @@ def _make_sets(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any],
     instances: list[OperatorInstance] = []
     for k in range(lengths.pop()):
         chosen = [item[k] if isinstance(item, list) and any(isinstance(x, DataNode) for x in item) else item for item in inputs]
-        instances.append(_make_one(schema, chosen, arguments, instances[0] if instances else None, k, old_name))
+        instances.append(make_one(schema, chosen, arguments, instances[0] if instances else None, k, old_name))
     results = [_results(instance) for instance in instances]
     if len(results) == 1:
         return results[0]
@@ -274,7 +274,7 @@ def _make_sets(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any],
     return [list(column) for column in zip(*results, strict=True)]
 
 
-def _make_one(
+def make_one(
     schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], twin_of: OperatorInstance | None, set_index: int | None = None,
     old_name: str | None = None,
 ) -> OperatorInstance:  # fmt: skip

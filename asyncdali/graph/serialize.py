@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import types
-from ..data_node import DataNode
+from ..data_node import DataNode, on_device
 from ..operators import extensions
 from ..operators.base import STORABLE
 from .node import Definition, OperatorInstance, check_restored
@@ -138,7 +138,7 @@ def rebuild(document: dict[str, Any], definition: Definition) -> tuple[list[Data
         if not 0 <= index < len(made):
             raise ValueError(f"operator {index} is used before it is defined")
         output_node: DataNode = made[index].outputs[output]
-        return output_node._on(device)
+        return on_device(output_node, device)
 
     try:
         for entry in document["operators"]:

@@ -16,6 +16,7 @@ from ..graph.constants import output_constant
 from ..options import PipelineOptions
 from ..runtime.immediate import Engine, repeated
 from ..tensors import TensorListCPU, TensorListGPU
+from ..tensors.lists import cpu_list
 from .closing import close_at_exit
 from .conversion import check_convertible, trace
 from .core import Core
@@ -180,7 +181,7 @@ class DebugPipeline(Pipeline):
         if isinstance(value, (TensorListCPU, TensorListGPU)):
             return value
         array, dtype = output_constant(value, index)
-        return TensorListCPU._from_batch(repeated(np.asarray(array), dtype, "", "cpu", self._core.debugged.size()))
+        return cpu_list(repeated(np.asarray(array), dtype, "", "cpu", self._core.debugged.size()))
 
     def _check(self, outputs: tuple[Any, ...]) -> None:
         """Raise RuntimeError if outputs differ from the declaration."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..data_node import DataNode
+from ..data_node import DataNode, on_device
 from ..errors import OperatorKeyError, refused
 from ..graph import context
 from ..graph.node import Definition, OperatorInstance
@@ -195,7 +195,7 @@ class DebugDefinition(Definition):
         """The data of `node` on another device."""
         if device not in self._transfers:
             source = stand_in("__input_0", node.device)
-            self._transfers[device] = Immediate(self.engine, [source._on(device)], [])
+            self._transfers[device] = Immediate(self.engine, [on_device(source, device)], [])
         (batch,) = self._transfers[device].run({"__input_0": node._batch}, len(node._batch), self._index)
         return DataNodeDebug(node.name, node.source, node.index, batch, self)
 

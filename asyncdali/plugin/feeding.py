@@ -31,7 +31,7 @@ def feed_and_launch(pipeline: Pipeline, data: Mapping[str, Any], layouts: Mappin
     for name, port in ports.items():
         port.drop()  # data that an interrupted call left behind
         port.queue(batches[name])
-    producer._started = True  # the producer must not queue several iterations at the start: there is data for one
+    producer.start_with_one()
     before = producer.launched
     producer.schedule(pipeline.iter_setup)
     producer.wait_without_frames()

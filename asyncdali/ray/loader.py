@@ -15,6 +15,7 @@ from asyncdali_workers.pickling import dumps_by_value
 
 from .. import fleet as fleets
 from ..fleet import RankLoader
+from ..fleet.ranks import parts_of
 from ..fleet.remote import Actors
 from .fleet import Fleet, answer
 from .prepare import prepare
@@ -72,14 +73,15 @@ class FleetLoader(RankLoader):
     """
 
     def __init__(self, made: RankLoader, fleet: Fleet, trainer: str, version: int, addresses: list[str]):
-        super().__init__(made.pipeline, made.rank, made.world_size, made._actors, made._policy, made._reader_name)
-        assert made._actors is not None
+        parts = parts_of(made)
+        super().__init__(*parts)
+        assert parts.actors is not None
         self._manager, self._trainer = fleet.manager, trainer
         self._known = version, addresses
         self._follower: threading.Thread | None = None
-        made._actors.advice = ADVICE
+        parts.actors.advice = ADVICE
         # The pipeline holds these, and may outlive this loader. The manager ends with its last handle, which the finaliser keeps.
-        self._leave = weakref.finalize(made._actors, _drop, fleet.manager, trainer)
+        self._leave = weakref.finalize(parts.actors, _drop, fleet.manager, trainer)
         self._reported = monotonic()
         self._iterations = 0
         self._waited = self._waited_before = self._busy_before = 0.0

@@ -31,6 +31,7 @@ from ..sources.sources import Fed, Sources
 from ..tensors import TensorListCPU, TensorListGPU
 from ..tensors.data import Converter
 from ..tensors.host_memory import HostMemory
+from ..tensors.lists import cpu_list, gpu_list
 from ..types import DALIDataType
 from .counters import PipelineCounters
 from .jobs import CompiledSamples, Job
@@ -93,8 +94,8 @@ class Engine:
         """A batch in the form that users get."""
         batch = batch.private()
         if batch.device == "gpu":
-            return TensorListGPU._from_batch(batch, self.device_id or 0, None, self._device_memory)
-        return TensorListCPU._from_batch(batch)
+            return gpu_list(batch, self.device_id or 0, None, self._device_memory)
+        return cpu_list(batch)
 
     def batch_of(self, data: Any) -> Batch:
         """The batch of a tensor list or of a list of arrays. Shares memory where possible."""
@@ -104,7 +105,7 @@ class Engine:
 
     def copied(self, data: Any) -> TensorListCPU:
         """A copy of any object that can be a batch."""
-        return TensorListCPU._from_batch(Converter(self.allocate, None, no_copy=False).batch(data))
+        return cpu_list(Converter(self.allocate, None, no_copy=False).batch(data))
 
     def sources(self, planned: Sequence[PlannedOperator]) -> Sources:
         """The inputs of one call of `external_source`."""

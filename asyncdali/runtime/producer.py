@@ -94,6 +94,10 @@ class Producer:
 
     # --- queueing
 
+    def start_with_one(self) -> None:
+        """At the start of an epoch, :meth:`schedule` queues one iteration instead of filling the queue: there is data for one."""
+        self._started = True
+
     def schedule(self, hook: Callable[[], None], awaited: bool = False) -> None:
         """Queue one iteration; at the start of an epoch, as many as the queue holds.
 

@@ -30,6 +30,7 @@ from ..sources.sources import Sources
 from ..tensors import TensorListCPU, TensorListGPU
 from ..tensors.gpu import stream_handle
 from ..tensors.host_memory import HostMemory
+from ..tensors.lists import cpu_list, gpu_list
 from ..types import OperatorConcurrency, StreamPolicy
 from .blueprint import Blueprint
 from .compiling import compiling_ahead
@@ -300,8 +301,8 @@ class Session:
         if batch.reused is not False or batch.alias_of is not None:  # rarely true; saves two calls
             batch = batch.private() if self.gpu is not None else batch.private(self.executor.allocate)
         if batch.device == "gpu":
-            return TensorListGPU._from_batch(batch, self.gpu_id, None, self._device_memory)
-        return TensorListCPU._from_batch(batch)
+            return gpu_list(batch, self.gpu_id, None, self._device_memory)
+        return cpu_list(batch)
 
     def _check_outputs(self, outputs: list[Batch]) -> None:
         for index, batch in enumerate(outputs):

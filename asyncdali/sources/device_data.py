@@ -10,6 +10,7 @@ from ..tensors import TensorGPU, TensorListGPU
 from ..tensors.data import InvalidData, check_ranks, check_types, tensor_traits
 from ..tensors.foreign import UnsupportedTypeError
 from ..tensors.gpu import stream_handle
+from ..tensors.lists import array_of, memory_of
 
 if TYPE_CHECKING:
     from ..device.cuda.fed_arrays import FedArrays
@@ -38,16 +39,16 @@ class DeviceData:
             return self._samples(data, handle) if data and self._is_here(data[0]) else None
         if not whole or not self._is_here(data):
             return None
-        made = self._taken([data._array if isinstance(data, TensorGPU) else data], True, handle)
+        made = self._taken([array_of(data)], True, handle)
         if isinstance(data, TensorGPU):
             made.dtype = data.dtype
         return made
 
     def _is_here(self, value: Any) -> bool:
-        return self._arrays.has(value._array if isinstance(value, TensorGPU) else value)
+        return self._arrays.has(array_of(value))
 
     def _samples(self, items: Sequence[Any], stream: int | None) -> Batch:
-        arrays = [item._array if isinstance(item, TensorGPU) else item for item in items]
+        arrays = [array_of(item) for item in items]
         k = self._arrays.first_elsewhere(arrays)
         if k is not None:
             raise InvalidData(f"sample {k}: samples in CPU memory and samples in GPU memory cannot be mixed in one batch")
@@ -70,4 +71,4 @@ class DeviceData:
             raise UnsupportedTypeError(str(error)) from error
 
     def _tensor_list(self, tensors: TensorListGPU) -> Batch | None:
-        return self._arrays.batch_of(tensors._batch, self._no_copy) if self._arrays.owns(tensors._memory) else None
+        return self._arrays.batch_of(tensors._batch, self._no_copy) if self._arrays.owns(memory_of(tensors)) else None

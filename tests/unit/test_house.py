@@ -153,6 +153,50 @@ def test_public_docstrings_carry_their_text():
     assert [str(path) for path in [*ROOT.rglob("*.py"), *ROOT.rglob("*.pyi")] if phrase in path.read_text()] == []
 
 
+def _room(path: Path) -> str:
+    """The room of a module: the folder, or the module itself, in asyncdali/; or "workers"."""
+    parts = path.relative_to(ROOT.parent).parts
+    return parts[1] if parts[0] == "asyncdali" else parts[0]
+
+
+def _private_names(tree: ast.Module) -> set[str]:
+    """Names with an underscore that a module's classes and functions define."""
+    found: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.append(node.name)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) in ("self", "cls"):
+            found.append(node.attr)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found.append(node.target.id)
+        elif isinstance(node, ast.Assign):
+            found += [target.id for target in node.targets if isinstance(target, ast.Name)]
+            if ast.unparse(node.targets[0]) == "__slots__":
+                found += [str(item.value) for item in ast.walk(node.value) if isinstance(item, ast.Constant)]
+    return {name for name in found if re.match("_[a-z]", name)}
+
+
+OF_OTHERS = {"_cache", "_info", "_local", "_replace"}
+"""Attributes of Numba, fsspec and named tuples."""
+
+
+def test_rooms_use_no_private_names_of_other_rooms():
+    """Parsed once for all modules. An attribute belongs to a room if the room's own classes define the name."""
+    trees = {path: ast.parse(path.read_text()) for path in [*ROOT.rglob("*.py"), *(ROOT.parent / "workers").rglob("*.py")]}
+    owners: dict[str, set[str]] = {}
+    for path, tree in trees.items():
+        for name in _private_names(tree) - OF_OTHERS:
+            owners.setdefault(name, set()).add(_room(path))
+    found = [
+        f"{path.relative_to(ROOT.parent)}:{node.lineno}: {ast.unparse(node)}"
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in owners and _room(path) not in owners[node.attr]
+        and ast.unparse(node.value) not in ("self", "cls", "super()")
+    ]  # fmt: skip
+    assert found == []
+
+
 JOINTS = {
     "arena", "block", "built", "claim", "commands", "counters", "device", "executor", "instance", "job", "operator", "part", "plan",
     "planned", "puller", "record", "run", "schema", "segment", "session", "spec", "step", "task",

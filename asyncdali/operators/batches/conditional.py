@@ -111,10 +111,10 @@ def part_of(batch: Batch, places: np.ndarray) -> Batch:
     part.rows = rows_of(batch.rows, places, len(batch))
     if batch.values is not None and (batch.values.nbytes < _COPIED or len(places) == len(batch)):
         if len(places) == len(batch):
-            part.values = batch.values
+            part.move_to(batch.values)
         else:
-            part.values, part.reused = batch.values[places], False
-        part.owner, part._addresses, part.links, part.contiguous = part.values, None, (), True
+            part.move_to(batch.values[places])
+            part.reused = False
     if batch.source_info:
         part.source_info = SplitInfo(batch.source_info, places)
     return part
@@ -122,9 +122,9 @@ def part_of(batch: Batch, places: np.ndarray) -> Batch:
 
 def _over(shapes: np.ndarray, like: Batch, sources: tuple[Batch, ...], addresses: Any) -> Batch:
     """A batch of samples of other batches. The batch is linked unless all of the others have memory."""
-    made = Batch(shapes, like.dtype, like.layout, device=like.device)
-    if all(source.is_placed for source in sources):
-        made._addresses = addresses()
+    placed = all(source.is_placed for source in sources)
+    made = Batch(shapes, like.dtype, like.layout, addresses() if placed else None, device=like.device)
+    if placed:
         made.owner = [source.memory_owner for source in sources]
     else:
         made.links = sources
@@ -315,8 +315,8 @@ def _merged(inputs: Sequence[Batch], filled: Sequence[Batch], which: np.ndarray,
         merged.reused = _all_or_each(reused)
     values = _merged_values(inputs, filled, places, len(which))
     if values is not None:
-        merged.values, merged.owner, merged._addresses, merged.links = values, values, None, ()
-        merged.contiguous, merged.reused = True, False
+        merged.move_to(values)
+        merged.reused = False
     if any(batch.source_info for batch in filled):
         order = np.empty(len(which), np.int64)
         for where in places:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ...tensors import TensorCPU, TensorGPU, TensorListCPU, TensorListGPU
+from ...tensors.lists import shared_array
 from ...types import DALIDataType
 
 to_torch_type: Mapping[DALIDataType, torch.dtype] = MappingProxyType(
@@ -40,7 +41,7 @@ def tensor_of(output: Any, name: str = "") -> torch.Tensor:
     if isinstance(output, _LISTS):
         try:
             # On the CPU the way over numpy arrays is faster: with cold caches DLPack takes twice as long.
-            return torch.from_numpy(output._to_share()) if isinstance(output, TensorListCPU) else torch.from_dlpack(output)
+            return torch.from_numpy(shared_array(output)) if isinstance(output, TensorListCPU) else torch.from_dlpack(output)
         except RuntimeError as error:
             if output.dtype is DALIDataType.NO_TYPE:
                 return torch.empty(0)

@@ -1,0 +1,27 @@
+"""Tensor lists for the other rooms: made over batches of the runtime, and seen as batches and arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .cpu import TensorListCPU
+from .gpu import TensorGPU, TensorListGPU
+
+cpu_list = TensorListCPU._from_batch
+"""A list over a placed batch; no copy and nothing per sample. ``cpu_list(batch)``."""
+
+gpu_list = TensorListGPU._from_batch
+"""The same on a device. ``gpu_list(batch, device_id, stream, memory)``; `memory` is the device's counterpart of `HostMemory`."""
+
+shared_array = TensorListCPU._to_share
+"""A list of equal shapes as one array, which libraries that accept arrays take more quickly than a DLPack capsule."""
+
+
+def array_of(value: Any) -> Any:
+    """The device's array of a TensorGPU; other objects are returned unchanged."""
+    return value._array if isinstance(value, TensorGPU) else value
+
+
+def memory_of(tensors: TensorListGPU) -> Any:
+    """The memory of the device that has the tensors, see ``gpu_list``."""
+    return tensors._memory
