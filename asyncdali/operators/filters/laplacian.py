@@ -9,7 +9,7 @@ from ..base import Arg, Arguments, Environment, SampleError, Schema, Spec, regis
 from .gaussian_blur import SeparableFilter
 from .plane_tables import AXES
 from .planes import DATA_LAYOUTS, DataAxes
-from .windows import Windows, second_derivative_window, smoothing_window, together
+from .windows import Windows, repeated, second_derivative_window, smoothing_window, together
 
 LARGEST = 31
 _SINGLE = np.ones(1, np.float32)
@@ -52,16 +52,21 @@ class Laplacian(SeparableFilter):
         if arguments.given("smoothing_size"):
             smoothing = arguments.vectors("smoothing_size", axes.number, np.int64)
             self._check("smoothing_size", smoothing, 1)
-        windows, elements = [], np.empty((arguments.count, axes.number), np.int64)
+        alike = not arguments.is_input("window_size") and not arguments.is_input("smoothing_size")
+        if alike:
+            sizes, smoothing = sizes[:1], smoothing[:1]
+        windows, elements = [], np.empty((len(sizes), axes.number), np.int64)
         for i, (row, smooth) in enumerate(zip(sizes.tolist(), smoothing.tolist(), strict=True)):
             for axis in range(axes.number):
                 along = [row[k] if k == axis else smooth[k] for k in range(axes.number)]
                 elements[i, axis] = sum(along)
                 chosen = [second_derivative_window(n) if k == axis else smoothing_window(n) for k, n in enumerate(along)]
                 windows.append([_SINGLE] * (len(AXES) - axes.number) + chosen)
+        found = repeated(together(windows), arguments.count) if alike else together(windows)
         if self.spec.constant("normalized_kernel"):
-            return together(windows), np.exp2(2.0 + axes.number - elements).astype(np.float32)
-        return together(windows), arguments.vectors("scale", axes.number)
+            elements = np.broadcast_to(elements, (arguments.count, axes.number))
+            return found, np.exp2(2.0 + axes.number - elements).astype(np.float32)
+        return found, arguments.vectors("scale", axes.number)
 
     @staticmethod
     def _check(name: str, sizes: np.ndarray, least: int) -> None:

@@ -41,6 +41,12 @@ def together(windows: Sequence[Sequence[np.ndarray]]) -> Windows:
     return Windows(weights, described, placed, max(sizes, default=1))
 
 
+def repeated(windows: Windows, count: int) -> Windows:
+    """The windows of one sample for `count` samples."""
+    weights, described, placed, most = windows
+    return Windows(weights, np.tile(described, (count, 1)), np.tile(placed, (count, 1)), most)
+
+
 @lru_cache(64)
 def smoothing_window(size: int) -> np.ndarray:
     """Binomial weights, not normalised: float32[size], shared and read-only."""

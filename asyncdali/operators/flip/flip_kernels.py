@@ -80,7 +80,8 @@ def make_flip_step(in_addresses: np.ndarray, out_addresses: np.ndarray, records:
         sides = [records[:, k] for k in (word.outer, word.depth, word.height, word.width)]
         turned = [np.zeros(count, np.int64), *(records[:, k] != 0 for k in (word.depthwise, word.vertical, word.horizontal))]
         pieces = np.zeros((count, 1, PIECE_HEAD.words + 3 * _AXES), np.int64)
-        extents, strides, targets = np.split(pieces[:, 0, PIECE_HEAD.words :], 3, axis=1)
+        columns = pieces[:, 0, PIECE_HEAD.words :]
+        extents, strides, targets = columns[:, :_AXES], columns[:, _AXES : 2 * _AXES], columns[:, 2 * _AXES :]
         extents[:, -1], strides[:, -1], targets[:, -1] = records[:, word.pixel] // bytes_at_once, bytes_at_once, bytes_at_once
         stride = records[:, word.pixel].copy()
         for axis in range(_AXES - 2, -1, -1):

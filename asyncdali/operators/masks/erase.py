@@ -77,6 +77,8 @@ class Erase(Operator):
         shape, anchor = self._numbers("shape", arguments), self._numbers("anchor", arguments)
         given = self.spec.given("anchor")
         length, count = max(len(axes), 1), len(source)
+        alike = not arguments.is_input("shape") and not arguments.is_input("anchor")
+        shape = shape[:1] if alike else shape
         most = max((len(row) for row in shape), default=0) // length
         numbers = np.zeros((2, count, most, length), np.float32)
         for i, (extents, begins) in enumerate(zip(shape, anchor)):
@@ -88,6 +90,8 @@ class Erase(Operator):
             numbers[0, i].reshape(-1)[: len(extents)] = extents
             if given:
                 numbers[1, i].reshape(-1)[: len(begins)] = begins
+        if alike:
+            numbers[:, 1:] = numbers[:, :1]
         sizes = source.shapes[:, None, axes].astype(np.float32)
         extents, begins = numbers
         if self.spec.constant("normalized") or self.spec.constant("normalized_shape"):
@@ -111,8 +115,9 @@ class Erase(Operator):
 
     def _fills(self, source: Batch, arguments: Arguments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Fill values of all samples in one array, the start of each sample's values, and their strides."""
-        rows = self._numbers("fill_value", arguments)
-        counts = np.array([len(row) for row in rows], np.int64)
+        alike = not arguments.is_input("fill_value")
+        rows = self._numbers("fill_value", arguments)[: 1 if alike else None]
+        counts = np.array([len(row) for row in rows] * (arguments.count if alike else 1), np.int64)
         values = fill_values(np.concatenate(rows), source.dtype)
         strides = np.zeros_like(source.shapes)
         layout = source.layout or _DEFAULT_LAYOUTS.get(source.ndim, "")
@@ -124,4 +129,5 @@ class Erase(Operator):
                 k = int(np.flatnonzero(wrong)[0])
                 raise SampleError(k, f"`fill_value` has {counts[k]} values for {source.shapes[k, layout.index('C')]} channels")
             strides[:, layout.index("C")] = np.where(counts == 1, 0, values.itemsize)
-        return values, (np.cumsum(counts) - counts) * values.itemsize, strides
+        starts = np.zeros_like(counts) if alike else np.cumsum(counts) - counts
+        return values, starts * values.itemsize, strides

@@ -393,7 +393,7 @@ def _on_gpu_only(launches: Callable[[], list[Launch]]) -> Step:
 
 def _repeated(records: np.ndarray) -> int:
     """The number of elements, at most PACK, after which means and factors repeat in all samples of an APPLY; 0 if there is none."""
-    extents, strides = np.split(records, [1], axis=1)
+    extents, strides = records[:, :1], records[:, 1:]
     if not strides.any():
         return 1
     extents = extents[:, 0, -1]
