@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers import pipelines
 from helpers.probes import StepProbe, call
+from helpers.processes import wait_until
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -188,6 +189,7 @@ def test_failed_iterations_give_memory_back_too():
 def test_holding_makes_the_pool_grow_and_dropping_makes_it_reuse():
     pipe = pipeline_of(big)
     held = [pipe.run() for _ in range(12)]
+    wait_until(lambda: (queue := pipe.statistics().queue).ready == queue.in_flight)  # iterations in flight hold memory, too
     grown = pipe._core.session.executor.pool.allocated_bytes
     assert grown >= 12 * 800_000
     del held
