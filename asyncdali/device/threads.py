@@ -157,7 +157,7 @@ def _serve_crew(
     state, at = WorkerState(), address_of(block)
     own = state.record_for(0)
     while True:
-        # Reports that have come meanwhile are handled without giving the interpreter away: beside a busy thread that costs 5 ms each.
+        # Handle all reports that have arrived while holding the interpreter lock. Taking it again may cost 5 ms beside a busy thread.
         result = crew.reported(at) or crew.serve(at, own)
         wanted, address = result & 7, result & ~7
         if wanted == crew.END:

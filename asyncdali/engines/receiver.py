@@ -1,8 +1,8 @@
 """The thread that talks to the engines of a pipeline for a GPU, in place of the loop's thread.
 
 Beside a thread that runs pure Python, each return to the interpreter may take a switch interval (5 ms). An event loop returns several times
-per message: for the descriptor, for its queue of calls, and from each call of a socket. This thread returns once. It then handles all
-messages and calls that have come meanwhile, and plans the segments of the GPU that may start, without giving the interpreter away.
+per message: for the descriptor, for its queue of calls, and from each call of a socket. This thread returns once. While it
+holds the interpreter lock, it handles all messages and calls that have arrived, and plans the segments of the GPU that may start.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ONE = (1).to_bytes(8, "little")
 _LONGEST = 3600.0
 """Longest wait, in seconds. A timer or a call ends a wait earlier."""
 
-_poll_held = library.poll  # keeps the interpreter lock: for a look without waiting
+_poll_held = library.poll  # keeps the interpreter lock: for a check without waiting
 _poll = ctypes.CDLL(None).poll
 for _function in (_poll_held, _poll):
     _function.argtypes, _function.restype = (ctypes.c_void_p, ctypes.c_ulong, ctypes.c_int), ctypes.c_int

@@ -1,7 +1,8 @@
 """Inflate: the decoder of deflated data (RFC 1951) in a zlib stream (RFC 1950).
 
-Codes are looked up by the next bits in two levels. Three literals are taken per refill of the bit buffer, because the filtered rows of
-photographs are nearly all literals. The output has room for a longest match behind its end, so the end is checked once per symbol.
+Codes are looked up in tables of two levels, by the next bits. Filtered rows of photographs are nearly all literals, so up to three literal
+entries are decoded per refill of the bit buffer. The output has room for the longest match behind its end, so the end is checked once per
+symbol.
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ PADDING = 64
 
 _LITERAL_BITS, _DISTANCE_BITS, _ORDER_BITS = 11, 8, 7
 _LITERALS, _DISTANCES = 288, 32
-# Entries of the tables. Literals: the sign, their number from bit 24, the bytes from bit 8. Length: the base from bit 16, its extra bits
-# from bit 8. Distance: the base from bit 12, its extra bits from bit 8. Second level: the place from bit 8, its bits from bit 24. All: the
-# bits of the code from bit 0.
+# Entries of the tables, 32 bits. All kinds have the number of bits of the code from bit 0 on. The other fields, with their first bits:
+#   literals      the sign; 24: how many literals; 8: the literals
+#   length        16: the base; 8: number of extra bits
+#   distance      12: the base; 8: number of extra bits
+#   second level  8: place of the table; 24: number of bits that index it
 _LITERAL, _END, _DEEPER = -(1 << 31), 1 << 30, 1 << 29
-# Parts of the work memory, in bytes. A second level has at most as many entries as two codes of 15 bits per symbol.
+# Offsets of the parts of the work memory, in bytes. A second level has at most as many entries as two codes of 15 bits per symbol.
 _LENGTHS = 0
 _COUNTS = 512
 _DEPTHS = _COUNTS + 256

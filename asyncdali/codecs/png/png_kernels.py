@@ -28,7 +28,7 @@ def _names(*kinds: bytes) -> np.ndarray:
 
 _IHDR, _IDAT, _IEND = (int(name) for name in _names(b"IHDR", b"IDAT", b"IEND"))
 _WITHOUT_EFFECT = _names(b"pHYs", b"gAMA", b"cHRM", b"sRGB", b"sBIT", b"bKGD", b"tIME", b"tEXt", b"zTXt", b"iTXt", b"iCCP", b"hIST")
-"""Chunks that change no pixel, in the libraries that decode PNG files for other readers, too."""
+"""Chunks that change no pixel. OpenCV ignores them as well."""
 
 
 @inlined
@@ -123,7 +123,7 @@ def _gather(source, size, target, room):
 
 @inlined
 def _add_rows(row, above, target, count):
-    """Filter 2: the row above is added."""
+    """Filter 2: add the row above."""
     left, right, sums = view_u8(row, count), view_u8(above, count), view_u8(target, count)
     for k in range(count):
         sums[k] = left[k] + right[k]
@@ -131,7 +131,7 @@ def _add_rows(row, above, target, count):
 
 @inlined
 def _add_left(row, target, count, channels):
-    """Filter 1: the pixel to the left is added."""
+    """Filter 1: add the pixel to the left."""
     copy_bytes(target, row, channels)
     if channels == 3:
         a, b, c = np.int64(load_u8(row)), np.int64(load_u8(row + 1)), np.int64(load_u8(row + 2))
@@ -152,7 +152,7 @@ def _half(row, above, left):
 
 @inlined
 def _add_average(row, above, target, count, channels):
-    """Filter 3: the mean of the pixels to the left and above is added."""
+    """Filter 3: add the mean of the pixels to the left and above."""
     if channels == 3:
         a = b = c = np.int64(0)
         for k in range(0, count, 3):
@@ -178,7 +178,7 @@ def _nearest(left, above, corner):
 
 @inlined
 def _add_nearest(row, above, target, count, channels):
-    """Filter 4 (Paeth): the one of three neighbours is added that is nearest to left + above - corner."""
+    """Filter 4 (Paeth): add the neighbour (left, above or corner) that is nearest to left + above - corner."""
     if channels == 3:
         a = b = c = d = e = f = np.int32(0)
         for k in range(0, count, 3):

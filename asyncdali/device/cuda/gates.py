@@ -1,4 +1,4 @@
-"""Waits for an iteration and for the GPU's work on it at once."""
+"""A single wait for an iteration and for the GPU's work on this iteration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SLICE = 50_000_000
 class CompletionGate:
     """Opened by the thread that finishes an iteration. The waiting thread also waits until the GPU has made the iteration's batches.
 
-    The waiting thread enters the interpreter once for both, and its device must be the batches' device.
+    The waiting thread enters the interpreter once, after both events. Its device must be the batches' device.
     """
 
     def __init__(self, driver: Driver):

@@ -122,7 +122,8 @@ class DecodeNumpy(Operator):
 
 @lru_cache(64)
 def _checked(header: bytes) -> tuple[np.dtype, tuple[int, ...]]:
-    """Element type and extents of a header (an NPY_HEADER), usually that of all files of a data set. SampleError if it is wrong."""
+    """Element type and extents of a header (an NPY_HEADER). Cached, because the files of a data set often have the same header. SampleError
+    if the header is wrong."""
     rows = np.frombuffer(header, np.int64).reshape(1, -1)
     types, shapes = _element_types(rows), _shapes(rows)
     _check_sizes(rows, shapes, types)

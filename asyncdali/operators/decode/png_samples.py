@@ -38,8 +38,8 @@ def decoded_pngs(
 ) -> Generator[CompiledJob, None, dict[int, np.ndarray]]:
     """The job that decodes the PNG files among `samples`. Returns their pixels, uint8[height, width, channels] as stored, by sample.
 
-    Files are left out that compiled code cannot decode, or that are damaged. So are colours that become grey: OpenCV rounds them in its own
-    way. `sizes`: bytes of all files, int64.
+    The result lacks damaged files and files that compiled code cannot decode. It also lacks colour images that become grey, because OpenCV
+    rounds them in another way. `sizes`: bytes of all files, int64.
     """
     kernels = _kernels()
     if kernels is None:
