@@ -25,7 +25,7 @@ _FIXED = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 """The size of a block never changes, so no process meets SIGBUS in it."""
 
 
-class _Owned(Mapping):
+class _Owned(Mapping):  # type: ignore[misc]  # mypy does not follow the installed name of workers/
     """The mapping of a block in the process that made it. The block's number is noted when the last array over the mapping is freed."""
 
     __slots__ = ("gone", "number")
@@ -122,7 +122,7 @@ def _grow(descriptor: int, size: int) -> None:
         raise MemoryError(f"a batch needs a new block of memory that engine and training process share: {error}") from error
 
 
-class _Pinned(Mapping):
+class _Pinned(Mapping):  # type: ignore[misc]
     """The mapping of a block that is page-locked for a GPU until it is unmapped."""
 
     __slots__ = ("pin",)

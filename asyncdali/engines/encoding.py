@@ -222,7 +222,7 @@ def lease_of(entry: list[Any]) -> int:
     return entry[11] if entry[8] not in (_VALUES, _BYTES) else 0
 
 
-class SourceInfo(Sequence):
+class SourceInfo(Sequence[str]):
     """The origins of samples in their encoded form. The text is made when it is needed."""
 
     def __init__(self, data: bytes, count: int):

@@ -516,7 +516,7 @@ class Loader(Ordered[Request]):
             recorder = self._recorder()
             if recorder is not None and "spans" in header:
                 hand_on(header["spans"], recorder.span, engine.number)
-            asked = place.outstanding.pop(key, None)  # type: ignore[call-overload]
+            asked = place.outstanding.pop(key, None)
             if asked is None or asked.generation != key[1]:
                 engine.returned.extend(lease_of(entry) for entry in header.get("out", ()) if lease_of(entry))
             if asked is not None and asked.generation == key[1] and asked.search is not None:
@@ -527,7 +527,7 @@ class Loader(Ordered[Request]):
             self._deliver()
             self._dispatch()
         elif "planned" in header:
-            self._planned(place.outstanding.get(tuple(header["planned"])), header["produced"])  # type: ignore[call-overload]
+            self._planned(place.outstanding.get(tuple(header["planned"])), header["produced"])
         elif "stands" in header:
             self._stands(*header["stands"])
         elif "asked" in header:

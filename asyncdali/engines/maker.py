@@ -17,10 +17,11 @@ from ..device.buffers import BufferPool
 from ..graph.plan import build_plan
 from ..runtime.counters import PipelineCounters
 from ..runtime.engine_protocol import Engines
-from ..runtime.executor import Executor, Record
+from ..runtime.executor import Executor
 from ..runtime.loop import shared_loop
 from ..runtime.making import Seeds, make_operators
 from ..runtime.parts import why_whole
+from ..runtime.record import Record
 from ..runtime.segments import BuiltOperator, BuiltSegment
 from ..types import OperatorConcurrency, StreamPolicy
 from .cut import make_cut, segments_before

@@ -18,6 +18,7 @@ from ..operators.base import Iteration
 from ..runtime.executor import Executor
 from ..runtime.loop import shared_loop
 from ..runtime.parts import why_whole
+from ..runtime.record import Record
 from ..runtime.segments import BuiltSegment, SegmentRun
 from .cut import Cut
 from .encoding import Entries, Frame
@@ -115,7 +116,7 @@ class Ordered(Generic[Kind]):
             return
         self._dispatch()
 
-    def _fed_error(self, record: Any) -> BaseException | None:
+    def _fed_error(self, record: Record) -> BaseException | None:
         """The exception that an external input was fed instead of a batch."""
         for name in self._fed:
             fed = record.fed.get(name)

@@ -81,11 +81,11 @@ class EngineProcess:
 
     def status(self) -> tuple[int, int, int, int]:
         """(iteration, what, number, sample): see ``server.STATUS``."""
-        return STATUS.unpack_from(memoryview(self._status.bytes), 0)  # type: ignore[return-value]
+        return STATUS.unpack_from(memoryview(self._status.bytes), 0)
 
     def source_status(self) -> tuple[int, int, int]:
         """(number of the source, its iteration, sample): see ``source_calls.SOURCE_STATUS``."""
-        return SOURCE_STATUS.unpack_from(memoryview(self._status.bytes), SOURCE_STATUS_AT)  # type: ignore[return-value]
+        return SOURCE_STATUS.unpack_from(memoryview(self._status.bytes), SOURCE_STATUS_AT)
 
     def kill(self, reason: str) -> None:
         """Kill the engine by closing its pipe. The kernel then ends the process immediately, and the process's socket reports the end."""

@@ -92,7 +92,8 @@ def dumps(program: Program, make_calling: Any) -> bytes:
         options, operators, [reference(node) for node in program.outputs], program.seed, program.access, program.cut, make_calling,
         {"preserved": [number[id(item)] for item in program.instances if item.preserve], "sources": _sources(program, order)},
     )  # fmt: skip
-    return dumps_by_value(stored)
+    data: bytes = dumps_by_value(stored)
+    return data
 
 
 def _sources(program: Program, order: Sequence[OperatorInstance]) -> list[tuple[bytes, list[int]]]:
@@ -109,7 +110,8 @@ def _sources(program: Program, order: Sequence[OperatorInstance]) -> list[tuple[
 
 def _source(group: Group, instance: OperatorInstance) -> bytes:
     try:
-        return dumps_by_value(dataclasses.replace(group, cuda_stream=None))
+        data: bytes = dumps_by_value(dataclasses.replace(group, cuda_stream=None))
+        return data
     except Exception as error:
         raise _untravelled(
             error,
@@ -126,7 +128,8 @@ def _untravelled(error: Exception, text: str) -> Exception:
 def _constants(instance: OperatorInstance) -> bytes:
     """The constant arguments of an operator, pickled separately, so an error names the operator."""
     try:
-        return dumps_by_value(instance.constants)
+        data: bytes = dumps_by_value(instance.constants)
+        return data
     except Exception as error:
         raise _untravelled(
             error,

@@ -203,7 +203,7 @@ JOINTS = {
 }  # fmt: skip
 """Names of parameters that always are objects of the project."""
 
-TYPED = ("fleet", "graph", "runtime", "device", "pipeline", "sources")
+TYPED = ("engines", "fleet", "graph", "runtime", "device", "pipeline", "sources")
 
 
 def untyped_joints(text: str) -> list[int]:
