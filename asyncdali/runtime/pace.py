@@ -93,6 +93,13 @@ class Pace(JobPace):
 
     def computed(self, took: int) -> None:
         super().computed(took)
+        self._ended(took)
+
+    def without_pixels(self) -> None:
+        """The iteration was over when it was planned."""
+        self._ended(0)
+
+    def _ended(self, took: int) -> None:
         self._whole = _estimate(self._whole, self._planned + took, _SURELY_LONG * self._limit)
         self.quick = self._may_be_quick and self._whole < QUICK_NS
         self.awaited = self._may_be_quick and self._whole < AWAITED_NS

@@ -235,6 +235,8 @@ class SegmentRun:
         pace.planned()
         if job is not None:
             yield from self._computed(job)
+        elif not steps:
+            pace.without_pixels()
         else:
             yield from self._pixels(steps, fresh, slots, scratch, timed)
 

@@ -173,3 +173,33 @@ def test_an_error_of_a_short_job_is_raised(tmp_path: Path) -> None:
     path.write_bytes(b"abcd")
     assert any(bytes(np.asarray(pipe.run()[0][0])) == b"abcd" for _ in range(2))
     pipe.close()
+
+
+def test_segments_without_pixels_become_quick() -> None:
+    pace = Pace(True)
+    for _ in range(2):
+        pace.begins()
+        pace.planned()
+        pace._planned = 1000
+        pace.without_pixels()
+    assert pace.quick and pace.awaited
+
+
+def test_segments_of_known_contents_are_made_by_the_deciding_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+    begins = Pace.begins
+
+    def noted(self: Pace) -> None:
+        threads.append(threading.current_thread().name)
+        begins(self)
+
+    monkeypatch.setattr(Pace, "begins", noted)
+
+    @pipeline_def(batch_size=4, num_threads=1, device_id=None, prefetch_queue_depth=1)
+    def graph():
+        return fn.zeros_like(fn.external_source(source=lambda k: np.full((4, 8), k, np.float32), batch=True))
+
+    with graph() as pipe:
+        for _ in range(20):
+            pipe.run()
+    assert threads[-1] == threading.current_thread().name
