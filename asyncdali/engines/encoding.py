@@ -33,6 +33,9 @@ class Form(IntEnum):
 
 _VALUES, _BYTES, _PLACED, _SCATTERED, _PLACED_VALUES = map(int, Form)
 
+_FORM, _LEASE = 8, 11
+"""Indices of the form of the contents, and of the lease of a block, in an entry (:meth:`Entries.pack`)."""
+
 
 class Frame:
     """The parts of a message, in order."""
@@ -219,7 +222,8 @@ def _gather_into(batch: Batch, sizes: np.ndarray, memory: np.ndarray) -> None:
 
 def lease_of(entry: list[Any]) -> int:
     """The lease of an entry, or 0."""
-    return entry[11] if entry[8] not in (_VALUES, _BYTES) else 0
+    lease: int = entry[_LEASE] if entry[_FORM] not in (_VALUES, _BYTES) else 0
+    return lease
 
 
 class SourceInfo(Sequence[str]):
