@@ -33,7 +33,7 @@ _MOST_PAYLOADS = 4096
 _MOST_BUFFERS = 512
 _READ = 4 << 20
 """Bytes of one read. The loop serves other sockets between reads."""
-_LOW_WATERS = (1 << 20, 128 << 10)
+_LOW_WATERS = (4 << 20, 1 << 20, 128 << 10)
 """The kernel wakes the loop when this much of a large payload has arrived, instead of once per packet."""
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
