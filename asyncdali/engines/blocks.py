@@ -10,7 +10,7 @@ import itertools
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -186,18 +186,37 @@ class ForeignBlocks:
         return memoryview(ctypes.string_at(address, size))
 
 
+_process = os.getpid()
+"""This process. Every batch needs the number twice, and a system call with cold caches takes microseconds."""
+
+
+def _after_fork() -> None:
+    global _process
+    _process = os.getpid()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+VALID = (True,)
+"""See :class:`Lease`."""
+
+
 class Lease(BlockOwner):
-    """Owner of memory that an engine has lent. When the last view is freed, the lease number is appended to a deque; nothing else runs."""
+    """Owner of memory that an engine has lent. When the last view is freed, the lease number is appended to a deque; nothing else runs.
 
-    __slots__ = ("__weakref__", "_mapping", "_number", "_pid", "_returned", "nbytes")
+    Nothing is appended while ``valid[0]`` is false: a caller that was interrupted has not taken the memory, and reads the answer again.
+    """
 
-    def __init__(self, mapping: Any, number: int, returned: deque[int], nbytes: int):
+    __slots__ = ("__weakref__", "_mapping", "_number", "_process", "_returned", "_valid", "nbytes")
+
+    def __init__(self, mapping: Any, number: int, returned: deque[int], nbytes: int, valid: Sequence[bool] = VALID):
         self._mapping = mapping
         self._number = number
         self._returned = returned
-        self._pid = os.getpid()
+        self._process = _process
+        self._valid = valid
         self.nbytes = nbytes
 
     def __del__(self) -> None:
-        if os.getpid() == self._pid:
+        if _process == self._process and self._valid[0]:
             self._returned.append(self._number)

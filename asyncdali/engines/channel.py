@@ -1,10 +1,15 @@
-"""The socket pair between the training process and an engine. Messages carry file descriptors and are never split.
+"""The socket pair between the training process and an engine. Messages are never split.
 
-A message is a JSON header and the bytes that the header describes (a frame, see ``frames``). Nothing that arrives is unpickled.
+A message is a JSON header and the bytes that the header describes (a frame, see ``encoding``). Nothing that arrives is unpickled. A message
+begins with the length of its header and its own length, so a receiver that was interrupted finds a complete message in its buffer.
+
+Requests carry file descriptors. A message of an engine that announces descriptors ("new") is followed by a message that carries them:
+``fast_path`` receives into a buffer, and a plain receive would drop descriptors.
 """
 
 from __future__ import annotations
 
+import array
 import ctypes
 import json
 import os
@@ -17,7 +22,13 @@ LARGEST = 96 << 10
 """Largest message, in bytes. Larger frames go to shared memory. The socket's buffer (208 KB by default) always has room for one message."""
 
 _MOST_DESCRIPTORS = 64
-_LENGTH = struct.Struct("<I")
+_LENGTHS = struct.Struct("<II")
+AT_ONCE = socket.MSG_DONTWAIT
+"""A flag: do not wait for the other side."""
+
+CARRIER = b"descriptors"
+"""The contents of a message that carries the descriptors which the message before it announced."""
+
 _CONTROL = struct.Struct("@Nii")
 _ANCILLARY = socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS)
 _NOW = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
@@ -67,34 +78,40 @@ def pair() -> tuple[socket.socket, socket.socket]:
 def message(header: dict[str, Any], body: bytes = b"") -> bytes:
     """The bytes of a message."""
     text = _encode(header).encode()
-    return b"".join((_LENGTH.pack(len(text)), text, body))
+    return b"".join((_LENGTHS.pack(len(text), _LENGTHS.size + len(text) + len(body)), text, body))
 
 
 def parsed(data: bytes | memoryview) -> tuple[dict[str, Any], memoryview]:
     """Header and body of a message. ValueError for bytes that are not a message."""
-    if len(data) < 4:
+    if len(data) < _LENGTHS.size:
         raise ValueError("a message has a header")
-    (length,) = _LENGTH.unpack_from(data)
-    if length > len(data) - 4:
+    length, total = _LENGTHS.unpack_from(data)
+    stop = _LENGTHS.size + length
+    if stop > total or total != len(data):
         raise ValueError("a message is cut short")
-    header = _decode(str(data[4 : 4 + length], "utf-8"))
+    header = _decode(str(data[_LENGTHS.size : stop], "utf-8"))
     if type(header) is not dict:
         raise ValueError("a header is an object")
-    return header, memoryview(data)[4 + length :]
+    return header, memoryview(data)[stop:]
 
 
-def send(channel: socket.socket, data: bytes, descriptors: list[int] | None = None) -> None:
-    """Send a message. BlockingIOError if a non-blocking channel is full, OSError if the other side has closed the channel."""
+def length_of(data: bytes | bytearray) -> int:
+    """The length of the JSON message at the begin of a buffer."""
+    return int(_LENGTHS.unpack_from(data)[1])
+
+
+def send(channel: socket.socket, data: bytes, descriptors: list[int] | None = None, flags: int = 0) -> None:
+    """Send a message. BlockingIOError if the channel is full (non-blocking, or AT_ONCE), OSError if the other side has closed it."""
     if descriptors:
-        socket.send_fds(channel, [data], descriptors)
+        channel.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))], flags)
     else:
-        channel.send(data)
+        channel.send(data, flags)
 
 
-def receive(channel: socket.socket) -> tuple[bytes, list[int]]:
+def receive(channel: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
     """The next message and its descriptors. Both are empty when the other side has closed the channel."""
     try:
-        data, ancillary, _, _ = channel.recvmsg(LARGEST, _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
+        data, ancillary, _, _ = channel.recvmsg(LARGEST, _ANCILLARY, socket.MSG_CMSG_CLOEXEC | flags)
     except ConnectionError:
         return b"", []
     if not ancillary:
@@ -109,7 +126,7 @@ def receive(channel: socket.socket) -> tuple[bytes, list[int]]:
 def send_now(channel: socket.socket, data: bytes, descriptors: list[int] | None = None) -> None:
     """Like :func:`send`, with the interpreter lock held if there are no descriptors. BlockingIOError if the channel is full."""
     if descriptors:
-        send(channel, data, descriptors)
+        send(channel, data, descriptors, AT_ONCE)
     elif library.send(channel.fileno(), data, len(data), _NOW) < 0:
         _fail()
 

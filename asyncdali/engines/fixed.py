@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from collections.abc import Iterable, Sequence
+from time import perf_counter_ns as now
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..batch import AddressView, Batch, dense_shapes, storage_dtype
+from ..batch import Batch, dense_shapes, storage_dtype
 from ..types import DALIDataType
-from .blocks import ForeignBlocks, Lease
+from .blocks import VALID, ForeignBlocks, Lease
 from .encoding import Form, Frame, SourceInfo
 
 MARK = b"\0\0\0\0"
 
-_REQUEST = struct.Struct("<4xiqqqqq")
-ANSWER = struct.Struct("<4xiqqq")
-"""The head of an answer: number of outputs, index, generation, nanoseconds that the engine took."""
+REQUEST = struct.Struct("<4xiqqqqq")
+"""A request: the fields of :class:`Wanted`. Leases to give back follow, each as a `q`."""
+ANSWER = struct.Struct("<4xiqqqqq")
+"""The head of an answer: number of outputs, index, generation, nanoseconds that the engine took, the time when the engine was done (of the
+clock that all processes of a machine share), and the length of the answer."""
 _OUTPUT = struct.Struct("<qqqqqq")
 _NO_INFO = 0, -1
 _MOST = 64
@@ -41,14 +45,14 @@ class Wanted(NamedTuple):
 
 def request(wanted: tuple[int, ...], returned: deque[int]) -> bytes:
     """Pack a :class:`Wanted` and the leases to give back. The packed leases are removed from `returned`."""
-    data = _REQUEST.pack(*wanted)
+    data = REQUEST.pack(*wanted)
     count = len(returned)
     return data if not count else data + struct.pack(f"<{count}q", *[returned.popleft() for _ in range(count)])
 
 
 def requested(data: bytes) -> tuple[Wanted, memoryview]:
     """The fields that :func:`request` packed."""
-    return Wanted(*_REQUEST.unpack_from(data)), memoryview(data)[_REQUEST.size :].cast("q")
+    return Wanted(*REQUEST.unpack_from(data)), memoryview(data)[REQUEST.size :].cast("q")
 
 
 class Template:
@@ -64,8 +68,12 @@ class Template:
         self._shapes = dense_shapes(count, tuple(extents))
         self._total = int(np.prod(self._shape, dtype=np.int64)) * self._storage.itemsize
 
-    def batch(self, first: int, second: int, lease: int, data: memoryview, blocks: ForeignBlocks, returned: deque[int]) -> Batch:
-        """The batch whose contents are in the message or in a block. ValueError if the named place does not exist."""
+    def batch(
+        self, first: int, second: int, lease: int, data: memoryview, blocks: ForeignBlocks, returned: deque[int],
+        valid: Sequence[bool] = VALID,
+    ) -> Batch:  # fmt: skip
+        """The batch whose contents are in the message or in a block. `valid`: see :class:`Lease`. ValueError if the named place does not
+        exist."""
         batch = Batch(self._shapes, self._dtype, self._layout)
         if self._inline:
             if first < 0 or second != self._total or first + second > len(data):
@@ -76,11 +84,7 @@ class Template:
                 batch.place(np.frombuffer(data, np.uint8, second, first).copy())
             return batch
         address, mapping = blocks.at(first, second, self._total)
-        owner = Lease(mapping, lease, returned, self._total)
-        if self._form is Form.PLACED_VALUES:
-            batch.hold(np.asarray(AddressView(address, self._shape, self._storage, owner)))
-        else:
-            batch.place_dense(owner, address)
+        batch.place_dense(Lease(mapping, lease, returned, self._total, valid), address)
         return batch
 
 
@@ -106,18 +110,26 @@ class Templates:
         if new:
             return None
         outputs = [_OUTPUT.pack(self._numbers[key], *places) for key, *places in found]
-        return b"".join((ANSWER.pack(len(outputs), *header["a"], header["took"]), *outputs, frame.joined()))
+        size = ANSWER.size + _OUTPUT.size * len(outputs) + frame.size
+        return b"".join((ANSWER.pack(len(outputs), *header["a"], header["took"], now(), size), *outputs, frame.joined()))
 
 
 def batches(data: bytes, count: int, templates: list[Template], blocks: ForeignBlocks, returned: deque[int]) -> list[Batch]:
     """The `count` batches of an answer. ValueError if the contents of a batch are not at the place that the answer names."""
     whole = memoryview(data)
     at = ANSWER.size + count * _OUTPUT.size
-    body = whole[at:]
+    return contents(whole[at:], _OUTPUT.iter_unpack(whole[ANSWER.size : at]), templates, blocks, returned)
+
+
+def contents(
+    body: memoryview, outputs: Iterable[tuple[int, ...]], templates: list[Template], blocks: ForeignBlocks, returned: deque[int],
+    valid: Sequence[bool] = VALID,
+) -> list[Batch]:  # fmt: skip
+    """The batches of `outputs` as an answer lists them. `body` is what follows the list. `valid`: see :class:`Lease`."""
     found = []
     infos: dict[int, SourceInfo] = {}
-    for number, first, second, lease, info, size in _OUTPUT.iter_unpack(whole[ANSWER.size : at]):
-        batch = templates[number].batch(first, second, lease, body, blocks, returned)
+    for number, first, second, lease, info, size in outputs:
+        batch = templates[number].batch(first, second, lease, body, blocks, returned, valid)
         if size >= 0:
             text = infos.get(info)
             if text is None:
@@ -125,6 +137,11 @@ def batches(data: bytes, count: int, templates: list[Template], blocks: ForeignB
             batch.source_info = text
         found.append(batch)
     return found
+
+
+def answer_length(data: bytes | bytearray) -> int:
+    """The length of the answer at the begin of a buffer."""
+    return int(ANSWER.unpack_from(data)[5])
 
 
 def drop(data: bytes, returned: deque[int]) -> None:

@@ -34,7 +34,8 @@ from . import fixed
 from .blocks import Lease
 from .cut import Cut
 from .encoding import Frame, Packer, lease_of, unpack
-from .failures import EngineError, unpacked
+from .failures import EngineError, packed, unpacked
+from .fast_path import ATOMIC, FastPath
 from .ordered import NOTHING, Asked, Ordered
 from .receiver import Receiver
 from .search import Search
@@ -43,6 +44,8 @@ from .spans import hand_on
 from .steps import RENEWED, Base, Behind
 
 if TYPE_CHECKING:
+    from ..batch import Batch
+    from ..runtime.session import Session
     from .pool import EnginePool, EngineProcess
 
 WINDOW = 2
@@ -124,7 +127,8 @@ class Loader(Ordered[Request]):
         self._before: Behind | None = None  # positions before the next iteration; the same as `_base` moved on by `_steps`
         self._watched = False
         self._waiting: list[Callable[[dict[str, Any]], None]] = []
-        self._deciding = threading.RLock()
+        self.deciding = threading.RLock()
+        """Held by the thread that decides."""
         self._later: deque[Callable[[], None]] = deque()
         self._poll = select.poll()
         self._receiving = threading.Lock()  # a poll object serves one thread at a time
@@ -149,7 +153,7 @@ class Loader(Ordered[Request]):
     def decide(self, function: Callable[..., None], *args: Any) -> bool:
         if not self._here:
             return False
-        with uninterrupted(), self._deciding:
+        with uninterrupted(), self.deciding:
             if not self._here:
                 return False
             try:
@@ -188,7 +192,7 @@ class Loader(Ordered[Request]):
             super()._soon(function)
 
     def leave_to_loop(self) -> None:
-        with uninterrupted(), self._deciding:
+        with uninterrupted(), self.deciding:
             if self._here:
                 self._here = False
                 self._executor.here = None
@@ -198,6 +202,86 @@ class Loader(Ordered[Request]):
     def _await(self, place: Place) -> None:
         self._channels[place.engine.channel.fileno()] = place
         self._poll.register(place.engine.channel, select.POLLIN)
+
+    # --- the fast path
+
+    def fast_path(self, session: Session) -> FastPath | None:
+        """The fast path for calls of ``run()``. None if every call has something to do that the fast path does not know."""
+        crossing, outputs = self._cut.crossing, self._executor.outputs
+        unusual = session.part is not None or session.checks_outputs or session.producer.sources.ports
+        if not self._here or unusual or not session.options.exec_async or not ATOMIC:
+            return None
+        return FastPath(self, session, [crossing.index(edge) for edge in outputs], len(crossing))
+
+    def give_up(self, indices: range) -> tuple[Base, int, list[Place]] | None:
+        """Hand the requests in flight to the fast path. None if something unusual is going on.
+
+        Returns the base, the steps to the next iteration, and the engines: iteration `k` belongs to number `k` modulo their number.
+        """
+        base, places = self._base, self._places
+        if not self._here or self._closed or self._broken is not None or base is None or self._steps >= RENEWED:
+            return None
+        if list(self._asked) != list(indices):
+            return None
+        for place in places:
+            engine = place.engine
+            if not engine.ready or engine.base is not base or engine.gone or engine.unneeded or engine.announced_to_us or place.alone:
+                return None
+        count = len(places)
+        holders = [self._holder(asked, base) for asked in self._asked.values()]
+        first = next((places.index(place) - index for index, place in zip(indices, holders) if place is not None), 0)
+        ends = [places[(first + k) % count] for k in range(count)]
+        if any(place is not ends[index % count] for index, place in zip(indices, holders)):
+            return None
+        if sum(len(place.outstanding) for place in places) != len(indices):
+            return None
+        self._asked.clear()
+        for place in places:
+            place.outstanding.clear()
+        self._executor.withdraw_all()
+        return base, self._steps, ends
+
+    def _holder(self, asked: Request, base: Base) -> Place | None:
+        """The engine that makes an iteration in the usual way."""
+        if asked.base is not base or asked.generation or asked.deaths or asked.answer is not None or asked.error is not None:
+            return None
+        return next((place for place in self._places if place.engine is asked.engine), None)
+
+    def take_back(self, record: Record, base: Base, steps: int, place: Place | None) -> None:
+        """Take an iteration back from the fast path. `place` has its request; None: the request was not sent."""
+        asked = self._asked[record.index] = Request(self._executor.admit_again(record), Behind(base, steps))
+        asked.base, asked.steps = base, steps
+        record.positions = Behind(base, steps + 1)
+        if place is not None:
+            asked.engine, asked.sent = place.engine, monotonic()
+            place.outstanding[record.index, 0] = asked
+
+    def go_on(self, index: int, steps: int) -> None:
+        """The next iteration is number `index`, that many steps behind the base."""
+        self._executor.admit_from(index)
+        self._steps, self._before = steps, None
+
+    def dispatch(self) -> None:
+        """Deliver what has arrived, and send what is not sent."""
+        self._deliver()
+        self._dispatch()
+
+    def pass_on(self, place: Place, engine: EngineProcess, data: bytes) -> None:
+        """Handle a message that arrived for the fast path after its end."""
+        if not self.decide(self.receive, place, engine, data):
+            self._caller.call(self._decide, self.receive, place, engine, data)
+
+    def note_shapes(self, batches: Sequence[Batch]) -> None:
+        """For statistics: the next iterations have outputs of these shapes."""
+        counters = self._segment.counters
+        if counters is not None:
+            counters.changed(dict(zip(self._cut.crossing, batches)))
+
+    def count_iterations(self, count: int) -> None:
+        """For statistics: the fast path has delivered iterations."""
+        counters = self._segment.counters
+        if counters is not None:
+            counters.passed_by(count)
 
     # --- requests
 
@@ -438,7 +522,7 @@ class Loader(Ordered[Request]):
     # --- answers
 
     def _listen_all(self) -> None:
-        with self._deciding:  # the thread that handed over may still be deciding
+        with self.deciding:  # the thread that handed over may still be deciding
             if not self._closed:
                 for place in self._places:
                     self._listen(place)
@@ -464,10 +548,23 @@ class Loader(Ordered[Request]):
         if not data:
             self._lost(place, engine)
             return
+        self.receive(place, engine, data, descriptors)
+
+    def receive(self, place: Place, engine: EngineProcess, data: bytes, descriptors: Sequence[int] = ()) -> None:
+        """Handle a message of an engine."""
         if data.startswith(fixed.MARK):
             self._heard_whole(place, engine, data)
             return
-        header, body = channels.parsed(data)
+        if data == channels.CARRIER and not engine.announced_to_us:  # a call of the fast path has the announcement and passes it on soon
+            engine.carried = descriptors
+            return
+        announced, engine.announced_to_us = engine.announced_to_us, b""
+        header, body = channels.parsed(announced or data)
+        if header.get("new") and not announced:
+            if engine.carried is None:
+                engine.announced_to_us = data  # the next message carries the descriptors
+                return
+            descriptors, engine.carried = engine.carried, None
         if len(descriptors) < len(header.get("new", ())):  # the kernel drops descriptors beyond the limit; a replacement sends its own
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -479,7 +576,10 @@ class Loader(Ordered[Request]):
         lease = None
         if "large" in header:
             lease = Lease(None, header["large"][3], engine.returned, 0)
-            header, body = channels.parsed(engine.blocks.bytes(header["large"]))
+            try:
+                header, body = channels.parsed(engine.blocks.bytes(header["large"]))
+            except MemoryError as error:
+                header = _unreadable(header, engine, error)
         self._heard(place, engine, header, body)
         del lease
         if gone:
@@ -487,7 +587,7 @@ class Loader(Ordered[Request]):
 
     def _heard_whole(self, place: Place, engine: EngineProcess, data: bytes) -> None:
         """An answer in fixed form."""
-        count, index, generation, took = fixed.ANSWER.unpack_from(data)
+        count, index, generation, took, _, _ = fixed.ANSWER.unpack_from(data)
         place.heard = monotonic()
         place.alone = False
         place.answered += 1
@@ -756,3 +856,9 @@ class Loader(Ordered[Request]):
         if self._receiver is not None:
             self._receiver.close()
             self._receiver.join(1.0)
+
+
+def _unreadable(header: dict[str, Any], engine: EngineProcess, error: MemoryError) -> dict[str, Any]:
+    """In place of an answer in a block that cannot be mapped: its iteration has failed. Other messages are never that large."""
+    text = f"the answer of engine {engine.number} cannot be used: {error}"
+    return {"a": header["a"], "took": 0, "error": packed(MemoryError(text))}

@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..batch import Batch
@@ -65,7 +65,7 @@ class EngineServer:
         """Report that the engine is ready, and answer requests from now on."""
         self._channel.setblocking(False)
         loop = shared_loop()
-        self._send(channels.message({"ready": os.getpid(), "is": self._maker.description}), [])
+        self._send(channels.message({"ready": os.getpid(), "is": self._maker.description}))
         loop.call(loop.loop.add_reader, self._channel.fileno(), self._guarded, self._readable)
 
     # --- requests
@@ -119,7 +119,7 @@ class EngineServer:
         base, samples = self._base, wanted.samples
         assert base is not None
         if wanted.report:
-            self._send(channels.message({"stands": [base.number, wanted.steps, base.data(wanted.steps)]}), [])
+            self._send(channels.message({"stands": [base.number, wanted.steps, base.data(wanted.steps)]}))
         header = {
             "i": wanted.record, "g": wanted.generation, "k": wanted.number, "n": samples, "slice": (0, samples), "from": 0, "fed": {},
             "steps": wanted.steps,
@@ -158,13 +158,14 @@ class EngineServer:
         self._announced.difference_update(gone)
         if short is not None and not gone and self._announced.issuperset(self._packer.used):
             self._packer.used.clear()
-            self._send(short, [])
+            self._send(short)
             return
         text, body = header, frame.joined()
         if len(body) + 4 * len(str(header)) > channels.LARGEST // 2:
             inner = channels.message(header, body)
             if len(inner) > channels.LARGEST // 2:
-                text, body = {"large": self._packer.place(inner)}, b""
+                key = {"a": header["a"]} if "a" in header else {}
+                text, body = {"large": self._packer.place(inner), **key}, b""
         new = {number: descriptor for number, descriptor in self._packer.used.items() if number not in self._announced}
         self._packer.used.clear()
         self._announced.update(new)
@@ -172,15 +173,17 @@ class EngineServer:
             text = {**text, "new": list(new)}
         if gone:
             text = {**text, "gone": gone}
-        self._send(channels.message(text, body), list(new.values()))
+        self._send(channels.message(text, body))
+        if new:
+            self._send(channels.CARRIER, list(new.values()))
 
-    def _send(self, data: bytes, descriptors: list[int]) -> None:
+    def _send(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
         try:
             try:
-                channels.send(self._channel, data, descriptors)
+                channels.send(self._channel, data, list(descriptors))
             except BlockingIOError:  # the training process has not read for a long time; the engine has nothing else to do
                 self._channel.setblocking(True)
-                channels.send(self._channel, data, descriptors)
+                channels.send(self._channel, data, list(descriptors))
                 self._channel.setblocking(False)
         except OSError:
             self._ended()

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from asyncdali_workers.shared.system import Descriptors
@@ -35,6 +35,9 @@ from ..sources.ports import Port
 from .connections import Connections
 from .link import FrameError, Link
 from .places import Place, Request
+
+if TYPE_CHECKING:
+    from ..runtime.session import Session
 
 WINDOW = 2
 """Iterations requested from one actor at a time: the actor plans the second while its threads work on the first."""
@@ -124,6 +127,9 @@ class RemotePool:
         self.loader = RemoteLoader(self, self._cut, self._plan, executor, segment)
         self.loader.wait_for_one()
         segment.remote, segment.instant = self.loader, False
+
+    def fast_path(self, session: Session) -> None:
+        """None, because batches of other machines arrive on the loop's thread."""
 
     def statistics(self) -> list[dict[str, Any]]:
         return [] if self.loader is None else self.loader.statistics()

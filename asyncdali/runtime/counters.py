@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..batch import Batch
+from ..batch import AddressView, Batch
 from ..device.buffers import BlockOwner
 from .segment_counters import SAMPLED, Estimate, Recorder
 from .segment_counters import OperatorCounters as OperatorCounters
@@ -201,11 +201,28 @@ class PipelineCounters:
             index = record.index
             if index % _LOOKS == 0 or (index < _LOOKS and index % SPARSE == 0 and index & (index - 1) == 0):
                 self._look(time)
-            self._deliver(outputs)
+            self.note_held(outputs)
             return
-        for batch in outputs:
-            if batch.values is None:
-                self._deliver([batch])
+        self.note_held([batch for batch in outputs if batch.values is None])
+
+    def received(self, calls: Sequence[tuple[int, int, int]], depth: int, samples: int) -> None:
+        """Consecutive calls have received an iteration each: (begin, return, when the iteration was done). Each call requested another one.
+
+        The number of iterations that were ready is counted as far as the following calls know it.
+        """
+        for k, (came, left, done) in enumerate(calls):
+            ready = 0
+            for _, _, other in calls[k : k + depth - 1]:
+                if other > came:
+                    break
+                ready += 1
+            self._comes(came, ready, 1)
+            self._fetched, self._asked = left, self.asked
+            self.wait += left - came
+            requested = calls[max(0, k - depth + 1)][0]
+            self.latency += max(0, done - requested)
+        self.iterations += len(calls)
+        self.samples += samples * len(calls)
 
     def ran(self, began: int, outputs: Sequence[Any] | None) -> None:
         """Debug mode: an iteration that began at that time ran in the consumer's own call. None: the iteration failed."""
@@ -218,13 +235,15 @@ class PipelineCounters:
         self.samples += len(outputs[0]) if outputs else 0
         self.failed += outputs is None
 
-    def _deliver(self, outputs: Sequence[Batch]) -> None:
+    def note_held(self, outputs: Sequence[Batch]) -> None:
         """Remember what keeps the outputs' memory alive. There is no callback, because dropping a batch must not run Python code."""
         delivered = self._delivered
         for batch in outputs:
             owner = batch.owner if batch.alias_of is None else batch.memory_owner
             if type(owner) is _ARRAY and owner.base is not None:
                 owner = owner.base  # views refer to their owner through `base`
+            if type(owner) is AddressView:
+                owner = owner.owner
             if type(owner) is _ARRAY or isinstance(owner, BlockOwner):
                 delivered.append(_reference(owner))
         if len(delivered) > self._crowded:

@@ -11,9 +11,14 @@ if TYPE_CHECKING:
     from ..sources.group import Group
     from ..sources.ports import Port
     from ..sources.pullers import Puller
+    from ..tensors import TensorListCPU, TensorListGPU
     from .executor import Executor
     from .record import Record
     from .segments import BuiltSegment, SegmentRun
+    from .session import Session
+
+
+    Outputs = tuple[TensorListCPU | TensorListGPU, ...]
 
 
 class Remote(Protocol):
@@ -36,6 +41,23 @@ class Here(Protocol):
         """From now on the loop's thread receives and decides. Idempotent; may be called from any thread."""
 
 
+class FastPath(Protocol):
+    """A fast path for calls that run an iteration which engines make as a whole. While it works, it has the iterations in flight."""
+
+    def enter(self) -> bool:
+        """Begin to work, if nothing unusual is going on. False: the call must go the usual way."""
+
+    def next(self, usual: Callable[[], Outputs]) -> Outputs:
+        """The outputs of the next iteration. `usual` is called, in the end, if the call must go the usual way."""
+
+    def settle(self) -> None:
+        """Hand the iterations in flight back to the producer and the executor. Idempotent; may be called from any thread."""
+
+    @property
+    def iteration(self) -> int:
+        """Number of iterations of this epoch that were returned to the user. -1 while it does not work."""
+
+
 class Engines(Protocol):
     """The engines of one pipeline, as its session sees them."""
 
@@ -56,6 +78,9 @@ class Engines(Protocol):
 
     def attach(self, executor: Executor, segment: BuiltSegment) -> None:
         """Wait until all engines are ready, then let them make the segment. Raises the error that prevents an engine from being built."""
+
+    def fast_path(self, session: Session) -> FastPath | None:
+        """A fast path for calls of ``run()``. None: there is none."""
 
     def statistics(self) -> list[dict[str, Any]]:
         """The work of each engine."""

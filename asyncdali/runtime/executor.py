@@ -176,6 +176,25 @@ class Executor:
         self._at_once = None
         self._scheduler.resume(self._open_records, self._admitted)
 
+    def withdraw_all(self) -> None:
+        """Forget the iterations in flight. They are continued elsewhere (``engine_protocol.FastPath``)."""
+        self._open_records.clear()
+
+    def admit_again(self, record: Record) -> SegmentRun:
+        """Take an iteration in flight back. Its only segment has been started."""
+        assert self._at_once is not None
+        if record.weight:
+            record.admitted = now()
+        self._open_records.append(record)
+        run = self._run_of(self._at_once, record)
+        run.committed = True
+        run.started = record.admitted
+        return run
+
+    def admit_from(self, index: int) -> None:
+        """The iteration that is queued next has this index."""
+        self._admitted = index
+
     def _count(self, counters: PipelineCounters) -> None:
         names = {id(stream): str(key) for key, stream in [("cpu", self._cpu_stage), *self._streams.items()]}
         for segment, stream in zip(self._segments, self._segment_streams, strict=True):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -48,7 +49,7 @@ from .turns import Turn, Turns
 
 if TYPE_CHECKING:
     from ..sources.parallel import Parallel
-    from .engine_protocol import Engines
+    from .engine_protocol import Engines, FastPath
 
 log = logging.getLogger("asyncdali")
 
@@ -87,6 +88,8 @@ class Session:
             opened(functools.partial(self.close, workers=False))
         self.parallel = parallel
         self.engines = engines
+        self.fast_path: FastPath | None = None
+        """The fast path of ``run()``. While it works, it has the iterations in flight."""
         self.depth = options.depth
         blueprint.check_scope()
         # PER_OPERATOR gives every operator its own stream, so operators of different backends are not fused.
@@ -166,8 +169,6 @@ class Session:
         if self.counters is not None:
             sources.counters = [self.counters.source(puller) for puller in sources.pullers]
         self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size), self.part, bool(self.whole))
-        self.in_flight: deque[Record] = self.producer.in_flight
-        """Records of the iterations queued and not yet returned."""
         stateful = {item.planned.spec.name: item for item in self.operators if item.operator.stateful}
         self.stateful: dict[str, BuiltOperator | Snapshots] = {**stateful, **sources.stateful}
         self.iterator_data: Any = None
@@ -180,9 +181,37 @@ class Session:
         self.executor.load(segments, self.plan.outputs, self.plan.edge_count)
         if self.engines is not None:
             self.engines.attach(self.executor, next(segment for segment in segments if segment.in_engines))
+            self.fast_path = self.producer.fast_path = self.engines.fast_path(self)
         reserve(self.executor, self.plan.operators, int(options.batch_size), options.bytes_per_sample)
 
     # --- running
+
+    @property
+    def in_flight(self) -> deque[Record]:
+        """Records of the iterations queued and not yet returned."""
+        self.producer.settle()
+        return self.producer.in_flight
+
+    @contextlib.contextmanager
+    def quiet(self) -> Iterator[bool]:
+        """For a block, no other call queues or fetches an iteration. The value is False if one does so now, or if one is owed."""
+        locks = self._fetching, self.producer.lock
+        taken = [lock for lock in locks if lock.take()]
+        try:
+            yield len(taken) == len(locks) and not self.owed and self.producer.is_steady
+        finally:
+            for lock in taken:
+                lock.give()
+
+    def moved_on(self, positions: Mapping[str, Any]) -> None:
+        """The fast path has delivered iterations. `positions` are those behind the last one."""
+        self.iterator_data = None  # the data of a checkpoint described the previous position
+        self._positions = positions
+
+    @property
+    def checks_outputs(self) -> bool:
+        """Whether the user has said which types, dimensions or layouts the outputs have."""
+        return self._expects
 
     def calls_here(self, hook: bool) -> bool:
         """Whether the caller is a function that this pipeline calls.
@@ -202,6 +231,11 @@ class Session:
     @property
     def iteration(self) -> int:
         """Number of iterations of this epoch that were returned to the user."""
+        fast_path = self.fast_path
+        if fast_path is not None:
+            iteration = fast_path.iteration
+            if iteration >= 0:
+                return iteration
         return self.producer.place().iteration
 
     def nothing_left(self) -> BaseException:
@@ -233,10 +267,11 @@ class Session:
         GPU outputs are complete on return. With a `stream` they are only ordered before the later work of that stream. Threads that fetch
         at the same time are served one after another.
         """
-        record, popped, positions = None, None, self._positions
-        queue = self.in_flight
+        record, popped, queue = None, None, self.in_flight
+        positions = self._positions
         try:
             with self._fetching.held():
+                self.producer.settle()
                 record = self._oldest(complete=stream is None)
                 try:
                     return self._delivered(record, stream)
@@ -346,6 +381,7 @@ class Session:
         """The report of everything counted since the pipeline was built."""
         if self.counters is None:
             raise RuntimeError(NO_STATISTICS)
+        self.producer.settle()
         pool = None if self.parallel is None else self.parallel.pool.statistics()
         engines = () if self.engines is None else self.engines.statistics()
         return take(self.counters, self.options, self.depth, self.in_flight, self.executor.pool, pool, engines)
@@ -451,6 +487,8 @@ class Session:
         """Stop all threads and, unless told otherwise, the worker processes. Works on a partly constructed session. Idempotent."""
         with uninterrupted():
             self.closed = True
+            if self.fast_path is not None:
+                self.fast_path.settle()
             made = self.__dict__
             if "executor" not in made or self.executor.inherited:
                 return  # in a forked child, threads, worker processes and the contents of their queues are the parent's
