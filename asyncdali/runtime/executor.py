@@ -419,16 +419,15 @@ class Executor:
             run.segment.commit_positions(run.record, {})
 
     def _run_job(self, run: SegmentRun, phases: Iterator[Job], job: Job, state: WorkerState | None) -> None:
-        here = state if job.brief else None  # the thread that resumes the run
         def finished() -> None:
             job.finished = _nothing  # breaks the cycle job -> this closure -> job, which would keep the batches alive
             self._jobs.discard(job)
             try:
                 job.raise_error()
             except BaseException as error:
-                self._advance(run, phases, here, error)
+                self._advance(run, phases, None, error)
             else:
-                self._advance(run, phases, here, None)
+                self._advance(run, phases, None, None)
 
         job.finished = finished
         self._jobs.add(job)
@@ -443,9 +442,7 @@ class Executor:
             job.begin(self._waits.submit)
             return
         samples = job.count if isinstance(job, CompiledSamples) else self._workers.count
-        if state is None:
-            job.brief = False
-        if not job.brief:
+        if not (job.brief and state is not None):
             self._workers.submit(job, samples)
         if state is not None and (job.brief or not pixels):
             job.work(state)  # the stage thread helps, because planning waits for this job

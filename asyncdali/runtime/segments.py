@@ -194,7 +194,6 @@ class SegmentRun:
         self.told = False  # whether the scheduler was notified that the run is planned
         self.started = 0  # for statistics: when it was started
         self._issue_on = stream
-        self._jobs = 0  # jobs before planning so far
         self._scratch_places: dict[int, int] = {}  # offsets of partial batches in scratch memory
 
     def phases(self) -> Iterator[Job]:
@@ -358,7 +357,6 @@ class SegmentRun:
 
     def _prepare(self, built: BuiltOperator, preparation: Generator[Any, None, Any], lap: Lap | None) -> Generator[Job, None, Any]:
         """Yield the jobs of a preparation and return the operator's result."""
-        alone = self.executor.one_at_a_time
         try:
             while True:
                 try:
@@ -366,20 +364,9 @@ class SegmentRun:
                 except StopIteration as end:
                     return end.value
                 job = _as_job(wanted, built, Timed.NO if lap is None else lap.timed)
-                pace = None if job.brief else self.segment.pace.job(self._jobs, alone)
-                self._jobs += 1
                 if lap is not None:
                     lap.yields(job, built.counters)  # type: ignore[arg-type]
-                if pace is None:
-                    yield job
-                else:
-                    job.brief, began = pace.brief, perf_counter_ns()
-                    yield job
-                    took = perf_counter_ns() - began
-                    if job.brief:
-                        pace.computed(took)
-                    else:
-                        pace.shared(took)
+                yield job
                 if lap is not None:
                     lap.resumes(job, built.counters)  # type: ignore[arg-type]
         finally:

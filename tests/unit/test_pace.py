@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from asyncdali import Pipeline, fn, pipeline_def
-from asyncdali.runtime.pace import QUICK_NS, SHORT_ALONE_NS, SHORT_PIXELS_NS, JobPace, Pace
+from asyncdali import fn, pipeline_def
+from asyncdali.runtime.pace import QUICK_NS, SHORT_PIXELS_NS, Pace
 
 
 def _run(pace: Pace, pixels: int, planning: int = 1000) -> None:
@@ -109,70 +108,6 @@ def test_results_do_not_depend_on_the_thread(monkeypatch: pytest.MonkeyPatch) ->
     for one, other in zip(outputs(False), outputs(True), strict=True):
         np.testing.assert_array_equal(one, other)
     assert any(name.endswith("-cpu") for name in threads), "the stage thread"
-
-
-def test_jobs_before_planning_have_paces_of_their_own() -> None:
-    pace = Pace(False)
-    short, long = pace.job(0, alone=False), pace.job(1, alone=False)
-    short.shared(SHORT_PIXELS_NS // 2)
-    long.shared(50 * SHORT_PIXELS_NS)
-    assert (short.brief, long.brief) == (True, False)
-    short.computed(SHORT_PIXELS_NS // 2)
-    assert pace.job(0, alone=False).brief and not pace.brief
-
-
-def test_the_only_worker_is_woken_for_long_jobs_only() -> None:
-    job = Pace(False).job(0, alone=True)
-    for _ in range(2):
-        (job.computed if job.brief else job.shared)(SHORT_ALONE_NS // 2)
-    assert job.brief
-    job.computed(10 * SHORT_ALONE_NS)
-    assert job.brief, "the thread may have waited for a processor"
-    job.computed(30 * SHORT_ALONE_NS)
-    assert not job.brief
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_files_do_not_depend_on_the_thread_that_reads_them(threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = [tmp_path / f"{k}.bin" for k in range(8)]
-    for k, path in enumerate(paths):
-        path.write_bytes(bytes([k]) * (k + 1))
-
-    def outputs(brief: bool) -> list[bytes]:
-        with monkeypatch.context() as patch:
-            patch.setattr(JobPace, "shared", lambda self, took: setattr(self, "brief", brief))
-            patch.setattr(JobPace, "computed", lambda self, took: setattr(self, "brief", brief))
-
-            @pipeline_def(batch_size=4, num_threads=threads, device_id=None, prefetch_queue_depth=1)
-            def graph():
-                data, label = fn.readers.file(files=[str(path) for path in paths])
-                return data, label
-
-            pipe = graph()
-            pipe.build()
-            found = [bytes(np.asarray(sample)) for _ in range(6) for sample in pipe.run()[0]]
-            pipe.close()
-            return found
-
-    assert outputs(True) == outputs(False) == [bytes([k]) * (k + 1) for _ in range(3) for k in range(8)]
-
-
-def test_an_error_of_a_short_job_is_raised(tmp_path: Path) -> None:
-    path = tmp_path / "a.bin"
-    path.write_bytes(b"abc")
-    pipe = Pipeline(batch_size=1, num_threads=1, device_id=None, prefetch_queue_depth=1)
-    with pipe:
-        pipe.set_outputs(fn.readers.file(files=[str(path)])[0])
-    pipe.build()
-    for _ in range(4):
-        pipe.run()
-    path.unlink()
-    with pytest.raises(RuntimeError, match="a.bin"):
-        for _ in range(3):
-            pipe.run()
-    path.write_bytes(b"abcd")
-    assert any(bytes(np.asarray(pipe.run()[0][0])) == b"abcd" for _ in range(2))
-    pipe.close()
 
 
 def test_segments_without_pixels_become_quick() -> None:
