@@ -71,6 +71,7 @@ class FastPath:
         self._count = count
         self._answer = struct.Struct(f"<ii{5 + 6 * count}q")
         self._requests: dict[int, struct.Struct] = {}
+        self._limited = session.options.engine_timeout is not None
         self._samples, self._depth = int(session.options.batch_size), session.depth
         self._terms = itertools.count(1)
         self.term = 0
@@ -133,8 +134,14 @@ class FastPath:
         engine, buffer, head = place.engine, self._buffer, self._head
         self._waiting = True
         try:
-            size = receive(buffer)
-        except OSError:  # after a long time: an engine may be late, or another thread may have ended the fast path
+            size = -1
+            while size < 0:
+                try:
+                    size = receive(buffer)
+                except BlockingIOError:  # after a long time: another thread may have ended the fast path, or an engine is late
+                    if self.term != term or self._limited:
+                        raise
+        except OSError:
             self._waiting = False
             return self._leave(usual)
         except BaseException:
