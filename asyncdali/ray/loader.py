@@ -163,7 +163,7 @@ def _follow(manager: Any, trainer: str, version: int, addresses: list[str], refe
     while True:
         try:
             news = ray.get(manager.changes.remote(trainer, version))
-        except Exception as error:  # Ray is shut down, or the manager has ended
+        except (Exception, SystemExit) as error:  # the manager has ended, or Ray is shut down, which raises SystemExit
             log.info("the fleet reports no more changes: %s", error)
             news = None
         actors = reference()
