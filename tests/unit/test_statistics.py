@@ -330,7 +330,7 @@ def test_memory_of_a_gpu_that_the_user_holds():
     for owner in (*kept, OnAGpu(), np.frombuffer(bytes(8), np.uint8)):  # the last one's memory is no array's
         batch = Batch(np.full((1, 1), 1000, np.int64), types.UINT8, "", np.zeros(1, np.int64))
         batch.owner = owner
-        counters._deliver([batch])
+        counters.note_held([batch])
     del owner, batch
     assert counters.held() == (2, 2000)
 
