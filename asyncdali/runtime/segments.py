@@ -234,8 +234,6 @@ class SegmentRun:
         pace.planned()
         if job is not None:
             yield from self._computed(job)
-        elif not steps:
-            pace.without_pixels()
         else:
             yield from self._pixels(steps, fresh, slots, scratch, timed)
 
@@ -270,14 +268,16 @@ class SegmentRun:
         if self.record.careful:
             yield from self._one_by_one(steps, fresh)
             return
-        if steps and self.executor.progress is not None:
+        if not steps:
+            self.segment.pace.without_pixels()
+            return
+        if self.executor.progress is not None:
             self.executor.progress(self.record, self.segment)
-        if steps:
-            resolved = branches.resolved(steps, self._scratch_places)
-            yield from self._computed(CompiledSamples(_samples(fresh, self.record), resolved, slots, scratch, timed))
-            for _, batch in fresh:
-                if batch.links:
-                    batch.settle()
+        resolved = branches.resolved(steps, self._scratch_places)
+        yield from self._computed(CompiledSamples(_samples(fresh, self.record), resolved, slots, scratch, timed))
+        for _, batch in fresh:
+            if batch.links:
+                batch.settle()
 
     def _computed(self, job: CompiledSamples) -> Iterator[Job]:
         """Compute the outputs' contents."""
