@@ -370,11 +370,12 @@ class Normalize(Operator):
         groups = sorted(group for half in axis_groups(source.ndim, axes) for group in half)
         extents = [source.shapes[:, group].prod(axis=1) for group in groups]
         columns = np.stack(extents, axis=1) if groups else np.zeros((len(source), 0), np.int64)
-        records = np.ascontiguousarray(np.stack([columns, mean.grouped_strides(groups), factor.grouped_strides(groups)], axis=1))
+        strides = np.stack([mean.grouped_strides(groups), factor.grouped_strides(groups)], axis=1)
+        records = np.concatenate([columns[:, None], strides], axis=1)
         names = (("IN", element_type(storage_dtype(source.dtype))), ("OUT", element_type(storage_dtype(self._dtype))))
         context = self._apply_entries(source, output, records, mean.place, factor.place)
         largest = int(columns.prod(axis=1).max(initial=0))
-        channels = _repeated(records)
+        channels = _repeated(columns, strides)
         kernel = Kernel(_SOURCE, "apply_channels", (*names, ("CHANNELS", channels))) if channels else Kernel(_SOURCE, "apply", names)
         return Launch(kernel, context, grid_of(-(-largest // PACK) + 1, len(source)))
 
@@ -391,13 +392,15 @@ def _on_gpu_only(launches: Callable[[], list[Launch]]) -> Step:
     return Step(0, np.empty(0, np.int64), no_explanation, launches=launches)
 
 
-def _repeated(records: np.ndarray) -> int:
-    """The number of elements, at most PACK, after which means and factors repeat in all samples of an APPLY; 0 if there is none."""
-    extents, strides = records[:, :1], records[:, 1:]
+def _repeated(columns: np.ndarray, strides: np.ndarray) -> int:
+    """The number of elements, at most PACK, after which means and factors repeat in all samples of an APPLY; 0 if there is none.
+
+    `columns`: int64[samples, groups], elements of each group of axes. `strides`: int64[samples, 2, groups], of means and factors.
+    """
     if not strides.any():
         return 1
-    extents = extents[:, 0, -1]
-    if strides[:, :, :-1].any() or not 2 <= extents[0] <= PACK or (extents != extents[0]).any():
+    extents = columns[:, -1]
+    if strides[..., :-1].any() or not 2 <= extents[0] <= PACK or (extents != extents[0]).any():
         return 0
     return int(extents[0])
 
