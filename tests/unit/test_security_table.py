@@ -43,7 +43,7 @@ def kind_of(call: ast.Call) -> str | None:
         return "network"
     if (owner, name) in (("av", "open"), ("Image", "open"), ("soundfile", "SoundFile"), ("cv2", "imdecode")):
         return "library"
-    return "load" if (owner, name) == ("ctypes", "CDLL") else None
+    return "load" if owner == "ctypes" and name in ("CDLL", "PyDLL") else None
 
 
 def _is_unpickler(node: ast.AST) -> bool:
