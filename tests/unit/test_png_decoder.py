@@ -70,6 +70,18 @@ def file_of(image: np.ndarray, packed: bytes, extra: bytes = b"", parts: int = 1
     return b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + extra + chunks + behind + png_chunk(b"IEND", b"")
 
 
+def with_checksums(data: bytes) -> bytes:
+    """The file with the right checksum behind each chunk, as far as its chunks can be followed."""
+    out, place = bytearray(data), 8
+    while place + 12 <= len(out):
+        length = struct.unpack_from(">I", out, place)[0]
+        if place + 12 + length > len(out):
+            break
+        struct.pack_into(">I", out, place + 8 + length, zlib.crc32(out[place + 4 : place + 8 + length]))
+        place += 12 + length
+    return bytes(out)
+
+
 def image_of(height: int, width: int, channels: int) -> np.ndarray:
     return picture(height, width, channels, seed=3).reshape(height, width, channels)
 
@@ -150,6 +162,32 @@ def test_damaged_data_is_left_to_opencv():
         assert decoded(file_of(image, wrong)) is None
 
 
+@pytest.mark.parametrize("parts", [1, 5])
+def test_checksums_of_chunks(parts):
+    """As in DALI: wrong checksums of the header and the data are errors, those of other chunks are not."""
+    image = image_of(20, 30, 3)
+    good = file_of(image, zlib.compress(filtered(image, [4, 1])), png_chunk(b"tEXt", b"Title\0x"), parts=parts)
+    place, kinds = 8, []
+    while place < len(good):
+        length, kind = struct.unpack_from(">I4s", good, place)
+        data = bytearray(good)
+        data[place + 8 + length + len(kinds) % 4] ^= 1
+        found = decoded(bytes(data))
+        assert (found is None) == (kind in (b"IHDR", b"IDAT")), kind
+        assert found is None or np.array_equal(found, image)
+        kinds.append(kind)
+        place += 12 + length
+    assert kinds == [b"IHDR", b"tEXt", *[b"IDAT"] * parts, b"IEND"]
+
+
+def test_a_wrong_checksum_is_an_error_of_the_pipeline():
+    data = bytearray(encode(picture(9, 8), "PNG"))
+    data[data.index(b"IHDR") + 4 + 13] ^= 1  # in the checksum of the header
+    pipe = pipeline_of(lambda: fn.decoders.image(fn.external_source(source=lambda: [np.frombuffer(data, np.uint8)])), batch_size=1)
+    with pytest.raises(RuntimeError, match="decoders.image"):
+        pipe.run()
+
+
 @pytest.mark.parametrize("level", [0, 1, 9])
 def test_damaged_files_never_leave_their_memory(level):
     """Files, pixels and scratch end at guard pages. A file that is decoded although it is damaged has all of its pixels."""
@@ -162,11 +200,11 @@ def test_damaged_files_never_leave_their_memory(level):
             data[chance.randrange(8 if turn % 4 == 0 else begin, len(data))] = chance.randrange(256)
         if turn % 7 == 0:
             del data[chance.randrange(30, len(data)) :]
-        decoded(bytes(data))
+        decoded(bytes(data) if turn % 3 == 0 else with_checksums(data))
     for flipped in range(begin, len(good) - 16):
         data = bytearray(good)
         data[flipped] ^= 1 << chance.randrange(8)
-        found = decoded(bytes(data))
+        found = decoded(with_checksums(data))
         assert found is None or np.array_equal(found, image)
 
 

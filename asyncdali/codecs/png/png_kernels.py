@@ -10,6 +10,7 @@ import numpy as np
 from ...compiled.intrinsics import clear_bytes, copy_bytes, load_big_endian_64, load_i64, load_u8, shift_right, store_i64, store_u8, view_u8
 from ...compiled.job_tables import THREAD
 from ...compiled.step import compiled, inlined, step
+from .crc_kernels import crc32
 from .deflate import BROKEN, PADDING, SLACK, WORK_BYTES, inflate
 from .png_tables import DECODE_PNGS, PNG_HEADER
 
@@ -28,7 +29,7 @@ def _names(*kinds: bytes) -> np.ndarray:
 
 _IHDR, _IDAT, _IEND = (int(name) for name in _names(b"IHDR", b"IDAT", b"IEND"))
 _WITHOUT_EFFECT = _names(b"pHYs", b"gAMA", b"cHRM", b"sRGB", b"sBIT", b"bKGD", b"tIME", b"tEXt", b"zTXt", b"iTXt", b"iCCP", b"hIST")
-"""Chunks that change no pixel. OpenCV ignores them as well."""
+"""Chunks that change no pixel. OpenCV ignores them, and their checksums."""
 
 
 @inlined
@@ -105,15 +106,25 @@ def scratch_bytes(headers: np.ndarray) -> int:
 
 
 @inlined
+def _is_whole(chunk, length):
+    """Whether the checksum behind a chunk of `length` bytes is that of its type and data."""
+    return crc32(chunk + 4, length + 4) == load_big_endian_64(chunk + 4 + length) & 0xFFFFFFFF
+
+
+@inlined
 def _gather(source, size, target, room):
-    """Copy the deflated data of a file to `target`, with zeros behind. Returns its size. A mapped file may have changed in the meantime, so
-    no more than `room` bytes are copied."""
+    """Copy the deflated data of a file to `target`, with zeros behind. Returns its size; 0 if the checksum of the header or of the data is
+    wrong. A mapped file may have changed in the meantime, so no more than `room` bytes are copied."""
     place, done = np.int64(33), np.int64(0)
+    if not _is_whole(source + 8, np.int64(13)):
+        return np.int64(0)
     while place + 12 <= size:
         length, kind = _word(source + place), _word(source + place + 4)
         if kind == _IEND or place + 12 + length > size or done + length > room:
             break
         if kind == _IDAT:
+            if not _is_whole(source + place, length):
+                return np.int64(0)
             copy_bytes(target + done, source + place + 8, length)
             done += length
         place += 12 + length
