@@ -87,8 +87,7 @@ def interpreter_time(*released: tuple[type, str]) -> Iterator[InterpreterTime]:
         for owner, name, original in originals:
             measured = timed(original)
             setattr(owner, name, measured)
-            recall_all()
-            _wait_for_other_calls(original.__code__, measured.__code__)
+            _wait_for_other_calls(original.__code__, measured.__code__, recall_all)
         before, theirs = outside(), by_thread()
         yield found
         found.seconds = max(0.0, outside() - before)
@@ -103,11 +102,17 @@ def _processor_time(thread: threading.Thread) -> float:
     return time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
 
 
-def _wait_for_other_calls(code: CodeType, measured: CodeType) -> None:
-    """Wait until no thread is in `code` except through `measured`: other calls began before the measurement."""
+def _wait_for_other_calls(code: CodeType, measured: CodeType, recall: Callable[[], None]) -> None:
+    """Wait until no thread is in `code` except through `measured`: other calls began before the measurement.
+
+    `recall` makes worker threads return. A thread may be between Python's call and the compiled function at that moment, and then it
+    waits for jobs as if it had not been recalled. So `recall` is repeated.
+    """
     deadline = time.monotonic() + _PATIENCE
+    recall()
     while any(_unmeasured(code, measured, frame) for frame in sys._current_frames().values()) and time.monotonic() < deadline:
         time.sleep(0.0005)
+        recall()
 
 
 def _unmeasured(code: CodeType, measured: CodeType, frame: FrameType | None) -> bool:

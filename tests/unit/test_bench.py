@@ -19,9 +19,10 @@ from pathlib import Path
 import pytest
 
 from asyncdali.__main__ import main
+from asyncdali.compiled import crew
 from asyncdali.compiled.step import Compiled
 from asyncdali.runtime import pace
-from asyncdali.tooling import bench, program, report, trace
+from asyncdali.tooling import bench, interpreter, program, report, trace
 from asyncdali.tooling.consumer import Step
 from asyncdali.tooling.interpreter import interpreter_time
 from asyncdali.tooling.measure import measure
@@ -333,6 +334,34 @@ def test_calls_across_the_begin_or_end_of_the_measurement_are_left_out():
         over = True
         thread.join()
     assert used.seconds < 0.03
+
+
+def test_a_thread_that_enters_a_call_after_the_recall_is_recalled_again(monkeypatch):
+    entered, recalled, recalls = threading.Event(), threading.Event(), []
+
+    def recall():
+        recalls.append(entered.is_set())
+        if len(recalls) > 1:
+            recalled.set()
+
+    def serve():
+        entered.set()
+        assert recalled.wait(60)
+
+    call = Compiled(None, 0)
+    call._call = serve
+    monkeypatch.setattr(crew, "recall_all", recall)
+    monkeypatch.setattr(interpreter, "_PATIENCE", 60.0)
+    thread = threading.Thread(target=call)
+    thread.start()
+    assert entered.wait(60)
+    try:
+        with interpreter_time() as used:
+            assert len(recalls) > 1
+    finally:
+        recalled.set()
+        thread.join()
+    assert used.seconds >= 0
 
 
 # ----------------------------------------------------------------------------------------------------------------------- progress
