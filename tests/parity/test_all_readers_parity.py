@@ -1,4 +1,4 @@
-"""Every reader on DALI and on asyncdali: outputs, origins, order over epochs, metadata, resumed positions, refusals."""
+"""Every reader beside DALI's: outputs, origins of samples, order over epochs, metadata, resumed positions and refusals."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def columns(outputs):
 
 
 def outcome(make, runs=3):
-    """The results of `make()` in some runs, or the type of its exception."""
+    """The results of some runs of the pipeline that `make()` returns, or the type of the exception."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -106,7 +106,7 @@ def test_orders(data, order, batch):
 @settings(max_examples=12, **SETTINGS)
 @given(order=ORDERS, batch=st.integers(1, 7), steps=st.integers(0, 9))
 def test_resumed_orders(data, order, batch, steps):
-    """Both resume after the same batch and continue equally."""
+    """Both libraries are saved and resumed after the same batch. Their next batches are equal."""
     kind, files = data
     arguments = ordered(kind, files, order)
     streams = []
@@ -142,7 +142,7 @@ def compare(make, batch=4, runs=3):
 
 
 def tfrecord(path, features, **arguments):
-    """A maker; `features` is text with `t` as the module of features."""
+    """A function that makes the reader for a library. `features` is Python text in which `t` is the library's module of features."""
 
 
     def make(lib):
@@ -162,7 +162,7 @@ def tfrecord(path, features, **arguments):
      '{"image": t.FixedLenFeature([2], t.string, "")}', '{}'],
 )  # fmt: skip
 def test_tfrecord_features(tmp_path, features):
-    """A file of TensorFlow's own writer; records whose features are all there."""
+    """The file comes from TensorFlow's own writer. Every record has all features."""
     path = str(tmp_path / "data")
     shutil.copy(FOREIGN / "tensorflow.tfrecord", path)
     Path(f"{path}.idx").write_text("0 148\n148 107\n255 78\n")
@@ -178,7 +178,7 @@ def test_tfrecord_indices(tmp_path, index):
 
 
 def test_both_libraries_write_the_same_tfrecord_index(tmp_path):
-    """DALI's script writes the same index."""
+    """The index of our script equals that of DALI's script."""
     import subprocess
     import sys
 
@@ -314,7 +314,7 @@ def test_webdataset_types(tmp_path, dtypes):
              "v1.2 1\nx a 1 a.x", "v1.2 1\nx 512 1 a.x extra"],
 )  # fmt: skip
 def test_webdataset_indices(tmp_path, text):
-    """(A size beyond the archive crashes DALI, so only the unit tests have this case.)"""
+    """An index with a size beyond the end of the archive crashes DALI, so only the unit tests have such an index."""
     path = containers.write_tar(tmp_path / "a.tar", GROUPS)
     (tmp_path / "index").write_text(text)
     compare(webdataset(path, ["x", "y"], index_paths=str(tmp_path / "index")), 2)
@@ -346,7 +346,7 @@ MXNET_INDICES = ["0\t0\n1\t40\n2\t72", "5 72\n5 0\n5 40\n5 40\n", "0 0\n1 41\n",
 
 @pytest.mark.parametrize("index, several", [*((text, False) for text in MXNET_INDICES), (MXNET_INDEX, True)])
 def test_mxnet_indices(tmp_path, index, several):
-    """Also with a file that ends within a record, at cuts that DALI survives."""
+    """Some files end within a record. Only cuts that DALI survives are compared."""
     data = (FOREIGN / "mxnet.rec").read_bytes()
     cuts = [0, 60, len(data)] if several else [0, len(data)]
     paths = []
@@ -404,7 +404,7 @@ def test_numpy_listings(numpy_tree, arguments, extra):
 
 
 def fractions(low, high):
-    """Whole numbers, and fractions whose products are never halves."""
+    """Whole numbers, and fractions whose products with the extents never end in a half."""
     return st.integers(low * 97, high * 97).map(lambda k: k / 97)
 
 
@@ -456,7 +456,7 @@ def test_numpy_types(tmp_path, item):
 
 @pytest.fixture(scope="module")
 def coco_data(tmp_path_factory):
-    """Images of all kinds of annotations; masks by the COCO tools."""
+    """Images with all kinds of annotations. The masks come from the COCO tools."""
     tools = pytest.importorskip("pycocotools.mask")
     root = tmp_path_factory.mktemp("coco")
     rng = np.random.default_rng(2)
@@ -471,7 +471,7 @@ def coco_data(tmp_path_factory):
             if m == 2:
                 box[2] = 0.05
             entry = {"image_id": 50 - 3 * k, "category_id": int(categories[m]), "bbox": box, "iscrowd": int(rng.random() < 0.2)}
-            if m != 1:  # with two masks of runs in one image DALI gets some pixels wrong, by the COCO tools
+            if m != 1:  # DALI gets some pixels wrong if an image has two run-length masks; the COCO tools give other pixels.
                 entry["segmentation"] = [[float(v) for v in rng.uniform(0, min(height, width), 8).astype(np.float32)] for _ in range(2)]
             else:
                 mask = np.asfortranarray(rng.random((height, width)) < 0.5, dtype=np.uint8)
@@ -500,7 +500,7 @@ def test_coco(coco_data, arguments):
 
 @pytest.mark.parametrize("extra", [{}, {"polygon_masks": True}, {"pixelwise_masks": True}, {"image_ids": True}], ids=str)
 def test_coco_folders_of_the_other_library(coco_data, tmp_path, extra):
-    """Both save the same files, and each reads the files of the other."""
+    """Both libraries save the same preprocessed files, and each library reads the files of the other."""
     folders = []
     for lib in LIBRARIES:
         folder = tmp_path / lib.__name__
@@ -521,7 +521,7 @@ def test_coco_folders_of_the_other_library(coco_data, tmp_path, extra):
 
 @pytest.fixture(scope="module")
 def streams(tmp_path_factory):
-    """Streams of 3, 7 and 5 frames, losslessly stored; one hidden, one with something else among its frames."""
+    """Losslessly stored streams of 3, 7 and 5 frames. One folder is hidden, and one has another file among its frames."""
     from PIL import Image
 
     root = tmp_path_factory.mktemp("streams")
@@ -618,7 +618,7 @@ def test_nemo_asr(speech, arguments):
 
 @pytest.mark.parametrize("rate, quality", [(5000, 50), (11025, 80), (16000, 0), (8000, 50), (12345.6, 100)])
 def test_resampled_speech(speech, rate, quality):
-    """The same filter, at positions that drift in DALI."""
+    """Both libraries use the same filter, but DALI's positions drift with the length of the sound."""
     columns = []
     for lib in LIBRARIES:
         arguments = {"manifest_filepaths": [f"{speech}/b.json"], "sample_rate": rate, "quality": quality}

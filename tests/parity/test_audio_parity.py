@@ -1,4 +1,4 @@
-"""Audio operators against DALI, which computes in float32 where we compute in float64."""
+"""Audio operators beside DALI's. Where asyncdali computes in float64, DALI computes in float32."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_nonsilent_region(dtype):
 
 
 def loud_then_quiet(rng):
-    """A second or more of noise; the rest of the signal is some 100 dB lower."""
+    """At least a second of noise, followed by a signal that is about 100 dB lower."""
     length = int(rng.integers(16000, 60000))
     signal, loud = rng.standard_normal(length), int(length * rng.uniform(0.1, 0.5))
     signal[:loud] *= 10 ** rng.uniform(-1, 1)
@@ -118,7 +118,7 @@ def loud_then_quiet(rng):
 
 @pytest.mark.parametrize("reset", [8192, -1])
 def test_nonsilent_region_after_something_loud(reset):
-    """Ours equals double precision for every window. DALI's running FLOAT sums keep the errors of the loud part."""
+    """Our result equals a float64 computation for every window. DALI's running float32 sums keep the rounding errors of the loud part."""
     rng, window = np.random.default_rng(1), 2048
     signals = [loud_then_quiet(rng) for _ in range(24)]
     constants = {"cutoff_db": -60.0, "window_length": window, "reset_interval": reset}

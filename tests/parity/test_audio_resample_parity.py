@@ -1,4 +1,4 @@
-"""audio_resample against DALI."""
+"""audio_resample beside DALI's: filters of all qualities, lengths, element types and refusals."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def full(name):
 @pytest.mark.parametrize("quality", [0.0, 10.0, 50.0, 73.0, 100.0])
 @pytest.mark.parametrize("channels", [None, 1, 2, 3])
 def test_qualities(quality, channels):
-    """FLOAT represents these ratios exactly, so DALI's positions do not drift."""
+    """float32 represents these ratios exactly, so DALI's positions do not drift from ours."""
     for rates in ((1.0, 2.0), (3.0, 2.0), (8000.0, 8000.0), (1.0, 16.0)):
         compare(sounds(channels=channels), 3e-6, in_rate=rates[0], out_rate=rates[1], quality=quality)
 

@@ -1,4 +1,4 @@
-"""Automatic augmentations beside DALI: the same operations, magnitudes and signs, and pixels within the operators' bounds."""
+"""Automatic augmentations beside DALI's: equal operations, magnitudes and signs. Pixels are within the bounds of each operator."""
 
 from __future__ import annotations
 
@@ -91,18 +91,18 @@ ALGORITHMS = {
 @pytest.mark.parametrize("shape_given", [False, True])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_pixels_of_the_standard_algorithms(name, shape_given, frames):
-    """A difference of 1 grows when the next operation has a threshold or equalizes a histogram. There few pixels may differ."""
+    """An operation with a threshold or a histogram enlarges a difference of 1. After such an operation a few pixels may differ."""
     theirs, ours = (of_algorithm(library, ALGORITHMS[name], shape_given, frames) for library in (DALI, OURS))
     for a, b in zip(chain(*theirs), chain(*ours), strict=True):
         assert a.shape == b.shape
         difference = np.abs(a.astype(int) - b.astype(int))
         assert np.mean(difference > 1) < 0.01
-        if name.startswith(("rand", "trivial")):  # one operation
+        if name.startswith(("rand", "trivial")):  # a policy of one operation
             assert difference.max(initial=0) <= 1
 
 
 def test_settings_of_the_standard_suites_and_policies():
-    """Names, ranges, signs, devices and parameters of all operations; sub-policies."""
+    """The names, ranges, signs, devices and parameters of all operations are equal, and so are the sub-policies."""
     for make in (
         lambda lib: lib.rand_augment.get_rand_augment_suite(),
         lambda lib: lib.rand_augment.get_rand_augment_suite(use_shape=True, max_translate_rel=(0.2, 0.3)),

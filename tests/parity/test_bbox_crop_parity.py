@@ -1,4 +1,4 @@
-"""random_bbox_crop against DALI: the same windows, boxes, labels and indices, to the last bit."""
+"""random_bbox_crop beside DALI's: windows, boxes, labels and indices are equal to the last bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""box_encoder against DALI: the same assignments; boxes equal to the last bit, offsets within the error of rounding."""
+"""box_encoder beside DALI's: equal assignments, boxes that are equal to the last bit, and offsets within the rounding error."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def random_boxes(rng, count):
 
 
 def grid_boxes(rng, count, steps):
-    """Boxes with corners on a coarse grid: many are equal, and many overlaps tie."""
+    """Boxes whose corners are on a coarse grid. Many boxes are equal, and many pairs overlap by the same amount."""
     corner, extent = rng.integers(0, steps, (count, 2)), rng.integers(1, steps, (count, 2))
     return (np.concatenate([corner, np.minimum(corner + extent, steps)], axis=1) / steps).astype(np.float32)
 
 
 def targets(boxes, anchors, **constants):
-    """(ours, DALI's) outputs; labels count the boxes from 1."""
+    """Our outputs and DALI's. The label of a box is its number, counted from 1."""
     labels = [np.arange(1, len(rows) + 1, dtype=np.int32) for rows in boxes]
     named = {"anchors": [float(x) for x in np.ravel(anchors)], **constants}
     return ours(boxes, labels, **named), dali_outputs("box_encoder", [boxes, labels], ["", ""], **named)

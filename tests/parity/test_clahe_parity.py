@@ -1,4 +1,4 @@
-"""clahe against DALI: the same bits, but for the last bit of a conversion to CIELAB and back."""
+"""clahe beside DALI's: equal bits, except for the last bit of colours that are converted to CIELAB and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Colour operators against DALI: equal to the last bit, for every pair of types."""
+"""Colour operators beside DALI's: equal to the last bit for every pair of input and output types."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def random_samples(rng: np.random.Generator, dtype: str, count: int, shape: tupl
     if dtype.startswith("float"):
         return [rng.uniform(-50, 400, shape).astype(dtype) for _ in range(count)]
     info = np.iinfo(dtype)
-    # Half of them small: with the largest ones nearly everything saturates.
+    # Half of the values are small, because nearly all results of large values saturate.
     largest = [info.max if k % 2 else 300 for k in range(count)]
     return [rng.integers(0 if high == 300 else info.min, min(high, info.max), shape, dtype, endpoint=True) for high in largest]
 

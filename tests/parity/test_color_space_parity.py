@@ -1,4 +1,4 @@
-"""color_space_conversion against DALI: equal for every pixel of a large random picture."""
+"""color_space_conversion beside DALI's: every pixel of a large random picture is equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Conditional execution beside DALI: random programs with nested branches, loops, draws, sources, Python functions; every output equal."""
+"""Conditional execution beside DALI's. Random programs have nested branches, loops, draws, sources and Python functions.
+
+Every output of every program is equal.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,10 @@ import nvidia.dali.types  # noqa: E402, F401
 
 
 def result(library, text, tmp_path, files):
-    """The results of a program under a library; "out of bounds" if a crop did not fit."""
+    """The results of a program that uses this library, or "out of bounds" if a crop left the image."""
     try:
         return run(library, load(text, tmp_path / f"in_{library.__name__}.py", library_names(library, files)))
-    except RuntimeError as error:  # a repeated crop may exceed the image: both libraries must refuse
+    except RuntimeError as error:  # A repeated crop may leave the image. Then both libraries must refuse it.
         if "out of bounds" not in str(error):
             raise
         return "out of bounds"
@@ -35,12 +38,12 @@ def files(tmp_path_factory):
 
 
 def check(seed, tmp_path, depth, files=None):
-    """Whether DALI accepted the program. Its results must equal ours. `files`: the program has images and readers of them."""
+    """Compare a random program. Returns whether DALI accepted it. With `files` the program reads images from them."""
     text = Program(seed, depth=depth, images=files is not None).text
     ours = result(asyncdali, text, tmp_path, files)
     try:
         theirs = result(dali, text, tmp_path, files)
-    except NameError:  # DALI's rewritten code sometimes loses a variable
+    except NameError:  # DALI's rewritten code sometimes loses a variable.
         return False
     assert ours == theirs, text
     return True
@@ -84,7 +87,7 @@ CASES = [
 
 @pytest.mark.parametrize(("test", "after", "order"), CASES)
 def test_seeds_in_loops(test, after, order, tmp_path):
-    """Assignments behind a `continue` are merged there, even of a variable to itself: this decides the order of the seeds."""
+    """DALI merges every variable that is assigned after a `continue`, even one that is assigned to itself. Each merge takes a seed."""
     text = LOOP.format(test=TESTS[test], after=after, order=order)
     assert result(asyncdali, text, tmp_path, None) == result(dali, text, tmp_path, None), text
 
@@ -92,7 +95,7 @@ def test_seeds_in_loops(test, after, order, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
 def test_many_random_programs(files, tmp_path, part):
-    """ASYNCDALI_PROGRAMS: number of programs of all parts. Two of three have images."""
+    """The environment variable ASYNCDALI_PROGRAMS gives the number of programs. Two of three programs read images."""
     count = int(os.environ.get("ASYNCDALI_PROGRAMS", "3000")) // 10
     seeds = range(part * count, (part + 1) * count)
     taken = sum(check(10**6 + seed, tmp_path, 3, files if seed % 3 else None) for seed in seeds)

@@ -1,4 +1,4 @@
-"""Conditional execution beside DALI: one construct of Python, or one kind of condition and result, at a time."""
+"""Conditional execution beside DALI's: each program has one Python construct, or one kind of condition or result."""
 
 # The programs are examples of what users may write, not of good style.
 # ruff: noqa: B006, B007, C417, E402, E731, F841, PLW0127, RUF059
@@ -949,7 +949,7 @@ PROGRAMS: list[Callable[..., Any]] = [
 
 
 def outcome(lib, program):
-    """The types and values of two iterations, or the type of the error."""
+    """The element types and values of two iterations, or the type of the error."""
     try:
         pipe = lib.pipeline_def(program, enable_conditionals=True)(lib, batch_size=4, num_threads=1, device_id=None, seed=5)
         pipe.build()
@@ -960,7 +960,7 @@ def outcome(lib, program):
             ]
             for _ in range(2)
         ]
-    except Exception as error:  # any exception: its type is compared
+    except Exception as error:  # The type of any exception is compared.
         return type(error)
 
 

@@ -1,4 +1,4 @@
-"""Iterator attributes with an underscore, beside DALI's: attributes that programs read, and users' copies of `__next__`."""
+"""Iterator attributes with an underscore beside DALI's. Programs read such attributes, or replace `__next__` by a changed copy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def iterator(library, files, kind="DALIGenericIterator", pipelines=1, batch=4, p
 
 def described(it, names):
     found = {name: getattr(it, name) for name in names}
-    # DALI orders the sizes of the current shards, and their delivered samples, differently. Iterators use the minimum and maximum.
+    # DALI lists the sizes of the current shards, and their delivered samples, in another order. Iterators use only the minimum and maximum.
     found = {name: np.sort(value) if name in ("_shard_sizes_per_gpu", "_counter_per_gpu") else value for name, value in found.items()}
     found = {name: value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value for name, value in found.items()}
     return {**found, "pipes": len(it._pipes), "policy": it._last_batch_policy.name, "first": it._first_batch is None}
@@ -89,7 +89,7 @@ def test_attributes_that_programs_read(tmp_path, name):
 
 
 def copied(torch):
-    """An iterator class of a program that copied `__next__`."""
+    """An iterator class whose `__next__` is a program's copy of the library's method."""
 
     class Copied(torch.DALIGenericIterator):
         def __next__(self):

@@ -1,4 +1,4 @@
-"""The list of DALI's operators in helpers/dali_operators.py is that of the installed DALI."""
+"""The list in helpers/dali_operators.py names all operators of the installed DALI, and no others."""
 
 from __future__ import annotations
 

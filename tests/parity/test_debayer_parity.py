@@ -1,4 +1,4 @@
-"""debayer against DALI."""
+"""debayer beside DALI's: patterns, types, sizes, frames and refusals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LAYOUTS = ["HW", "HWC", "FHW", "FHWC", ""]
 
 
 def mosaic(rng, layout, dtype):
-    """A sample: half of them noise, half smooth pictures."""
+    """A random sample: noise, or a smooth picture, with equal chance."""
     height, width = (2 * rng.integers(1, 24, 2)).tolist()
     frames = int(rng.integers(1, 4)) if "F" in layout else 1
     if rng.random() < 0.5:
@@ -36,7 +36,7 @@ def test_random_cases(case):
     blue = {"blue_position": rng.integers(0, 2, (4, 2)).astype(np.int32)}
     theirs = dali_outputs("debayer", [samples], [layout], blue, **constants)[0]
     ours = our_outputs("debayer", [samples], [layout], blue, **constants)[0]
-    if algorithm == "vng_ocv":  # rare ties in the last columns of wide images
+    if algorithm == "vng_ocv":  # In the last columns of wide images, means that end in a half are rarely rounded in another direction.
         found = errors(theirs, ours)
         assert found.max() <= 1 and (found > 0).mean() < 1e-2
     else:

@@ -1,4 +1,4 @@
-"""Random streams of debug mode beside those of DALI's debug mode, which runs here without CUDA (helpers/dali_debug.py)."""
+"""Random streams of debug mode beside DALI's debug mode. helpers/dali_debug.py lets DALI's debug mode run without CUDA."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def several(lib):
 
 
 def given_to_some(lib):
-    """An operator with its own seed still takes a seed from the generator."""
+    """Some operators have their own seed. Each of them still takes a seed from the pipeline's generator."""
     fn = lib.fn
     return fn.random.uniform(seed=11), fn.random.uniform(), fn.random.normal(seed=12), fn.random.coin_flip(), fn.random.coin_flip()
 
 
 def among_others(lib):
-    """An operator that needs no seed takes one, too."""
+    """Random operators between operators without random numbers. Every operator takes a seed from the generator."""
     fn, types = lib.fn, lib.types
     a = fn.random.uniform(range=(0.0, 9.0), shape=[4])
     b = fn.cast(a, dtype=types.INT32)
@@ -55,7 +55,7 @@ def twice(lib):
 
 
 def as_arguments(lib):
-    """Operators that get the results of draws, between draws."""
+    """Operators whose arguments are random numbers, between random operators."""
     fn = lib.fn
     x = fn.random.uniform(range=(0.0, 1.0), shape=[4, 6, 3])
     flipped = fn.flip(fn.reinterpret(x, layout="HWC"), horizontal=fn.random.coin_flip())
@@ -69,7 +69,7 @@ def input_sets(lib):
 
 
 def branches(lib, own=None):
-    """Draws before, within and after a branch. A draw with inputs within a branch makes as many samples as the branch has."""
+    """Random operators before, within and after a branch. An operator with inputs draws for the samples of its branch only."""
     fn, types = lib.fn, lib.types
     seeds = own or {}
     condition = fn.random.coin_flip(dtype=types.BOOL, seed=4)
@@ -99,13 +99,13 @@ def test_streams(program, seed):
 
 
 def test_streams_in_branches():
-    """Operators with seeds give the same draws. A draw in a branch makes only the branch's samples."""
+    """Operators with seeds draw the same numbers as in DALI. Within a branch they draw for the samples of the branch only."""
     ours, theirs = (streams(lib, branches, {"own": {"seed": 8}}, conditionals=True, seed=3) for lib in (asyncdali, dali))
     assert ours == theirs
 
 
 def test_automatic_seeds_beside_branches():
-    """Before the first branch the draws are DALI's. From there on, the splits and merges of this library take seeds, too."""
+    """Before the first branch all random numbers equal DALI's. After it, the splits and merges of asyncdali take seeds, too."""
     ours, theirs = (streams(lib, branches, conditionals=True, seed=3) for lib in (asyncdali, dali))
     for run, other in zip(ours, theirs, strict=True):
         assert run[:2] == other[:2]
@@ -116,7 +116,7 @@ def test_automatic_seeds_beside_branches():
 
 @pytest.mark.parametrize("seed", [None, -1])
 def test_drawn_seeds(seed):
-    """Without a seed each pipeline has different streams. Operators with seeds keep theirs."""
+    """Two pipelines without a seed draw different numbers, except for operators that have a seed."""
     options = {} if seed is None else {"seed": seed}
     ours, theirs = streams(asyncdali, given_to_some, **options), streams(dali, given_to_some, **options)
     for run, other in zip(ours, theirs, strict=True):

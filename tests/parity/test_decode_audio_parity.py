@@ -1,4 +1,4 @@
-"""decoders.audio against DALI."""
+"""decoders.audio beside DALI's: formats, element types, mixing and resampling."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def compare(sounds, tolerance=0.0, **constants):
     [("WAV", "PCM_16"), ("WAV", "PCM_U8"), ("WAV", "PCM_24"), ("WAV", "PCM_32"), ("FLAC", "PCM_16"), ("AIFF", "PCM_16"), ("WAV", "ULAW")],
 )
 def test_stored_integers(kind, dtype):
-    """To the last bit; compared by rank."""
+    """Sounds that are stored as integers are equal to the last bit."""
     for channels in (1, 2):
         compare([encoded(*kind, channels)], dtype=getattr(types, dtype))
 
 
 @pytest.mark.parametrize("dtype, tolerance", [("INT16", 1), ("INT32", 300), ("FLOAT", 1e-6)])
 def test_mixed_and_resampled(dtype, tolerance):
-    """If a ratio of rates is not a float32, DALI's positions drift by some 1e-4 of a sample; ours do not."""
+    """DALI rounds the ratio of rates to float32, so its positions drift by about 1e-4 of a sample. Ours do not drift."""
     full = {"INT16": 32767, "INT32": 2.0**31, "FLOAT": 1.0}[dtype]
     stereo, mono = encoded("WAV", "PCM_16", 2), encoded("FLAC", "PCM_16", 1, 11025)
     dtype = getattr(types, dtype)
@@ -56,7 +56,7 @@ def test_mixed_and_resampled(dtype, tolerance):
 
 
 def test_vorbis():
-    """Its decoder is another build of the same library."""
+    """Both libraries use libvorbis, but in different builds."""
     sound = np.sin(np.arange(3000) / 20)[:, None] * [0.5, 0.25]
     memory = io.BytesIO()
     soundfile.write(memory, sound, 8000, format="OGG", subtype="VORBIS")
@@ -71,7 +71,7 @@ def test_sampling_rates():
 
 
 def test_sound_recorded_as_floats():
-    """For such files DALI's integers lack the factor that FLOAT has against INT16 elsewhere."""
+    """DALI does not scale floats to the range of INT16 when the file stores floats."""
     memory = io.BytesIO()
     soundfile.write(memory, np.array([0.5, -0.25, 1.0, -1.0, np.nan], np.float32), 8000, format="WAV", subtype="FLOAT")
     sound = [np.frombuffer(memory.getvalue(), np.uint8)]

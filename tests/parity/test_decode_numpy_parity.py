@@ -1,4 +1,4 @@
-"""decoders.numpy against DALI. Arrays in Fortran order and later versions of the format are left out: DALI's CPU operator refuses them."""
+"""decoders.numpy beside DALI's. DALI's CPU operator refuses Fortran order and later versions of the format, so no file has them."""
 
 from __future__ import annotations
 

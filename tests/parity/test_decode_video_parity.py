@@ -1,4 +1,4 @@
-"""decoders.video on DALI and on asyncdali: selected frames, pixels bit for bit, refusals."""
+"""decoders.video beside DALI's: selected frames, refusals, and pixels that are equal bit for bit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MODES = ("none", "constant", "edge", "repeat", "reflect_1001", "reflect_101", "s
 
 @pytest.fixture(scope="module")
 def videos(tmp_path_factory):
-    """Encoded videos of 10, 7 and 1 frames, and one with uneven times of frames."""
+    """Encoded videos of 10, 7 and 1 frames, and one whose frames have irregular timestamps."""
     folder = tmp_path_factory.mktemp("videos")
     paths = [write_video(folder / f"{count}.webm", count, 60) for count in (10, 7, 1)]
     paths.append(write_video(folder / "uneven.webm", 8, times=[0, 40, 100, 140, 300, 340, 350, 500]))
@@ -33,7 +33,7 @@ def ours(samples, per_sample=None, **constants):
 
 
 def same(samples, per_sample=None, **constants):
-    """Both give the same arrays, or both refuse."""
+    """Both libraries return the same arrays, or both refuse the call."""
     try:
         theirs = dali_output("decoders.video", samples, per_sample=per_sample, **constants)
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""The image decoders against DALI 2.4 on the same bytes: values, windows, orientations, refusals."""
+"""The image decoders beside DALI 2.4 on the same files: pixels, windows, orientations and refusals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SUBSAMPLINGS = [(2, 2), (2, 1), (1, 2), (1, 1), (4, 1), (4, 2), (3, 1)]
 
 
 def dali(operator: str, samples: list[bytes], per_sample: dict | None = None, extra: tuple = (), **arguments) -> list[np.ndarray]:
-    """DALI's output for a batch; argument inputs and extra inputs are lists of arrays."""
+    """DALI's output for a batch. Argument inputs and further inputs are lists of arrays."""
 
     def source(arrays):
         return fn.external_source(source=lambda: [np.ascontiguousarray(a) for a in arrays], batch=True)
@@ -46,7 +46,7 @@ def dali(operator: str, samples: list[bytes], per_sample: dict | None = None, ex
 
 
 def compare(samples: list[bytes], bound: float, **arguments) -> None:
-    """Both decoders on `samples`; differences at most `bound` in units of 1/255 of the type's full range."""
+    """Decode `samples` with both libraries. Values differ by at most `bound`, in units of 1/255 of the type's range."""
     theirs = dali("image", samples, **{key: getattr(types, value) if isinstance(value, str) else value for key, value in arguments.items()})
     mine = run_operator(
         "decoders.image", samples, **{k: getattr(ours_types, v) if isinstance(v, str) else v for k, v in arguments.items()}
@@ -58,7 +58,7 @@ def compare(samples: list[bytes], bound: float, **arguments) -> None:
 
 
 def still_images() -> dict[str, bytes]:
-    """Formats that both decode for every output type."""
+    """Images in the formats that both libraries decode to every output type."""
     rgb, grey, rgba = picture(40, 52), picture(40, 52, 1), picture(40, 52, 4)
     wide = np.random.default_rng(0).integers(0, 65536, (40, 52, 4)).astype(np.uint16)
     palette = Image.fromarray(rgb).quantize(16)
@@ -96,12 +96,12 @@ STILL = still_images()
 @pytest.mark.parametrize("output_type", OUTPUT_TYPES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_formats(output_type, dtype):
-    bound = 0 if dtype in ("UINT8", "INT8") else 0.01  # float32 rounding in wider types
+    bound = 0 if dtype in ("UINT8", "INT8") else 0.01  # the rounding of float32 in wider types
     compare(list(STILL.values()), bound, output_type=output_type, dtype=dtype)
 
 
 def test_palettes_of_tiffs_differ_by_at_most_one():
-    """DALI reduces the palette's 16 bits by truncation, OpenCV by rounding."""
+    """DALI truncates the 16-bit values of a palette to 8 bits. OpenCV rounds them."""
     compare([encode(Image.fromarray(picture(20, 30)).quantize(16), "TIFF")], 1.0)
 
 
@@ -150,7 +150,7 @@ def test_orientations(adjust):
 
 
 def test_random_crops_in_pipelines(tmp_path):
-    """Our pipeline and DALI's with the same seed over the same files: the same windows, the same pixels."""
+    """Pipelines with the same seed and the same files give the same windows and the same pixels."""
     files = []
     for k in range(24):
         path = tmp_path / f"{k}.jpg"
@@ -232,7 +232,7 @@ def test_named_slices(start, end, axes):
     rng = np.random.default_rng(4)
     order = {"axis_names": [0], "axes": axes.get("axes", [])}.get(next(iter(axes), ""), [1, 0])
     extents = sizes[:, order]
-    # Multiples of 1/20: many coordinates fall on halves.
+    # Multiples of 1/20, so that many coordinates end in a half.
     a, b = rng.integers(0, 10, extents.shape) * 0.05, rng.integers(4, 10, extents.shape) * 0.05
     a = a if start is not None else 0 * a
     per_sample = {}
@@ -321,7 +321,7 @@ def test_damaged_but_complete_jpegs_decode_alike():
 
 
 def test_default_aspect_ratio_of_random_crops_is_exactly_four_thirds(tmp_path):
-    """DALI's documentation rounds the default to six digits. One window in a thousand is exactly 4 : 3 and depends on the seventh digit."""
+    """The default is 4/3, not the six digits in DALI's documentation. One window in a thousand is exactly 4 : 3, so more digits matter."""
     path = tmp_path / "square.png"
     path.write_bytes(encode(np.zeros((500, 500), np.uint8), "PNG"))
 

@@ -1,4 +1,4 @@
-"""sphere and water against DALI."""
+"""sphere and water beside DALI's: positions, pixels and fill values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_positions_and_pixels(name, arguments, dtype):
     same(dali_output(name, images, "HWC", mask, **options), harness.run(name, images, "HWC", mask, **options))
     options["interp_type"] = types.INTERP_LINEAR
     found = errors(dali_output(name, images, "", **options), harness.run(name, images, "", **options))
-    if dtype == "uint8":  # a value half-way between two, to the last bit
+    if dtype == "uint8":  # The last bit of a value half-way between two integers decides how it is rounded.
         assert found.max() <= 1 and (found > 0).mean() < 1e-3
     else:
         assert found.max() < 2e-2

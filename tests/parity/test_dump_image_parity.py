@@ -1,4 +1,4 @@
-"""dump_image against DALI: the files, byte for byte, and the outputs."""
+"""dump_image beside DALI's: equal outputs, and files that are equal byte for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""equalize against DALI: the same bits."""
+"""equalize beside DALI's: all outputs are equal."""
 
 from __future__ import annotations
 

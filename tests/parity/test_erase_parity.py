@@ -1,4 +1,4 @@
-"""erase beside DALI on random regions."""
+"""erase beside DALI's with random regions."""
 
 from __future__ import annotations
 

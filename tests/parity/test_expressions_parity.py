@@ -1,4 +1,4 @@
-"""Arithmetic against DALI: random expression trees over all types and shapes, equal to the last bit."""
+"""Arithmetic beside DALI's: random expressions over all types and shapes are equal to the last bit."""
 
 # ruff: noqa: RUF005  -- nodes are added to lists here, not concatenated
 
@@ -41,7 +41,7 @@ def apply(name: str, used: Any, operands: list[Any]) -> Any:
 
 @dataclass
 class Expression:
-    """A tree: its text, its type, and the function that makes it of nodes."""
+    """An expression: its text, its type, and the function that builds it from nodes."""
 
     text: str
     kind: DALIDataType
@@ -50,7 +50,7 @@ class Expression:
 
 
 def literal(value: Any, kind: DALIDataType, pinned: bool) -> Expression:
-    """A number; `pinned` ones carry their type."""
+    """A number as a Python literal, or with an explicit type if `pinned`."""
 
     def make(used: Any, *nodes: Any) -> Any:
         if not pinned:
@@ -96,7 +96,7 @@ def allowed(name: str, kinds: list[DALIDataType]) -> bool:
 
 
 def safe_division(name: str, a: Expression, b: Expression, divide_by_zero: bool) -> Expression:
-    """Dividing the smallest number by -1 stops DALI's process. A divisor of 0 is an error, so it is rare here."""
+    """A division without overflow: the smallest integer divided by -1 kills DALI's process. Divisors of 0 are errors, so they are rare."""
     kind = promote(a.kind, b.kind)
     if kind in (F32, F64):
         return combine(name, [a, b])
@@ -112,7 +112,7 @@ def safe_division(name: str, a: Expression, b: Expression, divide_by_zero: bool)
 
 @st.composite
 def trees(draw, leaves, depth):
-    """An expression of at most `depth` nested operations, with a node in it."""
+    """An expression of at most `depth` nested operations, which contains at least one node."""
     if depth == 0 or draw(st.integers(0, 5)) == 0:
         return draw(st.sampled_from(leaves))
     arity = draw(st.sampled_from([1, 2, 2, 2, 2, 3]))
@@ -133,7 +133,7 @@ def trees(draw, leaves, depth):
 
 
 def values(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Small and large numbers, the ends of the type's range, special values."""
+    """Small and large numbers, the limits of the type, and special values such as NaN."""
     if dtype == "bool":
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.startswith("float"):
@@ -194,7 +194,7 @@ def cases(draw):
 
 
 def check(case: Any, planned: bool) -> None:
-    """`planned`: small batches may be computed while planning."""
+    """Compare an expression. With `planned`, small batches may be computed while planning."""
     feeds, made = case
     before = expressions.SMALL
     expressions.SMALL = before if planned else -1
@@ -258,7 +258,7 @@ def programs_of_pair(a: str, b: str, names: list[str]) -> dict[str, Program]:
 
 @pytest.mark.parametrize("a", TYPES)
 def test_pairs_of_types(a):
-    """Two of the operations for every pair. The choice differs from pair to pair."""
+    """Every pair of types is tested with two operations. The operations differ from pair to pair."""
     for k, b in enumerate(TYPES):
         first = 2 * k + 3 * TYPES.index(a)
         programs = programs_of_pair(a, b, [BINARY[(first + j) % len(BINARY)] for j in range(2)])
@@ -275,7 +275,7 @@ def test_all_operations_of_all_pairs_of_types(a):
 
 @pytest.mark.parametrize("a", TYPES)
 def test_types_of_results(a):
-    """Every operation of every pair, by type only: DALI's results and refusals."""
+    """The type of the result, or the refusal, of every operation for every pair of types."""
     for b in TYPES:
         kinds = [from_numpy_dtype(np.dtype(dtype)) for dtype in (a, b)]
         feeds = [Feed([np.ones(1, a)]), Feed([np.ones(1, b)])]
@@ -293,7 +293,7 @@ def test_types_of_results(a):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint64"])
 def test_functions(dtype):
-    """Values of all magnitudes; floats are compared bit for bit."""
+    """Functions of values of all magnitudes. Floats are compared bit for bit."""
     rng = np.random.default_rng(3)
     feeds = [Feed([values(rng, dtype, (200,))])]
     if dtype.startswith("float"):
@@ -315,7 +315,7 @@ def test_functions_of_two_numbers(dtype):
 
 
 def test_reciprocal_root():
-    """DALI uses the processor's approximation for FLOAT, which is NaN for 0 and infinity. Ours is 1 / sqrt."""
+    """For FLOAT, DALI uses the processor's approximation, which is NaN for 0 and infinity. Asyncdali computes 1 / sqrt(x)."""
     numbers = np.random.default_rng(5).uniform(1e-3, 1e6, 5000).astype(np.float32)
     (theirs,), (ours,) = (run(library, [lambda used, x: used.math.rsqrt(x)], [Feed([numbers])]) for library in (DALI, OURS))
     np.testing.assert_allclose(theirs[0][0], ours[0][0], rtol=3e-7)

@@ -1,4 +1,4 @@
-"""External sources beside DALI: the same programs, the same batches, ends, calls and refusals."""
+"""External sources beside DALI's: equal batches, ends of epochs, calls of the source, and refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def content(batch):
 
 
 def epochs(pipe, count, most=12, reset=True):
-    """The visible results of some epochs: batches, ends."""
+    """The batches and the ends of some epochs, as a program sees them."""
     seen = []
     for _ in range(count):
         for _ in range(most):
@@ -51,7 +51,7 @@ def epochs(pipe, count, most=12, reset=True):
 
 
 def both(graph, count=3, **options):
-    """The log of a program under each library; `graph(library, log)` may note its calls in the log."""
+    """The log of a program with each library. `graph(library, log)` may write its calls to the log."""
     found = []
     for library in LIBRARIES:
         log = []
@@ -77,7 +77,7 @@ def info_text(info):
 
 
 class Indexed:
-    """A callable with one argument: the position comes back as data."""
+    """A callable with one argument, which it returns as data."""
 
     def __init__(self, length, log, batch):
         self.length, self.log, self.batch = length, log, batch
@@ -150,7 +150,7 @@ LENGTHS = [(8, 4, 6), (3, 5, 4), (1, 2, 7)]
 @pytest.mark.parametrize("policies", [("raise", "raise", "raise"), ("quiet", "raise", "quiet"), (None, "raise", "quiet"), ("raise", None,
 None)])
 def test_several_sources(lengths, policies):
-    """The result of each source after the stopping iteration does not depend on the order of the calls."""
+    """Sources of different lengths. Their batches after the end of the shortest source do not depend on the order of the calls."""
 
     def graph(lib, log):
         lists = [[np.int32([[100 * s + k]] * SIZE) for k in range(length)] for s, length in enumerate(lengths)]
@@ -182,7 +182,7 @@ def test_reset_with_old_batches_left():
         seen = []
         for _ in range(3):
             seen.append(content(pipe.run()[0]))
-        pipe.reset()  # the source has ended, a batch is left
+        pipe.reset()  # The source has ended, and one batch is not delivered yet.
         pipe.reset()
         found.append(seen + epochs(pipe, 2))
     assert found[0] == found[1]
@@ -217,7 +217,7 @@ def test_batch_size_varies():
 
 
 def test_arguments_of_other_operators():
-    """A source as argument input, beside a reader-like random stream."""
+    """One source gives the data of an operator, and another source gives its argument."""
 
     def graph(lib, log):
         flips = lib.fn.external_source(lambda k: np.int32([k % 2, 1, 0]))
@@ -283,7 +283,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_data_that_is_refused(case):
-    """Ours is a RuntimeError (of a more special kind), where DALI's is any error. Feeding good data continues."""
+    """DALI raises various errors. Ours are subclasses of RuntimeError. After the error the program may feed valid data."""
     for library in LIBRARIES:
         pipe = make(library, lambda lib: lib.fn.external_source(name="in"))
         with pytest.raises(RuntimeError if library is asyncdali else Exception):
@@ -349,7 +349,7 @@ CALLS = {
 
 
 def same_outcome(call):
-    """`call(library)` returns the same number of nodes under both libraries, or raises (ours: DALI's type of error, or a subclass)."""
+    """`call(library)` returns as many nodes with both libraries, or raises an error. Our error is of DALI's type, or of a subclass."""
     found = []
     for library in LIBRARIES:
         pipe = library.Pipeline(batch_size=SIZE, num_threads=1, device_id=None)
@@ -515,7 +515,7 @@ def drawn(info):
 
 
 def test_generators_in_worker_processes():
-    """DALI's forked workers inherit numpy's state, so all draw the same numbers. Each of our workers has a different seed."""
+    """DALI's forked workers inherit NumPy's generator, so all of them draw the same numbers. Each of our workers has its own seed."""
     np.random.seed(3)
     inherited = set(np.random.rand(64).tolist())
     found = []

@@ -1,4 +1,4 @@
-"""readers.file on DALI and on asyncdali: files, labels, order over epochs, metadata, exception types, resumed positions."""
+"""readers.file beside DALI's: files, labels, order over epochs, metadata, exception types and resumed positions."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_orders(tree, order, count, batch):
     arguments = ordered(tree, order, count)
     ours, theirs = (outcome(library, batch, 9, **arguments) for library in LIBRARIES)
     if isinstance(theirs, type):
-        assert isinstance(ours, type)  # the types of bad combinations differ: ValueError names the argument
+        assert isinstance(ours, type)  # For invalid combinations our ValueError names the argument; DALI raises another type.
     else:
         assert ours == theirs
 
@@ -133,7 +133,7 @@ def test_orders(tree, order, count, batch):
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(order=ORDERS, count=st.integers(6, 11), batch=st.integers(1, 7), steps=st.integers(0, 9))
 def test_resumed_orders(tree, order, count, batch, steps):
-    """Both resume after the same batch and continue equally."""
+    """Both libraries are saved and resumed after the same batch. Their next batches are equal."""
     arguments = ordered(tree, order, count)
     streams = []
     for library in LIBRARIES:

@@ -1,4 +1,4 @@
-"""lookup_table, one_hot, full, zeros, ones (and like), element_extract, per_frame, shapes, cast_like beside DALI."""
+"""lookup_table, one_hot, full, zeros, ones and their `_like` forms, element_extract, per_frame, shapes and cast_like beside DALI's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_lookup_table(rng, dtypes=("uint8", "int32"), outputs=("float32", "uint
     samples = random_batch(rng, ndim, dtype)
     if rng.random() < 0.6:
         samples = [np.abs(sample % 7).astype(dtype) for sample in samples]
-    count = int(rng.integers(1, 6))  # DALI crashes on empty lists
+    count = int(rng.integers(1, 6))  # An empty list crashes DALI.
     high = rng.choice([7, 300, 65536])
     constants = {"keys": rng.integers(0, high, count).tolist(), "values": rng.uniform(-300, 70000, count).round(1).tolist()}
     constants["default_value"] = float(rng.integers(-300, 300)) / 2
@@ -124,6 +124,6 @@ def test_many_random_cases(check):
 
 
 def test_dali_repeats_data_that_do_not_fit():
-    """Calls that asyncdali refuses and DALI accepts. If DALI changes, asyncdali may change, too."""
+    """DALI repeats data that does not fill the shape, and asyncdali refuses it. This test fails if a later DALI refuses it, too."""
     result = theirs("full", [[np.arange(2)]], shape=[3, 1])
     assert not isinstance(result, Failed) and result.samples[0].tolist() == [[0], [1], [0]]

@@ -1,4 +1,4 @@
-"""filter against DALI (two data axes, as its CPU operator), and against numpy for volumes."""
+"""filter beside DALI's for two axes, as DALI's CPU operator has no more. Volumes are compared with NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gaussian_blur and laplacian against DALI: equal to the last bit for integers and FLOAT."""
+"""gaussian_blur and laplacian beside DALI's: equal to the last bit for integers and FLOAT."""
 
 from __future__ import annotations
 

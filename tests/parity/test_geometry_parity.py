@@ -1,4 +1,4 @@
-"""resize, rotate, crop_mirror_normalize, crop, flip and cast against DALI over random arguments.
+"""resize, rotate, crop_mirror_normalize, crop, flip and cast beside DALI's with random arguments.
 
 Bounds: resize and rotate within 2 grey levels on 99.9 % of the pixels; the others exactly. Nearest-neighbour choices can differ where a
 position is on a pixel's edge to the last bit of float32. Such pixels are counted instead.
@@ -79,7 +79,7 @@ def random_images(rng: np.random.Generator, count: int, low: int, high: int, cha
 
 
 def coordinates(shape: Any) -> np.ndarray:
-    """A picture of its own coordinates: a linearly resampled pixel tells its source position."""
+    """A picture whose pixels are their own coordinates, so a linearly resampled pixel shows its source position."""
     grids = np.meshgrid(*[np.arange(extent, dtype=F32) + F32(0.5) for extent in shape], indexing="ij")
     return np.ascontiguousarray(np.stack(grids, -1))
 
@@ -109,7 +109,7 @@ def test_resize_geometry(mode, region, axes):
         if limited:
             constants["max_size"] = [float(value) for value in rng.integers(10, 70, axes)]
         if region:
-            # The middle of each region lies in the picture, because DALI reads outside of its memory for regions outside of the picture.
+            # The middle of each region is inside the picture, because DALI reads foreign memory for regions outside of the picture.
             begin, end = rng.uniform(-0.1, 0.4, (count, axes)), rng.uniform(0.5, 1.1, (count, axes))
             turned = rng.random((count, axes)) < 0.3
             begin, end = np.where(turned, end, begin), np.where(turned, begin, end)
@@ -158,7 +158,7 @@ def test_resize_layouts(layout, shape, kind):
 
 @pytest.mark.parametrize("scale", [1, 3, 5, 7, 9, 11, 13, 1 / 3, 1 / 5])
 def test_gaussian_weights_at_the_edge(scale):
-    """Taps at the very edge of a gaussian (weight 1.8 %) are included or excluded as in DALI: the weights themselves, from impulses."""
+    """The outermost taps of a Gaussian (weight 1.8 %) are included or excluded as in DALI. Impulses show the weights."""
     from asyncdali.types import DALIInterpType
 
     extent = round(40 * max(scale, 1))
@@ -314,7 +314,7 @@ def test_crop_types(dtype):
         (rng.integers(-300, 300, (5, 6, 2)) / 2).astype(np.float64).clip(np.iinfo(dtype).min if "int" in dtype else None).astype(dtype)
     ]
     others = (DALIDataType.FLOAT, DALIDataType.FLOAT16, DALIDataType.UINT8)
-    for out in (None, others[ALL_TYPES.index(dtype) % 3]):  # every variant is compiled: not all pairs
+    for out in (None, others[ALL_TYPES.index(dtype) % 3]):  # Every variant is compiled, so only some pairs are tested.
         constants = {} if out is None else {"dtype": out}
         same(*both("crop", samples, "HWC", crop=[7.0, 4.0], out_of_bounds_policy="pad", fill_values=[99.5], **constants))
 

@@ -1,4 +1,4 @@
-"""Operators that DALI has for GPUs have kernels here, or are read on the CPU and uploaded."""
+"""Every operator that runs on a GPU in DALI has a kernel here, or its CPU results are uploaded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ theirs = pytest.importorskip("nvidia.dali.backend")
 
 
 def kernels():
-    """Whether a GPU runs an operator, by DALI's names and by those of deprecated aliases."""
+    """For each operator name, deprecated names included: whether a GPU runs the operator."""
     found = {}
     for kind in load_registry().values():
         for name in (kind.schema.name, *kind.schema.aliases):
@@ -22,7 +22,7 @@ def kernels():
 
 @pytest.mark.parametrize("device", ["GPU", "Mixed"])
 def test_every_operator_of_gpus_has_kernels(device):
-    """Internal operators have other names here, and conditions are on the CPU in both libraries."""
+    """Two groups are left out: internal operators, which have other names here, and conditions, which run on the CPU in both libraries."""
     names = [name for name in getattr(theirs, f"Registered{device}Ops")() if not name.startswith("_")]
     assert len(names) > 5
     assert sorted(set(names) - set(getattr(backend, f"Registered{device}Ops")())) == []

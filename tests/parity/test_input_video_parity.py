@@ -1,4 +1,4 @@
-"""experimental.inputs.video and readers.video_resize on DALI and on asyncdali.
+"""experimental.inputs.video and readers.video_resize beside DALI's.
 
 DALI's readers.video_resize needs a GPU; it is compared with DALI's resize of the frames that readers.video gives.
 """
@@ -24,7 +24,7 @@ CASES = 50
 
 @pytest.fixture(scope="module")
 def videos(tmp_path_factory):
-    """Encoded videos of several lengths, two of them of moving pictures."""
+    """Encoded videos of several lengths. Two of the videos show movement."""
     folder = tmp_path_factory.mktemp("videos")
     paths = [write_video(folder / f"{count}.webm", count, 40 + count) for count in (1, 4, 7, 12, 23)]
     paths.append(write_video(folder / "picture.webm", 9, images=photographs(9)))
@@ -33,7 +33,7 @@ def videos(tmp_path_factory):
 
 
 def seen(lib, fed, runs, batch, depth, **arguments):
-    """The batches of some runs, with "error" for a failing batch."""
+    """The batches of some runs. A batch that fails is "error"."""
     pipe = lib.Pipeline(batch_size=batch, num_threads=2, device_id=None, seed=3, prefetch_queue_depth=depth)
     with pipe:
         pipe.set_outputs(lib.fn.experimental.inputs.video(name="video", **arguments))
@@ -127,7 +127,7 @@ def resize_arguments(choose):
         arguments["antialias"] = choose.random() < 0.5
     if choose.random() < 0.5:
         arguments[choose.choice(["interp_type", "min_filter", "mag_filter"])] = choose.choice([0, 1, 2, 3, 5])
-    if choose.random() < 0.3 and 0 not in arguments.values():  # INTERP_NN beside another filter in a region is fn.resize's own matter
+    if choose.random() < 0.3 and 0 not in arguments.values():  # test_resize_nearest_parity.py has INTERP_NN
         arguments |= {"roi_start": [0.1, 0.2], "roi_end": [0.9, 0.7], "roi_relative": True}
     if choose.random() < 0.3:
         arguments["subpixel_scale"] = choose.random() < 0.5

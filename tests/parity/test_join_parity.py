@@ -1,4 +1,4 @@
-"""cat, stack, expand_dims, squeeze, reinterpret beside DALI on random samples and arguments."""
+"""cat, stack, expand_dims, squeeze and reinterpret beside DALI's with random samples and arguments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LETTERS = "FDHWC"
 
 
 def layouts_of(rng, ndim, count):
-    """Layouts of `count` inputs: the same, with some missing, sometimes with one that differs."""
+    """Layouts of `count` inputs. Some inputs have no layout, and sometimes one has a different layout."""
     layout = "".join(rng.permutation(list(LETTERS))[:ndim])
     chosen = [layout if rng.random() < 0.6 else "" for _ in range(count)]
     if ndim > 1 and rng.random() < 0.05:

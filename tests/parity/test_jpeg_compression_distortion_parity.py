@@ -1,4 +1,4 @@
-"""jpeg_compression_distortion against DALI: the same bits."""
+"""jpeg_compression_distortion beside DALI's: all outputs are equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""segmentation.random_mask_pixel against DALI: the same pixels for the same seed."""
+"""segmentation.random_mask_pixel beside DALI's: the same seed gives the same pixels."""
 
 from __future__ import annotations
 

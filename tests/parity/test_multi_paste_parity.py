@@ -1,4 +1,4 @@
-"""multi_paste against DALI."""
+"""multi_paste beside DALI's: regions and refusals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TYPES = {"uint8": types.UINT8, "int16": types.INT16, "int32": types.INT32, "floa
 
 
 def places(rng, counts, low, high, relative):
-    """Argument input: [n, 2] numbers per sample, relative ones around `low` to `high`."""
+    """An argument input of [n, 2] numbers per sample, relative to the extents and between about `low` and `high`."""
     if relative:
         return [(np.round(rng.uniform(low, high, (n, 2)) * 20) / 20).astype(np.float32) for n in counts]
     return [rng.integers(int(10 * low), int(10 * high) + 1, (n, 2)).astype(np.int32) for n in counts]

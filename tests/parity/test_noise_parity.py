@@ -1,4 +1,4 @@
-"""Noise operators against DALI: equal to the last bit for the same seed."""
+"""Noise operators beside DALI's: equal to the last bit for the same seed."""
 
 from __future__ import annotations
 

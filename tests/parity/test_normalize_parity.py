@@ -1,4 +1,4 @@
-"""normalize beside DALI. DALI's reciprocal roots are the processor's approximation: results agree to a few units of the last place."""
+"""normalize beside DALI's. DALI uses the processor's approximation of 1 / sqrt(x), so results differ by a few units of the last place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OUTPUTS = ["FLOAT", "UINT8", "INT16", "INT32"]
 
 
 def parameters(rng, samples, axes, names, low):
-    """Tensors of the input's rank with an extent of 1 along `axes`."""
+    """Means or deviations: tensors of the input's rank, with an extent of 1 along `axes`."""
     shapes = [[1 if axis in axes else extent for axis, extent in enumerate(sample.shape)] for sample in samples]
     return {name: [rng.uniform(low if name == "stddev" else -100, 100, shape).astype(np.float32) for shape in shapes] for name in names}
 

@@ -1,4 +1,4 @@
-"""The ops API and input sets beside DALI."""
+"""The `ops` API and input sets beside DALI's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pixels(lib):
 
 
 def shape_of(result):
-    """Lists of lists of nodes, as strings."""
+    """The nesting of a result of lists and nodes, as text."""
     return [shape_of(item) for item in result] if isinstance(result, (list, tuple)) else "node"
 
 

@@ -1,4 +1,4 @@
-"""paste, bbox_paste, grid_mask and sequence_rearrange against DALI."""
+"""paste, bbox_paste, grid_mask and sequence_rearrange beside DALI's."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_grid_mask(dtype, layout, shape):
     }  # fmt: skip
     theirs, ours = dali_output("grid_mask", data, layout, per_sample), harness.run("grid_mask", data, layout, per_sample)
     wrong = sum(int((a != b).sum()) for a, b in zip(theirs, ours, strict=True))
-    assert wrong <= 2, wrong  # the last bit of a cosine decides pixels on the edge of a square
+    assert wrong <= 2, wrong  # The last bit of a cosine decides about pixels on the edge of a square.
     same(dali_output("grid_mask", data, layout), harness.run("grid_mask", data, layout))
 
 

@@ -1,4 +1,4 @@
-"""Per-frame arguments (``fn.per_frame``, layouts that begin with F) beside DALI, and coord_transform."""
+"""Per-frame arguments (``fn.per_frame``, layouts that begin with F) and coord_transform beside DALI's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ CASES = 25
 
 
 class Call:
-    """A call of an operator: inputs (samples, layout), arguments (samples, how): None, "F" (layout) or "per_frame"; constants."""
+    """A call of an operator.
+
+    inputs: (samples, layout) of each input.
+    arguments: (samples, form) of each argument input; the form is None, "F" (a layout) or "per_frame".
+    constants: constant arguments.
+    """
 
     def __init__(self, name, inputs, arguments, **constants):
         self.name, self.inputs, self.arguments, self.constants = name, inputs, arguments, constants
@@ -54,7 +59,7 @@ class Call:
 
 
 def numbers(rng, frames, low, high, shape=(), dtype=F32):
-    """An argument: per frame, per sample, or of one frame."""
+    """Numbers of an argument: one per frame, one per sample, or one for a sequence of one frame."""
     kind = rng.integers(4)
     counts = [1] * len(frames) if kind == 2 else frames
     if kind == 3:
@@ -119,7 +124,7 @@ def transform(rng):
         "crop": lambda: {"from_start": numbers(rng, frames, 0, 0.4, (2,)), "to_end": numbers(rng, frames, 0.5, 1, (2,))},
     }[name]()
     shapes = {np.shape(value)[:1] if how else () for samples, how in arguments.values() for value in samples}
-    if rng.random() < 0.5 or len(shapes) > 1:  # DALI repeats a single frame only if an input gives the number
+    if rng.random() < 0.5 or len(shapes) > 1:  # DALI repeats a single frame only if an input gives the number of frames.
         before = [rng.uniform(-1, 1, (count, 2, 3)).astype(F32) for count in frames]
         return Call(f"transforms.{name}", [(before, "F**")], arguments)
     return Call(f"transforms.{name}", [], arguments)

@@ -1,4 +1,4 @@
-"""batch_permutation and permute_batch beside DALI: streams over several iterations, and orders."""
+"""batch_permutation and permute_batch beside DALI's over several iterations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same programs on DALI and on asyncdali: values, counts, metadata, exception types."""
+"""The same programs with DALI and with asyncdali: values, counts, metadata and exception types are equal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIBRARIES = (asyncdali, dali)
 
 
 def outcome(library, program, runs=3, **options):
-    """Outputs of some runs as lists, or the type of the exception."""
+    """The outputs of some runs as lists, or the type of the exception."""
     options = {"batch_size": 4, "num_threads": 2, "device_id": None, "seed": 31, **options}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -198,7 +198,7 @@ def test_node_texts():
             c = library.fn.random.coin_flip(a)
             sets = [*library.fn.copy([a, b]), *library.fn.copy([a, b], name="S")]
             nodes = [a, b, c, a.gpu(), *sets, library.types.Constant([1, 2]), library.fn.copy(3), library.fn.copy(a)]
-            texts = [repr(node).partition("source=")[0] for node in nodes]  # DALI's source is an object with an address
+            texts = [repr(node).partition("source=")[0] for node in nodes]  # The text of DALI's source contains an address.
             return texts, [node.name for node in nodes]
 
     assert drive(asyncdali) == drive(dali)
@@ -219,7 +219,7 @@ def test_executor_statistics():
 
 @pytest.mark.parametrize("kind", ["BOOL", "UINT8", "INT8", "INT32", "INT64", "UINT16", "FLOAT16"])
 def test_constants_are_converted_alike(kind):
-    """Rounding, saturation and NaN of ``fn.constant``'s numbers."""
+    """``fn.constant`` rounds and saturates numbers, and converts NaN, as DALI does."""
     numbers = [0.4, 0.5, 0.6, 1.5, 2.5, -0.5, -1.5, 300.0, -7.0, 0.49999997, float("inf"), -1e20, float("nan"), 1e-30]
     results = []
     for lib in (dali, asyncdali):

@@ -1,4 +1,4 @@
-"""The PyTorch iterators beside DALI's: epoch lengths, sizes, contents, bit for bit."""
+"""The PyTorch iterators beside DALI's: lengths of epochs, sizes of batches, and contents, bit for bit."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def reader_case(files, batch, shards, ids, policy, pad, stick, count=4):
 
 
 def departs(samples, batch, shards, policy, pad):
-    """DROP with padded, unequal shards: DALI returns the padding as the next epoch (docs/differences.md)."""
+    """Whether the libraries differ: with DROP and padded, unequal shards DALI returns padding as the next epoch (docs/differences.md)."""
     return policy == "DROP" and pad and (samples // shards) % batch == 0 and samples % shards != 0
 
 
@@ -60,7 +60,7 @@ CASES = [(policy, pad, *place) for policy, pad, place in itertools.product(["FIL
 
 @pytest.mark.parametrize("policy, pad, stick, shards", CASES)
 def test_reader_epochs(tmp_path, policy, pad, stick, shards):
-    """All shards in one iterator, and one of the shards."""
+    """One iterator over all shards, and one iterator over one shard."""
     for samples, batch, ids in ((10, 4, range(shards)), (7, 2, [shards - 1])):
         if not departs(samples, batch, shards, policy, pad):
             theirs, mine = reader_case(numbered_files(tmp_path, samples), batch, shards, list(ids), policy, pad, stick)
@@ -150,8 +150,10 @@ def test_reset_and_iter(tmp_path, auto_reset, prepare):
 @pytest.mark.parametrize("pad", [False, True])
 @pytest.mark.parametrize("prepare", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_restored_iterators_continue_as_in_dali(tmp_path, policy, pad, prepare):
-    """Each library restores its own checkpoint. One case is not compared: DALI swallows the end of an epoch (the batch prepared after a
-    restore)."""
+    """Each library restores its own checkpoint.
+
+    One case is left out: if the batch that is prepared after a restore is the end of an epoch, DALI loses this end.
+    """
     files = numbered_files(tmp_path, 10)
     for stop in (0, 2, 3):
         def make(lib, plugin, stop=stop):

@@ -1,4 +1,4 @@
-"""python_function beside DALI."""
+"""python_function beside DALI's: results, errors, DLPack capsules, and the current pipeline in a callback."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_capsules(case):
 
 
 def current_inside(library):
-    """A callback's view of the pipeline that calls it."""
+    """The properties of `Pipeline.current()` in a callback."""
     found = []
 
     def look(a):
@@ -91,7 +91,7 @@ def current_inside(library):
         found.append((pipe.max_batch_size, pipe.num_threads, pipe.device_id, pipe.seed, pipe.exec_pipelined, pipe.exec_async))
         for name in ("run", "build", "schedule_run", "outputs", "share_outputs", "release_outputs", "checkpoint", "set_outputs"):
             with pytest.raises(RuntimeError):
-                getattr(pipe, name)(None)  # DALI's are functions that expect an argument
+                getattr(pipe, name)(None)  # DALI's properties are functions that expect an argument.
         return a
 
     run_with = library.Pipeline(batch_size=1, num_threads=2, device_id=None, seed=9, prefetch_queue_depth=1)

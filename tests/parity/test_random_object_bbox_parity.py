@@ -1,4 +1,4 @@
-"""segmentation.random_object_bbox against DALI: the same draws for the same seed."""
+"""segmentation.random_object_bbox beside DALI's: the same seed gives the same objects."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def check(rng):
     count, axes = int(rng.integers(1, 4)), int(rng.choice([1, 2, 2, 2, 3, 4]))
     dtype, labels = str(rng.choice(["uint8", "int8", "uint16", "int16", "uint32", "int32"])), int(rng.integers(2, 5))
     shift = -2 if dtype.startswith("int") and rng.random() < 0.4 else 0
-    shapes = [(*rng.integers(1, 9, axes - 1), rng.integers(2, 9)) for _ in range(count)]  # not of one element: see docs/differences.md
+    # Masks of one element are left out: DALI treats them differently (docs/differences.md).
+    shapes = [(*rng.integers(1, 9, axes - 1), rng.integers(2, 9)) for _ in range(count)]
     masks = [(rng.integers(0, labels, shape) + shift).astype(dtype) for shape in shapes]
     constants, named = {"seed": int(rng.integers(2**31)), "format": str(rng.choice(["anchor_shape", "start_end", "box"]))}, {}
     if rng.random() < 0.3:

@@ -1,4 +1,4 @@
-"""Random streams against an installed DALI: every array equal byte for byte, over several iterations."""
+"""Random streams beside DALI's: every array of several iterations is equal byte for byte."""
 
 import random
 
@@ -22,7 +22,7 @@ ITERATIONS = 3
 
 
 def run(batch, make, seed=None, iterations=ITERATIONS):
-    """The outputs of `make()`, as [iteration][output][sample] arrays; constant and fed arguments are made by `make`."""
+    """The outputs of the pipeline that `make()` defines, as [iteration][output][sample] arrays."""
     pipeline = Pipeline(batch_size=batch, num_threads=2, device_id=None, seed=seed)
     with pipeline:
         outputs = make()
@@ -32,12 +32,12 @@ def run(batch, make, seed=None, iterations=ITERATIONS):
 
 
 def fed(rows):
-    """An argument input with the same value per sample in every iteration."""
+    """An argument input that has the same value for each sample in every iteration."""
     return fn.external_source(source=lambda: rows, batch=True)
 
 
 def check(reference, position, batch, draw):
-    """`draw(position)` gives the flat batch of DALI in each iteration."""
+    """`draw(position)` equals DALI's batch in each iteration, both as flat arrays."""
     for (samples,) in reference:
         ours = draw(position)
         theirs = np.concatenate([sample.ravel() for sample in samples])
@@ -47,7 +47,7 @@ def check(reference, position, batch, draw):
 
 
 def draw_case(rng):
-    """Seed, batch size, elements per sample as (DALI shape keyword, counts)."""
+    """Seed, batch size, and elements per sample as (DALI's `shape` argument, counts)."""
     seed = rng.choice([0, 1, 42, rng.getrandbits(31), rng.getrandbits(62), -rng.getrandbits(40)])
     batch = rng.randint(1, 9)
     shape = rng.choice([None, [], [rng.randint(0, 30)], [3, rng.randint(1, 5)]])
@@ -128,7 +128,7 @@ def test_normal(dtype, case):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_many_normals(dtype):
-    """The C library's logarithm and cosine, in the last bit: 120,000 draws."""
+    """120,000 draws agree with the logarithm and the cosine of the C library to the last bit."""
     reference = run(4, lambda: fn.random.normal(seed=77, shape=[10_000], dtype=TYPES[dtype]))
     check(reference, StreamPosition.fresh(77), 4, lambda p: normal(p, 4, dtype=dtype, counts=10_000))
 

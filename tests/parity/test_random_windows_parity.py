@@ -1,4 +1,4 @@
-"""random_crop_generator, roi_random_crop and peek_image_shape against DALI: the same numbers."""
+"""random_crop_generator, roi_random_crop and peek_image_shape beside DALI's: equal numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reader order against an installed DALI: index streams and loader snapshots, random configurations of real readers."""
+"""The order of readers beside DALI's: indices and loader snapshots of real readers with random arguments."""
 
 import io
 import random
@@ -83,7 +83,7 @@ def snapshot(payload):
 
 @pytest.mark.parametrize("case", range(30))
 def test_snapshots_and_restoring(one_file, case):
-    """Our position is DALI's snapshot after every batch, and both continue equally from it."""
+    """After every batch our position equals DALI's snapshot. Both readers continue with equal batches when they are restored."""
     rng = random.Random(1000 + case)
     batch, count = rng.randint(1, 7), rng.randint(2, 100)
     options = random_options(rng, count)
@@ -93,7 +93,7 @@ def test_snapshots_and_restoring(one_file, case):
         theirs = snapshot(pipeline.checkpoint())
         if options.get("seed") is not None:
             assert tuple(order.position) == theirs
-        else:  # the engine of a reader that does not shuffle comes from a clock-based seed
+        else:  # A reader that does not shuffle seeds its random engine from the clock.
             assert tuple(order.position)[1:] == theirs[1:]
         next_indices(pipeline)
         order.next_batch()
@@ -116,7 +116,7 @@ def write_tar(path, first, count):
 
 @pytest.mark.parametrize("case", range(40))
 def test_webdataset_reader(tmp_path, case):
-    """Container files; no permutation of the list ahead of the buffer."""
+    """A reader of container files does not permute its list before the shuffle buffer."""
     rng = random.Random(2000 + case)
     sizes = [rng.randint(1, 5) for _ in range(rng.randint(1, 6))]
     paths = [str(tmp_path / f"{k}.tar") for k in range(len(sizes))]

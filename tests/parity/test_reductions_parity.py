@@ -1,4 +1,4 @@
-"""reductions.* beside DALI: equal to the last bit, floats included."""
+"""reductions.* beside DALI's: equal to the last bit, also for floats."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def type_of(dtype):
 
 
 def dtypes_for(name, dtype):
-    """Values of `dtype` for which DALI does not overflow: it adds in the output's type."""
+    """Output types in which DALI's sums do not overflow. DALI adds in the output type."""
     wide = DALIDataType.UINT64 if dtype.startswith("u") else DALIDataType.INT64
     if dtype == "float32":
         return [DALIDataType.FLOAT]
@@ -60,7 +60,7 @@ def dtypes_for(name, dtype):
 def check_sums(rng, dtypes=("uint8", "float32", "int64")):
     dtype, name = str(rng.choice(dtypes)), str(rng.choice(["sum", "mean", "mean_square", "rms"]))
     if dtype == "uint16" and name in ("mean_square", "rms"):
-        dtype = "int16"  # DALI squares uint16 as int, which overflows
+        dtype = "int16"  # DALI squares uint16 values as int, which overflows.
     samples = samples_of(rng, dtype)
     layout, arguments, _ = axes_of(rng, samples[0].ndim)
     if rng.random() < 0.5:

@@ -1,4 +1,4 @@
-"""Refusals of calls: every ``except`` clause that catches DALI's error catches ours, too."""
+"""Refusals of calls beside DALI's. An ``except`` clause that catches DALI's error also catches ours."""
 
 from __future__ import annotations
 

@@ -35,7 +35,10 @@ def coordinates(extents):
 
 
 def region(rng, extents, kind):
-    """Begins and ends float32[BATCH, axes] within the image: whole pixels, turned round, parts of pixels, or parts of the image."""
+    """Begins and ends of regions inside the image, float32[BATCH, axes].
+
+    "upright": whole pixels. "turned": begin and end may be exchanged. "halves": halves of pixels. "relative": sixteenths of the image.
+    """
     shape = (BATCH, len(extents))
     if kind == "relative":
         begin, end = rng.integers(0, 17, shape) / 16, rng.integers(0, 17, shape) / 16

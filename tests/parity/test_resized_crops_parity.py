@@ -1,4 +1,4 @@
-"""resize_crop_mirror and random_resized_crop against DALI: the same windows, pixels within 1 grey level."""
+"""resize_crop_mirror and random_resized_crop beside DALI's: equal windows, and pixels that differ by at most 1 grey level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""segmentation.select_masks against DALI. Every mask has one polygon here, because DALI keeps only the last polygon of a mask."""
+"""segmentation.select_masks beside DALI's. Every mask has one polygon, because DALI keeps only the last polygon of a mask."""
 
 from __future__ import annotations
 

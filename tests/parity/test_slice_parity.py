@@ -1,4 +1,4 @@
-"""slice and pad beside DALI on random samples and arguments."""
+"""slice and pad beside DALI's with random samples and arguments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_slice(rng, converted=("int16",)):
     axes = [int(axis) for axis in rng.permutation(ndim)[: rng.integers(1, ndim + 1)]]
     channel = (layout or {3: "HWC", 4: "DHWC"}.get(ndim, "")).find("C")
     if channel >= 0 and rng.random() < 0.4:
-        # One fill value per channel. (Their number is always right: DALI may hang after it has refused a wrong one.)
+        # One fill value per channel. The number of values is always right, because DALI may hang after it has refused a wrong number.
         constants["fill_values"] = rng.integers(0, 100, 3).astype(float).tolist()
         samples = [random_array(rng, (*sample.shape[:channel], 3, *sample.shape[channel + 1 :]), dtype) for sample in samples]
         axes = [axis for axis in axes if axis != channel] or [0 if channel else 1]
@@ -47,7 +47,7 @@ def check_slice(rng, converted=("int16",)):
     if rng.random() < 0.3:
         constants["dtype"] = rng.choice([DALIDataType.FLOAT, DALIDataType.FLOAT16, DALIDataType.UINT8])
         constants["dtype"] = DALIDataType(int(constants["dtype"]))
-        # Each pair of types is a kernel to compile. With a fill value per channel DALI does not saturate.
+        # Few pairs of types, because each pair is a kernel to compile. With a fill value per channel DALI does not saturate.
         if dtype not in converted or len(constants.get("fill_values", "")) == 3:
             del constants["dtype"]
     extents = np.array([[sample.shape[axis] for axis in axes] if max(axes) < ndim else [1] * len(axes) for sample in samples])

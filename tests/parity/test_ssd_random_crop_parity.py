@@ -1,4 +1,4 @@
-"""ssd_random_crop against DALI: the same windows for the same seed."""
+"""ssd_random_crop beside DALI's: the same seed gives the same windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indexing against DALI: random selections of integers, slices, nodes and new axes."""
+"""Indexing beside DALI's: random selections of integers, slices, nodes and new axes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Literal:
 
 
 def resolved(item: Any, used: Any, nodes: Any) -> Any:
-    """A selection with nodes and new axes in place of their descriptions."""
+    """A selection in which `Node`, `Axis` and `Literal` are replaced by the objects of a library."""
     if isinstance(item, Node):
         return nodes[item.index]
     if isinstance(item, Axis):
@@ -68,7 +68,7 @@ def program(selection: tuple[Any, ...]) -> Program:
 
 
 def stops_dali(item: slice, axis: int, feeds: list[Feed]) -> bool:
-    """Slices that run away from their end, in steps of more than 1: empty in numpy and asyncdali, an error or a crash in DALI."""
+    """Whether a slice crashes DALI: its step leads away from its end. The result is empty in NumPy and asyncdali."""
     for number, sample in enumerate(feeds[0].samples):
         if axis >= sample.ndim:
             continue
@@ -84,7 +84,7 @@ def stops_dali(item: slice, axis: int, feeds: list[Feed]) -> bool:
 
 @st.composite
 def selections(draw, feeds, named):
-    """One selection from the first of `feeds` with indices among the others."""
+    """A random selection from the first of `feeds`. The other feeds serve as indices."""
     samples, node_count = feeds[0].samples, len(feeds) - 1
     ndim = samples[0].ndim
     extents = [min(lengths) for lengths in zip(*[sample.shape for sample in samples])]
@@ -140,7 +140,7 @@ def cases(draw):
 
 
 def check(case: Any, planned: bool) -> None:
-    """`planned`: small batches may be cut while planning."""
+    """Compare a selection. With `planned`, small batches may be indexed while planning."""
     feeds, made = case
     before = subscript.SMALL
     subscript.SMALL = before if planned else -1
@@ -164,7 +164,7 @@ def test_many_random_selections(case, planned):
 
 
 class Any_:
-    """``any_[1, ::2]`` is the selection."""
+    """Returns the selection in brackets: ``any_[1, ::2]``."""
 
     def __getitem__(self, selection: Any) -> Any:
         return selection if isinstance(selection, tuple) else (selection,)

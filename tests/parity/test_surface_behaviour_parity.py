@@ -1,4 +1,4 @@
-"""Behaviour for unusual arguments, beside DALI: calls that DALI accepts work and give the same results."""
+"""Unusual arguments beside DALI's behaviour: calls that DALI accepts are accepted and give the same results."""
 
 # ruff: noqa: B023, C408 - graph functions are called in the iteration that defines them; keyword arguments read as in calls
 
@@ -54,7 +54,7 @@ def outcome(library: Library, graph: Any, batch_size: int, **options: Any) -> An
 
 
 def assert_equal(both: tuple[Library, Library], graph: Any, batch_size: int = 1, rtol: float = 0, told: str = "") -> None:
-    """Both give the same result, or both refuse with a RuntimeError, ValueError or TypeError."""
+    """Both libraries return the same result, or both raise a RuntimeError, ValueError or TypeError."""
     ours, theirs = (outcome(library, graph, batch_size) for library in both)
     if isinstance(theirs, Exception) or isinstance(ours, Exception):
         assert isinstance(theirs, Exception), f"{told}: ours refuses: {ours}"
@@ -68,7 +68,7 @@ def assert_equal(both: tuple[Library, Library], graph: Any, batch_size: int = 1,
 
 
 def assert_works(both: tuple[Library, Library], graph: Any, batch_size: int = 1, rtol: float = 0) -> None:
-    """DALI accepts the call, and ours gives the same result."""
+    """DALI accepts the call, and both libraries return the same result."""
     assert not isinstance(outcome(both[1], graph, batch_size), Exception)
     assert_equal(both, graph, batch_size, rtol)
 
@@ -160,7 +160,7 @@ def test_layout_of_chosen_elements(both, shape, data, layout):
 
 @pytest.mark.parametrize("layout", ["HHC", "HWW", "AAB", "hhc"])
 def test_layouts_with_repeated_letters(both, layout):
-    """DALI takes them as names of axes, and refuses them if an operator needs the meaning of the axes. Asyncdali does the same."""
+    """A repeated letter is a name of axes only. Both libraries refuse it where an operator needs the meaning of the axes."""
     data = image(4, 4)
     for graph in (
         lambda lib: lib.source([data], layout), lambda lib: lib.fn.reshape(lib.source([data], "HWC"), layout=layout),
@@ -215,9 +215,9 @@ def test_tiffs_of_many_channels(both, channels, photometric, dtype):
         ((ours,), layout), = both[0].run(decoded, 1)
         np.testing.assert_array_equal(ours, data)
         assert layout == "HWC"
-        if not planar:  # DALI's decoder refuses planar files of 2 or more than 4 channels, and reads others of 16 bits wrongly
+        if not planar:  # DALI's decoder refuses planar files of 2 or more than 4 channels, and reads other planar files of 16 bits wrongly.
             assert_works(both, decoded)
-            if channels > 2:  # of two channels DALI reads beyond the second
+            if channels > 2:  # In files of two channels DALI reads beyond the second channel.
                 assert_equal(both, lambda lib: decoded(lib, "RGB"))
         assert_works(both, lambda lib: lib.fn.peek_image_shape(lib.source([file]), image_type=lib.types.ANY_DATA))
 
@@ -230,7 +230,7 @@ def test_tiffs_of_many_channels_with_a_predictor(both, dtype):
         wanted = lib.types.UINT16 if dtype == np.uint16 else lib.types.UINT8
         return lib.fn.decoders.image(lib.source([file]), output_type=lib.types.ANY_DATA, dtype=wanted)
 
-    for predictor, compressed in ((2, True), (1, True), (2, False)):  # a predictor has no effect without compression
+    for predictor, compressed in ((2, True), (1, True), (2, False)):  # A predictor has no effect on uncompressed files.
         file = np.frombuffer(tiff(data, 2, predictor=predictor, compressed=compressed), np.uint8)
         assert_works(both, decoded)
         ((ours,), _), = both[0].run(decoded, 1)
@@ -242,7 +242,7 @@ def test_tiffs_of_many_channels_with_a_predictor(both, dtype):
 
 @pytest.mark.parametrize("excess", [6e-8, 1e-6])
 def test_boxes_that_leave_the_image_by_rounding(both, excess):
-    """ssd_random_crop is equal. random_bbox_crop refuses such boxes in DALI and cuts them here (docs/differences.md)."""
+    """ssd_random_crop equals DALI's. For random_bbox_crop DALI refuses such boxes, and asyncdali clips them (docs/differences.md)."""
     ours = both[0]
     for box, layout in (([-excess, 0.1, 0.5, 0.6], "xyXY"), ([0.1, 0.1, 1 + excess, 0.6], "xyXY"), ([0.5, 0.1, 0.5 + excess, 0.6], "xyWH")):
         boxes = np.float32([box])
@@ -406,7 +406,7 @@ def test_resizing_to_impossible_sizes_is_refused():
 def test_spectrograms_of_any_rank(both, shape):
     data = np.sin(np.arange(40, dtype=np.float32) / 3)[: int(np.prod(shape))].reshape(shape)
     options = dict(nfft=8, window_length=8, window_step=8)
-    # Sums are in another order (docs/differences.md); the smallest numbers are differences of large ones.
+    # Sums are added in another order (docs/differences.md), and the smallest results are differences of large numbers.
     assert_equal(both, lambda lib: lib.fn.spectrogram(lib.source([data]), **options), rtol=1e-4)
 
 
@@ -494,7 +494,7 @@ PER_FRAME = {
 
 @pytest.mark.parametrize("told", PER_FRAME)
 def test_filters_with_arguments_per_frame(both, told):
-    # Sums of up to 49 products in another order: relative 1e-4, and 1e-3 absolute, of numbers to 255.
+    # Up to 49 products of numbers up to 255 are added in another order: a relative bound of 1e-4 and an absolute one of 1e-3.
     ours, theirs = (outcome(library, lambda lib: PER_FRAME[told](lib, lib.source([CLIP], "FHWC")), 1) for library in both)
     if isinstance(theirs, Exception):
         assert isinstance(ours, RuntimeError)
@@ -532,7 +532,7 @@ def test_pasting_with_regions_per_frame(both, told):
                 options[name] = lib.source([np.array(value, np.int32)] * 2)
         return lib.fn.multi_paste(lib.source(clips, "FHWC"), output_size=[8, 8], **options)
 
-    # DALI's operator fails where the frames are more than the batch size: 8 are for 2 samples of 3 frames.
+    # DALI's operator fails if a batch has more frames than the batch size. 8 suffice for 2 samples of 3 frames.
     assert_equal(both, graph, 8, told=told)
 
 
@@ -547,7 +547,7 @@ def test_pad_mode_as_a_node_is_refused(both):
 
 
 def test_dlpack_follows_the_array_api():
-    """DALI's own takes `stream` only; NumPy 2 and torch pass the standard's arguments."""
+    """`__dlpack__` takes all arguments of the array API standard, as NumPy 2 and torch pass them. DALI's method takes `stream` only."""
     tensors = [importlib.import_module(name + ".tensors").TensorCPU(np.arange(6, dtype=np.float32).reshape(2, 3)) for name in (OURS, DALI)]
     ours, theirs = tensors
     np.testing.assert_array_equal(np.from_dlpack(ours), np.from_dlpack(theirs))
@@ -573,7 +573,7 @@ def test_layouts_of_outputs(both):
 
 @pytest.mark.filterwarnings("ignore")
 def test_branches_with_data_on_a_gpu():
-    """On the host device; DALI needs a GPU. The condition itself is on the CPU, as in DALI."""
+    """Branches run on the host device, where DALI needs a GPU. The condition itself is on the CPU in both libraries."""
 
     ours = Library(OURS)
     clips = [np.random.default_rng(k).integers(0, 255, (2, 6, 5, 3), np.uint8) for k in range(4)]
@@ -604,7 +604,7 @@ def test_branches_with_data_on_a_gpu():
 
 
 def test_random_axes_of_pad_and_slice(both):
-    """60 batches in which every sample has its own list of axes, of its own length."""
+    """In 60 batches, every sample has its own list of axes. The lists differ in length."""
     rng = np.random.default_rng(11)
     for _ in range(60):
         ndim, count = int(rng.integers(1, 4)), 3
@@ -631,7 +631,7 @@ def test_random_axes_of_pad_and_slice(both):
 
 
 def test_random_regions_per_frame(both):
-    """60 batches of clips, regions with and without values per frame."""
+    """60 batches of clips, whose regions are per frame or per sample."""
     rng = np.random.default_rng(12)
     for _ in range(60):
         clips = [rng.integers(0, 255, (int(rng.integers(1, 4)), *rng.integers(4, 8, 2), 2), np.uint8) for _ in range(2)]
@@ -652,7 +652,7 @@ def test_random_regions_per_frame(both):
 
 
 def test_random_filters_per_frame(both):
-    """40 batches; small whole numbers, so that every sum is exact."""
+    """40 batches of small whole numbers, so that every sum is exact."""
     rng = np.random.default_rng(13)
     for _ in range(40):
         shapes = [(int(rng.integers(1, 4)), *rng.integers(4, 9, 2), int(rng.integers(1, 4))) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Tensor operators in one pipeline, in several orders, on both devices: equal to DALI over several iterations."""
+"""Pipelines of several tensor operators beside DALI's, on both devices and over several iterations."""
 
 from __future__ import annotations
 

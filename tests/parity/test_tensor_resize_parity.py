@@ -1,4 +1,4 @@
-"""tensor_resize against DALI: lengths, regions, axes, filters."""
+"""tensor_resize beside DALI's: lengths, regions, axes and filters."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_regions_and_alignment():
     rng = np.random.default_rng(6)
 
     def signed(low, high):
-        """Two numbers of either sign."""
+        """Two numbers, each with a random sign."""
         return (rng.uniform(low, high, 2) * rng.choice([-1, 1], 2)).tolist()
 
     for _ in range(40):

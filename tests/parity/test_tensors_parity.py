@@ -1,4 +1,4 @@
-"""The same calls on DALI's tensors, types and constants and on ours: results, text, and kinds of exceptions."""
+"""Calls of tensors, types and constants beside DALI's: results, texts and types of exceptions are equal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def both():
 
 
 def plain(value):
-    """A result in a form that can be compared between the libraries."""
+    """A result in a form that does not depend on the library."""
     if isinstance(value, (list, tuple)):
         return type(value)(map(plain, value))
     if isinstance(value, np.ndarray):
@@ -334,7 +334,7 @@ def test_scalars(both, expression):
 
 
 def dali_constant(types, *arguments):
-    """The result of DALI's node for one sample: values (enumerations cannot be read), type, shape."""
+    """One sample of a constant in DALI: values, type and shape. Values of enumerations cannot be read."""
     from nvidia.dali import Pipeline
 
     pipe = Pipeline(1, 1, None, prefetch_queue_depth=1)

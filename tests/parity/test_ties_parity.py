@@ -25,7 +25,7 @@ SQUARE = [np.arange(64, dtype=np.uint8).reshape(8, 8, 1)]
 
 
 def bits(batch):
-    """Floats as integers, so that signed zeros count; all NaNs are one."""
+    """Floats as integers, so that -0 and 0 differ. All NaNs become one integer."""
     return [np.where(np.isnan(x), np.float32(NAN), x).view(np.int32) if x.dtype == np.float32 else x for x in batch]
 
 
@@ -45,7 +45,7 @@ def grid_boxes(rng, count, steps=8):
 
 @pytest.mark.parametrize("seed", range(24))
 def test_random_bbox_crop_of_boxes_and_windows_on_a_grid(seed):
-    """Windows of whole eighths: overlaps, prune shares and best proposals tie; centres lie on edges."""
+    """Windows are multiples of 1/8, so overlaps, shares of boxes and best proposals tie, and centres lie on edges."""
     rng = np.random.default_rng(seed)
     boxes = [grid_boxes(rng, int(n)) for n in rng.integers(0, 5, 32)]
     constants = {
@@ -207,7 +207,7 @@ def test_rotations_by_right_angles(angle):
 
 
 def numbered(*shapes):
-    """Pictures and volumes whose elements are their own numbers, so a wrong neighbour is visible."""
+    """Pictures and volumes in which every element has a different number, so that a wrong neighbour is visible."""
     return [np.arange(np.prod(shape), dtype=np.int32).reshape(*shape, 1) for shape in shapes]
 
 
@@ -217,7 +217,7 @@ PLANES = numbered(*[(h, w) for h in (1, 2, 6, 7, 8, 13) for w in (1, 5, 8, 9, 16
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("angle", [45, -45, 135, -135, 225, 315, 405, 30, 60, 150, 53.130102, 90, 270, 1, 179.5])
 def test_the_neighbours_of_rotations(angle, keep):
-    """The last bits of positions decide, especially in diagonals. Long rows add up the rounding of their positions."""
+    """The last bits of positions decide, especially on diagonals. In long rows, the rounding errors of positions add up."""
     constants = {"angle": float(angle), "interp_type": types.INTERP_NN, "keep_size": keep}
     check("rotate", [PLANES], ["HWC"] * 1, **constants, fill_value=-1.0)
     check("rotate", [PLANES[:8]], ["HWC"], **constants)
@@ -229,7 +229,7 @@ TURNS = [(45, (0, 0, 1)), (45, (1, 0, 0)), (60, (1, 1, 1)), (33.3, (1, 2, 3)), (
 
 @pytest.mark.parametrize("angle, axis", TURNS)
 def test_the_neighbours_of_rotations_in_space(angle, axis):
-    """About oblique axes the matrix may differ in the last bit: a run found one different voxel of five million."""
+    """For oblique axes the last bit of the matrix may differ. A run found one different voxel of five million."""
     volumes = numbered((7, 8, 9), (5, 6, 300), (1, 16, 16))
     constants = {"angle": float(angle), "axis": [float(a) for a in axis], "interp_type": types.INTERP_NN, "fill_value": -1.0}
     theirs, ours = (outputs("rotate", [volumes], ["DHWC"], None, **constants)[0] for outputs in (dali_outputs, our_outputs))
@@ -265,13 +265,13 @@ SIZES += [{"resize_shorter": 7, "roi_start": [0.25, 0], "roi_end": [1, 0.75], "r
 
 @pytest.mark.parametrize("constants", SIZES, ids=str)
 def test_nearest_pixels_at_edges(constants):
-    """Small extents: the middle of an output pixel often falls on an edge between two pixels, and its last bit decides."""
+    """With small extents, the middle of an output pixel is often on the edge between two pixels. The last bit of the position decides."""
     images = [np.arange(h * w, dtype=np.uint8).reshape(h, w, 1) for h in range(1, 13) for w in range(1, 13)]
     check("resize", [images], ["HWC"], interp_type=types.INTERP_NN, **constants)
 
 
 def test_means_of_two_pixels_are_rounded_to_even():
-    """DALI rounds halves up in a horizontal last pass, and at the ends of rows. Results differ by at most 1, and only at halves."""
+    """DALI rounds halves up if the last pass is horizontal, and at the ends of rows. Only halves differ, by 1."""
     pairs = np.stack([np.arange(250), np.arange(1, 251)], axis=1).astype(np.uint8)[..., None]
     across = np.ascontiguousarray(pairs.transpose(1, 0, 2))
     for image, size in ((pairs, {"resize_x": 1, "resize_y": 250}), (across, {"resize_x": 250, "resize_y": 1})):
@@ -298,7 +298,7 @@ def annotated(make, functions, folder, **constants):
 
 
 def test_coco_boxes_at_the_size_threshold_and_equal_ids(tmp_path):
-    """Images are not in the order of their ids, ids of annotations and polygons repeat, sides equal the threshold."""
+    """The images are not ordered by id, ids of annotations and polygons repeat, and the sides of boxes equal the threshold."""
     images, annotations = [], []
     for number, image in enumerate([5, 3, 9, 7, 1]):
         Image.new("RGB", (30, 20), (number, 0, 0)).save(tmp_path / f"{number}.jpg")

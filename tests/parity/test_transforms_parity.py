@@ -1,4 +1,4 @@
-"""transforms.* beside DALI, to a few units of the last place; products of matrices are equal."""
+"""transforms.* beside DALI's: products of matrices are equal, other results differ by a few units of the last place."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check_transforms(rng):
     elif name == "shear":
         argument = str(rng.choice(["shear", "angles"]))
         give(argument, ndim * (ndim - 1), -60 if argument == "angles" else -3, 60 if argument == "angles" else 3)
-        if ndim == 3 and argument in named:  # a flat one is refused by DALI
+        if ndim == 3 and argument in named:  # DALI refuses a flat list.
             named[argument] = [row.reshape(3, 2) for row in named[argument]]
     else:
         constants["absolute"] = bool(rng.integers(2))

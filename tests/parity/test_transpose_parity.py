@@ -1,4 +1,4 @@
-"""transpose, coord_flip, bb_flip beside DALI."""
+"""transpose, coord_flip and bb_flip beside DALI's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_transpose(rng):
 
 
 def arguments_of(rng, count, ranges):
-    """Constants or one value per sample."""
+    """Random arguments, each a constant or one value per sample."""
     constants, named = {}, {}
     for name, draw in ranges.items():
         way = rng.random()

@@ -1,4 +1,4 @@
-"""experimental.readers.video on DALI and on asyncdali: which frames, pixels bit for bit, times, numbers, labels, orders."""
+"""experimental.readers.video beside DALI's: frames, times, frame numbers, labels and order. Pixels are equal bit for bit."""
 
 from __future__ import annotations
 

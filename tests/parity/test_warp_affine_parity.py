@@ -1,4 +1,4 @@
-"""warp_affine beside DALI: within one grey level, except for nearest pixels at positions on a pixel's edge."""
+"""warp_affine beside DALI's: within one grey level, except for nearest pixels at positions on the edge of a pixel."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_warp_affine(rng):
     assert (result.layout, [s.shape for s in result.samples]) == (reference.layout, [s.shape for s in reference.samples])
     mine, yours = (np.concatenate([sample.ravel() for sample in found.samples]).astype(int) for found in (result, reference))
     wrong = np.abs(mine - yours) > 1
-    assert wrong.sum() <= 6 + 1e-3 * len(mine), (wrong.sum(), len(mine))  # two pixels, and one in a thousand
+    assert wrong.sum() <= 6 + 1e-3 * len(mine), (wrong.sum(), len(mine))  # two pixels of three channels, and one value in a thousand
 
 
 def test_random_cases():

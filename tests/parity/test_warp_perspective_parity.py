@@ -1,4 +1,4 @@
-"""experimental.warp_perspective against DALI."""
+"""experimental.warp_perspective beside DALI's: transforms, layouts, borders and frames."""
 
 from __future__ import annotations
 
@@ -77,5 +77,5 @@ def test_a_transform_for_each_frame():
     many = [matrices(rng, 3) for _ in range(2)]
     close(clips, "FHWC", many, ("second",))
     close(clips, "FHWC", None, ("matrix",), {"matrix": many})
-    close(images, "HWC", many, ("second",), size=[20.0, 33.0])  # makes sequences of images
+    close(images, "HWC", many, ("second",), size=[20.0, 33.0])  # the layout makes sequences of images
     close(clips, "FHWC", list(matrices(rng, 2)))

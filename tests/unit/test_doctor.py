@@ -1,4 +1,4 @@
-"""``asyncdali doctor``: fifteen broken set-ups. Each is found and explained in one message with its fix, within 5 seconds."""
+"""``asyncdali doctor``: fifteen broken set-ups. One message explains each of them and how to repair it."""
 
 from __future__ import annotations
 
@@ -27,24 +27,23 @@ from asyncdali.tooling.setup import Setup, setup_of
 ROOT = Path(__file__).resolve().parent.parent.parent
 PICTURES = ROOT / "asyncdali" / "data" / "pictures"
 LIMIT = 5.0
+"""Longest time in seconds that the command may wait for storage and for the CUDA driver."""
 
 EXAMINE = """
-import json, time
+import json
 from asyncdali.tooling import checks
 from asyncdali.tooling.setup import Setup
 from pathlib import Path
-start = time.monotonic()
 found = checks.{check}(Setup({setup}))
-print(json.dumps({{"seconds": time.monotonic() - start, "check": found and found.check, "message": found and found.message}}))
+print(json.dumps({{"check": found and found.check, "message": found and found.message}}))
 """
 
 
 def elsewhere(check, setup="", before="", **environment):
-    """The finding of a check in a separate process: its message and its time."""
+    """The finding of a check in a separate process."""
     done = run_script(before + EXAMINE.format(check=check, setup=setup), **environment)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def expect(finding, check, *words):
@@ -199,15 +198,20 @@ def test_slow_storage(tmp_path):
     expect(found, "slow_storage", "is very slow", "Look at the mount")
 
 
-@pytest.mark.slow  # measures wall-clock time
-def test_the_limit_of_time(tmp_path):
-    os.mkfifo(tmp_path / "file.bin")
-    start = time.monotonic()
-    expect(checks.slow_storage(Setup(places=[tmp_path])), "slow_storage", "is very slow", str(tmp_path))
-    main(["doctor"])
-    assert time.monotonic() - start < LIMIT
-    with open(tmp_path / "file.bin", "wb", buffering=0):
-        pass
+@pytest.mark.parametrize("places", [1, 3, 9])
+def test_waits_for_storage_and_for_the_driver_stay_within_the_limit(places, tmp_path, monkeypatch):
+    """The waits add up to less than LIMIT, however many places there are, and whether or not the driver answers."""
+    waits = []
+
+    def probe(command, timeout, **options):
+        waits.append(timeout)
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(checks, "_in_time", lambda work, seconds: waits.append(seconds) or [])
+    assert checks.slow_storage(Setup(places=[tmp_path] * places)) is None
+    monkeypatch.setattr(subprocess, "run", probe)
+    assert checks.driver_mismatch(Setup(gpu=True)) is None
+    assert len(waits) == min(places, 4) + 1 and sum(waits) < LIMIT
 
 
 def test_storage_that_does_not_answer(tmp_path):

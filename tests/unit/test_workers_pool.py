@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import time
 
 import numpy as np
 import pytest
 from asyncdali_workers import BatchInfo, PoolClosed, SampleInfo, Source, WorkerError, WorkerPool
 from helpers import worker_sources as ws
+from helpers.processes import wait_until
 
 
 @pytest.fixture
@@ -186,6 +188,24 @@ def test_samples_without_extent(make_pool):
     pool = make_pool(Source(lambda info: np.empty((0, 3), np.int16), "samples", 4))
     for iteration in range(3):
         assert ask(pool, iteration).outputs[0].values.shape == (4, 0, 3)
+
+
+def test_one_slow_sample_does_not_hold_the_others(tmp_path):
+    """Slow samples are separate slices. Sample 2 waits until the seven others are computed; in a slice of two it would block sample 3."""
+
+    def source(info):
+        if info.iteration < 3:
+            time.sleep(0.02)  # from these batches the pool learns that samples are slow
+        elif info.idx_in_batch == 2:
+            wait_until(lambda: len(list(tmp_path.iterdir())) == 7)
+        else:
+            (tmp_path / str(info.idx_in_batch)).touch()
+        return np.int64(info.idx_in_epoch)
+
+    with WorkerPool([Source(source, "samples", 8)], num_workers=4) as pool:
+        for iteration in range(4):
+            batch = pool.receive(pool.submit(0, iteration, 0), 300)
+    assert batch.outputs[0].values.tolist() == list(range(24, 32))
 
 
 # ---------------------------------------------------------------------------------------------------------------- streams
