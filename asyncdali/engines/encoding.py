@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from .blocks import Lease, OwnBlocks
 
 INLINE = SMALL - 1
 """Contents up to this size (bytes) are copied into the frame, because the pool has no block for them."""
-
 
 
 class Form(IntEnum):
@@ -252,7 +251,12 @@ def unpack(entry: list[Any], frame: memoryview, blocks: Places, lease: Callable[
         shapes = dense_shapes(count, tuple(extents))
     else:
         shapes = np.frombuffer(_part(frame, places), np.int64).reshape(count, ndim).copy()
-    batch = _filled(shapes, DALIDataType(dtype), layout, kind, first, second, more, frame, blocks, lease)
+    kept = DALIDataType(dtype), layout
+    if kind in (_VALUES, _BYTES):
+        batch = _copied(shapes, *kept, kind, _part(frame, (first, second)))
+    else:
+        offsets = _part(frame, more[1]) if kind == _SCATTERED else None
+        batch = _placed(shapes, *kept, kind, _Space(blocks, lease, first, second, more[0]), offsets)
     if info is not None:
         batch.source_info = SourceInfo(bytes(_part(frame, info)), count)
     if rows is not None:
@@ -268,39 +272,56 @@ def _part(frame: memoryview, place: Sequence[int]) -> memoryview:
     return part
 
 
-def _filled(
-    shapes: np.ndarray, dtype: DALIDataType, layout: str, kind: int, first: int, second: int, more: list[Any], frame: memoryview,
-    blocks: Places, lease: Callable[[Any, int, int], Lease] | None,
-) -> Batch:  # fmt: skip
-    storage = storage_dtype(dtype)
-    extents = shapes[0].tolist() if len(shapes) else [0] * shapes.shape[1]
+def _copied(shapes: np.ndarray, dtype: DALIDataType, layout: str, kind: int, data: memoryview) -> Batch:
+    """A batch whose contents are in the frame."""
     if kind == _VALUES:
-        values = np.frombuffer(_part(frame, (first, second)), storage).reshape(len(shapes), *extents).copy()
+        values = np.frombuffer(data, storage_dtype(dtype)).reshape(len(shapes), *_extents(shapes)).copy()
         return Batch.from_values(values, layout, dtype)
     batch = Batch(shapes, dtype, layout)
     sizes = batch.sizes()
     total = int(sizes.sum())
-    if kind == _BYTES:
-        memory = np.frombuffer(_part(frame, (first, second)), np.uint8).copy()
-        if len(memory) != total:
-            raise ValueError(f"a batch of {total} bytes came with {len(memory)}")
-        batch.place(memory, sizes=sizes)
-        return batch
-    offsets = None
-    span = total
-    if kind == _SCATTERED:
-        offsets = np.frombuffer(_part(frame, more[1]), np.int64)
+    if len(data) != total:
+        raise ValueError(f"a batch of {total} bytes came with {len(data)}")
+    batch.place(np.frombuffer(data, np.uint8).copy(), sizes=sizes)
+    return batch
+
+
+class _Space(NamedTuple):
+    """Where the contents of a batch begin in a block, and who owns them."""
+
+    blocks: Places
+    lease: Callable[[Any, int, int], Lease] | None
+    block: int
+    begin: int
+    number: int
+    """Number of the lease."""
+
+    def taken(self, size: int) -> tuple[int, Any]:
+        """The address of `size` bytes, and their owner."""
+        address, mapping = self.blocks.at(self.block, self.begin, size)
+        return address, mapping if self.lease is None else self.lease(mapping, self.number, size)
+
+
+def _placed(shapes: np.ndarray, dtype: DALIDataType, layout: str, kind: int, space: _Space, places: memoryview | None) -> Batch:
+    """A batch whose contents are in a block. `places` are the offsets of the samples; None: one sample follows another."""
+    batch = Batch(shapes, dtype, layout)
+    sizes = batch.sizes()
+    if places is not None:
+        offsets = np.frombuffer(places, np.int64)
         if len(offsets) != len(shapes) or (len(offsets) and int(offsets.min()) < 0):
             raise ValueError("samples have an offset each")
-        span = int((offsets + sizes).max(initial=0))
-    address, mapping = blocks.at(first, second, span)
-    owner = mapping if lease is None else lease(mapping, more[0], span)
-    if kind == _PLACED_VALUES:
-        values = np.asarray(AddressView(address, (len(shapes), *extents), storage, owner))
-        return Batch.from_values(values, layout, dtype)
-    if offsets is None:
-        batch.place(owner, address, sizes)
-    else:
+        address, batch.owner = space.taken(int((offsets + sizes).max(initial=0)))
         np.add(offsets, address, out=batch.addresses)
-        batch.owner = owner
+        return batch
+    address, owner = space.taken(int(sizes.sum()))
+    if kind == _PLACED_VALUES:
+        values = np.asarray(AddressView(address, (len(shapes), *_extents(shapes)), storage_dtype(dtype), owner))
+        return Batch.from_values(values, layout, dtype)
+    batch.place(owner, address, sizes)
     return batch
+
+
+def _extents(shapes: np.ndarray) -> list[int]:
+    """The shape that all samples have."""
+    found: list[int] = shapes[0].tolist() if len(shapes) else [0] * shapes.shape[1]
+    return found

@@ -38,7 +38,8 @@ from .steps import RENEWED, Base, Behind
 
 if TYPE_CHECKING:
     from ..runtime.session import Session
-    from .loader import Loader, Place
+    from .handover import Handover
+    from .places import Place
 
 _MANY = 64
 """Number of calls whose times are kept before the statistics get them."""
@@ -64,9 +65,9 @@ os.register_at_fork(after_in_child=_after_fork)
 class FastPath:
     """See the module. A session has at most one. Any thread may call."""
 
-    def __init__(self, loader: Loader, session: Session, order: list[int], count: int):
+    def __init__(self, handover: Handover, session: Session, order: list[int], count: int):
         """`count` is the number of batches that an answer contains; `order` are the numbers of those that are outputs."""
-        self._loader, self._session, self._counters = loader, session, session.counters
+        self._handover, self._session, self._counters = handover, session, session.counters
         self._order = None if order == list(range(count)) else order
         self._count = count
         self._answer = struct.Struct(f"<ii{5 + 6 * count}q")
@@ -150,7 +151,7 @@ class FastPath:
         self._waiting = False
         if self.term != term:
             if size:
-                self._loader.pass_on(place, engine, _message(buffer))
+                self._handover.pass_on(place, engine, _message(buffer))
             return self._leave(usual)
         values = self._answer.unpack_from(buffer)
         if not size or values[0] or values[1] != self._count or values[2] != index or values[3]:
@@ -205,7 +206,7 @@ class FastPath:
 
     def _note_shapes(self, kinds: tuple[int, ...], batches: list[Batch]) -> None:
         self._add_calls()
-        self._loader.note_shapes(batches)
+        self._handover.note_shapes(batches)
         self._kinds = kinds
 
     def _add_calls(self) -> None:
@@ -214,7 +215,7 @@ class FastPath:
         self._times, self._called = [(0, 0, 0)] * _MANY, 0
         if count and self._counters is not None:
             self._counters.received(times[:count], self._depth, self._samples)
-            self._loader.count_iterations(count)
+            self._handover.count_iterations(count)
 
     # --- begin and end
 
@@ -226,12 +227,12 @@ class FastPath:
         producer, counters = session.producer, self._counters
         if session.owed or (counters is not None and counters.recorder is not None):
             return False
-        with uninterrupted(), session.quiet() as quiet, self._loader.deciding:
+        with uninterrupted(), session.quiet() as quiet, self._handover.deciding:
             if not quiet or len(producer.in_flight) != self._depth - 1:
                 return False
             stop = producer.launched
             first = stop - self._depth + 1
-            given = self._loader.give_up(range(first, stop))
+            given = self._handover.give(range(first, stop))
             if given is None:
                 return False
             self._base, self._shift, places = given
@@ -252,12 +253,12 @@ class FastPath:
         """End the fast path. Its requests become records and requests of the usual way. Without the fast path, nothing happens."""
         if not self.term:
             return
-        with uninterrupted(), self._loader.deciding:
+        with uninterrupted(), self._handover.deciding:
             if self.term:
                 self._settle()
 
     def _settle(self) -> None:
-        loader, session = self._loader, self._session
+        handover, session = self._handover, self._session
         producer = session.producer
         self.term = 0
         base, requested, delivered = self._base, self._requested, self._delivered
@@ -267,8 +268,8 @@ class FastPath:
         for index in range(delivered, requested):
             record = producer.continued(index, index + self._iteration)
             place = self._ends[index % len(self._ends)][0] if index < self._sent else None
-            loader.take_back(record, base, index + self._shift, place)
-        loader.go_on(requested, requested + self._shift)
+            handover.take_back(record, base, index + self._shift, place)
+        handover.go_on(requested, requested + self._shift)
         producer.launched = requested
         if delivered > self._entered_at:
             session.moved_on(Behind(base, delivered + self._shift))
@@ -277,9 +278,9 @@ class FastPath:
         self._add_calls()
         if not self._waiting and self._head[0]:
             place = self._ends[delivered % len(self._ends)][0]
-            loader.decide(loader.receive, place, place.engine, _message(self._buffer))
+            handover.pass_on(place, place.engine, _message(self._buffer))
             self._head[0] = 0
-        loader.decide(loader.dispatch)
+        handover.dispatch()
 
     def _count_places(self) -> None:
         for index in range(self._entered, self._requested):

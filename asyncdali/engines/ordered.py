@@ -54,17 +54,17 @@ class Ordered(Generic[Kind]):
     """The thread on which everything runs, if not the loop's. Subclasses set it first."""
 
     def __init__(self, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment):
-        self._cut, self._executor, self._segment = cut, executor, segment
-        self._operators = {planned.spec.name: planned for planned in plan.operators}
+        self.cut, self.executor, self.segment = cut, executor, segment
+        self.operators = {planned.spec.name: planned for planned in plan.operators}
         self._chained = cut.depends_on_branches
-        self._why_whole = why_whole(plan)
+        self.why_whole = why_whole(plan)
         self._fed = tuple(cut.inputs)
-        self._asked: OrderedDict[int, Kind] = OrderedDict()
+        self.asked: OrderedDict[int, Kind] = OrderedDict()
         self._loop = shared_loop()
         self._decide = executor.guarded if self._receiver is None else executor.decide_now
         executor.on_loop = self._receiver is None
-        self._broken: str | None = None
-        self._closed = False
+        self.broken: str | None = None
+        self.closed = False
         if segment.counters is not None:
             segment.counters.made_elsewhere(cut.crossing)
             segment.counters.stream = "engines"
@@ -72,7 +72,7 @@ class Ordered(Generic[Kind]):
     # --- for subclasses
 
     def _pack(self, asked: Kind) -> None:
-        """Make the request of an iteration: the header of :meth:`_packed`, and the place of the frame."""
+        """Make the request of an iteration: the header of :meth:`packed`, and the place of the frame."""
         raise NotImplementedError
 
     def _dispatch(self) -> None:
@@ -86,19 +86,19 @@ class Ordered(Generic[Kind]):
     def _soon(self, function: Callable[[], None]) -> None:
         """Call a method after the current decision."""
         if self._receiver is None:
-            self._loop.call(self._executor.guarded, function)
+            self._loop.call(self.executor.guarded, function)
         else:
-            self._executor.decide_next(function)
+            self.executor.decide_next(function)
 
     # --- requests
 
     def begin(self, run: SegmentRun) -> None:
-        record, segment = run.record, self._segment
+        record, segment = run.record, self.segment
         before = {built.planned.spec.name: built for built in segment.stateful}
         asked = self.kind(run, {name: built.position for name, built in before.items()})
         error = self._fed_error(record)
-        if error is None and self._broken is not None:
-            error = RuntimeError(self._broken)
+        if error is None and self.broken is not None:
+            error = RuntimeError(self.broken)
         if error is None:
             try:
                 self._pack(asked)
@@ -108,8 +108,8 @@ class Ordered(Generic[Kind]):
         if not self._chained or error is not None:
             segment.commit_positions(record, {})
             run.committed = True
-            self._executor.planned_remote(run)
-        self._asked[record.index] = asked
+            self.executor.planned_remote(run)
+        self.asked[record.index] = asked
         if error is not None:
             asked.error = error
             self._soon(self._deliver)  # deferred, because this call comes from the scheduler
@@ -121,47 +121,47 @@ class Ordered(Generic[Kind]):
         for name in self._fed:
             fed = record.fed.get(name)
             if isinstance(fed, Exception):
-                return because(operator_error(self._operators[name], fed, record.number), fed)
+                return because(operator_error(self.operators[name], fed, record.number), fed)
         return None
 
-    def _packed(self, asked: Kind, packer: Entries, frame: Frame) -> None:
+    def packed(self, asked: Kind, packer: Entries, frame: Frame) -> None:
         """The header of a request. Fed batches are packed into `frame`."""
         record = asked.run.record
         first, size, whole = record.first, record.batch_size, record.whole
         given = Iteration(record.number, size, record.fed, first=first, whole=whole)
-        fed = {name: packer.pack(given.taken(name), frame) for name in self._cut.inputs}
+        fed = {name: packer.pack(given.taken(name), frame) for name in self.cut.inputs}
         part = {"n": whole or size, "slice": [first, first + size], "from": first}
         asked.header = {"i": record.index, "k": record.number, **part, "fed": fed}
         if self._chained:
             asked.header["tell"] = 1
-        if self._recorder() is not None:
+        if self.recorder() is not None:
             asked.header["trace"] = 1
         self._place(asked)
 
     def _place(self, asked: Asked) -> None:
         """The positions that a request contains."""
-        stateful = self._segment.stateful
+        stateful = self.segment.stateful
         asked.header["at"] = {built.planned.spec.name: built.save(asked.before[built.planned.spec.name]) for built in stateful}
         asked.header["g"] = asked.generation
 
-    def _recorder(self) -> Any:
+    def recorder(self) -> Any:
         """The recorder of the current trace. None if no trace is recorded."""
-        counters = self._executor.counters
+        counters = self.executor.counters
         return None if counters is None else counters.recorder
 
     # --- answers
 
-    def _planned(self, asked: Kind | None, produced: dict[str, int]) -> None:
+    def planned(self, asked: Kind | None, produced: dict[str, int]) -> None:
         """An engine has planned an iteration whose positions depend on data."""
         if asked is not None and not asked.run.committed:
             asked.told = True
             self._commit(asked, produced)
-            self._executor.planned_remote(asked.run)
+            self.executor.planned_remote(asked.run)
 
     def _deliver(self) -> None:
         """Deliver finished iterations, in order."""
-        while self._asked and not self._closed:
-            asked = next(iter(self._asked.values()))
+        while self.asked and not self.closed:
+            asked = next(iter(self.asked.values()))
             if asked.answer is None and asked.error is None:
                 return
             run, answer = asked.run, asked.answer or NOTHING
@@ -173,9 +173,9 @@ class Ordered(Generic[Kind]):
                 record.produced.update(produced)  # the positions came from elsewhere, and are corrected there
             elif produced and not asked.told:
                 self._correct(asked, produced)
-            del self._asked[record.index]
+            del self.asked[record.index]
             if asked.error is None:
-                for edge, batch in zip(self._cut.crossing, answer["out"]):
+                for edge, batch in zip(self.cut.crossing, answer["out"]):
                     record.edges[edge] = batch
                 counters = run.segment.counters
                 if counters is not None and record.weight:
@@ -184,37 +184,37 @@ class Ordered(Generic[Kind]):
                     counters.passed(record.edges)
             asked.answer = NOTHING  # another engine may still work on the iteration: do not keep the batches until it answers
             error, asked.error = asked.error, None
-            self._executor.finish_segment(run, error)
+            self.executor.finish_segment(run, error)
             del error
 
     def _commit(self, asked: Asked, produced: dict[str, int]) -> None:
         by_id = {
             id(built.operator): produced[built.planned.spec.name]
-            for built in self._segment.stateful
+            for built in self.segment.stateful
             if built.planned.spec.name in produced
         }
         if asked.run.record.given is not None:
-            self._segment.go_to(asked.before)
-        self._segment.commit_positions(asked.run.record, by_id)
+            self.segment.go_to(asked.before)
+        self.segment.commit_positions(asked.run.record, by_id)
         asked.run.committed = True
 
     def _correct(self, asked: Asked, produced: dict[str, int]) -> None:
         """Request the following iterations again, because an iteration moved positions on by unexpected numbers of samples."""
         self._chained = True
-        self._segment.go_to(asked.before)
+        self.segment.go_to(asked.before)
         self._commit(asked, produced)
-        for later in list(self._asked.values())[1:]:
-            later.before = {built.planned.spec.name: built.position for built in self._segment.stateful}
-            self._segment.commit_positions(later.run.record, {})
+        for later in list(self.asked.values())[1:]:
+            later.before = {built.planned.spec.name: built.position for built in self.segment.stateful}
+            self.segment.commit_positions(later.run.record, {})
             later.generation += 1
             later.answer = later.error = None
             self._withdraw(later)
             self._place(later)
         self._soon(self._dispatch)
 
-    def _give_up(self, reason: str) -> None:
-        self._broken = reason
-        for asked in self._asked.values():
+    def give_up(self, reason: str) -> None:
+        self.broken = reason
+        for asked in self.asked.values():
             if asked.answer is None:
                 asked.error = asked.error or RuntimeError(reason)
         self._deliver()

@@ -33,6 +33,7 @@ from ..sources.ports import Port
 from . import channel as channels
 from .blocks import ForeignBlocks, OwnBlocks
 from .cut import Cut, make_cut, segments_behind
+from .engine_statistics import statistics
 from .failures import unpacked
 from .fixed import Template
 from .handshake import Description, description, difference
@@ -314,7 +315,7 @@ class EnginePool:
         engine.ready, engine.pid = True, header["ready"]
 
     def statistics(self) -> list[dict[str, Any]]:
-        return [] if self._loader is None else self._loader.statistics()
+        return [] if self._loader is None else statistics(self._loader)
 
     def close(self) -> None:
         with uninterrupted():

@@ -105,7 +105,7 @@ class EnginePuller(AheadPuller):
     def _ask(self, iteration: int) -> Call:
         assert self.index is not None
         call = Call(self._number, iteration, self.epoch, self.index + iteration - self.iteration)
-        self._pool.loader.call_source(call)
+        self._pool.loader.sources.call(call)
         return call
 
     def _answer(self, asked: Call) -> dict[str, Batch]:

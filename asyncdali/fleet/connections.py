@@ -78,7 +78,7 @@ class Connections(Ordered[Request]):
 
     def call(self, function: Any, *args: Any) -> None:
         """Call a method on the loop's thread. Any thread may."""
-        self._loop.call(self._executor.guarded, function, *args)
+        self._loop.call(self.executor.guarded, function, *args)
 
     # --- the set of actors
 
@@ -132,7 +132,7 @@ class Connections(Ordered[Request]):
     # --- connections
 
     def _connect(self, place: Place) -> None:
-        if self._closed or place.leaving or self._places.get(place.address) is not place:
+        if self.closed or place.leaving or self._places.get(place.address) is not place:
             return
         try:
             threading.Thread(target=self._attempt, args=(place,), name="asyncdali-connect", daemon=True).start()
@@ -164,7 +164,7 @@ class Connections(Ordered[Request]):
         self.call(self._failed, place, reason, refused)
 
     def _connected(self, place: Place, sock: socket.socket) -> None:
-        if self._closed or self._places.get(place.address) is not place:
+        if self.closed or self._places.get(place.address) is not place:
             sock.close()
             return
         sock = socket.socket(fileno=self._descriptors.add(sock.detach()))
@@ -172,14 +172,14 @@ class Connections(Ordered[Request]):
         link: Link
 
         def received(header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]) -> None:
-            self._executor.guarded(self._received, place, link, header, body, payloads)
+            self.executor.guarded(self._received, place, link, header, body, payloads)
 
         def lost(reason: str) -> None:
-            self._executor.guarded(self._lost, place, link, reason)
+            self.executor.guarded(self._lost, place, link, reason)
 
         place.near = sock.family == socket.AF_UNIX
         borrower = Borrower() if place.near else None
-        place.link = link = Link(sock, self._executor.allocate, received, lost, lambda sock: release(sock.detach()), borrower)
+        place.link = link = Link(sock, self.executor.allocate, received, lost, lambda sock: release(sock.detach()), borrower)
         link.send({"rank": self._rank})
 
     def _failed(self, place: Place, reason: str, refused: bool) -> None:
@@ -189,8 +189,8 @@ class Connections(Ordered[Request]):
         place.reason, place.refused = reason, refused
         delay = min(0.1 * 2 ** min(place.attempts, 8), SLOWEST_RETRY)
         place.attempts += 1
-        if not self._closed:
-            self._loop.loop.call_later(delay, self._executor.guarded, self._connect, place)
+        if not self.closed:
+            self._loop.loop.call_later(delay, self.executor.guarded, self._connect, place)
         self._check_alone()
         self._tell()
 
@@ -211,7 +211,7 @@ class Connections(Ordered[Request]):
             self._alone_since = monotonic()
         place.bytes += link.got
         outstanding, place.outstanding = place.outstanding, {}
-        if self._closed:
+        if self.closed:
             return
         for (_, generation), (asked, _) in outstanding.items():
             if asked.generation != generation or place not in asked.places:
@@ -234,18 +234,18 @@ class Connections(Ordered[Request]):
 
     def _death(self, asked: Request) -> BaseException:
         text = f"{len(asked.lost)} engines ended while they made this iteration: {', '.join(asked.lost)}. A sample may end them"
-        return operator_error(self._segment.operators[0].planned, EngineError(text), asked.run.record.number)
+        return operator_error(self.segment.operators[0].planned, EngineError(text), asked.run.record.number)
 
     def _check_alone(self) -> None:
         """Give up when no actor has been connected for `reconnect_timeout` seconds."""
-        if any(place.ready for place in self._places.values()) or not self._started or self._closed or self._broken is not None:
+        if any(place.ready for place in self._places.values()) or not self._started or self.closed or self.broken is not None:
             self._alone_since = monotonic()
             return
         left = self._alone_since + self._reconnect_timeout - monotonic()
         if left <= 0:
-            self._give_up(self._none_left())
+            self.give_up(self._none_left())
         else:
-            self._loop.loop.call_later(left, self._executor.guarded, self._check_alone)
+            self._loop.loop.call_later(left, self.executor.guarded, self._check_alone)
 
     def _none_left(self) -> str:
         known = "; ".join(f"{place.address}: {place.reason}" for place in self._places.values()) or "all were removed"

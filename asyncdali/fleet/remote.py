@@ -173,17 +173,17 @@ class RemoteLoader(Connections):
 
     def _pack(self, asked: Request) -> None:
         packer, frame = PayloadPacker(), Frame()
-        self._packed(asked, packer, frame)
+        self.packed(asked, packer, frame)
         asked.body, asked.payloads, asked.keep = frame.joined(), packer.payloads, packer.keep
 
     def _withdraw(self, asked: Request) -> None:
         asked.places, asked.digest = [], None
 
     def _dispatch(self) -> None:
-        if self._closed or self._broken is not None:
+        if self.closed or self.broken is not None:
             return
         expected = 0
-        for asked in self._asked.values():
+        for asked in self.asked.values():
             expected += self._largest
             if asked.answer is not None or asked.error is not None or asked.places:
                 continue
@@ -214,8 +214,8 @@ class RemoteLoader(Connections):
         try:
             place.link.send(asked.header, asked.body, asked.payloads, asked.keep)
         except FrameError as error:
-            asked.error = operator_error(self._segment.operators[0].planned, error, asked.run.record.number)
-            self._loop.loop.call_soon(self._executor.guarded, self._deliver)
+            asked.error = operator_error(self.segment.operators[0].planned, error, asked.run.record.number)
+            self._loop.loop.call_soon(self.executor.guarded, self._deliver)
 
     # --- slow actors
 
@@ -226,7 +226,7 @@ class RemoteLoader(Connections):
 
     def _arm(self) -> None:
         """Wake up when the oldest request is old."""
-        if self._closed:
+        if self.closed:
             return
         waits = []
         if self._actors.hedge_after is not None:
@@ -243,7 +243,7 @@ class RemoteLoader(Connections):
                     return
                 self._timer.cancel()  # the timer was set before the median time was known
             self._due = due
-            self._timer = self._loop.loop.call_later(due - time + 0.001, self._executor.guarded, self._look)
+            self._timer = self._loop.loop.call_later(due - time + 0.001, self.executor.guarded, self._look)
 
     def _unanswered(self) -> Iterable[tuple[Request, float]]:
         for place in self._places.values():
@@ -254,7 +254,7 @@ class RemoteLoader(Connections):
     def _look(self) -> None:
         """Send old requests to a second actor as well, and drop actors that do not answer at all."""
         self._timer = None
-        if self._closed or self._broken is not None:
+        if self.closed or self.broken is not None:
             return
         time = monotonic()
         timeout = self._pool.options.engine_timeout
@@ -293,7 +293,7 @@ class RemoteLoader(Connections):
                 index, generation = header["planned"]
                 asked, _ = place.outstanding.get((index, generation), (None, 0.0))
                 if asked is not None and asked.generation == generation:
-                    self._planned(asked, dict(header["produced"]))
+                    self.planned(asked, dict(header["produced"]))
             elif "ready" in header:
                 self._ready(place, header)
             elif "statistics" in header:
@@ -317,7 +317,7 @@ class RemoteLoader(Connections):
         asked, sent = place.outstanding.pop((index, generation))
         place.answered += 1
         place.busy += int(header["took"])
-        recorder = self._recorder()
+        recorder = self.recorder()
         if recorder is not None and "spans" in header:
             hand_on(header["spans"], recorder.span, list(self._places).index(place.address))
         if asked.generation == generation and place in asked.places:
@@ -350,7 +350,7 @@ class RemoteLoader(Connections):
 
     def _compare(self, place: Place, asked: Request, batches: list[Batch]) -> None:
         if _digest(batches) != asked.digest:
-            self._give_up(
+            self.give_up(
                 f"engine {place.address} made other data for iteration {asked.run.record.number} than the engine that answered first "
                 "(hedge_compare). An operator is not deterministic, or the engines read other files"
             )
@@ -371,7 +371,7 @@ class RemoteLoader(Connections):
                 link.send({"statistics": 1})
             self._counted(None)
 
-        if not self._closed and not self._loop.is_current():
+        if not self.closed and not self._loop.is_current():
             self._loop.call(ask)
             done.wait(ANSWERS)
         return self.known()
@@ -401,18 +401,18 @@ class RemoteLoader(Connections):
 
     def close(self) -> None:
         """Close all connections."""
-        if self._closed:
+        if self.closed:
             return
         done = threading.Event()
 
         def end() -> None:
-            self._closed = True
+            self.closed = True
             if self._timer is not None:
                 self._timer.cancel()
             for place in self._places.values():
                 if place.link is not None:
                     place.link.close()
-            self._asked.clear()
+            self.asked.clear()
             done.set()
 
         if self._loop.is_current():

@@ -21,7 +21,7 @@ from helpers.processes import children, wait_until
 
 from asyncdali import fn, pipeline_def, types
 from asyncdali.compiled.intrinsics import store_i64
-from asyncdali.engines import loader as engine_loader
+from asyncdali.engines import faults
 from asyncdali.engines.search import Search
 from asyncdali.fleet import loader
 
@@ -72,10 +72,10 @@ def test_a_stopped_engine_is_replaced(files, monkeypatch):
     wanted = stream(pipeline(training(files), 0), 10)
     pipe = pipeline(training(files), 1, engine_timeout=TIMEOUT)
     found = stream(pipe, 5)
-    [place] = pipe._core.processes.engines._loader._places
+    [place] = pipe._core.processes.engines._loader.places
     os.kill(place.engine.pid, signal.SIGSTOP)
-    monkeypatch.setattr(engine_loader, "WATCHING", 0.05)
-    monkeypatch.setattr(engine_loader, "monotonic", EngineClock(lambda: place.restarts == 0))
+    monkeypatch.setattr(faults, "WATCHING", 0.05)
+    EngineClock(monkeypatch, lambda: place.restarts == 0)
     found += stream(pipe, 5)
     assert found == wanted
     pipe.close()
@@ -193,9 +193,9 @@ def test_a_hung_function_is_an_error(tmp_path, monkeypatch):
 
     pipe = pipeline(define, 1, batch_size=1, engine_timeout=TIMEOUT)
     pipe.build()
-    [place] = pipe._core.processes.engines._loader._places
-    monkeypatch.setattr(engine_loader, "WATCHING", 0.05)
-    monkeypatch.setattr(engine_loader, "monotonic", EngineClock(lambda: hung.stat().st_size > place.restarts))
+    [place] = pipe._core.processes.engines._loader.places
+    monkeypatch.setattr(faults, "WATCHING", 0.05)
+    EngineClock(monkeypatch, lambda: hung.stat().st_size > place.restarts)
     failed = 0
     for _ in range(6):
         try:
@@ -273,8 +273,8 @@ def test_a_source_that_hangs_is_an_error(tmp_path, monkeypatch):
 
     pipe = pipeline(sourced(hangs), 1, engine_timeout=TIMEOUT, prefetch_queue_depth=1)
     pipe.build()
-    [place] = pipe._core.processes.engines._loader._places
-    monkeypatch.setattr(engine_loader, "monotonic", EngineClock(lambda: hung.stat().st_size > place.restarts))
+    [place] = pipe._core.processes.engines._loader.places
+    EngineClock(monkeypatch, lambda: hung.stat().st_size > place.restarts)
     stream(pipe, 1)
     with pytest.raises(RuntimeError, match=r"did not answer for 600 s \(engine_timeout\) while it called the source"):
         pipe.run()

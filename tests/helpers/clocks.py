@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from asyncdali_workers.shared.control import SINCE, TASK_ID
 
+from asyncdali.engines import answers, faults, sending, source_requests
 from asyncdali.runtime import counters, executor, segment_counters
 
 from .processes import wait_until
@@ -49,11 +50,13 @@ class PoolClock:
 
 
 class EngineClock:
-    """Replaces ``asyncdali.engines.loader.monotonic``: while `hangs` is set, each call finds that more than :data:`TIMEOUT` has passed."""
+    """The clock of ``asyncdali.engines``: while `hangs` is set, each call finds that more than :data:`TIMEOUT` has passed."""
 
-    def __init__(self, hangs: Callable[[], bool]):
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, hangs: Callable[[], bool]):
         self.hangs = hangs
         self.moved = 0.0
+        for module in (answers, faults, sending, source_requests):
+            monkeypatch.setattr(module, "monotonic", self)
 
     def __call__(self) -> float:
         if self.hangs():

@@ -10,7 +10,7 @@ import pytest
 from helpers.engines import data_files, pipeline, stream
 
 from asyncdali import fn
-from asyncdali.engines import loader as engine_loader
+from asyncdali.engines import handover, sending
 
 
 @pytest.fixture
@@ -34,7 +34,8 @@ def loader_of(pipe):
 @pytest.mark.parametrize("engines, renewed", [(1, 3), (2, 1)])
 def test_bases_are_renewed_on_the_way(files, monkeypatch, engines, renewed):
     """Checkpoints are taken before and behind each new base, and do not change what comes after them."""
-    monkeypatch.setattr(engine_loader, "RENEWED", renewed)
+    for module in (sending, handover):
+        monkeypatch.setattr(module, "RENEWED", renewed)
     plain = pipeline(reading(files), 0)
     pipe = pipeline(reading(files), engines)
     saved = None
@@ -54,7 +55,7 @@ def test_a_base_moves_on_and_back(files):
     """Positions are pure, so they may be asked for in any order."""
     pipe = pipeline(reading(files), 1)
     stream(pipe, 1)
-    base = loader_of(pipe)._base
+    base = loader_of(pipe).base
     wanted = [base.data(steps) for steps in range(30)]
     assert [base.data(steps) for steps in reversed(range(30))] == wanted[::-1]
     assert len({str(item) for item in wanted}) == 30
@@ -67,8 +68,8 @@ def test_who_receives_the_answers(files):
     wanted = stream(plain, 12)
     pipe = pipeline(reading(files), 2)
     loader = loader_of(pipe)
-    assert stream(pipe, 4) == wanted[:4] and loader._here
-    assert [item.answered for item in pipe.statistics().engines] and loader._here
+    assert stream(pipe, 4) == wanted[:4] and loader.is_here
+    assert [item.answered for item in pipe.statistics().engines] and loader.is_here
 
     async def later():
         return [list(map(digest, await pipe.run_async())) for _ in range(4)]
@@ -77,12 +78,12 @@ def test_who_receives_the_answers(files):
         return [bytes(output.at(k)) for k in range(len(output))]
 
     found = asyncio.run(later())
-    assert not loader._here
+    assert not loader.is_here
     again = pipeline(reading(files), 0)
     assert found == [list(map(digest, again.run())) for _ in range(8)][4:]
     assert stream(pipe, 4) == wanted[8:]
     deep = pipeline(reading(files), 1, prefetch_queue_depth=5)
-    assert not loader_of(deep)._here and stream(deep, 12) == wanted
+    assert not loader_of(deep).is_here and stream(deep, 12) == wanted
     for each in (plain, pipe, again, deep):
         each.close()
 

@@ -12,7 +12,7 @@ from helpers.images import encode, picture
 from helpers.processes import children, descriptors, wait_until
 
 from asyncdali import Pipeline, fn, pipeline_def, types
-from asyncdali.engines import loader as engine_loader
+from asyncdali.engines import engine_statistics
 from asyncdali.engines.blocks import OwnBlocks
 from asyncdali.engines.cut import make_cut
 
@@ -62,7 +62,7 @@ def test_a_checkpoint_resumes_under_another_number(files, before, after):
 
 def test_memory_is_returned_with_the_last_view(files, monkeypatch):
     """A pool that got no blocks back would be five times as large. How many iterations are in flight depends on timing."""
-    monkeypatch.setattr(engine_loader, "ANSWERS", 300.0)
+    monkeypatch.setattr(engine_statistics, "ANSWERS", 300.0)
     pipe = pipeline(training(files), 1)
     stream(pipe, 10)
     after_ten = pipe.statistics().engines[0].allocated_bytes
@@ -312,7 +312,7 @@ def test_engines_forget_batches_of_sources(monkeypatch):
 
     The number of batches in flight depends on timing, but is far below 50.
     """
-    monkeypatch.setattr(engine_loader, "ANSWERS", 300.0)
+    monkeypatch.setattr(engine_statistics, "ANSWERS", 300.0)
     pipe = pipeline(lambda: fn.external_source(source=lambda k: np.full((4, 300, 300), k, np.float32)) * 2, 1)
     stream(pipe, 50)
     assert 0 < pipe.statistics().engines[0].allocated_bytes < 20 * (4 * 300 * 300 * 4)
@@ -445,7 +445,7 @@ def test_options_are_checked():
 
 def test_operators_are_counted_where_they_run(tmp_path, monkeypatch):
     """Samples, bytes and JPEGs of operators whose outputs never leave the engines."""
-    monkeypatch.setattr(engine_loader, "ANSWERS", 300.0)
+    monkeypatch.setattr(engine_statistics, "ANSWERS", 300.0)
     (tmp_path / "a.jpg").write_bytes(encode(picture(40, 60), "JPEG"))
 
     def define():

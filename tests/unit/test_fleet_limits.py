@@ -47,7 +47,7 @@ def watched(monkeypatch):
 
     def counted(self, *args):
         answer(self, *args)
-        numbers.append(len([item for item in self._asked.values() if item.places or item.answer is not None]))
+        numbers.append(len([item for item in self.asked.values() if item.places or item.answer is not None]))
         if watch.enough(self):
             reached.set()
 
@@ -63,7 +63,7 @@ def watched(monkeypatch):
 
 def one_works(loader):
     """One engine has answered all its requests, and at least six iterations are requested or answered."""
-    return sum(bool(place.outstanding) for place in loader._places.values()) == 1 and len(loader._asked) >= 6
+    return sum(bool(place.outstanding) for place in loader._places.values()) == 1 and len(loader.asked) >= 6
 
 
 @pytest.mark.parametrize("limit, most", [(int(2.5 * SIZE), 3), (100 * SIZE, 6)])

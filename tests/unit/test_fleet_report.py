@@ -11,7 +11,7 @@ from helpers.fleets import TOKEN, actors
 
 from asyncdali import fn, pipeline_def
 from asyncdali.__main__ import main
-from asyncdali.engines import loader as engine_loader
+from asyncdali.engines import engine_statistics
 from asyncdali.fleet import Actor, loader, remote
 
 PROGRAM = """
@@ -34,7 +34,7 @@ def train():
 def answers(monkeypatch):
     """A busy machine may take longer than a second to answer."""
     monkeypatch.setattr(remote, "ANSWERS", 300.0)
-    monkeypatch.setattr(engine_loader, "ANSWERS", 300.0)
+    monkeypatch.setattr(engine_statistics, "ANSWERS", 300.0)
 
 
 def test_the_time_inside_engines_is_counted():

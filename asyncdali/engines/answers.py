@@ -1,0 +1,144 @@
+"""Messages of engines: what arrived is handed to the part of the training process that it concerns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from . import channel as channels
+from . import fixed
+from .blocks import Lease
+from .encoding import lease_of, unpack
+from .failures import EngineError, packed, unpacked
+from .places import Place, Request
+from .spans import hand_on
+
+if TYPE_CHECKING:
+    from .loader import Loader
+    from .pool import EngineProcess
+
+
+class Answers:
+    """See the module."""
+
+    def __init__(self, loader: Loader):
+        self._loader = loader
+        self.waiting: list[Callable[[dict[str, Any]], None]] = []
+        """Calls that wait for an engine's own statistics."""
+
+    def receive(self, place: Place, engine: EngineProcess, data: bytes, descriptors: Sequence[int] = ()) -> None:
+        """Handle a message of an engine."""
+        if data.startswith(fixed.MARK):
+            self._heard_whole(place, engine, data)
+            return
+        if data == channels.CARRIER and not engine.announced_to_us:  # a call of the fast path has the announcement and passes it on soon
+            engine.carried = descriptors
+            return
+        announced, engine.announced_to_us = engine.announced_to_us, b""
+        header, body = channels.parsed(announced or data)
+        if header.get("new") and not announced:
+            if engine.carried is None:
+                engine.announced_to_us = data  # the next message carries the descriptors
+                return
+            descriptors, engine.carried = engine.carried, None
+        if len(descriptors) < len(header.get("new", ())):  # the kernel drops descriptors beyond the limit; a replacement sends its own
+            for descriptor in descriptors:
+                os.close(descriptor)
+            engine.kill("could not hand over memory, because this process has no free file descriptor (ulimit -n)")
+            return
+        for number, descriptor in zip(header.get("new", ()), descriptors):
+            engine.blocks.add(number, descriptor)
+        gone = header.get("gone")
+        lease = None
+        if "large" in header:
+            lease = Lease(None, header["large"][3], engine.returned, 0)
+            try:
+                header, body = channels.parsed(engine.blocks.bytes(header["large"]))
+            except MemoryError as error:
+                header = _unreadable(header, engine, error)
+        self._heard(place, engine, header, body)
+        del lease
+        if gone:
+            engine.blocks.drop(gone)
+
+    def _heard_whole(self, place: Place, engine: EngineProcess, data: bytes) -> None:
+        """An answer in fixed form."""
+        count, index, generation, took, _, _ = fixed.ANSWER.unpack_from(data)
+        place.heard = monotonic()
+        place.alone = False
+        place.answered += 1
+        place.busy += took
+        asked = place.outstanding.pop((index, generation), None)
+        if asked is None or asked.generation != generation:
+            fixed.drop(data, engine.returned)
+        else:
+            try:
+                asked.answer = {"out": fixed.batches(data, count, engine.templates, engine.blocks, engine.returned)}
+            except (ValueError, MemoryError) as error:
+                fixed.drop(data, engine.returned)  # a lease that is returned twice does no harm
+                asked.error = EngineError(f"the answer of engine {engine.number} cannot be used: {error}")
+            asked.keep = ()
+        self._loader.go_forward()
+
+    def _heard(self, place: Place, engine: EngineProcess, header: dict[str, Any], body: memoryview) -> None:
+        place.heard = monotonic()
+        if "a" in header:
+            engine.templates.extend(fixed.Template(*item) for item in header.get("templates", ()))
+            key = tuple(header["a"])
+            place.alone = False
+            place.answered += 1
+            place.busy += header["took"]
+            recorder = self._loader.recorder()
+            if recorder is not None and "spans" in header:
+                hand_on(header["spans"], recorder.span, engine.number)
+            asked = place.outstanding.pop(key, None)
+            if asked is None or asked.generation != key[1]:
+                engine.returned.extend(lease_of(entry) for entry in header.get("out", ()) if lease_of(entry))
+            if asked is not None and asked.generation == key[1] and asked.search is not None:
+                asked.search.survived()
+                self._loader.faults.search_on(asked)
+            elif asked is not None and asked.generation == key[1]:
+                self._answered(asked, engine, header, body)
+            self._loader.go_forward()
+        elif "planned" in header:
+            self._loader.planned(place.outstanding.get(tuple(header["planned"])), header["produced"])
+        elif "stands" in header:
+            self._loader.stands(*header["stands"])
+        elif "asked" in header:
+            self._loader.sources.heard(place, header)
+        elif "ready" in header:
+            refusal = self._loader.pool.refusal(engine, header)
+            if refusal:  # for example packages were replaced after the other engines started
+                engine.kill("differs from this process")
+                self._loader.give_up(refusal)
+                return
+            engine.ready, engine.pid, place.starts = True, header["ready"], 0
+        elif "failed" in header:
+            engine.reason = f"could not be built again: {unpacked(header['failed'])}"
+        elif "statistics" in header and self.waiting:
+            self.waiting.pop(0)({"engine": engine.number, **header["statistics"]})
+
+    def _answered(self, asked: Request, engine: EngineProcess, header: dict[str, Any], body: memoryview) -> None:
+        if "error" in header:
+            asked.error = unpacked(header["error"])
+        else:
+            returned = engine.returned
+
+            def lease(mapping: Any, number: int, size: int) -> Lease:
+                return Lease(mapping, number, returned, size)
+
+            try:
+                header["out"] = [unpack(entry, body, engine.blocks, lease) for entry in header["out"]]
+            except (ValueError, MemoryError) as error:
+                engine.returned.extend(lease_of(entry) for entry in header["out"] if type(entry) is list and lease_of(entry))
+                asked.error = EngineError(f"the answer of engine {engine.number} cannot be used: {error}")
+        asked.answer = header
+        asked.keep = ()
+
+
+def _unreadable(header: dict[str, Any], engine: EngineProcess, error: MemoryError) -> dict[str, Any]:
+    """In place of an answer in a block that cannot be mapped: its iteration has failed. Other messages are never that large."""
+    text = f"the answer of engine {engine.number} cannot be used: {error}"
+    return {"a": header["a"], "took": 0, "error": packed(MemoryError(text))}

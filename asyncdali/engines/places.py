@@ -1,0 +1,47 @@
+"""Facts about each request in flight, and about each engine of this machine."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .ordered import NOTHING, Asked
+from .search import Search
+from .sources import Call
+from .steps import Base
+
+if TYPE_CHECKING:
+    from .pool import EngineProcess
+
+WINDOW = 2
+"""Iterations in flight per engine: an engine plans the second while its threads work on the first."""
+
+
+class Request(Asked):
+    """An iteration requested from engines of this machine."""
+
+    base: Base | None = None  # the positions are those of `base` moved on by `steps` iterations; None: the header has the positions
+    steps = 0
+    blocks: Mapping[int, int] = NOTHING  # blocks of this process that the request refers to
+    keep: Sequence[Any] = ()  # objects that keep these blocks in use
+    engine: EngineProcess | None = None
+    home: Place | None = None  # the engine that has the batches of its sources
+    sent = 0.0
+    deaths = 0
+    died = "", "", 0, -1  # of the engine that died last: reason, activity, operator number, sample
+    search: Search | None = None  # the search for the sample at which engines die
+    spared = False  # a search has found no sample
+
+
+class Place:
+    """One of the engines. The object stays when the process is replaced."""
+
+    def __init__(self, engine: EngineProcess):
+        self.engine = engine
+        self.outstanding: OrderedDict[tuple[int, int], Request] = OrderedDict()
+        self.calls: OrderedDict[int, Call] = OrderedDict()  # calls of sources that are not answered, by token
+        self.alone = False  # whether this engine makes an iteration at which an earlier engine died
+        self.heard = 0.0  # time of the last answer
+        self.starts = 0  # consecutive replacements that ended before they were ready
+        self.asked = self.answered = self.restarts = self.busy = self.bytes = 0
