@@ -10,6 +10,7 @@ import contextlib
 import logging
 import socket
 import threading
+import weakref
 from collections.abc import Iterable
 from time import monotonic
 from typing import Any
@@ -61,6 +62,8 @@ class Connections(Ordered[Request]):
         self._news.acquire()
         self._started = False
         self._alone_since = monotonic()
+        self._timers: dict[Place | None, Any] = {}
+        """The next attempt to connect to each lost actor. Under None: the end of `reconnect_timeout`."""
 
     # --- for subclasses
 
@@ -132,36 +135,14 @@ class Connections(Ordered[Request]):
     # --- connections
 
     def _connect(self, place: Place) -> None:
+        self._timers.pop(place, None)
         if self.closed or place.leaving or self._places.get(place.address) is not place:
             return
         try:
-            threading.Thread(target=self._attempt, args=(place,), name="asyncdali-connect", daemon=True).start()
+            given = weakref.ref(self), place, self._token
+            threading.Thread(target=_attempt, args=given, name="asyncdali-connect", daemon=True).start()
         except RuntimeError as error:  # the system has no more threads
             self._failed(place, str(error), False)
-
-    def _attempt(self, place: Place) -> None:
-        """Connect and prove the token, on a thread of its own."""
-        refused = False
-        try:
-            address = Address.parse(place.address)
-            sock = socket.create_connection(address, ATTEMPT)
-            try:
-                where = prove(sock, self._token, ATTEMPT)
-                local = near.connect(where, ATTEMPT)
-                if local is not None:
-                    sock.close()
-                    sock = local
-                    prove(sock, self._token, ATTEMPT)
-            except BaseException:
-                sock.close()
-                raise
-            self.call(self._connected, place, sock)
-            return
-        except Unproven as error:
-            reason, refused = str(error), True
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        self.call(self._failed, place, reason, refused)
 
     def _connected(self, place: Place, sock: socket.socket) -> None:
         if self.closed or self._places.get(place.address) is not place:
@@ -190,9 +171,22 @@ class Connections(Ordered[Request]):
         delay = min(0.1 * 2 ** min(place.attempts, 8), SLOWEST_RETRY)
         place.attempts += 1
         if not self.closed:
-            self._loop.loop.call_later(delay, self.executor.guarded, self._connect, place)
+            self._after(delay, place, self._connect, place)
         self._check_alone()
         self._tell()
+
+    def _after(self, delay: float, key: Place | None, function: Any, *args: Any) -> None:
+        """Call a method in `delay` seconds. Replaces the timer of `key`."""
+        earlier = self._timers.pop(key, None)
+        if earlier is not None:
+            earlier.cancel()
+        self._timers[key] = self._loop.loop.call_later(delay, self.executor.guarded, function, *args)
+
+    def _stop_timers(self) -> None:
+        """Stop all timers. The event loop would otherwise keep a closed loader, and the trainer in its fleet, for `reconnect_timeout`."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
 
     def _drop(self, place: Place, reason: str, refused: bool = False) -> None:
         """End a connection. Its iterations are requested from other actors."""
@@ -245,8 +239,47 @@ class Connections(Ordered[Request]):
         if left <= 0:
             self.give_up(self._none_left())
         else:
-            self._loop.loop.call_later(left, self.executor.guarded, self._check_alone)
+            self._after(left, None, self._check_alone)
 
     def _none_left(self) -> str:
         known = "; ".join(f"{place.address}: {place.reason}" for place in self._places.values()) or "all were removed"
         return f"no engine can be reached for {self._reconnect_timeout:g} s (reconnect_timeout). {known}. {self._advice()}"
+
+
+def _attempt(loader: weakref.ref[Connections], place: Place, token: bytes) -> None:
+    """Connect to an actor, on a thread of its own.
+
+    A host that is silent takes :data:`ATTEMPT` seconds. A loader that is dropped meanwhile must not stay in its fleet for this time, so
+    this thread has no strong reference.
+    """
+    sock, reason, refused = None, "", False
+    try:
+        sock = _proven(place.address, token)
+    except Unproven as error:
+        reason, refused = str(error), True
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    found = loader()
+    if found is None:
+        if sock is not None:
+            sock.close()
+    elif sock is not None:
+        found.call(found._connected, place, sock)
+    else:
+        found.call(found._failed, place, reason, refused)
+
+
+def _proven(address: str, token: bytes) -> socket.socket:
+    """A connection to an actor, by which both ends have proven the token. Local, if the actor is on this machine."""
+    sock = socket.create_connection(Address.parse(address), ATTEMPT)
+    try:
+        where = prove(sock, token, ATTEMPT)
+        local = near.connect(where, ATTEMPT)
+        if local is not None:
+            sock.close()
+            sock = local
+            prove(sock, token, ATTEMPT)
+    except BaseException:
+        sock.close()
+        raise
+    return sock

@@ -409,6 +409,7 @@ class RemoteLoader(Connections):
             self.closed = True
             if self._timer is not None:
                 self._timer.cancel()
+            self._stop_timers()
             for place in self._places.values():
                 if place.link is not None:
                     place.link.close()

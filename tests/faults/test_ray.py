@@ -334,12 +334,18 @@ def test_a_pipeline_keeps_its_fleet(cluster, train, wanted):
     pipeline.close()
 
 
-def test_a_trainer_leaves_when_its_pipeline_is_dropped(cluster, train):
+@pytest.mark.parametrize("lost", [False, True], ids=["all engines live", "an engine was killed"])
+def test_a_trainer_leaves_when_its_pipeline_is_dropped(cluster, train, lost):
+    """Before `reconnect_timeout`."""
     with Fleet(actors=1, resources=ENGINE, lookahead=3) as fleet:
-        made = loader(train, fleet=fleet).__enter__()
-        trainer, pipeline = made._trainer, made.pipeline
+        made = loader(train, fleet=fleet, reconnect_timeout=3600.0).__enter__()
+        trainer, pipeline, pid = made._trainer, made.pipeline, made.engines()[0]["pid"]
         del made
         pipeline.run()
+        if lost:
+            os.kill(pid, signal.SIGKILL)
+            for _ in range(8):  # more than the queue holds, so the loss has been noticed
+                pipeline.run()
         pipeline.close()
         del pipeline
         gc.collect()
