@@ -206,6 +206,7 @@ def main() -> None:
     parser.add_argument("--dali-only", action="store_true", help="pipelines: DALI's sweep alone")
     parser.add_argument("--only", default="", help="operators: names, separated by commas")
     parser.add_argument("--rounds", type=int, default=3, help="two-views, busy, train: measurements of each, in turns")
+    parser.add_argument("--engines", type=int, default=0, help="busy: engines of our pipelines, which make the part on the CPU")
     options = parser.parse_args()
     options.photos = picture_folder(options.photos or (_PHOTOS if os.path.isdir(_PHOTOS) else None))
     if options.what == "operators":
@@ -221,10 +222,14 @@ def main() -> None:
         from . import gpu_lanes
 
         gpu_lanes.report(options.photos, options.iterations)
+    elif options.what == "busy":
+        from . import gpu_training
+
+        gpu_training.busy(installed_dali(), options.photos, options.iterations, options.rounds, options.engines)
     else:
         from . import gpu_training
 
-        report = {"two-views": gpu_training.two_views_report, "busy": gpu_training.busy, "train": gpu_training.train}[options.what]
+        report = {"two-views": gpu_training.two_views_report, "train": gpu_training.train}[options.what]
         report(installed_dali(), options.photos, options.iterations, options.rounds)
 
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -93,9 +94,17 @@ def _spinning_alone(seconds: float = 0.5) -> float:
         return (turns() - before) / (time.perf_counter() - began)
 
 
-def busy(dali: Any, photos: str, iterations: int, rounds: int) -> None:
+def with_engines(lib: Any, engines: int) -> Any:
+    """The library with pipelines that have engines. They are spawned, because CUDA may be initialised."""
+    if not engines:
+        return lib
+    define = functools.partial(lib.pipeline_def, engines=engines, engine_start_method="spawn")
+    return SimpleNamespace(fn=lib.fn, types=lib.types, pipeline_def=define)
+
+
+def busy(dali: Any, photos: str, iterations: int, rounds: int, engines: int = 0) -> None:
     """Training and two views while a thread runs pure Python, by switch interval. Also the share of its turns that this thread keeps."""
-    lib, threads = our_library(), len(os.sched_getaffinity(0))
+    lib, threads = with_engines(our_library(), engines), len(os.sched_getaffinity(0))
     alone = _spinning_alone()
     libraries: list[tuple[str, Any, dict[str, Any]]] = [("asyncdali", lib, {})]
     if dali is not None:

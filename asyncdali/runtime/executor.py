@@ -109,7 +109,7 @@ class Executor:
         self._admits_on_stage = False
         """Whether the CPU's stage thread admits iterations. It does if every iteration begins there: it is woken in any case."""
         self.admits: Callable[[Callable[[], None]], object] | None = None
-        """With engines beside a GPU: requests a call on the thread that talks to engines. That thread admits iterations."""
+        """With engines beside a GPU: requests a call on the thread that talks to engines."""
         self._admitted = 0
         self.closed = False
         self._broken: BaseException | None = None
@@ -264,7 +264,10 @@ class Executor:
             return
         self._submitted.append(record)
         if self.admits is not None:
-            self.admits(self._admit_submitted)
+            if only_ctrl_c():
+                self._admit_here()
+            else:
+                self.admits(self._admit_submitted)
             return
         # The stage thread instead of the loop's thread: two switches of the interpreter lock less.
         if not (self._admits_on_stage and self._cpu_stage.submit(self._admit_submitted)):
@@ -293,6 +296,16 @@ class Executor:
             self._admit_submitted()
         finally:
             self._caller = 0
+
+    def _admit_here(self) -> None:
+        """Admit the queued iterations on the user's thread. With engines this sends a request. Another thread would have to be woken, and
+        beside a thread that runs pure Python it would get the interpreter after a switch interval.
+
+        If another thread is deciding, that thread admits them.
+        """
+        assert self.gpu is not None
+        with uninterrupted(), self.gpu.entered():
+            contextvars.Context().run(self._post, self._admit_all)
 
     def _admit_submitted(self, state: WorkerState | None = None) -> None:
         """Request the admission of all queued iterations."""

@@ -18,6 +18,7 @@ from asyncdali import fn, types
 from asyncdali.device.cuda.gates import CompletionGate
 from asyncdali.engines import channel as channels
 from asyncdali.engines.receiver import Receiver
+from asyncdali.runtime import executor
 
 LONG = 60.0
 
@@ -153,6 +154,27 @@ def test_the_stream_of_a_gpu_is_the_same_with_engines(tmp_path, cuda):
         found.append([contents(pipe.run()) for _ in range(12)])
         pipe.close()
     assert found[1] == found[0] and found[2] == found[0]
+
+
+def test_who_sends_the_requests(tmp_path, cuda, monkeypatch):
+    """The caller of `run()` does, unless the handler of a signal could raise in between. Then it wakes the thread of the engines."""
+    files, found = data_files(tmp_path), []
+    for alone in (True, False):
+        monkeypatch.setattr(executor, "only_ctrl_c", lambda alone=alone: alone)
+        pipe = pipeline(graph(files), 1, device_id=0)
+        pipe.build()
+        loader = pipe._core.session.engines.loader
+        senders, send = set(), loader.sender.send
+
+        def noted(asked, place, send=send, senders=senders):
+            senders.add(threading.current_thread())
+            send(asked, place)
+
+        monkeypatch.setattr(loader.sender, "send", noted)
+        found.append([contents(pipe.run()) for _ in range(12)])
+        assert (threading.current_thread() in senders) is alone
+        pipe.close()
+    assert found[0] == found[1]
 
 
 def test_a_killed_engine_of_a_gpu_is_replaced(tmp_path, cuda):
