@@ -34,7 +34,8 @@ def main(argv: list[str] | None = None) -> int:
     engine.add_arguments(commands)
     options = parser.parse_args(argv)
     if hasattr(options, "run"):
-        return options.run(options)
+        status: int = options.run(options)
+        return status
     if options.command != "demo":
         return _make_index(options)
     if options.batches < 4:

@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from concurrent.futures.thread import _WorkItem  # type: ignore[attr-defined]
+from concurrent.futures.thread import _WorkItem
 from contextlib import AbstractContextManager
 from types import CodeType, FrameType
 from typing import Any

@@ -112,6 +112,9 @@ class DataNode:
         __invert__: Unary
         __abs__: Unary
 
+        def __eq__(self, other: object) -> DataNode: ...  # type: ignore[override]  # compares elements, as numpy's does
+        def __ne__(self, other: object) -> DataNode: ...  # type: ignore[override]
+
     def __init__(
         self,
         name: str,

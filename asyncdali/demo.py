@@ -30,7 +30,8 @@ STD = [58.395, 57.12, 57.375]
 
 def training_pipeline(folder: str, threads: int, checkpoint: bytes | None = None) -> Any:
     """readers.file -> decoders.image_random_crop -> resize -> crop_mirror_normalize, as in a training job."""
-    from . import fn, pipeline_def, types
+    from . import fn, types
+    from .pipeline import pipeline_def
 
     @pipeline_def(batch_size=BATCH, num_threads=threads, device_id=None, seed=42, enable_checkpointing=True)
     def training() -> Any:
@@ -127,7 +128,8 @@ def _resume(options: argparse.Namespace, path: str) -> list[str]:
     if done.returncode:
         print(done.stderr)
         return []
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    lines: list[str] = json.loads(done.stdout.strip().splitlines()[-1])
+    return lines
 
 
 def _child(options: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import augmentations as a
-from .core import _Augmentation
+from .core._augmentation import Augmentation
 
 
 def is_integer(value: Any) -> bool:
@@ -23,7 +23,7 @@ def check_bins(num_magnitude_bins: Any) -> None:
 
 def translations(
     use_shape: bool, max_translate_abs: Any, max_translate_rel: Any, default_abs: float, default_rel: float
-) -> tuple[_Augmentation, _Augmentation]:
+) -> tuple[Augmentation, Augmentation]:
     """translate_x and translate_y with magnitudes up to the given or default limits. ValueError for limits of the other kind."""
     if not isinstance(use_shape, bool):
         raise TypeError(f"use_shape must be True or False, got {use_shape!r}")
@@ -40,7 +40,7 @@ def translations(
 
 def ranged(
     shear: float, angle: float, factor: tuple[float, float], bits: tuple[int, int], threshold: tuple[int, int], signed: bool = True
-) -> list[_Augmentation]:
+) -> list[Augmentation]:
     """The operations with magnitudes, without translations.
 
     Magnitudes of `factor` are differences from 1 of either sign if `signed`, else the factors themselves.
@@ -57,7 +57,7 @@ def ranged(
     ]
 
 
-def published() -> list[_Augmentation]:
+def published() -> list[Augmentation]:
     """:func:`ranged` with the magnitudes of AutoAugment's paper: a larger bin is not always a stronger operation."""
     return ranged(0.3, 30, (0.1, 1.9), (0, 4), (0, 256), signed=False)
 
@@ -70,7 +70,7 @@ def _height_and_width(limit: Any) -> tuple[float, float]:
     return limit, limit
 
 
-def without(suite: Sequence[_Augmentation], excluded: Sequence[str] | None, caller: str) -> list[_Augmentation]:
+def without(suite: Sequence[Augmentation], excluded: Sequence[str] | None, caller: str) -> list[Augmentation]:
     """The augmentations whose names are not excluded. ValueError for a name that no augmentation has."""
     if not excluded:
         return list(suite)
@@ -81,7 +81,7 @@ def without(suite: Sequence[_Augmentation], excluded: Sequence[str] | None, call
     return [augmentation for augmentation in suite if augmentation.name not in excluded]
 
 
-def warp_arguments(suite: Sequence[_Augmentation], fill_value: Any, interp_type: Any, shape: Any) -> dict[str, Any]:
+def warp_arguments(suite: Sequence[Augmentation], fill_value: Any, interp_type: Any, shape: Any) -> dict[str, Any]:
     """The given arguments of warps that some augmentation of the suite reads."""
     from .core._args import named_parameters
 

@@ -39,7 +39,8 @@ def shift_enhance_range(magnitude: Any) -> Any:
 
 def sharpness_kernel(magnitude: Any) -> np.ndarray:
     """The 3x3 sharpening filter of strength `magnitude`. 0 gives the image, -1 the smoothed image. FLOAT."""
-    return (-magnitude * _SMOOTH + (1 + magnitude) * _SAME).astype(np.float32)
+    weights: np.ndarray = -magnitude * _SMOOTH + (1 + magnitude) * _SAME
+    return weights.astype(np.float32)
 
 
 def sharpness_kernel_shifted(magnitude: Any) -> np.ndarray:

@@ -15,8 +15,9 @@ from ..data_node import DataNode
 from ..graph.choices import row
 from . import augmentations as a
 from ._suites import published, translations, warp_arguments
-from .core import Policy, _Augmentation, select, signed_bin
+from .core import Policy, select, signed_bin
 from .core._args import check_arguments
+from .core._augmentation import Augmentation
 
 _BINS = 11
 _SKIP = a.identity.augmentation(name="skip")
@@ -110,7 +111,7 @@ class _Stage:
         operations = [sub[stage] if stage < len(sub) else None for sub in policy.sub_policies]
         # In the order of the sub-policies: random operators in augmentations take automatic seeds in this order, as in DALI.
         different = list({operation[0].name: operation[0] for operation in operations if operation is not None}.values())
-        self.choices: list[_Augmentation] = [_SKIP, *different]
+        self.choices: list[Augmentation] = [_SKIP, *different]
         place = {augmentation.name: k for k, augmentation in enumerate(different, 1)}
         self.places = np.array([0 if item is None else place[item[0].name] for item in operations], np.int32)
         self.bins = np.array([0 if item is None else item[2] or 0 for item in operations], np.int32)
@@ -149,7 +150,7 @@ def get_reduced_cifar10_policy(use_shape: bool = False, max_translate_abs: Any =
     return Policy("ReducedCifar10Policy", _BINS, _sub_policies(_REDUCED_CIFAR10, shifts))
 
 
-def _shifts(use_shape: bool, max_translate_abs: Any, max_translate_rel: Any) -> tuple[_Augmentation, _Augmentation]:
+def _shifts(use_shape: bool, max_translate_abs: Any, max_translate_rel: Any) -> tuple[Augmentation, Augmentation]:
     return translations(use_shape, max_translate_abs, max_translate_rel, 250, 1.0)
 
 
@@ -161,11 +162,11 @@ _POLICIES: dict[str, Callable[..., Policy]] = {
 }
 
 
-def _sub_policies(table: str, shifts: tuple[_Augmentation, ...]) -> list[list[tuple[_Augmentation, float, int | None]]]:
+def _sub_policies(table: str, shifts: tuple[Augmentation, ...]) -> list[list[tuple[Augmentation, float, int | None]]]:
     """The sub-policies of a table. Each line has "name probability magnitude-bin" for each operation; "-" means no magnitude."""
     suite = {augmentation.name: augmentation for augmentation in (*_OPERATIONS, *shifts)}
 
-    def operation(text: str) -> tuple[_Augmentation, float, int | None]:
+    def operation(text: str) -> tuple[Augmentation, float, int | None]:
         name, probability, bin = text.split()
         return suite[name], float(probability), None if bin == "-" else int(bin)
 

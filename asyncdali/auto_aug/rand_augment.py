@@ -13,8 +13,9 @@ from .. import fn, types
 from ..data_node import DataNode
 from . import augmentations as a
 from ._suites import check_bins, is_integer, published, ranged, translations, warp_arguments, without
-from .core import _Augmentation, select, signed_bin
+from .core import select, signed_bin
 from .core._args import check_arguments
+from .core._augmentation import Augmentation
 
 
 def rand_augment(
@@ -48,7 +49,7 @@ def rand_augment(
 
 
 def apply_rand_augment(
-    augmentations: Sequence[_Augmentation], data: DataNode, n: int, m: int, num_magnitude_bins: int = 31, seed: int | None = None,
+    augmentations: Sequence[Augmentation], data: DataNode, n: int, m: int, num_magnitude_bins: int = 31, seed: int | None = None,
     **kwargs: Any,
 ) -> DataNode:  # fmt: skip
     """RandAugment with your own suite.
@@ -87,7 +88,7 @@ def apply_rand_augment(
 
 def get_rand_augment_suite(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
-) -> list[_Augmentation]:  # fmt: skip
+) -> list[Augmentation]:  # fmt: skip
     """The 14 operations (https://arxiv.org/abs/1909.13719), with magnitudes that grow with the bin.
 
     - use_shape: translations are relative to the size.
@@ -99,7 +100,7 @@ def get_rand_augment_suite(
 
 def get_rand_augment_non_monotonic_suite(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
-) -> list[_Augmentation]:  # fmt: skip
+) -> list[Augmentation]:  # fmt: skip
     """The 14 operations with the magnitudes of AutoAugment's policies: a larger bin is not always a stronger operation.
 
     `use_shape`, `max_translate_abs`, `max_translate_rel`: see :func:`get_rand_augment_suite`.

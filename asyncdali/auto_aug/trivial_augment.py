@@ -12,8 +12,9 @@ from .. import fn, types
 from ..data_node import DataNode
 from . import augmentations as a
 from ._suites import check_bins, ranged, translations, warp_arguments, without
-from .core import _Augmentation, select, signed_bin
+from .core import select, signed_bin
 from .core._args import check_arguments
+from .core._augmentation import Augmentation
 
 
 def trivial_augment_wide(
@@ -33,7 +34,7 @@ def trivial_augment_wide(
 
 
 def apply_trivial_augment(
-    augmentations: Sequence[_Augmentation], data: DataNode, num_magnitude_bins: int = 31, seed: int | None = None, **kwargs: Any
+    augmentations: Sequence[Augmentation], data: DataNode, num_magnitude_bins: int = 31, seed: int | None = None, **kwargs: Any
 ) -> DataNode:
     """TrivialAugment with your own suite.
 
@@ -52,12 +53,13 @@ def apply_trivial_augment(
     count = int(num_magnitude_bins)
     chosen = fn.random.uniform(values=list(range(len(augmentations))), dtype=types.INT32, seed=seed)
     bin = fn.random.uniform(values=list(range(count)), dtype=types.INT32, seed=seed)
-    return select(augmentations, chosen, data, magnitude_bin=signed_bin(bin, seed=seed), num_magnitude_bins=count, **kwargs)
+    augmented: DataNode = select(augmentations, chosen, data, magnitude_bin=signed_bin(bin, seed=seed), num_magnitude_bins=count, **kwargs)
+    return augmented
 
 
 def get_trivial_augment_wide_suite(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
-) -> list[_Augmentation]:  # fmt: skip
+) -> list[Augmentation]:  # fmt: skip
     """The 14 operations with wide ranges.
 
     - use_shape: translations are relative to the size.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from ..data_node import DataNode
 from ..options import option_names, unknown_option
@@ -13,7 +13,13 @@ from .front import core_of
 from .pipeline import Pipeline
 
 
-def pipeline_def(fn: Callable[..., Any] | None = None, /, **pipeline_arguments: Any) -> Any:
+@overload
+def pipeline_def(fn: Callable[..., Any], /, **pipeline_arguments: Any) -> Callable[..., Pipeline]: ...
+@overload
+def pipeline_def(fn: None = None, /, **pipeline_arguments: Any) -> Callable[[Callable[..., Any]], Callable[..., Pipeline]]: ...
+def pipeline_def(
+    fn: Callable[..., Any] | None = None, /, **pipeline_arguments: Any
+) -> Callable[..., Pipeline] | Callable[[Callable[..., Any]], Callable[..., Pipeline]]:
     """Turn the graph function `fn` into a function that returns a Pipeline.
 
     Keyword arguments of the decorator and of the call that name Pipeline arguments go to the Pipeline; the call has priority. Others go to

@@ -42,7 +42,8 @@ class Engine:
 
     def statistics(self) -> dict[str, Any]:
         """See :meth:`asyncdali.fleet.Actor.statistics`."""
-        return self._actor.statistics()
+        statistics: dict[str, Any] = self._actor.statistics()
+        return statistics
 
     def retire(self) -> None:
         """Stop when all trainers have disconnected. They disconnect when their requests are answered."""

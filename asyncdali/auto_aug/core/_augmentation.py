@@ -88,7 +88,7 @@ class Augmentation:
         randomly_negate: bool | None = None, param_device: str | None = None, name: str | None = None,
     ):  # fmt: skip
         self._op = op
-        self._given = {
+        self._given: dict[str, Any] = {
             "mag_range": mag_range, "mag_to_param": mag_to_param, "randomly_negate": randomly_negate, "param_device": param_device,
             "name": name,
         }  # fmt: skip
@@ -113,7 +113,7 @@ class Augmentation:
     def mag_to_param(self) -> Callable[..., Any]:
         """The function that makes the parameter of a magnitude: number, list of numbers or array."""
         given = self._given["mag_to_param"]
-        return as_array if given is None else given  # type: ignore[return-value]
+        return as_array if given is None else given
 
     @property
     def randomly_negate(self) -> bool:
@@ -124,12 +124,12 @@ class Augmentation:
     def param_device(self) -> str:
         """The device of the parameter: "cpu", "gpu", or "auto" for the device of the data."""
         given = self._given["param_device"]
-        return "cpu" if given is None else given  # type: ignore[return-value]
+        return "cpu" if given is None else given
 
     @property
     def name(self) -> str:
         given = self._given["name"]
-        return getattr(self._op, "__name__", type(self._op).__name__) if given is None else given  # type: ignore[return-value]
+        return getattr(self._op, "__name__", type(self._op).__name__) if given is None else given
 
     def __repr__(self) -> str:
         given = "".join(f", {name}={value!r}" for name, value in self._given.items() if value is not None)

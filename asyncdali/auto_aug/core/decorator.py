@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from ._augmentation import Augmentation
 
 
+@overload
+def augmentation(
+    function: None = None, *, mag_range: Any = None, randomly_negate: bool | None = None, mag_to_param: Callable[..., Any] | None = None,
+    param_device: str | None = None, name: str | None = None, augmentation_cls: type[Augmentation] | None = None,
+) -> Callable[[Callable[..., Any]], Augmentation]: ...  # fmt: skip
+@overload
+def augmentation(
+    function: Callable[..., Any], *, mag_range: Any = None, randomly_negate: bool | None = None,
+    mag_to_param: Callable[..., Any] | None = None, param_device: str | None = None, name: str | None = None,
+    augmentation_cls: type[Augmentation] | None = None,
+) -> Augmentation: ...  # fmt: skip
 def augmentation(
     function: Callable[..., Any] | None = None, *, mag_range: Any = None, randomly_negate: bool | None = None,
     mag_to_param: Callable[..., Any] | None = None, param_device: str | None = None, name: str | None = None,
     augmentation_cls: type[Augmentation] | None = None,
-) -> Any:  # fmt: skip
+) -> Augmentation | Callable[[Callable[..., Any]], Augmentation]:  # fmt: skip
     """Turn ``function(data, parameter, **named)``, a function of the graph, into an augmentation.
 
     - mag_range: (lowest, highest) magnitude, divided into equally spaced bins; or an array with the magnitude of each bin.

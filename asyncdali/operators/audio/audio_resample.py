@@ -110,6 +110,6 @@ def _refuse(wrong: np.ndarray, values: np.ndarray, message: str) -> None:
 
 def _counts(lengths: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
     """Number of output samples in time, int64[samples]."""
-    counts = np.ceil(lengths * after / before)
+    counts: np.ndarray = np.ceil(lengths * after / before)
     _refuse(counts > _LONGEST, counts, "the output would have more than 2^40 samples")
     return counts.astype(np.int64)

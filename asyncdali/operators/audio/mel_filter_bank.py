@@ -12,13 +12,13 @@ from ...types import DALIDataType
 from ..accepts import Input, Output, at_least, matching
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 
-_BREAK, _PER_MEL, _LOG_STEP = 1000.0, 200.0 / 3, np.log(6.4) / 27
+_BREAK, _PER_MEL, _LOG_STEP = 1000.0, 200.0 / 3, float(np.log(6.4)) / 27
 
 
 def _hertz_to_mel(hertz: float, formula: str) -> float:
     if formula == "htk":
-        return 1127.0 * np.log(1.0 + hertz / 700.0)
-    return hertz / _PER_MEL if hertz < _BREAK else _BREAK / _PER_MEL + np.log(hertz / _BREAK) / _LOG_STEP
+        return 1127.0 * float(np.log(1.0 + hertz / 700.0))
+    return hertz / _PER_MEL if hertz < _BREAK else _BREAK / _PER_MEL + float(np.log(hertz / _BREAK)) / _LOG_STEP
 
 
 def _mel_to_hertz(mel: np.ndarray, formula: str) -> np.ndarray:

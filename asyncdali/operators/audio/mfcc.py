@@ -75,7 +75,7 @@ class Mfcc(_AxisMatrix):
             raise ValueError(f"`n_mfcc` must be positive, got {spec.constant('n_mfcc')}")
 
     def axis(self, source: Batch) -> int:
-        axis = self.spec.constant("axis")
+        axis: int = self.spec.constant("axis")
         if not 0 <= axis < source.ndim:
             raise ValueError(f"Axis {axis} is out of bounds [0,{source.ndim})")
         return axis

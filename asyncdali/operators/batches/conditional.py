@@ -26,7 +26,7 @@ _INDEX = Arg("predicate", "int", None, "The choice: one integer per sample.", te
 _FLOATS = (DALIDataType.FLOAT16, DALIDataType.FLOAT, DALIDataType.FLOAT64)
 
 
-class SplitInfo(Sequence):
+class SplitInfo(Sequence[str]):
     """The origins of a partial batch's samples. Text is made on demand."""
 
     def __init__(self, info: Sequence[str], places: np.ndarray):
@@ -42,7 +42,7 @@ class SplitInfo(Sequence):
         return self._info[int(self._places[index])]
 
 
-class MergedInfo(Sequence):
+class MergedInfo(Sequence[str]):
     """The origins of a merged batch's samples."""
 
     def __init__(self, parts: Sequence[Sequence[str] | None], which: np.ndarray, places: np.ndarray):
@@ -87,7 +87,8 @@ def chosen_index(index: Batch, count: int) -> np.ndarray:
     values = index.values
     if values is None:
         values = np.array([index.sample(k).item() for k in range(len(index))])
-    return np.clip(values, 0, count - 1).astype(np.int64)
+    chosen: np.ndarray = np.clip(values, 0, count - 1)
+    return chosen.astype(np.int64)
 
 
 def places_by_part(which: np.ndarray, count: int) -> list[np.ndarray]:

@@ -35,4 +35,5 @@ class Transfer(Operator):
 
     @property
     def output_device(self) -> str:
-        return self.spec.constant("to")
+        device: str = self.spec.constant("to")
+        return device

@@ -52,7 +52,8 @@ def _luminances() -> np.ndarray:
 
 
 def _words(values: np.ndarray) -> np.ndarray:
-    return np.rint(values).astype(np.uint16)
+    words: np.ndarray = np.rint(values).astype(np.uint16)
+    return words
 
 
 def clahe_records(shapes: np.ndarray, limit: float, tiles: tuple[int, int], lightness: bool) -> np.ndarray:

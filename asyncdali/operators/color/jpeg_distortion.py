@@ -63,4 +63,5 @@ class JpegCompressionDistortion(Operator):
         if wrong.any():
             i = int(np.argmax(wrong))
             raise SampleError(i, f"height and width must be from 1 to {_LARGEST}, got {extents[i].tolist()}")
-        return np.clip(arguments.scalars("quality", np.int64), 1, 100)
+        qualities: np.ndarray = np.clip(arguments.scalars("quality", np.int64), 1, 100)
+        return qualities

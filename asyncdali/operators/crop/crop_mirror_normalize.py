@@ -111,7 +111,7 @@ class CropMirrorNormalize(WindowOperator):
         return _BatchPlan(shapes, out_layout, self._kernels.Normalisation(records, in_dtype, out_dtype, mean, factor, fills))
 
     def _output_layout(self, layout: str, arguments: Arguments) -> str:
-        wanted = self.spec.constant("output_layout")
+        wanted: str | None = self.spec.constant("output_layout")
         if not wanted:
             return layout
         if sorted(wanted) != sorted(layout):
@@ -151,13 +151,14 @@ class CropMirrorNormalize(WindowOperator):
         fills = self.fills(channels, "The number of per-channel arguments should match the number of channels in the output slice")
         if dtype.kind in "iu":
             info = np.iinfo(dtype)
-            return np.clip(np.trunc(fills), info.min, info.max).astype(dtype)
+            fills = np.clip(np.trunc(fills), info.min, info.max)
         return fills.astype(dtype)
 
 
 def _power_of_two(values: np.ndarray) -> np.ndarray:
     """For each of `values` (int64), the smallest power of two that is not less."""
-    return 1 << np.ceil(np.log2(np.maximum(values, 1))).astype(np.int64)
+    power: np.ndarray = 1 << np.ceil(np.log2(np.maximum(values, 1))).astype(np.int64)
+    return power
 
 
 def _widened(values: np.ndarray, width: int) -> np.ndarray:

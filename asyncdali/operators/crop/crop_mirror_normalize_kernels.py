@@ -277,7 +277,7 @@ class Normalisation:
         self._rows = int(records[:, word.out_extent_f : word.out_extent_w].prod(axis=1).max(initial=0))
         self._width = int(records[:, word.out_extent_w].max(initial=0))
         channels = int(records[0, word.in_extent_c]) if len(records) else 0
-        strides = records[:, (word.in_extent_c, word.in_stride_c, word.in_stride_w)]  # type: ignore[operator]
+        strides = records[:, (word.in_extent_c, word.in_stride_c, word.in_stride_w)]
         interleaved = bool((strides == (channels, self._in_size, channels * self._in_size)).all())
         self._interleaved = channels if interleaved else -1
         usual = planes and self._interleaved == 3 and in_dtype == np.uint8  # The most common case has its own kernel.

@@ -51,9 +51,8 @@ def window_anchor(extents: np.ndarray, window: np.ndarray, position: np.ndarray,
     extents, window   int64[samples, axes];  position   float32[samples, axes] in 0..1
     """
     start = position.astype(np.float32).astype(np.float64) * (extents - window)
-    if rounding == "truncate":
-        return np.trunc(start).astype(np.int64)
-    return (np.sign(start) * np.floor(np.abs(start) + 0.5)).astype(np.int64)
+    whole: np.ndarray = np.trunc(start) if rounding == "truncate" else np.sign(start) * np.floor(np.abs(start) + 0.5)
+    return whole.astype(np.int64)
 
 
 def trimmed(extents: np.ndarray, anchor: np.ndarray, window: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -65,7 +64,8 @@ def trimmed(extents: np.ndarray, anchor: np.ndarray, window: np.ndarray) -> tupl
 
 def outside(extents: np.ndarray, anchor: np.ndarray, window: np.ndarray) -> np.ndarray:
     """bool[samples]: which windows extend beyond the input."""
-    return ((anchor < 0) | (anchor + window > extents)).any(axis=1)
+    found: np.ndarray = ((anchor < 0) | (anchor + window > extents)).any(axis=1)
+    return found
 
 
 def cut_early(source: Batch, output: Batch, anchors: np.ndarray, *, feeds: bool) -> bool:

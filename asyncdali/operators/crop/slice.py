@@ -87,7 +87,7 @@ class Slice(Operator):
         return [dtypes[0] if wanted is None else wanted]
 
     def _output_type(self, source: DALIDataType) -> DALIDataType:
-        wanted = self.spec.constant("dtype")
+        wanted: DALIDataType | None = self.spec.constant("dtype")
         if wanted is None:
             return source
         if wanted not in (source, DALIDataType.FLOAT, DALIDataType.FLOAT16, DALIDataType.UINT8):

@@ -83,7 +83,8 @@ def slice_windows(
 def rounded(values: np.ndarray) -> np.ndarray:
     """Round `values` to int64, halves away from zero. Values are clipped to +-2**40, which no image reaches."""
     wide = np.nan_to_num(values.astype(np.float64))
-    return np.clip(np.sign(wide) * np.floor(np.abs(wide) + 0.5), -(2.0**40), 2.0**40).astype(np.int64)
+    whole: np.ndarray = np.clip(np.sign(wide) * np.floor(np.abs(wide) + 0.5), -(2.0**40), 2.0**40).astype(np.int64)
+    return whole
 
 
 def _axes(arguments: Arguments, ndim: int, layout: str) -> tuple[np.ndarray, np.ndarray]:
@@ -135,7 +136,8 @@ def _named(arguments: Arguments, extents: np.ndarray, lengths: np.ndarray) -> tu
         return arguments.rows(name, lengths, np.zeros(extents.shape), dtype)
 
     def absent(name: str) -> np.ndarray:
-        return np.isnan(arguments.rows(name, lengths, nothing, np.float64)).all(axis=1) & (lengths > 0)
+        found: np.ndarray = np.isnan(arguments.rows(name, lengths, nothing, np.float64)).all(axis=1) & (lengths > 0)
+        return found
 
     relative = values("rel_start", np.float32) if arguments.given("rel_start") else None
     if relative is not None:

@@ -96,7 +96,8 @@ class GpuImages:
     @property
     def chosen(self) -> np.ndarray:
         """bool[samples]: the samples that a lane or the cache has."""
-        return self.lane_of != 0
+        chosen: np.ndarray = self.lane_of != 0
+        return chosen
 
     def give_up(self) -> None:
         """Let the CPU decode all samples except those in the cache."""

@@ -162,7 +162,7 @@ class ImageDecoder(Operator):
 
             picture_kernels.digest_step.compile()
             picture_kernels.keep_step.compile()
-            settings: tuple = (self._output_type, self._dtype, self._adjusts, self._fast_dct)
+            settings: tuple[object, ...] = (self._output_type, self._dtype, self._adjusts, self._fast_dct)
             device = self.environment.gpu if self.spec.device == "mixed" else None
             if device is not None:  # A GPU's decoders compute slightly different pixels.
                 settings += (self.spec.constant("decoder"), self.spec.constant("jpeg_fancy_upsampling"))
@@ -228,7 +228,8 @@ class ImageDecoder(Operator):
         if self._whole_from_python:
             return np.zeros(len(headers), bool)
         components = headers[:, head.components]
-        return (headers[:, head.found] == self._kernels.IS_JPEG) & ((components == 1) | (components == 3))
+        found: np.ndarray = (headers[:, head.found] == self._kernels.IS_JPEG) & ((components == 1) | (components == 3))
+        return found
 
     def _decode_now(
         self, source: Batch, header: np.ndarray, i: int, ready: dict[int, np.ndarray], pixels: np.ndarray | None
@@ -336,7 +337,8 @@ class ImageDecoder(Operator):
     def _rows_in_order(self, windows: Windows) -> np.ndarray:
         """bool[samples]: whether the rows of a window are decoded from the first to the last."""
         records, word = windows.records, JPEG_WINDOW.word
-        return (records[:, word.kind] == self._kernels.JPEG) & (records[:, word.orientation] == 1)
+        in_order: np.ndarray = (records[:, word.kind] == self._kernels.JPEG) & (records[:, word.orientation] == 1)
+        return in_order
 
     def _narrow(
         self, step: Step, headers: np.ndarray, images: np.ndarray, channels: np.ndarray, output: Batch, anchors: np.ndarray,

@@ -148,7 +148,7 @@ class RandomBBoxCrop(StreamOperator):
         return int(widths[0]) // 2
 
     def _box_layout(self, axes: int) -> str:
-        layout = self.spec.constant("bbox_layout")
+        layout: str | None = self.spec.constant("bbox_layout")
         sizes = _STARTS[:axes] + _SIZES[:axes]
         if not layout:
             return _STARTS[:axes] + _ENDS[:axes] if self.spec.constant("ltrb") else sizes

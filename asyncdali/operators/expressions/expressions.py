@@ -92,12 +92,13 @@ class ArithmeticGenericOp(EagerOperator):
     def _dense(self, inputs: list[Batch]) -> bool:
         if any(batch.values is None or batch.values.size > SMALL for batch in inputs):
             return False
-        shapes = [_values(batch).shape for batch in inputs]
+        shapes: list[tuple[int, ...]] = [_values(batch).shape for batch in inputs]
         if shapes.count(shapes[0]) == len(shapes):
             return True
         ndim = max(map(len, shapes))
         aligned = [(shape[0], *[1] * (ndim - len(shape)), *shape[1:]) for shape in shapes]
-        return math.prod(max(extents) for extents in zip(*aligned)) <= SMALL
+        size: int = math.prod(max(extents) for extents in zip(*aligned))
+        return size <= SMALL
 
     def _nothing(self, inputs: list[Batch]) -> Batch:
         unknown = any(batch.dtype is DALIDataType.NO_TYPE for batch in inputs)

@@ -18,7 +18,8 @@ _lock = threading.RLock()
 
 def _features() -> str:
     try:
-        return llvm.get_host_cpu_features().flatten()
+        features: str = llvm.get_host_cpu_features().flatten()
+        return features
     except RuntimeError:  # LLVM cannot detect this processor's features.
         return ""
 
@@ -60,7 +61,8 @@ def machine_code(module: ir.Module, function: str) -> int:
         _optimise(parsed, machine)
         engine.add_module(parsed)
         engine.finalize_object()
-        return engine.get_function_address(function)
+        address: int = engine.get_function_address(function)
+        return address
 
 
 def _optimise(module: Any, machine: Any) -> None:

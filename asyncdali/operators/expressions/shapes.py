@@ -76,7 +76,7 @@ def _padded(shapes: Sequence[np.ndarray]) -> np.ndarray:
 
 def _broadcast(padded: np.ndarray) -> np.ndarray:
     """Output shapes. An extent of 1 is stretched to any other extent, including 0."""
-    result = np.where(padded == 1, -1, padded).max(axis=0)
+    result: np.ndarray = np.where(padded == 1, -1, padded).max(axis=0)
     result[result < 0] = 1
     wrong = ((padded != 1) & (padded != result)).any(axis=(0, 2))
     if wrong.any():

@@ -159,8 +159,10 @@ class TensorSubscript(EagerOperator):
         if batch.ndim:
             raise RuntimeError(f"Array indices must be scalar (0D); the index of axis {axis} is a {batch.ndim}-D tensor")
         if batch.dtype is DALIDataType.UINT64:
-            return np.minimum(arguments.scalars(full, np.uint64), np.uint64(2**63 - 1)).astype(np.int64)
-        return np.maximum(arguments.scalars(full, np.int64), _NOTHING + 1)
+            unsigned: np.ndarray = np.minimum(arguments.scalars(full, np.uint64), np.uint64(2**63 - 1))
+            return unsigned.astype(np.int64)
+        bounds: np.ndarray = np.maximum(arguments.scalars(full, np.int64), _NOTHING + 1)
+        return bounds
 
     def _checked_layout(self, source: Batch) -> str:
         """The result's layout; refuses more indices or new axes than there are dimensions."""

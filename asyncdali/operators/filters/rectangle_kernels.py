@@ -464,7 +464,7 @@ def _extreme_launches(source: Batch, output: Batch, records: np.ndarray, border:
 
 
 def _launch(
-    entry: str, defines: tuple, inputs: np.ndarray, source: Batch, output: Batch, records: np.ndarray, border: int, between: Any
+    entry: str, defines: tuple[Any, ...], inputs: np.ndarray, source: Batch, output: Batch, records: np.ndarray, border: int, between: Any
 ) -> Launch:
     name = element_type(storage_dtype(source.dtype))
     entries = RECTANGLE_LAUNCH.entries(

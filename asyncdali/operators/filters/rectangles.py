@@ -110,7 +110,8 @@ class Morphology(RectangleOperator):
 
     def step(self, source: Batch, output: Batch, records: np.ndarray) -> Step:
         border = FILTER_BORDERS.index(BORDERS[self.spec.constant("border_mode")])
-        return self._kernels.make_extreme_step(source, output, records, border, self.spec.constant("iterations"), self.greatest)
+        made: Step = self._kernels.make_extreme_step(source, output, records, border, self.spec.constant("iterations"), self.greatest)
+        return made
 
 
 _INPUT = "Layouts HWC, HW, CHW, FHWC, FCHW, FHW with at most 4 channels; UINT8, UINT16 or FLOAT. The output is like the input."
@@ -179,4 +180,5 @@ class MedianBlur(RectangleOperator):
     def step(self, source: Batch, output: Batch, records: np.ndarray) -> Step:
         window = records[:, RECTANGLE_RECORD.columns("window")]
         _refuse(window.prod(axis=1) > self._kernels.MOST_ELEMENTS, f"the window has more than {self._kernels.MOST_ELEMENTS} pixels", window)
-        return self._kernels.make_median_step(source, output, records, FILTER_BORDERS.index("clamp"))
+        made: Step = self._kernels.make_median_step(source, output, records, FILTER_BORDERS.index("clamp"))
+        return made

@@ -56,7 +56,7 @@ class BbFlip(SampleOperator):
         )  # fmt: skip
 
     @staticmethod
-    def sample(boxes, out, record, numbers):
+    def sample(boxes: np.ndarray, out: np.ndarray, record: np.ndarray, numbers: np.ndarray) -> None:
         corners, one = record[word.corners], np.float32(1)
         for i in range(0, 4 * record[word.boxes], 4):
             for axis in range(2):

@@ -62,7 +62,7 @@ class CoordFlip(SampleOperator):
         return self.planned(inputs, [like(source)], arguments, points=source.shapes[:, 0], length=length, **words)
 
     @staticmethod
-    def sample(points, out, record, numbers):
+    def sample(points: np.ndarray, out: np.ndarray, record: np.ndarray, numbers: np.ndarray) -> None:
         length = record[word.length]
         for k in range(length):
             twice, mirrored = np.float32(2) * numbers[record[word.place_0 + k]], record[word.mirrored_0 + k]

@@ -237,7 +237,7 @@ class MultiPaste(Operator):
         several = int(frames.max(initial=1)) if (own > 1).any() else 1
         kind = np.float32 if relative else np.int64
         if batch.values is not None and not per_frame and len(batch):  # all samples have the same number of pastes
-            values = batch.values.reshape(len(batch), 1, -1, 2).astype(kind)
+            values: np.ndarray = batch.values.reshape(len(batch), 1, -1, 2).astype(kind)
         else:
             values = np.zeros((len(batch), several, *whole.shape[2:]), kind)
             for i, count in enumerate(counts.tolist()):
@@ -247,7 +247,8 @@ class MultiPaste(Operator):
         if not np.isfinite(values).all():
             raise SampleError(int(np.argmax(~np.isfinite(values).all(axis=(1, 2, 3)))), f"`{name}` must be finite")
         scaled = values * whole.astype(np.float32)
-        return (np.ceil(scaled) if name == "shapes_rel" else np.floor(scaled)).astype(np.int64)
+        pixels: np.ndarray = np.ceil(scaled) if name == "shapes_rel" else np.floor(scaled)
+        return pixels.astype(np.int64)
 
     @staticmethod
     def _agreed(pasted: list[Batch], used: np.ndarray, axis: int, what: str, first: Batch) -> np.ndarray:
@@ -270,7 +271,7 @@ def _covered(extents: np.ndarray, targets: np.ndarray, canvas: np.ndarray) -> np
 
     Arrays as those of :meth:`MultiPaste._regions`. Many regions are not compared with each other.
     """
-    covered = extents.prod(axis=3).sum(axis=2) == canvas.prod(axis=1)[:, None]
+    covered: np.ndarray = extents.prod(axis=3).sum(axis=2) == canvas.prod(axis=1)[:, None]
     count = extents.shape[2]
     if count > _MOST_COMPARED or not covered.any():
         return np.zeros_like(covered)

@@ -238,7 +238,8 @@ def _converted(numbers: np.ndarray, target: np.dtype) -> np.ndarray:
         return numbers.astype(target)
     whole = np.clip(np.trunc(np.nan_to_num(numbers.astype(np.float64))), -(2.0**63), 2.0**64 - 2048)
     low = np.minimum(whole, 2.0**63 - 1024).astype(np.int64).astype(np.uint64)
-    return np.where(whole < 2.0**63, low, np.maximum(whole, 0).astype(np.uint64)).astype(target)
+    clipped: np.ndarray = np.where(whole < 2.0**63, low, np.maximum(whole, 0).astype(np.uint64)).astype(target)
+    return clipped
 
 
 def sized_name(dtype: DALIDataType) -> str:

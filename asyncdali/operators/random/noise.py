@@ -73,7 +73,8 @@ class GaussianNoise(Noise):
     def step(self, source: Batch, output: Batch, position: StreamPosition, arguments: Arguments) -> Step:
         parameters = np.stack([arguments.scalars("mean"), arguments.scalars("stddev")], axis=1)
         kernel = self.kernel(storage_dtype(source.dtype).name)
-        return self._kernels.make_step(kernel, source, output, position, parameters, cuda="gaussian")
+        made: Step = self._kernels.make_step(kernel, source, output, position, parameters, cuda="gaussian")
+        return made
 
 
 @register
@@ -97,7 +98,8 @@ class ShotNoise(Noise):
     def step(self, source: Batch, output: Batch, position: StreamPosition, arguments: Arguments) -> Step:
         parameters = arguments.scalars("factor")[:, None]
         kernel = self.kernel(storage_dtype(source.dtype).name)
-        return self._kernels.make_step(kernel, source, output, position, parameters, cuda="shot")
+        made: Step = self._kernels.make_step(kernel, source, output, position, parameters, cuda="shot")
+        return made
 
 
 @register
@@ -138,12 +140,14 @@ class SaltAndPepper(Noise):
         flavours = np.ascontiguousarray(np.stack(values, axis=1))
         channels, inner = self._channels(source)
         kernel, tables = self.kernel(dtype.name), (flavours, channels, inner)
-        return self._kernels.make_step(kernel, source, output, position, parameters, *tables, cuda="salt_and_pepper")
+        made: Step = self._kernels.make_step(kernel, source, output, position, parameters, *tables, cuda="salt_and_pepper")
+        return made
 
     def _value(self, name: str, default: float, dtype: np.dtype, arguments: Arguments) -> np.ndarray:
         if not arguments.given(name):
             return np.full(arguments.count, default, dtype)
-        return self._kernels.cast_values(arguments.scalars(name), dtype)
+        values: np.ndarray = self._kernels.cast_values(arguments.scalars(name), dtype)
+        return values
 
     def _channels(self, source: Batch) -> tuple[np.ndarray, np.ndarray]:
         """Per sample, the number of elements that change together, and the distance between them in elements; int64[samples]."""

@@ -56,7 +56,7 @@ class Beta(RandomOperator):
                 raise SampleError(i, f"`{name}` must be a positive number, got {values[i]:g}")
         per_sample = np.ascontiguousarray(np.broadcast_to(counts, samples), np.int64)
         kind = np.float64 if self.dtype == DALIDataType.FLOAT64 else np.float32
-        out = limits.new_array(int(per_sample.sum()), kind, "random numbers")
+        out: np.ndarray = limits.new_array(int(per_sample.sum()), kind, "random numbers")
         self._kernel(
             position.key, position.hi, position.lo, position.phase, samples, 0, address_of(per_sample), address_of(alphas), 4,
             address_of(betas), 4, address_of(out), 0,

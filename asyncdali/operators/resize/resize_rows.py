@@ -17,8 +17,8 @@ from ...compiled.step import compiled, inlined
 from ..base import Step
 from ..row_feeds import BAND, FEED_STATE, RowFeed
 from .resize_kernels import _BYTES, ROWS, _columns, _row_blend
-from .resize_tables import RESIZE, RESIZE_RECORD, TAP_HEAD
-from .tap_kernels import DESCRIPTIONS, FILTER, NN
+from .resize_tables import FILTER, RESIZE, RESIZE_RECORD, TAP_HEAD
+from .tap_kernels import DESCRIPTIONS, NN
 
 SMALLEST = 2 << 20
 """Least bytes of a decoded picture that is resized row by row: the size of an L2 cache. Photographs of 0.19 megapixels

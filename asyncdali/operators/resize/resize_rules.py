@@ -50,7 +50,8 @@ def rounded(lengths: np.ndarray, how: str) -> np.ndarray:
         extents = round_half_up(lengths)
     else:
         extents = (np.floor if how == "truncate" else np.ceil)(lengths).astype(np.int64)
-    return np.maximum(extents, 1)
+    positive: np.ndarray = np.maximum(extents, 1)
+    return positive
 
 
 def axis_lengths(region: np.ndarray, given: np.ndarray, mode: str, max_size: np.ndarray | None) -> np.ndarray:
@@ -84,7 +85,8 @@ def _mean_scale(scale: np.ndarray, asked: np.ndarray) -> np.ndarray:
     """Geometric mean of the requested scales, float32[samples, 1]."""
     product = np.where(asked, scale, 1).prod(axis=1, keepdims=True, dtype=np.float32)
     count = np.maximum(asked.sum(axis=1, keepdims=True), 1)
-    return np.where(count == 1, product, product ** (np.float32(1) / count.astype(np.float32)))
+    mean: np.ndarray = np.where(count == 1, product, product ** (np.float32(1) / count.astype(np.float32)))
+    return mean
 
 
 def _kept_aspect(

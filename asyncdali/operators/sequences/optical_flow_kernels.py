@@ -12,6 +12,7 @@ Work memory of a pair of frames, in elements: the pyramids of both frames; then,
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -438,7 +439,7 @@ def make_flow_step(
     return Step(flow_step.address, table, no_explanation, most, FLOW.word.scratch, keep, launches=launches)
 
 
-def _launches(given: dict, records: np.ndarray, temporal: bool, refinements: int) -> list[Launch]:
+def _launches(given: dict[str, Any], records: np.ndarray, temporal: bool, refinements: int) -> list[Launch]:
     """Launches for a batch. A launch searches as many pairs of frames as fit into the work memory.
 
     Pairs run one after another if each starts from the last one's flow.

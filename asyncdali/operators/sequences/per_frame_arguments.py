@@ -42,11 +42,13 @@ class Frames:
         """float64[frames, n]: for each frame the mean of the `numbers` [frames, n] in its sample."""
         if not self.total:
             return numbers.astype(np.float64)
-        return (np.add.reduceat(numbers, self.first) / self.counts[:, None])[self.sample]
+        means: np.ndarray = np.add.reduceat(numbers, self.first) / self.counts[:, None]
+        return means[self.sample]
 
     def spread(self, addresses: np.ndarray, frame_bytes: np.ndarray) -> np.ndarray:
         """int64[frames]: the address of each frame, for samples at `addresses` with frames of `frame_bytes`."""
-        return addresses[self.sample] + frame_bytes[self.sample] * self.number
+        frames: np.ndarray = addresses[self.sample] + frame_bytes[self.sample] * self.number
+        return frames
 
 
 def is_sequence(batch: Batch) -> bool:

@@ -56,7 +56,7 @@ class Transpose(Operator):
         return Planned([output], [pieces.step(self._kernels.copy_step)])
 
     def _layout(self, source: Batch, order: list[int]) -> str:
-        wanted = self.spec.constant("output_layout")
+        wanted: str | None = self.spec.constant("output_layout")
         if wanted is not None:
             if len(wanted) != source.ndim:
                 raise ValueError(f"`output_layout` {wanted!r} has {len(wanted)} letters for {source.ndim} dimensions")

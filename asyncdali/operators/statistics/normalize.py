@@ -416,4 +416,5 @@ def _total(sums: _Parameter, scale: Any) -> np.ndarray:
     """The sum of the values of all samples (of equal shape), scaled."""
     count = len(sums.shapes)
     values = sums.keep[: count * int(sums.shapes[0].prod())].reshape(count, *sums.shapes[0])
-    return (values.sum(axis=0, dtype=np.float32) * np.float32(scale)).astype(np.float32)
+    total: np.ndarray = values.sum(axis=0, dtype=np.float32) * np.float32(scale)
+    return total.astype(np.float32)

@@ -146,7 +146,7 @@ class _WithType(_Reduction):
 
     def _output_type(self, source: DALIDataType) -> DALIDataType:
         wide = DALIDataType.UINT64 if source in _UNSIGNED else DALIDataType.INT64
-        wanted = self.spec.constant("dtype")
+        wanted: DALIDataType | None = self.spec.constant("dtype")
         if wanted is None:
             return wide if self.integers and source != DALIDataType.FLOAT else DALIDataType.FLOAT
         allowed = (DALIDataType.FLOAT,) if source == DALIDataType.FLOAT else (source, wide, DALIDataType.FLOAT)

@@ -47,7 +47,8 @@ def rotation_3d(angle: np.ndarray, axis: np.ndarray) -> np.ndarray:
     zero = np.zeros_like(x)
     cross = np.stack([zero, z, -y, -z, zero, x, y, -x, zero], -1).reshape(-1, 3, 3)
     turned = np.where(np.eye(3, dtype=bool), cosine, cross * sine)
-    return (unit[:, :, None] * (np.float32(1) - cosine) * unit[:, None, :] + turned).astype(np.float64)
+    matrix: np.ndarray = unit[:, :, None] * (np.float32(1) - cosine) * unit[:, None, :] + turned
+    return matrix.astype(np.float64)
 
 
 def _unit(axis: np.ndarray) -> np.ndarray:
@@ -58,7 +59,8 @@ def _unit(axis: np.ndarray) -> np.ndarray:
     if not ((length > 1e-15) & (length < np.inf)).all():  # The squares are too large or too small for float32.
         axis = axis / np.abs(axis).max(axis=1, keepdims=True)
         length = np.sqrt((axis * axis).sum(axis=1, keepdims=True))
-    return axis / length
+    unit: np.ndarray = axis / length
+    return unit
 
 
 def canvas(shape: np.ndarray, matrix: np.ndarray, frames: Frames | None = None) -> np.ndarray:
@@ -72,11 +74,12 @@ def canvas(shape: np.ndarray, matrix: np.ndarray, frames: Frames | None = None) 
     extents = shape[:, ::-1]
     # `matrix` maps output to input, so its transpose maps input to output. Column k has the weights of the input axes for output axis k.
     weights = np.abs(matrix).swapaxes(1, 2)
-    box = np.ceil((weights * extents[:, None, :]).sum(axis=2) - _SLACK).astype(np.int64)
+    box: np.ndarray = np.ceil((weights * extents[:, None, :]).sum(axis=2) - _SLACK).astype(np.int64)
     odd = _parity_source(extents, weights) & 1
     if frames is not None:
         box, odd = frames.largest(box), (2 * frames.mean(odd) > 1).astype(np.int64)
-    return (box + ((box ^ odd) & 1))[:, ::-1]
+    box = box + ((box ^ odd) & 1)
+    return box[:, ::-1]
 
 
 def _parity_source(extents: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -105,7 +108,7 @@ def inverse_maps(shape: np.ndarray, out_shape: np.ndarray, matrix: np.ndarray) -
 def applied(linear: np.ndarray, vector: np.ndarray) -> np.ndarray:
     """float32[n, axes]: ``linear @ vector`` of float32[n, axes, axes] and float32[n, axes], summed up from the left in float32."""
     products = linear * vector[:, None, :]
-    total = products[:, :, 0]
+    total: np.ndarray = products[:, :, 0]
     for axis in range(1, vector.shape[1]):
         total = total + products[:, :, axis]
     return total

@@ -92,7 +92,8 @@ class WarpAffine(Rotate):
             a, b, c, d = linear.reshape(-1, 4).T
             determinant = a * d - b * c
             self._refuse_flat(determinant)
-            return (np.stack([d, -b, -c, a], -1) / determinant[:, None]).reshape(-1, 2, 2)
+            inverse: np.ndarray = np.stack([d, -b, -c, a], -1) / determinant[:, None]
+            return inverse.reshape(-1, 2, 2)
         self._refuse_flat(np.linalg.det(linear.astype(np.float64)))
         return np.linalg.inv(linear.astype(np.float64)).astype(np.float32)
 

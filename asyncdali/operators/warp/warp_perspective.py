@@ -126,7 +126,8 @@ class WarpPerspective(Operator):
 
     @property
     def _linear(self) -> bool:
-        return self.spec.constant("interp_type") == DALIInterpType.INTERP_LINEAR
+        interpolation: DALIInterpType = self.spec.constant("interp_type")
+        return interpolation == DALIInterpType.INTERP_LINEAR
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         return () if self._on_gpu else self._by_host(inputs, arguments)

@@ -92,7 +92,7 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
 
     def __init__(self, *args: Any, **kwargs: Any):
         self._lock = threading.RLock()
-        self._peeked: Any = None  # the peeked batch, or StopIteration
+        self._peeked: dict[str, jax.Array] | StopIteration | None = None  # the peeked batch, or the end of the epoch
         self._before: Any = None  # the position before the peeked batch
         self._spec: dict[str, jax.ShapeDtypeStruct] | None = None
         self._thread: ThreadPoolExecutor | None = None

@@ -110,7 +110,8 @@ def _kind(item: Any) -> str:
 def _array(value: Any) -> np.ndarray:
     """A component of an item as an array. Numbers get the types that torch's default_collate gives them."""
     if isinstance(value, torch.Tensor):
-        return value.detach().contiguous().numpy()
+        array: np.ndarray = value.detach().contiguous().numpy()
+        return array
     if isinstance(value, (bytes, bytearray)):
         return np.frombuffer(value, np.uint8)
     if isinstance(value, (str, type(None))):

@@ -37,7 +37,7 @@ class DataLoader(torch.utils.data.DataLoader):
             raise ValueError("batch_size=None makes no batches, but the pipeline needs batches; give a number")
         self._server = dali_server
 
-    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Any]:
         return self._produced(super().__iter__())
 
     def _produced(self, batches: Iterator[Any]) -> Iterator[Any]:

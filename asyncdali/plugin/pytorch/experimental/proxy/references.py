@@ -109,7 +109,8 @@ class Proxy:
 
 def _array(name: str, sample: Any) -> np.ndarray:
     if isinstance(sample, torch.Tensor):
-        return sample.detach().cpu().numpy()
+        values: np.ndarray = sample.detach().cpu().numpy()
+        return values
     if isinstance(sample, (bytes, bytearray)):
         return np.frombuffer(sample, np.uint8)
     array = np.asarray(sample)
