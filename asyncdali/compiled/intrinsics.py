@@ -6,6 +6,7 @@ All arguments and results are integers; an address is an int64. Only kernel modu
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -15,6 +16,7 @@ from numba.cpython.builtins import do_minmax
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
+from numpy.typing import DTypeLike
 
 I64 = ir.IntType(64)
 _IR = {
@@ -31,7 +33,7 @@ _IR = {
 }
 
 
-def _make_load(kind):
+def _make_load(kind: Any) -> Any:
     @intrinsic
     def load(typingctx, address):
         def codegen(context, builder, signature, args):
@@ -42,7 +44,7 @@ def _make_load(kind):
     return load
 
 
-def _make_store(kind):
+def _make_store(kind: Any) -> Any:
     @intrinsic
     def store(typingctx, address, value):
         def codegen(context, builder, signature, args):
@@ -70,7 +72,7 @@ store_f32 = _make_store(types.float32)
 store_f64 = _make_store(types.float64)
 
 
-def _make_call(count):
+def _make_call(count: int) -> Any:
     function_type = ir.FunctionType(I64, [I64] * count)
     signature = types.int64(*[types.int64] * (count + 1))
 
@@ -103,7 +105,7 @@ call2 = _make_call(2)
 call3 = _make_call(3)
 
 
-def c_function(name, result, *arguments):
+def c_function(name: str, result: Any, *arguments: Any) -> Any:
     """``c_function("logf", float32, float32)``: call a function of the C library by its symbol.
 
     Numba may replace its own ``math.log`` by another implementation (vector libraries, folding). This is always the platform's.
@@ -128,7 +130,7 @@ def c_function(name, result, *arguments):
     return function
 
 
-def _make_choice(comparison):
+def _make_choice(comparison: Any) -> Any:
     @intrinsic
     def choice(typingctx, a, b):
         def codegen(context, builder, signature, args):
@@ -145,7 +147,7 @@ larger = _make_choice(operator.gt)
 """``larger(a, b)``: the same for ``max``."""
 
 
-def _make_fma(kind):
+def _make_fma(kind: Any) -> Any:
     @intrinsic
     def fma(typingctx, a, b, c):
         def codegen(context, builder, signature, args):
@@ -331,7 +333,7 @@ def longjmp(typingctx, buffer, value):
     return types.void(types.int64, types.int32), codegen
 
 
-def _array_over(context, builder, array, data, count):
+def _array_over(context: Any, builder: Any, array: Any, data: Any, count: Any) -> Any:
     """An array value over `count` elements at pointer `data`."""
     made = context.make_array(array)(context, builder)
     size = context.get_abi_sizeof(data.type.pointee)
@@ -339,7 +341,7 @@ def _array_over(context, builder, array, data, count):
     return made._getvalue()
 
 
-def _make_view(dtype):
+def _make_view(dtype: DTypeLike) -> Any:
     element = from_dtype(np.dtype(dtype))
     array = types.Array(element, 1, "C")
 
@@ -354,7 +356,7 @@ def _make_view(dtype):
     return view
 
 
-def local_array(dtype, count):
+def local_array(dtype: DTypeLike, count: int) -> Any:
     """``make()``: an uninitialised 1-D array of `count` elements in the frame of the calling function."""
     element = from_dtype(np.dtype(dtype))
     array = types.Array(element, 1, "C")
@@ -389,6 +391,6 @@ view_f32 = _make_view(np.float32)
 view_f64 = _make_view(np.float64)
 
 
-def view_of(dtype):
+def view_of(dtype: DTypeLike) -> Any:
     """The ``view_*`` function for a numpy dtype (used by kernel factories)."""
     return _make_view(np.dtype(dtype).type)

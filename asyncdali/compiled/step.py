@@ -8,6 +8,8 @@ import gc
 import itertools
 import secrets
 import threading
+from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 from numba import njit, types
@@ -34,7 +36,7 @@ _numbers = itertools.count(secrets.randbits(62))
 
 
 @contextlib.contextmanager
-def _own_symbols():
+def _own_symbols() -> Iterator[None]:
     """Within the block, symbols of compiled functions are unique to this process."""
     theirs = FunctionIdentity._unique_ids
     FunctionIdentity._unique_ids = _numbers
@@ -44,7 +46,7 @@ def _own_symbols():
         FunctionIdentity._unique_ids = theirs
 
 
-def _c_function(function: Any, signature: Any, variant: tuple | None = None) -> Any:
+def _c_function(function: Any, signature: Any, variant: tuple[Any, ...] | None = None) -> Any:
     """Numba's C function, compiled or loaded from the cache."""
     made = _uncompiled(function, signature, variant)
     with _own_symbols():
@@ -52,7 +54,7 @@ def _c_function(function: Any, signature: Any, variant: tuple | None = None) -> 
     return made
 
 
-def _uncompiled(function: Any, signature: Any, variant: tuple | None) -> Any:
+def _uncompiled(function: Any, signature: Any, variant: tuple[Any, ...] | None) -> Any:
     """Numba's C function before it is compiled."""
     from .cache import enable_cache
 
@@ -70,7 +72,7 @@ class Compiled:
 
     __slots__ = ("_address", "_call", "_count", "_function", "_held", "_keep", "_variant", "brief")
 
-    def __init__(self, function, argument_count: int, variant: tuple | None = None, brief: bool = False):
+    def __init__(self, function: Callable[..., Any], argument_count: int, variant: tuple[Any, ...] | None = None, brief: bool = False):
         self._function = function
         self.brief = brief
         self._variant = variant
@@ -137,7 +139,7 @@ _compiling = threading.RLock()
 
 
 @contextlib.contextmanager
-def _without_garbage_collection():
+def _without_garbage_collection() -> Iterator[None]:
     """Disables garbage collection. The compiler makes millions of objects and keeps them, so collections cost 7 % and find nothing."""
     enabled = gc.isenabled()
     gc.disable()
@@ -148,28 +150,28 @@ def _without_garbage_collection():
             gc.enable()
 
 
-def compiled(argument_count: int, brief: bool = False):
+def compiled(argument_count: int, brief: bool = False) -> Callable[[Callable[..., Any]], Compiled]:
     """Decorator: make ``f(int64, ...) -> int64`` a :class:`Compiled` (cached on disk in the user's cache folder).
 
     `brief`: it takes microseconds and never waits. Reacquiring the GIL from a busy thread would take longer.
     """
 
-    def decorate(function) -> Compiled:
+    def decorate(function: Callable[..., Any]) -> Compiled:
         return Compiled(function, argument_count, None, brief)
 
     return decorate
 
 
-def step_variant(*key):
+def step_variant(*key: Any) -> Callable[[Callable[..., Any]], Compiled]:
     """Decorator for a step made by a factory (a closure over other compiled functions). `key` names the variant in the disk cache."""
 
-    def decorate(function) -> Compiled:
+    def decorate(function: Callable[..., Any]) -> Compiled:
         return Compiled(function, 3, key)
 
     return decorate
 
 
-def compile_all(module) -> None:
+def compile_all(module: ModuleType) -> None:
     """Compile every function of a kernel module now."""
     for value in vars(module).values():
         if isinstance(value, Compiled):
@@ -180,6 +182,6 @@ step = compiled(3)
 """Decorator for ``step(context, sample, thread) -> status``; see the package docstring."""
 
 
-def callback(function):
+def callback(function: Callable[..., Any]) -> Any:
     """Compile ``f(int64) -> void`` as a callback of a C library. Returns the Numba object (``.address``)."""
     return _c_function(function, types.void(_I64))

@@ -467,7 +467,7 @@ class Lanes:
         return function_of(to(self.kind), codegen)
 
 
-_BY_COUNT = {
+_BY_COUNT: dict[int, Callable[[Any, Callable[..., Any]], Callable[..., Any]]] = {
     1: lambda sig, code: lambda typingctx, a: (sig, code),
     2: lambda sig, code: lambda typingctx, a, b: (sig, code),
     3: lambda sig, code: lambda typingctx, a, b, c: (sig, code),

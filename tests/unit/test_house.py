@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -315,3 +316,63 @@ def test_running_an_operator_assigns_only_caches_and_counts():
 def test_the_search_finds_assignments():
     (cls,) = ast.parse("class A:\n def __init__(self): self.a = 1\n def plan(self): self.b = 2; self.c += 1; self.d[0] = 3").body
     assert isinstance(cls, ast.ClassDef) and assigned(cls) == {"b", "c", "d"}
+
+
+COMPILES = {"callback", "inlined", "contracted", "overload", "function_of", "njit", "step_variant"}
+"""Functions that compile the function they are given. A kernel module may give one by name."""
+
+IR_GENERATORS = (["context", "builder", "signature", "args"], ["context", "builder", "sig", "args"])
+"""Arguments of a function that generates LLVM IR for Numba."""
+
+
+def _compiled_modules() -> list[Path]:
+    """The modules in which mypy accepts functions without annotations (pyproject.toml)."""
+    tomllib = pytest.importorskip("tomllib")  # Python 3.11
+    settings = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["tool"]["mypy"]["overrides"]
+    names = [name for part in settings if part.get("disallow_untyped_defs") is False for name in part["module"]]
+    return [path for name in names for path in ROOT.parent.glob(name.replace(".", "/") + ".py")]
+
+
+def unannotated(text: str) -> list[str]:
+    """Functions without annotations that Numba neither compiles nor calls to generate code."""
+    tree = ast.parse(text)
+    given = {
+        argument.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and (called := node.func.func if isinstance(node.func, ast.Call) else node.func)
+        and isinstance(called, ast.Name) and called.id in COMPILES
+        for argument in node.args if isinstance(argument, ast.Name)
+    }  # fmt: skip
+
+    def search(node: ast.AST) -> Iterator[str]:
+        for child in ast.iter_child_nodes(node):
+            if not isinstance(child, ast.FunctionDef):
+                yield from search(child)
+                continue
+            given_to = child.args
+            everything = (*given_to.posonlyargs, *given_to.args, *given_to.kwonlyargs, given_to.vararg, given_to.kwarg)
+            arguments = [item for item in everything if item is not None and item.arg != "self"]
+            generates = [item.arg for item in arguments] in IR_GENERATORS
+            if child.decorator_list or generates or child.name in given:
+                if not generates:
+                    yield from search(child)
+                continue
+            if any(item.annotation is None for item in arguments) or (child.returns is None and child.name != "__init__"):
+                yield child.name
+            yield from search(child)
+
+    return list(search(tree))
+
+
+def test_functions_that_are_not_compiled_have_annotations():
+    found = {str(path.relative_to(ROOT)): unannotated(path.read_text()) for path in _compiled_modules()}
+    assert len(found) > 50
+    assert {name: functions for name, functions in found.items() if functions} == {}
+
+
+def test_the_search_finds_functions_without_annotations():
+    assert unannotated("def make(dtype): pass") == ["make"]
+    assert unannotated("def make(dtype: str): pass") == ["make"]
+    assert unannotated("def make(dtype: str) -> None:\n @inlined\n def f(a): pass\n def g(a): pass") == ["g"]
+    assert unannotated("@step\ndef f(context, sample, thread): pass") == []
+    assert unannotated("def f(x): pass\ng = inlined(f)") == unannotated("def codegen(context, builder, sig, args): pass") == []

@@ -5,6 +5,8 @@ The checksum of every frame is verified. Anything unexpected ends the decoding; 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ...compiled.intrinsics import (
@@ -206,7 +208,7 @@ def _residual(source, size, place, order, count, samples):
         begin = end
 
 
-def _make_restore(order):
+def _make_restore(order: int) -> Any:
     """``restore(coefficients, shift, samples, count)`` for a constant order. The loop over samples then has no inner loop."""
 
     @inlined

@@ -6,6 +6,7 @@ Results are bit-identical to libjpeg-turbo (jdsample.c, jdcolor.c): filtered chr
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from llvmlite import ir
 from numba import types
@@ -91,7 +92,7 @@ def _store_pixels(v: IntegerVectors, planes: list[ir.Value], out: ir.Value) -> N
     v.store(v.pick(two, third, places[2 * PIXELS :]), out, 2 * PIXELS)
 
 
-def _make(chroma: Callable[..., ir.Value]):
+def _make(chroma: Callable[..., ir.Value]) -> Any:
     @intrinsic
     def convert(typingctx, luma, blue, red, near, lower, blue_first, out):
         """Write 32 pixels of 3 bytes to `out`. Luma is at `luma`, chroma at `blue` and `red`; the next nearest row is `near` bytes away.

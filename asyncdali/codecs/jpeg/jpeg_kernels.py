@@ -669,7 +669,8 @@ def decode_whole(
 
 def thread_record(scratch: np.ndarray, text: np.ndarray) -> np.ndarray:
     """A thread's record for a step that is called from Python, with work memory and a buffer for an error text: THREAD[1]."""
-    record, word = THREAD.zeros(1)[0], THREAD.word
+    record: np.ndarray = THREAD.zeros(1)[0]
+    word = THREAD.word
     record[word.scratch], record[word.scratch_bytes] = address_of(scratch), scratch.size
     record[word.error_text], record[word.error_bytes] = address_of(text), text.size
     return record

@@ -7,6 +7,8 @@ pictures. entropy.py describes the layout of a group's coefficients: the eight c
 
 from __future__ import annotations
 
+from typing import Any
+
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
@@ -122,7 +124,7 @@ def _store_rows(v: IntegerVectors, columns: list[ir.Value], out: ir.Value, strid
             at = v.builder.add(at, stride)
 
 
-def _make(count: int):
+def _make(count: int) -> Any:
     """The transform of blocks in which only the first `count` rows and columns have coefficients."""
 
     @intrinsic

@@ -139,7 +139,7 @@ def _round_up(value, unit):
     return (value + unit - 1) // unit * unit
 
 
-def room_for(size, width):
+def room_for(size: int, width: int) -> int:
     """Most bytes of work memory for a file of `size` bytes that is `width` pixels wide."""
     # Strips: at most 35 rows (4:2:0). Tiles and rounding take less than 32 KB.
     return ROWS + size + PADDING + 36 * width + (1 << 15)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
@@ -34,7 +36,7 @@ wait, record, copy, stage = WAIT_COMMAND.at, RECORD_COMMAND.at, COPY_COMMAND.at,
 launch, launch_each, call, synchronize = LAUNCH_COMMAND.at, LAUNCH_EACH_COMMAND.at, CALL_COMMAND.at, SYNCHRONIZE_COMMAND.at
 
 
-def _call_of(*bits):
+def _call_of(*bits: int) -> Any:
     """LLVM IR that calls a C function at an address, with integers of these sizes. The status is an int."""
     kinds = [ir.IntType(size) for size in bits]
     pointer = ir.FunctionType(ir.IntType(32), kinds).as_pointer()

@@ -26,7 +26,8 @@ _load, _store, _splat, _fma, _size = _v.load, _v.store, _v.splat, _v.fma, _v.byt
 
 def scratch_bytes(n: int) -> int:
     """Scratch of the step for transforms of length `n`: sums and differences, and the powers."""
-    return _size * (2 * ((n - 1) // 2 + 1) + n // 2 + 4)
+    size: int = _size * (2 * ((n - 1) // 2 + 1) + n // 2 + 4)
+    return size
 
 
 @inlined

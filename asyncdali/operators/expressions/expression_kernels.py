@@ -106,7 +106,8 @@ def expression_step(context, sample, thread):
 
 def scratch_bytes(groups: int, inputs: int) -> int:
     """Scratch of a step."""
-    return _program.size + 8 * (2 * inputs + groups) + 64 + inputs * (_TILE_BYTES + 16)
+    size: int = _program.size + 8 * (2 * inputs + groups) + 64 + inputs * (_TILE_BYTES + 16)
+    return size
 
 
 def make_expression_step(

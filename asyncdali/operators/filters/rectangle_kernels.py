@@ -439,7 +439,8 @@ def make_median_step(source: Batch, output: Batch, records: np.ndarray, border: 
 
 def _padded_row(records: np.ndarray) -> np.ndarray:
     """Elements of a row with its borders, int64[samples]."""
-    return (records[:, word.width] + records[:, word.window_width] - 1) * records[:, word.channels]
+    elements: np.ndarray = (records[:, word.width] + records[:, word.window_width] - 1) * records[:, word.channels]
+    return elements
 
 
 def _step(kernel: Compiled, source: Batch, output: Batch, records: np.ndarray, border: int, iterations: int, scratch: int) -> Step:

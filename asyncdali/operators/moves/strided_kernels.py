@@ -7,6 +7,7 @@ serves all element types, because it moves runs of bytes; :func:`converting_step
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -45,7 +46,7 @@ def _bytes(source, out, size):
         b[i] = a[i]
 
 
-def _make_row(view_elements, size):
+def _make_row(view_elements: Any, size: int) -> Any:
     """``row(source, out, count, stride, target)``: `count` elements of `size` bytes between strided places."""
 
     @inlined
@@ -101,10 +102,10 @@ def _copy_plane(source, out, rows, row_stride, row_target, count, stride, target
             _row(source + i * row_stride, out + i * row_target, count, stride, target, size)
 
 
-def _pieces_step(plane, in_size, out_size):
+def _pieces_step(plane: Any, in_size: int, out_size: int) -> Any:
     """``step(context, sample, thread)`` for all pieces of a sample. Sizes of 0 are read from the context."""
 
-    def pieces(context, sample, thread):
+    def pieces(context: int, sample: int, thread: int) -> int:
         count, axes = load_i64(context + at.pieces), load_i64(context + at.axes)
         out = load_i64(load_i64(context + at.outputs) + 8 * sample)
         inputs = load_i64(context + at.inputs)

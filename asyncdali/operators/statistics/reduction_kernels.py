@@ -43,7 +43,7 @@ def _without_ones(extents, strides):
     return left
 
 
-def _make_walk(view_in, add, merge):
+def _make_walk(view_in: Any, add: Any, merge: Any) -> Any:
     """``walk(source, extents, strides, first, axes, count, start, mean, totals, index)``: one element after the other, axis within axis.
 
     The box is `count` elements along axis `first` and all of the axes after it. `totals` and `index` are scratch arrays.
@@ -80,7 +80,7 @@ def _make_walk(view_in, add, merge):
     return walk
 
 
-def _make_tree(view_in, add, walk, in_dtype, kind):
+def _make_tree(view_in: Any, add: Any, walk: Any, in_dtype: str, kind: str) -> Any:
     """``tree(source, end, extents, strides, axes, inner, means, together, found, ...)``: float32 sums in the order described above.
 
     `end` is where the sample's memory ends.
@@ -209,7 +209,7 @@ def _whole(value, size, signed):
     return np.int64(x) if x < 2.0**63 else np.int64(np.uint64(x))
 
 
-def _values(in_dtype, kind):
+def _values(in_dtype: str, kind: str) -> tuple[Any, Any]:
     """``value(element, mean)`` as float32, and the same for exact integers: the number to add."""
     wide = np.uint64 if in_dtype.startswith("u") else np.int64
     if kind == "deviation":
