@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from asyncdali_workers import limits
+from asyncdali_workers.interrupts import uninterrupted
 
 from ..compiled.addresses import address_of
 from ..compiled.job_tables import CREW, JOB, THREAD
@@ -235,8 +236,9 @@ class OrderedThread:
     def _start(self) -> None:
         if self._thread is None:
             thread = threading.Thread(target=_serve, args=(self._queue, self._affinity, "stage"), name=self._name, daemon=True)
-            thread.start()
-            self._thread = thread
+            with uninterrupted():  # Ctrl-C inside `start` would leave a thread that nobody joins, or one that is listed for ever
+                thread.start()
+                self._thread = thread
 
     def close(self) -> None:
         """End the thread when the queued calls are done."""

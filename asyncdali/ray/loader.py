@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Any
 
 import ray
+from asyncdali_workers.interrupts import uninterrupted
 from asyncdali_workers.pickling import dumps_by_value
 
 from .. import fleet as fleets
@@ -128,8 +129,9 @@ class FleetLoader(RankLoader):
         if self._follower is None:
             assert self._actors is not None
             given = (self._manager, self._trainer, *self._known, weakref.ref(self._actors))
-            self._follower = threading.Thread(target=_follow, args=given, name="asyncdali-fleet", daemon=True)
-            self._follower.start()
+            with uninterrupted():  # `close` joins the thread, which therefore must run
+                self._follower = threading.Thread(target=_follow, args=given, name="asyncdali-fleet", daemon=True)
+                self._follower.start()
 
     def close(self) -> None:
         """Leave the fleet, stop threads; batches stay valid. Idempotent."""

@@ -98,7 +98,8 @@ class Helper:
         process.kill()
         with contextlib.suppress(OSError):
             process.stdin.close()  # type: ignore[union-attr]
-        threading.Thread(target=process.wait, name="asyncdali-compiling", daemon=True).start()
+        with uninterrupted():  # otherwise nobody waits for the process
+            threading.Thread(target=process.wait, name="asyncdali-compiling", daemon=True).start()
 
 
 # --- input of the other process

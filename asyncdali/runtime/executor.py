@@ -154,7 +154,7 @@ class Executor:
         self._loop = shared_loop()
         first = [segment for segment in segments if not segment.producers]
         if all(segment.backend == "cpu" and not segment.instant and segment.remote is None for segment in first):
-            self._cpu_stage.start()  # now, because Ctrl-C could interrupt the user's thread while it starts a thread
+            self._cpu_stage.start()
             self._admits_on_stage = True
 
     @property

@@ -84,12 +84,12 @@ class Session:
         self.owed = 0
         """Iterations that were launched by interrupted or cancelled calls, and not returned yet."""
         self._turns = Turns()
-        if opened is not None:
+        self.fast_path: FastPath | None = None
+        """The fast path of ``run()``. While it works, it has the iterations in flight."""
+        if opened is not None:  # from here on, `close` may be called at any time
             opened(functools.partial(self.close, workers=False))
         self.parallel = parallel
         self.engines = engines
-        self.fast_path: FastPath | None = None
-        """The fast path of ``run()``. While it works, it has the iterations in flight."""
         self.depth = options.depth
         blueprint.check_scope()
         # PER_OPERATOR gives every operator its own stream, so operators of different backends are not fused.

@@ -13,6 +13,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
+from asyncdali_workers.interrupts import uninterrupted
+
 _SAMPLING = 0.005
 _CONSUMER = "MainThread"
 
@@ -130,7 +132,8 @@ class WorkerSampler:
     def __enter__(self) -> WorkerSampler:
         if self._pipeline.worker_statistics():
             self._look()
-            self._thread.start()
+            with uninterrupted():
+                self._thread.start()
         return self
 
     def __exit__(self, *exc: object) -> None:

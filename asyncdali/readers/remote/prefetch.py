@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
+from asyncdali_workers.interrupts import uninterrupted
 
 from ...errors import PipelineClosed
 from ...sampling.order import OrderPosition, SampleOrder
@@ -48,8 +49,9 @@ class Fetches:
         with self._lock:
             if self._requests.given_up.is_set():
                 raise PipelineClosed("the pipeline was closed")
-            thread.start()
-            self._running[future] = thread
+            with uninterrupted():  # the thread removes itself from the running ones, and `close` joins it
+                thread.start()
+                self._running[future] = thread
         return future
 
     def on_this_thread(self) -> AbstractContextManager[None]:
