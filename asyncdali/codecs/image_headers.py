@@ -45,7 +45,6 @@ class TiffHeader:
     bits: int
     samples: int
     compression: int
-    extra_samples: int
     orientation_at: int
     """Offset of the two bytes of the orientation; 0 if there is no orientation."""
     big_endian: bool
@@ -281,10 +280,9 @@ def _tiff(data: bytes) -> tuple[ImageHeader, int]:
     ratio = {1: 1, 5: _LZW_RATIO, 8: _DEFLATE_RATIO, 32946: _DEFLATE_RATIO, 32773: 64}.get(compression)
     needed = height * row // ratio if ratio else 0
     orientation = fields.get(274, 1)
-    extra = entries[338][1] if 338 in entries else 0
     at = entries[274][2] if 274 in entries and entries[274][:2] == (3, 1) else 0
     header = TiffHeader(
-        bits, samples, compression, extra, at, order == ">", fields.get(262, 1), fields.get(284, 1) == 2,
+        bits, samples, compression, at, order == ">", fields.get(262, 1), fields.get(284, 1) == 2,
         fields.get(317, 1) if compression in _WITH_PREDICTOR else 1, height,
         fields.get(278, 1 << 32) or 1 << 32, fields.get(322, 0),
     )  # fmt: skip

@@ -21,7 +21,8 @@ except ModuleNotFoundError as error:
 
 from ..tensors import TensorCPU, TensorGPU, TensorListCPU, TensorListGPU
 from ..types import DALIDataType
-from .base_iterator import BaseIterator, LastBatchPolicy
+from .base_iterator import BaseIterator
+from .epochs import LastBatchPolicy
 
 __all__ = [
     "DALIClassificationIterator", "DALIGenericIterator", "LastBatchPolicy", "TensorGPU", "TensorListCPU", "TensorListGPU", "dtype_map",

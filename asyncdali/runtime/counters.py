@@ -26,9 +26,7 @@ import numpy as np
 
 from ..batch import AddressView, Batch
 from ..device.buffers import BlockOwner
-from .segment_counters import SAMPLED, Estimate, Recorder
-from .segment_counters import OperatorCounters as OperatorCounters
-from .segment_counters import SegmentCounters as SegmentCounters
+from .segment_counters import SAMPLED, Estimate, OperatorCounters, Recorder, SegmentCounters
 
 if TYPE_CHECKING:
     from ..sources.pullers import Puller

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .counters import STAND_IN, OperatorCounters, PipelineCounters, SegmentCounters, SourceCounters
+from .counters import STAND_IN, PipelineCounters, SourceCounters
+from .segment_counters import OperatorCounters, SegmentCounters
 
 if TYPE_CHECKING:
     from ..device.buffers import BufferPool
@@ -158,11 +159,6 @@ class QueueStatistics:
     in_flight: int
     ready: int
     ready_on_arrival: tuple[int, ...]
-
-    @property
-    def mean_ready(self) -> float:
-        """Mean of `ready_on_arrival`."""
-        return sum(k * count for k, count in enumerate(self.ready_on_arrival)) / max(1, sum(self.ready_on_arrival))
 
 
 @dataclass(frozen=True)

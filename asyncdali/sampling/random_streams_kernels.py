@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from ..compiled.c_library import same_as_platform as same_as_platform
 from ..compiled.intrinsics import (  # fmt: skip
     address,
     c_function,

@@ -36,9 +36,11 @@ class Normal(RandomOperator):
     )
 
     def _compile(self) -> None:
+        from ...compiled.c_library import same_as_platform  # imports Numba: only in build()
+
         kernels = random_streams.load_kernels()
         kernels.draw_normal.compile()
-        if (self.spec.given("shape") or self.spec.input_count) and kernels.same_as_platform():
+        if (self.spec.given("shape") or self.spec.input_count) and same_as_platform():
             kernels.draw_normal_vectors.compile()
 
     def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:

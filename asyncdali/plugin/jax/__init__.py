@@ -9,7 +9,7 @@ from ..._extras import need
 
 need("jax", "jax", "asyncdali.plugin.jax")
 
-from ..base_iterator import LastBatchPolicy  # noqa: E402
+from ..epochs import LastBatchPolicy  # noqa: E402
 from . import clu, fn  # noqa: E402
 from .factory import data_iterator, peekable_data_iterator  # noqa: E402
 from .iterator import DALIGenericIterator, DALIGenericPeekableIterator  # noqa: E402

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..base_iterator import LastBatchPolicy
+from ..epochs import LastBatchPolicy
 from .factory import peekable_data_iterator
 from .iterator import DALIGenericIterator, DALIGenericPeekableIterator
 

@@ -12,7 +12,7 @@ from jax.sharding import Sharding
 
 from ...pipeline import pipeline_def
 from ...pipeline.front import core_of
-from ..base_iterator import LastBatchPolicy
+from ..epochs import LastBatchPolicy
 from .iterator import DALIGenericIterator, DALIGenericPeekableIterator
 
 

@@ -11,7 +11,8 @@ import jax
 import numpy as np
 from jax.sharding import Sharding
 
-from ..base_iterator import BaseIterator, LastBatchPolicy
+from ..base_iterator import BaseIterator
+from ..epochs import LastBatchPolicy
 from .arrays import array_of, concatenated, gpu_of, on_device, sharded, stacked
 
 

@@ -14,7 +14,8 @@ need("torch", "torch", "asyncdali.plugin.pytorch")
 
 from ...pipeline import Pipeline  # noqa: E402
 from ...tensors import TensorCPU, TensorGPU, TensorListGPU  # noqa: E402
-from ..base_iterator import LastBatchPolicy, _DaliBaseIterator  # noqa: E402, F401
+from ..base_iterator import _DaliBaseIterator  # noqa: E402, F401
+from ..epochs import LastBatchPolicy  # noqa: E402
 from . import experimental, fn, torch_utils  # noqa: E402
 from .convert import feed_ndarray, to_torch_type  # noqa: E402
 from .dataset import PipelineDataset, TorchDatasetSource, from_torch_dataset  # noqa: E402

@@ -14,7 +14,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from ... import fn
 from ...pipeline import Pipeline
-from ..base_iterator import LastBatchPolicy
+from ..epochs import LastBatchPolicy
 from .iterator import DALIGenericIterator
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from ..base_iterator import BaseIterator, LastBatchPolicy
+from ..base_iterator import BaseIterator
+from ..epochs import LastBatchPolicy
 from .convert import sample_tensors, tensor_of, to_torch_type
 
 
