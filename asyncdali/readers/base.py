@@ -12,7 +12,7 @@ from .._notices import warn
 from ..batch import Batch
 from ..compiled.addresses import address_of
 from ..operators.base import Arg, CompiledJob, Environment, Iteration, Operator, PythonJob, Spec
-from ..sampling.order import OrderPosition, SampleOrder, engine_from_seed, load_kernels
+from ..sampling.order import OrderPosition, SampleOrder, Sharding, Shuffling, engine_from_seed, load_kernels
 from .digest import digest
 from .remote.prefetch import BatchesAhead, Fetches
 
@@ -152,12 +152,12 @@ class ReaderOperator(Operator):
 
     def _new_order(self, count: int) -> SampleOrder:
         constant = self.spec.constant
-        return SampleOrder(
-            count, constant("num_shards"), constant("shard_id"), constant("stick_to_shard"),
-            constant("pad_last_batch"), constant("random_shuffle"), constant("initial_fill"), self.spec.seed or 0,
-            self._optional("shuffle_after_epoch"), self._optional("shuffle_after_epoch_seed", None), self.environment.checkpointing,
-            self.pre_permute, self.containers,
+        sharding = Sharding(constant("num_shards"), constant("shard_id"), constant("stick_to_shard"), constant("pad_last_batch"))
+        shuffling = Shuffling(
+            constant("random_shuffle"), constant("initial_fill"), self.spec.seed or 0, self._optional("shuffle_after_epoch"),
+            self._optional("shuffle_after_epoch_seed", None), self.environment.checkpointing, self.pre_permute, self.containers,
         )  # fmt: skip
+        return SampleOrder(count, sharding, shuffling)
 
     def ahead(self, draw: Draw) -> np.ndarray | None:
         """The indices for which the system gets hints, `prefetch_queue_depth` - 1 batches ahead of `draw`. None without such a queue.

@@ -5,7 +5,7 @@ The data set is divided into shards. A reader reads one shard after another (or 
 delivers depends only on its list of samples and on the engine's state at its start. So that state, the number of finished shard-epochs and
 the number of samples delivered since then are the whole position (:class:`OrderPosition`)::
 
-    order = SampleOrder(1000, random_shuffle=True, seed=7)
+    order = SampleOrder(1000, shuffling=Shuffling(random_shuffle=True, seed=7))
     indices, position = order.take(order.start, 64)       # int64[64], and three integers
     indices, position = order.take(position, 64)          # the next 64
     order.after(order.start, 128) == position             # the same position, without indices
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import NamedTuple, Protocol
@@ -217,16 +218,38 @@ def _permute_for_epoch(items: np.ndarray, seed: int, epoch: int) -> None:
 # ---------------------------------------------------------------------------------------------------------------------------------
 
 
-class SampleOrder:
-    """The endless stream of indices of one reader.
+@dataclass(frozen=True)
+class Sharding:
+    """The parts of a data set, and the order in which a reader reads them.
 
     Args:
-        count: samples in the data set.
         num_shards, shard_id: the data set is divided into `num_shards` parts whose sizes differ by at most one; reading starts with part
             `shard_id`.
         stick_to_shard: read the same shard in every epoch instead of moving to the next.
         pad_last_batch: at a shard's end, fill the batch with the last delivered sample, and deliver the same number of batches for every
             shard.
+    """
+
+    num_shards: int = 1
+    shard_id: int = 0
+    stick_to_shard: bool = False
+    pad_last_batch: bool = False
+
+    def check(self, count: int) -> None:
+        """ValueError unless `count` samples can be divided like this."""
+        if self.num_shards < 1:
+            raise ValueError(f"num_shards is {self.num_shards}; it must be at least 1")
+        if not 0 <= self.shard_id < self.num_shards:
+            raise ValueError(f"shard_id is {self.shard_id}; with num_shards={self.num_shards} it must be from 0 to {self.num_shards - 1}")
+        if self.num_shards > count:
+            raise ValueError(f"the data set has {count} samples, fewer than num_shards={self.num_shards}; every shard needs at least one")
+
+
+@dataclass(frozen=True)
+class Shuffling:
+    """How a reader mixes its samples.
+
+    Args:
         random_shuffle, initial_fill, seed: mix the samples of a shard-epoch with a buffer of `initial_fill` samples.
         shuffle_after_epoch, shuffle_after_epoch_seed: permute the whole data set for every epoch; implies `stick_to_shard`. The seed's
             default is 524287.
@@ -237,33 +260,57 @@ class SampleOrder:
             fits; not caffe, caffe2, tfrecord, mxnet, webdataset).
         containers: samples in each container file (tfrecord, mxnet, webdataset): `shuffle_after_epoch` permutes files and may be combined
             with `random_shuffle`.
+    """
+
+    random_shuffle: bool = False
+    initial_fill: int = 1024
+    seed: int = 0
+    shuffle_after_epoch: bool = False
+    shuffle_after_epoch_seed: int | None = None
+    checkpointing: bool = False
+    pre_permute: bool = True
+    containers: Sequence[int] | None = None
+
+    def check(self, count: int, stick_to_shard: bool) -> None:
+        """ValueError if arguments exclude each other, or do not fit a data set of `count` samples."""
+        if self.initial_fill < 1:
+            raise ValueError(f"initial_fill is {self.initial_fill}; the shuffle buffer needs at least 1 slot")
+        if self.shuffle_after_epoch and stick_to_shard:
+            raise ValueError("shuffle_after_epoch and stick_to_shard cannot both be true; shuffle_after_epoch already stays on its shard")
+        if self.shuffle_after_epoch and self.random_shuffle and self.containers is None:
+            raise ValueError("shuffle_after_epoch and random_shuffle cannot both be true for this reader; choose one")
+        sizes = self.containers
+        if sizes is not None and (min(sizes, default=0) < 0 or sum(sizes) != count):
+            raise ValueError(f"the container files hold {sum(sizes)} samples in all; expected {count}, and no negative count")
+
+    def lists(self, count: int) -> _FixedList | _EpochLists | _ContainerLists:
+        """The list of each epoch, before the shuffle buffer mixes it."""
+        if not self.shuffle_after_epoch:
+            return _FixedList(count, self.random_shuffle and self.pre_permute)
+        seed = PERMUTATION_SEED if self.shuffle_after_epoch_seed is None else int(self.shuffle_after_epoch_seed)
+        return _EpochLists(count, seed, self.checkpointing) if self.containers is None else _ContainerLists(self.containers, seed)
+
+
+_WHOLE, _LISTED = Sharding(), Shuffling()
+
+
+class SampleOrder:
+    """The endless stream of indices of one reader, over a data set of `count` samples.
 
     Raises:
         ValueError: an argument is out of range, or two exclude each other.
     """
 
-    def __init__(
-        self, count: int, num_shards: int = 1, shard_id: int = 0, stick_to_shard: bool = False,
-        pad_last_batch: bool = False, random_shuffle: bool = False, initial_fill: int = 1024, seed: int = 0,
-        shuffle_after_epoch: bool = False, shuffle_after_epoch_seed: int | None = None, checkpointing: bool = False,
-        pre_permute: bool = True, containers: Sequence[int] | None = None,
-    ):  # fmt: skip
-        _check_sizes(count, num_shards, shard_id, initial_fill)
-        _check_shuffling(count, stick_to_shard, random_shuffle, shuffle_after_epoch, containers)
+    def __init__(self, count: int, sharding: Sharding = _WHOLE, shuffling: Shuffling = _LISTED):
+        sharding.check(count)
+        shuffling.check(count, sharding.stick_to_shard)
         self.count = count
-        self.num_shards, self.shard_id = num_shards, shard_id
-        self.stick_to_shard = stick_to_shard or shuffle_after_epoch
-        self.pad_last_batch = pad_last_batch
-        self._fill = initial_fill if random_shuffle else 0
-        epoch_seed = PERMUTATION_SEED if shuffle_after_epoch_seed is None else int(shuffle_after_epoch_seed)
-        self._lists: _FixedList | _EpochLists | _ContainerLists
-        if not shuffle_after_epoch:
-            self._lists = _FixedList(count, random_shuffle and pre_permute)
-        elif containers is not None:
-            self._lists = _ContainerLists(containers, epoch_seed)
-        else:
-            self._lists = _EpochLists(count, epoch_seed, checkpointing)
-        self.start = OrderPosition(engine_from_seed(seed), 0, 0)
+        self.num_shards, self.shard_id = sharding.num_shards, sharding.shard_id
+        self.stick_to_shard = sharding.stick_to_shard or shuffling.shuffle_after_epoch
+        self.pad_last_batch = sharding.pad_last_batch
+        self._fill = shuffling.initial_fill if shuffling.random_shuffle else 0
+        self._lists = shuffling.lists(count)
+        self.start = OrderPosition(engine_from_seed(shuffling.seed), 0, 0)
         """The position of a fresh pipeline."""
         self._lock = threading.Lock()
         self._visits: dict[OrderPosition, _Visit] = {}  # recent visits by position, oldest first
@@ -412,25 +459,3 @@ def _checked_samples(samples: int) -> int:
     if samples < 0:
         raise ValueError(f"the batch size is {samples}; it cannot be negative")
     return samples
-
-
-def _check_sizes(count: int, num_shards: int, shard_id: int, initial_fill: int) -> None:
-    if num_shards < 1:
-        raise ValueError(f"num_shards is {num_shards}; it must be at least 1")
-    if not 0 <= shard_id < num_shards:
-        raise ValueError(f"shard_id is {shard_id}; with num_shards={num_shards} it must be from 0 to {num_shards - 1}")
-    if num_shards > count:
-        raise ValueError(f"the data set has {count} samples, fewer than num_shards={num_shards}; every shard needs at least one")
-    if initial_fill < 1:
-        raise ValueError(f"initial_fill is {initial_fill}; the shuffle buffer needs at least 1 slot")
-
-
-def _check_shuffling(
-    count: int, stick_to_shard: bool, random_shuffle: bool, shuffle_after_epoch: bool, containers: Sequence[int] | None
-) -> None:
-    if shuffle_after_epoch and stick_to_shard:
-        raise ValueError("shuffle_after_epoch and stick_to_shard cannot both be true; shuffle_after_epoch already stays on its shard")
-    if shuffle_after_epoch and random_shuffle and containers is None:
-        raise ValueError("shuffle_after_epoch and random_shuffle cannot both be true for this reader; choose one")
-    if containers is not None and (min(containers, default=0) < 0 or sum(containers) != count):
-        raise ValueError(f"the container files hold {sum(containers)} samples in all; expected {count}, and no negative count")

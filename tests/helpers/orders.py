@@ -7,14 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from asyncdali.sampling.order import OrderPosition, SampleOrder
+from asyncdali.sampling.order import OrderPosition, SampleOrder, Sharding, Shuffling
+
+
+def order_of(count: int, num_shards: int = 1, shard_id: int = 0, **options: Any) -> SampleOrder:
+    """An order; `options` are fields of :class:`Sharding` and of :class:`Shuffling`."""
+    sharding = {name: options.pop(name) for name in ("stick_to_shard", "pad_last_batch") if name in options}
+    return SampleOrder(count, Sharding(num_shards, shard_id, **sharding), Shuffling(**options))
 
 
 class Cursor:
-    """An order of `count` samples in batches of `batch_size`, and the current position. `options` are those of :class:`SampleOrder`."""
+    """An order of `count` samples in batches of `batch_size`, and the current position. `options` are those of :func:`order_of`."""
 
     def __init__(self, count: int, batch_size: int, *args: Any, **options: Any):
-        self.order, self.batch_size = SampleOrder(count, *args, **options), batch_size
+        self.order, self.batch_size = order_of(count, *args, **options), batch_size
         self.position: OrderPosition = self.order.start
 
     def next_batch(self) -> np.ndarray:

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from helpers.orders import Cursor
+from helpers.orders import Cursor, order_of
 
-from asyncdali.sampling.order import OrderPosition, SampleOrder, engine_from_seed
+from asyncdali.sampling.order import OrderPosition, engine_from_seed
 
 
 def batches(text):
@@ -388,7 +388,7 @@ SETTINGS = [
 @pytest.mark.parametrize("options", SETTINGS)
 def test_any_batch_can_be_asked_for_at_any_time(options):
     """In any order, several times, from several threads: the same indices, and the same next position."""
-    order = SampleOrder(29, seed=5, **options)
+    order = order_of(29, seed=5, **options)
     sizes = [random.Random(1).choice([1, 4, 5, 11]) for _ in range(40)]
     expected, position = [], order.start
     for size in sizes:
@@ -407,7 +407,7 @@ def test_any_batch_can_be_asked_for_at_any_time(options):
 
 @pytest.mark.parametrize("options", SETTINGS)
 def test_the_position_behind_a_batch_needs_no_indices(options):
-    asked, other = SampleOrder(29, seed=5, **options), SampleOrder(29, seed=5, **options)
+    asked, other = order_of(29, seed=5, **options), order_of(29, seed=5, **options)
     position, rng = asked.start, random.Random(2)
     for _ in range(60):
         size = rng.choice([0, 1, 4, 5, 30, 61])
@@ -498,7 +498,7 @@ def test_positions_are_immutable():
 
 def test_plain_orders_do_not_bring_numba():
     code = (
-        "import sys; from asyncdali.sampling.order import SampleOrder; o = SampleOrder(10, 2, pad_last_batch=True); "
+        "import sys; from asyncdali.sampling.order import SampleOrder, Sharding; o = SampleOrder(10, Sharding(2, pad_last_batch=True)); "
         "_, p = o.take(o.start, 4); o.take(o.checked(p), 4); assert 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

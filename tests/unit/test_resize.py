@@ -7,7 +7,7 @@ import pytest
 from helpers import operators as harness
 
 from asyncdali.errors import SampleError
-from asyncdali.operators.resize.resize_rules import geometry
+from asyncdali.operators.resize.resize_rules import SizeRules, geometry
 from asyncdali.types import DALIDataType, DALIInterpType
 
 
@@ -90,7 +90,7 @@ def test_saved_extents_and_empty_samples():
 )  # fmt: skip
 def test_extents(mode, size, limit, expected):
     limits = None if limit is None else np.full(2, limit, np.float32)
-    result = geometry(np.array([[100, 150]]), np.array([size], np.float32), mode=mode, max_size=limits)
+    result = geometry(np.array([[100, 150]]), np.array([size], np.float32), SizeRules(mode, limits))
     assert tuple(result.extents[0]) == expected
 
 
@@ -98,7 +98,7 @@ def test_subpixel_scale_keeps_the_scale():
     size = np.array([[10.4, 20.0]], np.float32)
     kept = geometry(np.array([[52, 100]]), size)
     np.testing.assert_allclose((kept.hi - kept.lo)[0] / kept.extents[0], [5, 5], rtol=1e-6)
-    whole = geometry(np.array([[52, 100]]), size, subpixel_scale=False)
+    whole = geometry(np.array([[52, 100]]), size, SizeRules(subpixel_scale=False))
     np.testing.assert_allclose((whole.lo[0], whole.hi[0]), ([0, 0], [52, 100]))
 
 

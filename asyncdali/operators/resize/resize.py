@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -173,24 +172,22 @@ class Resize(Operator):
         limits = self.spec.constant("max_size")
         if limits is not None and len(limits) not in (1, axes):
             raise ValueError(f'Argument "max_size" expects either a single value or a list of {axes} elements. {len(limits)} given.')
-        start = end = None
+        region = None
         if arguments.given("roi_start"):
             start, end = arguments.vectors("roi_start", axes), arguments.vectors("roi_end", axes)
+            region = rules.Region(start, end, self.spec.constant("roi_relative"))
         size = self._requested(spatial, arguments)
         wrong = ~np.isfinite(size).all(axis=1) | (np.abs(size).max(axis=1, initial=0) > 2**31)
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             raise SampleError(i, f"the requested size must be finite numbers of at most 2^31, got {size[i].tolist()}")
-        return rules.geometry(
-            spatial, size, mode=self._mode, max_size=None if limits is None else np.resize(np.asarray(limits, np.float32), axes),
-            roi_start=start, roi_end=end, roi_relative=self.spec.constant("roi_relative"),
-            subpixel_scale=self.spec.constant("subpixel_scale"), **self._rounding(axes, arguments),
-        )  # fmt: skip
+        most = None if limits is None else np.resize(np.asarray(limits, np.float32), axes)
+        how = self._size_rules(rules.SizeRules(self._mode, most, self.spec.constant("subpixel_scale")), axes, arguments)
+        return rules.geometry(spatial, size, how, region)
 
-    def _rounding(self, axes: int, arguments: Arguments) -> dict[str, Any]:
-        """The rounding of sizes (a name of :func:`asyncdali.operators.resize.resize_rules.geometry`), for operators that let the user
-        choose."""
-        return {}
+    def _size_rules(self, usual: rules.SizeRules, axes: int, arguments: Arguments) -> rules.SizeRules:
+        """The rules of sizes, for operators that let the user choose more of them."""
+        return usual
 
     def _requested(self, spatial: np.ndarray, arguments: Arguments) -> np.ndarray:
         """Requested lengths float32[samples, axes]; 0 for axes without a request."""

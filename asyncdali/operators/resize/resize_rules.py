@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,34 @@ class Geometry:
     extents: np.ndarray
     lo: np.ndarray | None = None
     hi: np.ndarray | None = None
+
+
+class Region(NamedTuple):
+    """A region of interest, float32[samples, axes], in pixels; `relative`: in parts of the input's extents."""
+
+    start: np.ndarray
+    end: np.ndarray
+    relative: bool = False
+
+
+class SizeRules(NamedTuple):
+    """How output extents follow from requested lengths.
+
+    mode             one of MODES
+    max_size         float32[axes], limits of the lengths (entries <= 0 do not limit); None: no limits
+    subpixel_scale   the source interval is stretched by rounded / exact length, so that the scale is exactly the requested one
+    rounding         how extents are rounded, one of ROUNDINGS; results are at least 1
+    alignment        float32[samples, axes], the fixed point of the source interval: 0 its start, 1 its end; None: its middle
+    """
+
+    mode: str = "default"
+    max_size: np.ndarray | None = None
+    subpixel_scale: bool = True
+    rounding: str = "round"
+    alignment: np.ndarray | None = None
+
+
+USUAL = SizeRules()
 
 
 @cache
@@ -112,59 +141,41 @@ def _kept_aspect(
     return np.where(decides, exact, lengths).astype(np.float32)
 
 
-def source_region(
-    shape: np.ndarray, roi_start: np.ndarray | None, roi_end: np.ndarray | None, relative: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def source_region(shape: np.ndarray, region: Region | None) -> tuple[np.ndarray, np.ndarray]:
     """Region of interest in pixels (lo, hi), float32[samples, axes]; by default the whole input."""
     size = shape.astype(np.float32)
-    if roi_start is None or roi_end is None:
+    if region is None:
         return np.zeros_like(size), size
-    lo, hi = roi_start.astype(np.float32), roi_end.astype(np.float32)
-    if relative:
+    lo, hi = region.start.astype(np.float32), region.end.astype(np.float32)
+    if region.relative:
         lo, hi = lo * size, hi * size
     return lo, hi
 
 
-def geometry(
-    shape: np.ndarray,
-    size: np.ndarray,
-    *,
-    mode: str = "default",
-    max_size: np.ndarray | None = None,
-    roi_start: np.ndarray | None = None,
-    roi_end: np.ndarray | None = None,
-    roi_relative: bool = False,
-    subpixel_scale: bool = True,
-    rounding: str = "round",
-    alignment: np.ndarray | None = None,
-) -> Geometry:
+def geometry(shape: np.ndarray, size: np.ndarray, rules: SizeRules = USUAL, interest: Region | None = None) -> Geometry:
     """Output extents and source intervals of a batch.
 
     shape      int64[samples, axes], spatial extents of the inputs
     size       float32[samples, axes], requested lengths; 0 = not requested, negative flips the axis
-    rounding   how extents are rounded, one of ROUNDINGS; results are at least 1
-    alignment  float32[samples, axes], the fixed point of the source interval: 0 its start, 1 its end; None: its middle
-    others     as the arguments of ``fn.resize``; roi_start and roi_end float32[samples, axes], max_size float32[axes]
-
-    With `subpixel_scale` the source interval is stretched by rounded / exact length, so that the scale is exactly the requested one.
+    interest   the region of interest; None: the whole input
     """
-    lo, hi = source_region(shape, roi_start, roi_end, roi_relative)
+    lo, hi = source_region(shape, interest)
     region = np.maximum(np.abs(hi - lo), SMALLEST_EXTENT)
     size = size.astype(np.float32)
     absent = size == 0
-    if mode in ("not_larger", "not_smaller"):
+    if rules.mode in ("not_larger", "not_smaller"):
         absent = absent & absent.all(axis=1, keepdims=True)
     # An axis without a requested length takes its sign from the region, so a reversed region is read in ascending order.
     flip = np.where(absent, hi < lo, np.signbit(size))
-    lengths = axis_lengths(region, np.abs(size), mode, max_size)
-    extents = rounded(lengths, rounding)
+    lengths = axis_lengths(region, np.abs(size), rules.mode, rules.max_size)
+    extents = rounded(lengths, rules.rounding)
     lo, hi = np.where(flip, hi, lo), np.where(flip, lo, hi)
-    if subpixel_scale:
+    if rules.subpixel_scale:
         # As in DALI, in float64 and rounded once: at the edge of a pixel the last bit decides the nearest one.
         lo, hi = lo.astype(np.float64), hi.astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
             stretch = np.where(lengths > 0, extents / lengths.astype(np.float64), 1)
-        fixed = (lo + hi) * 0.5 if alignment is None else lo + (hi - lo) * alignment
+        fixed = (lo + hi) * 0.5 if rules.alignment is None else lo + (hi - lo) * rules.alignment
         lo, hi = (fixed + (end - fixed) * stretch for end in (lo, hi))
         lo, hi = lo.astype(np.float32), hi.astype(np.float32)
     return Geometry(extents, lo.astype(np.float64), hi.astype(np.float64))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...batch import Batch, storage_dtype
@@ -89,8 +87,8 @@ class TensorResize(Resize):
             return named_axes(names, source.layout)
         return list(range(source.ndim)) if axes is None else normal_axes(axes, source.ndim)
 
-    def _rounding(self, axes: int, arguments: Arguments) -> dict[str, Any]:
-        return {"rounding": self.spec.constant("size_rounding"), "alignment": arguments.vectors("alignment", axes)}
+    def _size_rules(self, usual: rules.SizeRules, axes: int, arguments: Arguments) -> rules.SizeRules:
+        return usual._replace(rounding=self.spec.constant("size_rounding"), alignment=arguments.vectors("alignment", axes))
 
     def _requested(self, spatial: np.ndarray, arguments: Arguments) -> np.ndarray:
         axes = spatial.shape[1]
