@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ._files import replace_file
 from .errors import CheckpointError, CheckpointTypeError
@@ -26,22 +26,31 @@ def _canonical(data: Any) -> str:
     return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
-def encode(
-    graph_json: str,
-    operators: dict[str, Any],
-    iteration: int,
-    epoch: int,
-    iterator: Any,
-    library: str,
-    settings: dict[str, Any] | None = None,
-    ahead: dict[str, Any] | None = None,
-) -> bytes:
+class State(NamedTuple):
+    """What a checkpoint stores besides the graph.
+
+    operators   the state of each stateful operator and source, by name
+    iterator    data of the iterator that consumes the pipeline
+    settings    decisions of ``build()``, by the operator's name
+    ahead       what the sources have answered ahead of the consumer
+    """
+
+    operators: dict[str, Any]
+    iteration: int
+    epoch: int
+    iterator: Any
+    settings: dict[str, Any]
+    ahead: dict[str, Any]
+
+
+def encode(graph_json: str, state: State, library: str) -> bytes:
     """The bytes of a checkpoint; `graph_json` is the canonical JSON of the graph's description (made once per pipeline)."""
-    decided = f'"settings":{_canonical(settings)},' if settings else ""
-    near = f'"ahead":{_canonical(ahead)},' if ahead else ""
+    decided = f'"settings":{_canonical(state.settings)},' if state.settings else ""
+    near = f'"ahead":{_canonical(state.ahead)},' if state.ahead else ""
     body = (
-        f'{{{near}"epoch":{epoch},"format":{_canonical(FORMAT)},"graph":{graph_json},"iteration":{iteration},"iterator":{_canonical(iterator)},'
-        f'"library":{_canonical(library)},"operators":{_canonical(operators)},{decided}"version":{VERSION}}}'
+        f'{{{near}"epoch":{state.epoch},"format":{_canonical(FORMAT)},"graph":{graph_json},"iteration":{state.iteration},'
+        f'"iterator":{_canonical(state.iterator)},"library":{_canonical(library)},"operators":{_canonical(state.operators)},'
+        f'{decided}"version":{VERSION}}}'
     )
     digest = hashlib.sha256(body.encode()).hexdigest()
     return f'{{"body":{body},"digest":"{digest}"}}\n'.encode()

@@ -96,9 +96,11 @@ class _Decoder:
         scratch, text = np.zeros(scratch_bytes + 64, np.uint8), np.zeros(256, np.uint8)
         thread = np.array([scratch.ctypes.data + -scratch.ctypes.data % 64, scratch_bytes, text.ctypes.data, text.size])
         context = kernels.context_of(
-            self._table.ctypes.data, addresses.ctypes.data, sizes.ctypes.data, found.records.ctypes.data, targets.ctypes.data,
-            turned=turned, own=self._own,
-            own_scans=progressive.decode_scans.address, own_room=found.own_room, counts=self.counts.ctypes.data, index=self._index,
+            self._table.ctypes.data,
+            kernels.JpegArrays(addresses.ctypes.data, sizes.ctypes.data, found.records.ctypes.data, targets.ctypes.data), turned=turned,
+            own=kernels.OwnDecoder(
+                self._own, progressive.decode_scans.address, found.own_room, self.counts.ctypes.data, self._index
+            ),
         )  # fmt: skip
         keep = (datas, sizes, addresses, found, outputs, targets, scratch, text)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -82,12 +82,23 @@ def samples_step(function: Callable[..., None], inputs: tuple[str, ...], outputs
     return samples_with_scratch if uses_scratch else samples
 
 
-def make_samples_step(
-    step: Compiled, cuda_source: Path, inputs: list[Batch], outputs: list[Batch], records: np.ndarray, numbers: np.ndarray,
-    items: np.ndarray | None, scratch: np.ndarray | None,
-) -> Step:  # fmt: skip
-    """The step for a batch. `records` are int64[samples, words], `numbers` float32[samples, arguments], `items` and `scratch`
-    int64[samples]."""
+class SampleNumbers(NamedTuple):
+    """Numbers of each sample of a batch.
+
+    records          int64[samples, words]
+    numbers          float32[samples, arguments]
+    items, scratch   int64[samples]; see :meth:`asyncdali.operators.samples.SampleOperator.planned`
+    """
+
+    records: np.ndarray
+    numbers: np.ndarray
+    items: np.ndarray | None
+    scratch: np.ndarray | None
+
+
+def make_samples_step(step: Compiled, cuda_source: Path, inputs: list[Batch], outputs: list[Batch], given: SampleNumbers) -> Step:
+    """The step for a batch."""
+    records, numbers, items, scratch = given
     samples, width = numbers.shape
     batches = [*inputs, *outputs]
     counts = np.empty((samples, len(batches)), np.int64)

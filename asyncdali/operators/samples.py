@@ -112,5 +112,6 @@ class SampleOperator(TwoFileOperator):
                 records[:, column] = value
         numbers = self.numbers_of(arguments, samples)
         step = self._step([batch.dtype for batch in inputs], [batch.dtype for batch in outputs])
-        made = self._kernels.make_samples_step(step, self.cuda_source, inputs, outputs, records, numbers, items, scratch)
+        given = self._kernels.SampleNumbers(records, numbers, items, scratch)
+        made = self._kernels.make_samples_step(step, self.cuda_source, inputs, outputs, given)
         return Planned(outputs, [made])

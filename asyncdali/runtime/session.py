@@ -426,7 +426,8 @@ class Session:
         settings = {**self._settings, **{name: value for name, value in settings.items() if value is not None}}
         ahead = {"ended": place.ended, "resets": place.resets, "more": place.more}
         ahead = {name: value for name, value in ahead.items() if value}
-        return checkpoints.encode(self._graph_json, states, place.iteration, place.epoch, iterator, library, settings, ahead)
+        state = checkpoints.State(states, place.iteration, place.epoch, iterator, settings, ahead)
+        return checkpoints.encode(self._graph_json, state, library)
 
     def _restore(self, data: Any) -> None:
         body = checkpoints.decode(data)

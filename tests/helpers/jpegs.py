@@ -120,8 +120,8 @@ class Decoders:
         pointers = np.array([array.ctypes.data, len(data), out.ctypes.data], np.int64)
         at = pointers.ctypes.data
         context = kernels.context_of(
-            self._table.ctypes.data, at, at + 8, record.ctypes.data, at + 16, color=8 if bgr else 2, turned=offset,
-            own=window.decode_window.address if own else 0, own_scans=progressive.decode_scans.address if own else 0, own_room=room,
+            self._table.ctypes.data, kernels.JpegArrays(at, at + 8, record.ctypes.data, at + 16), color=8 if bgr else 2, turned=offset,
+            own=kernels.OwnDecoder(window.decode_window.address, progressive.decode_scans.address, room) if own else kernels.TURBO,
         )  # fmt: skip
         context[DECODE_JPEGS.word.cut] = cut
         thread = kernels.thread_record(scratch, text)

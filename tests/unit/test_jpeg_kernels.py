@@ -122,7 +122,7 @@ def test_steps_write_only_their_window():
             )
             pointers = np.array([data.ctypes.data, data.size, out.ctypes.data + 64], np.int64)
             at = pointers.ctypes.data
-            context = kernels.context_of(table.ctypes.data, at, at + 8, window.ctypes.data, at + 16, turned=offset)
+            context = kernels.context_of(table.ctypes.data, kernels.JpegArrays(at, at + 8, window.ctypes.data, at + 16), turned=offset)
             thread = kernels.thread_record(scratch[:size], text)
             assert kernels.decode_step(context.ctypes.data, 0, thread.ctypes.data) == 0
             assert (out[:64] == 0x5A).all() and (out[-64:] == 0x5A).all() and (scratch[size:] == 0x5A).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from asyncdali_workers import limits
@@ -64,20 +65,27 @@ def resampled_length(length: int, source: float, target: float) -> int:
     return count
 
 
-def make_step(
-    sources: np.ndarray, targets: np.ndarray, lengths: np.ndarray, counts: np.ndarray, channels: np.ndarray, ratios: np.ndarray,
-    quality: float, types: tuple[str, str],
-) -> Step:  # fmt: skip
-    """The step that resamples arrays [lengths, channels] at addresses `sources` into [counts, channels] at `targets`.
+class Signals(NamedTuple):
+    """The samples of a batch: arrays [lengths, channels] become [counts, channels].
 
-    All arrays are int64[samples], except `ratios`: float64[samples], input samples per output sample. `types` names the element types.
+    lengths, counts, channels   int64[samples]
+    ratios                      float64[samples], input samples per output sample
     """
+
+    lengths: np.ndarray
+    counts: np.ndarray
+    channels: np.ndarray
+    ratios: np.ndarray
+
+
+def make_step(sources: np.ndarray, targets: np.ndarray, signals: Signals, quality: float, types: tuple[str, str]) -> Step:
+    """The step that resamples arrays at addresses `sources` (int64[samples]) into `targets`. `types` names the element types."""
     from .resampling_kernels import resample_launch, resample_step
 
     lobes = lobes_of(quality)
-    lengths, counts, channels = (np.ascontiguousarray(column) for column in (lengths, counts, channels))
+    lengths, counts, channels = (np.ascontiguousarray(column) for column in signals[:3])
     weights = _weights(lobes)
-    ratios = np.ascontiguousarray(ratios, np.float64)
+    ratios = np.ascontiguousarray(signals.ratios, np.float64)
     entries = RESAMPLE.entries(
         inputs=sources, outputs=targets, lengths=lengths, counts=counts, channels=channels, ratios=ratios, weights=weights, lobes=lobes,
         taps=weights.shape[1], samples=len(counts),
@@ -106,7 +114,7 @@ def resample(samples: np.ndarray, source: float, target: float, quality: float) 
     what = f"sound resampled from {source:g} to {target:g} Hz, which has {length:,} samples"
     result: np.ndarray = limits.new_array(length * channels, np.float32, what).reshape(length, channels)
     numbers = np.array([[samples.ctypes.data], [result.ctypes.data], [len(samples)], [len(result)], [samples.shape[1]]])
-    ratio = np.array([source / target])
-    step = make_step(numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], ratio, quality, ("float32", "float32"))
+    signals = Signals(numbers[2], numbers[3], numbers[4], np.array([source / target]))
+    step = make_step(numbers[0], numbers[1], signals, quality, ("float32", "float32"))
     resample_step("float32", "float32")(step.context.ctypes.data, 0, 0)
     return result

@@ -629,40 +629,65 @@ def windows_of(
     return Windows(records, shapes, widest, turned, own_room, (anchors, extents))
 
 
+class JpegArrays(NamedTuple):
+    """Addresses of the arrays of a batch: the files and their sizes, JPEG_WINDOWs, and the memory of the pictures."""
+
+    addresses: int
+    sizes: int
+    windows: int
+    targets: int
+
+
+class OwnDecoder(NamedTuple):
+    """Our own decoder for a batch.
+
+    address     of the decoder; 0: libjpeg-turbo decodes all files
+    scans       address of the decoder of progressive files; 0: it is not compiled yet, or not needed
+    room        bytes of its work memory
+    counts      address of DECODE_COUNTS; 0: nothing is counted
+    positions   address of the index of block positions; 0: none
+    """
+
+    address: int = 0
+    scans: int = 0
+    room: int = 0
+    counts: int = 0
+    positions: int = 0
+
+
+TURBO = OwnDecoder()
+
+
 def context_of(
-    functions: int, addresses: int, sizes: int, windows: int, targets: int, *, color: int = 2, fast_dct: bool = False, turned: int = 0,
-    own: int = 0, own_scans: int = 0, own_room: int = 0, counts: int = 0, index: int = 0,
-) -> np.ndarray:  # fmt: skip
-    """The context of :data:`decode_step`, int64. DECODE_JPEGS describes the arguments. Arrays are given by their addresses."""
+    functions: int, arrays: JpegArrays, *, color: int = 2, fast_dct: bool = False, turned: int = 0, own: OwnDecoder = TURBO
+) -> np.ndarray:
+    """The context of :data:`decode_step`, int64. DECODE_JPEGS describes the arguments."""
+    constants = address_of(window.known_constants()) if own.address else 0
     entries = DECODE_JPEGS.entries(
-        functions=functions, addresses=addresses, sizes=sizes, windows=windows, targets=targets, color=color, fast_dct=fast_dct, scratch=0,
-        turned=turned, own=own, constants=address_of(window.known_constants()) if own else 0, own_room=own_room, counts=counts,
-        own_scans=own_scans, index=index, feed=0, cut=0,
+        functions=functions, **arrays._asdict(), color=color, fast_dct=fast_dct, scratch=0, turned=turned, own=own.address,
+        constants=constants, own_room=own.room, counts=own.counts, own_scans=own.scans, index=own.positions, feed=0, cut=0,
     )  # fmt: skip
     return table_of(entries)
 
 
 def decode_whole(
-    table: np.ndarray, data: np.ndarray, width: int, height: int, components: int, channels: int, fast_dct: bool = False, own: int = 0,
-    own_scans: int = 0, counts: int = 0,
-) -> tuple[np.ndarray, int, str]:  # fmt: skip
-    """Decode a whole JPEG of `components` from Python: (uint8[height, width, channels], status, message). Channels: 1 grey, 3 RGB, 4 CMYK.
+    table: np.ndarray, data: np.ndarray, shape: tuple[int, int, int], components: int, fast_dct: bool = False, own: OwnDecoder = TURBO
+) -> tuple[np.ndarray, int, str]:
+    """Decode a whole JPEG of `components` from Python: (uint8[height, width, channels], status, message).
 
-    `own` is the address of our own decoder, or 0 for libjpeg-turbo only; `own_scans`: see :func:`context_of`."""
-    image = np.empty((height, width, channels), np.uint8)
+    `shape` is (height, width, channels). Channels: 1 grey, 3 RGB, 4 CMYK."""
+    height, width, channels = shape
+    image = np.empty(shape, np.uint8)
     entries = JPEG_WINDOW.entries(
         kind=JPEG, x=0, y=0, w=width, h=height, width=width, height=height, orientation=1, margin=0, pixel=channels, components=components
     )
     whole = np.array(entries, np.int64)
     addresses = np.array([data.ctypes.data, data.size, image.ctypes.data], np.int64)
-    own_room = window.room_for(data.size, width) if own else 0
-    work, text = np.empty(scratch_bytes(0, 0, own_room)[0], np.uint8), np.zeros(256, np.uint8)
+    own = own._replace(room=window.room_for(data.size, width) if own.address else 0)
+    work, text = np.empty(scratch_bytes(0, 0, own.room)[0], np.uint8), np.zeros(256, np.uint8)
     thread = thread_record(work, text)
     at = addresses.ctypes.data
-    context = context_of(
-        table.ctypes.data, at, at + 8, whole.ctypes.data, at + 16, fast_dct=fast_dct, own=own, own_scans=own_scans,
-        own_room=own_room, counts=counts,
-    )  # fmt: skip
+    context = context_of(table.ctypes.data, JpegArrays(at, at + 8, whole.ctypes.data, at + 16), fast_dct=fast_dct, own=own)
     code = decode_step(context.ctypes.data, 0, thread.ctypes.data)
     return image, code, bytes(text).split(b"\0", 1)[0].decode("utf-8", "replace")
 

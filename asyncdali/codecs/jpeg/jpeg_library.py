@@ -91,7 +91,7 @@ def _trusted(table: np.ndarray) -> bool:
     from . import jpeg_kernels
 
     data = np.frombuffer(_PROBE, np.uint8)
-    image, code, _ = jpeg_kernels.decode_whole(table, data, 8, 8, 1, 1)
+    image, code, _ = jpeg_kernels.decode_whole(table, data, (8, 8, 1), 1)
     return code == 0 and bool((image == 77).all())
 
 
@@ -182,9 +182,9 @@ def _equal_to_turbo(table: int) -> bool:
     counts = DECODE_COUNTS.zeros(1)[0]
     for picture in _PICTURES:
         data = np.frombuffer(picture, np.uint8)
-        expected, _, _ = jpeg_kernels.decode_whole(functions, data, 21, 18, 3, 3)
-        address = window.decode_window.address
-        image, _, _ = jpeg_kernels.decode_whole(functions, data, 21, 18, 3, 3, own=address, counts=address_of(counts))
+        expected, _, _ = jpeg_kernels.decode_whole(functions, data, (18, 21, 3), 3)
+        own = jpeg_kernels.OwnDecoder(window.decode_window.address, counts=address_of(counts))
+        image, _, _ = jpeg_kernels.decode_whole(functions, data, (18, 21, 3), 3, own=own)
         if counts[DECODE_COUNTS.word.turbo] or not np.array_equal(image, expected):
             warnings.warn(
                 "asyncdali's own JPEG decoder and this libjpeg-turbo differ in a test picture (is the library older than 2.1?); "

@@ -77,7 +77,7 @@ class AudioResample(Operator):
         channels = source.shapes[:, 1] if source.ndim == 2 else np.ones_like(lengths)
         ratios = np.divide(before, after, out=np.zeros_like(before), where=after > 0)
         step = resampling.make_step(
-            source.addresses, output.addresses, lengths, counts, channels, ratios, self.spec.constant("quality"),
+            source.addresses, output.addresses, resampling.Signals(lengths, counts, channels, ratios), self.spec.constant("quality"),
             self._names(source.dtype, wanted),
         )  # fmt: skip
         return Planned([output], [step])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -280,23 +281,30 @@ def compile_power_spectrum(plan: Transform | RealTransform | DenseTransform) -> 
     (real_power_spectrum_step(lane_count(plan.length)) if isinstance(plan, RealTransform) else power_spectrum_step).compile()
 
 
+class Framing(NamedTuple):
+    """How a spectrogram divides signals into windows, and what it returns; see the table SPECTROGRAM."""
+
+    hop: int
+    before: int
+    reflect: bool
+    power: int
+    time_major: bool
+
+
 def make_spectrogram_step(
-    source: Batch, output: Batch, lengths: np.ndarray, windows: np.ndarray, plan: Transform | RealTransform, weights: np.ndarray, *,
-    hop: int, before: int, reflect: bool, power: int, time_major: bool,
-) -> Step:  # fmt: skip
-    """The step for a batch of signals of `lengths`, each with `windows` windows; see the step."""
-    sizes = SIGNAL_SIZES.zeros(len(lengths))
-    sizes[:, SIGNAL_SIZES.word.length], sizes[:, SIGNAL_SIZES.word.windows] = lengths, windows
+    source: Batch, output: Batch, sizes: np.ndarray, plan: Transform | RealTransform, weights: np.ndarray, framing: Framing
+) -> Step:
+    """The step for a batch of signals with SIGNAL_SIZES `sizes`; see the step."""
     weights = weights if isinstance(plan, Transform) else weights * np.float32(0.5)
     tables = plan.table if isinstance(plan, Transform) else plan_table(plan)
     values = {
         "inputs": source.addresses, "outputs": output.addresses, "sizes": sizes, "weights": weights, "weight_count": len(weights),
-        "hop": hop, "before": before, "reflect": int(reflect), "power": power, "time_major": int(time_major),
+        **{name: int(value) for name, value in framing._asdict().items()},
     }  # fmt: skip
     table, keep = SPECTROGRAM.make(**values, plan=tables, scratch=0)
 
     def launches() -> list[Launch]:
-        count, most = len(sizes), int(windows.max(initial=1))
+        count, most = len(sizes), int(sizes[:, SIGNAL_SIZES.word.windows].max(initial=1))
         blocks, scratch = (min(most, 65535), min(count, 65535)), Scratch(0)
         complex_bytes, made = (16, plan.made) if isinstance(plan, Transform) else (8, plan.half)
         if made * complex_bytes > _SHARED:

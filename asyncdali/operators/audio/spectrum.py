@@ -10,6 +10,7 @@ from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output, argument, at_least
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from .fourier import row_transform_of, transform_of
+from .fourier_tables import SIGNAL_SIZES
 
 MOST_BINS = 1 << 22
 _POWER = Arg("power", "int", 2, "Exponent of the magnitude: 1 or 2.")
@@ -95,10 +96,11 @@ class Spectrogram(_Spectrum):
         bins = np.full(len(source), self._nfft // 2 + 1)
         shapes = np.stack([windows, bins] if time_major else [bins, windows], axis=1).astype(np.int64)
         output = Batch(shapes, DALIDataType.FLOAT, self.spec.constant("layout"), device=source.device, source_info=source.source_info)
-        step = self._kernels.make_spectrogram_step(
-            source, output, lengths, windows, self._transform, self._window, hop=self._step, before=size // 2 if centred else 0,
-            reflect=bool(self.spec.constant("reflect_padding")) and centred, power=self._power, time_major=time_major,
-        )  # fmt: skip
+        sizes = SIGNAL_SIZES.zeros(len(lengths))
+        sizes[:, SIGNAL_SIZES.word.length], sizes[:, SIGNAL_SIZES.word.windows] = lengths, windows
+        reflects = bool(self.spec.constant("reflect_padding")) and centred
+        framing = self._kernels.Framing(self._step, size // 2 if centred else 0, reflects, self._power, time_major)
+        step = self._kernels.make_spectrogram_step(source, output, sizes, self._transform, self._window, framing)
         return Planned([output], [step])
 
 

@@ -279,8 +279,8 @@ class ImageDecoder(Operator):
             return image_formats.jpeg_by_opencv(data, width, height, grey=components == 1 or self._output_type == DALIImageType.GRAY)
         channels = 1 if self._output_type == DALIImageType.GRAY and components == 3 else components
         image, code, message = self._kernels.decode_whole(
-            self._table, data, width, height, components, channels, self._fast_dct, self._own, self._own_scans(header[None]),
-            address_of(self._counts),
+            self._table, data, (height, width, channels), components, self._fast_dct,
+            self._kernels.OwnDecoder(self._own, self._own_scans(header[None]), counts=address_of(self._counts)),
         )  # fmt: skip
         if code:
             raise ValueError(self._explain(code, message, 0))
@@ -316,12 +316,12 @@ class ImageDecoder(Operator):
                 hardware.use_kept(kept)
         targets = targets if hardware is None else hardware.targets
         scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned, windows.own_room)
+        arrays = self._kernels.JpegArrays(address_of(addresses), address_of(sizes), address_of(windows.records), address_of(targets))
+        scans = 0 if scanned.plain else self._own_scans(headers)
+        decoder = self._kernels.OwnDecoder(own, scans, windows.own_room, address_of(self._counts), self._index)
         context = self._kernels.context_of(
-            self._table_at, address_of(addresses), address_of(sizes), address_of(windows.records), address_of(targets),
-            color=_COLOR_SPACE.get(self._output_type, 2), fast_dct=self._fast_dct, turned=turned_at, own=own,
-            own_scans=0 if scanned.plain else self._own_scans(headers), own_room=windows.own_room, counts=address_of(self._counts),
-            index=self._index,
-        )  # fmt: skip
+            self._table_at, arrays, color=_COLOR_SPACE.get(self._output_type, 2), fast_dct=self._fast_dct, turned=turned_at, own=decoder
+        )
         keep = (addresses, sizes, windows, targets, source, ready, self._counts)
         field = DECODE_JPEGS.word.scratch
         step = Step(self._kernels.decode_step.address, context, self._explain, scratch, field, keep, hardware=hardware)

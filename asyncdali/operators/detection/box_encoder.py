@@ -53,7 +53,7 @@ class BoxEncoder(Operator):
         from . import box_kernels
 
         self._kernels = box_kernels
-        self._columns = box_kernels.anchor_columns(self._anchors)
+        self._given = box_kernels.Anchors(self._anchors, box_kernels.anchor_columns(self._anchors), self._numbers)
         self._kernels.box_encoder_step.compile()
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
@@ -73,5 +73,5 @@ class BoxEncoder(Operator):
         encoded = Batch(np.tile(np.array([[len(self._anchors), 4]]), (count, 1)), DALIDataType.FLOAT, device=device)
         classes = Batch(np.full((count, 1), len(self._anchors)), DALIDataType.INT32, device=device)
         offsets = bool(self.spec.constant("offset"))
-        step = self._kernels.make_box_encoder_step(boxes, labels, encoded, classes, self._anchors, self._columns, self._numbers, offsets)
+        step = self._kernels.make_box_encoder_step(boxes, labels, encoded, classes, self._given, offsets)
         return Planned([encoded, classes], [step])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -167,11 +168,17 @@ def box_encoder_step(context, sample, thread):
     return 0
 
 
-def make_box_encoder_step(
-    boxes: Batch, labels: Batch, encoded: Batch, classes: Batch, anchors: np.ndarray, columns: np.ndarray, numbers: np.ndarray,
-    offsets: bool,
-) -> Step:  # fmt: skip
-    """The step for a batch; `columns` are :func:`anchor_columns`, `numbers` is an ENCODING."""
+class Anchors(NamedTuple):
+    """The anchors, float32[n, 4], the same as :func:`anchor_columns`, and the numbers of the encoding (an ENCODING)."""
+
+    anchors: np.ndarray
+    columns: np.ndarray
+    numbers: np.ndarray
+
+
+def make_box_encoder_step(boxes: Batch, labels: Batch, encoded: Batch, classes: Batch, given: Anchors, offsets: bool) -> Step:
+    """The step for a batch."""
+    anchors, columns, numbers = given
     counts = np.ascontiguousarray(boxes.shapes[:, 0], np.int64)
     values = {
         "boxes": boxes.addresses, "labels": labels.addresses, "encoded": encoded.addresses, "classes": classes.addresses,

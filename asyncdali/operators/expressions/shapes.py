@@ -50,7 +50,7 @@ def walk(shapes: Sequence[np.ndarray], itemsizes: Sequence[int]) -> Walk:
     variants: list[tuple[int, np.ndarray | slice]] = []
     for index, grouped in enumerate(groups):
         samples: np.ndarray | slice = slice(None) if len(groups) == 1 else np.flatnonzero(member.reshape(-1) == index)
-        _fill(records, samples, grouped, patterns[index], padded, result, count, itemsizes)
+        records[samples] = _records(padded[:, samples], result[samples], grouped, patterns[index], count, itemsizes)
         last = int(patterns[index][grouped[-1][-1]]) if grouped else 0
         variants.append((last, samples))
     return Walk(result, records, count, variants)
@@ -103,27 +103,31 @@ def _groups(pattern: np.ndarray) -> list[list[int]]:
     return groups
 
 
-def _fill(
-    records: np.ndarray, samples: np.ndarray | slice, groups: list[list[int]], pattern: np.ndarray, padded: np.ndarray, result: np.ndarray,
-    count: int, itemsizes: Sequence[int],
-) -> None:  # fmt: skip
-    """Extents and strides of `samples`, which have these groups. Missing outer groups have extent 1."""
+def _records(
+    padded: np.ndarray, result: np.ndarray, groups: list[list[int]], pattern: np.ndarray, count: int, itemsizes: Sequence[int]
+) -> np.ndarray:
+    """Records of samples that have these groups: `count` extents and strides. Missing outer groups have extent 1.
+
+    padded, result   shapes of the inputs int64[inputs, samples, ndim], and of the output int64[samples, ndim]
+    """
     head, missing = WALK_HEAD.words, count - len(groups)
-    records[samples, head : head + count] = 1
+    records = np.zeros((len(result), head + count * (1 + len(itemsizes))), np.int64)
+    records[:, head : head + count] = 1
     for place, dims in enumerate(groups, missing):
-        records[samples, head + place] = result[samples][:, dims].prod(axis=1)
+        records[:, head + place] = result[:, dims].prod(axis=1)
     codes = [int(pattern[dims[-1]]) for dims in groups]
     for k, itemsize in enumerate(itemsizes):
-        extents = padded[k][samples]
+        extents = padded[k]
         for place, dims in enumerate(groups, missing):
             if not codes[place - missing] >> k & 1:
                 stride = extents[:, dims[-1] + 1 :].prod(axis=1) * itemsize
-                records[samples, head + count * (1 + k) + place] = stride
+                records[:, head + count * (1 + k) + place] = stride
     if len(groups) >= 2 and _tileable(codes[-2], codes[-1]):
-        short = records[samples, head + count - 1]
-        many = records[samples, head + count - 2]
+        short = records[:, head + count - 1]
+        many = records[:, head + count - 2]
         rows = -(-TILE // np.maximum(short, 1))
-        records[samples, WALK_HEAD.word.tile_rows] = np.where((short > 0) & (short * 4 < TILE) & (many >= 2 * rows), rows, 0)
+        records[:, WALK_HEAD.word.tile_rows] = np.where((short > 0) & (short * 4 < TILE) & (many >= 2 * rows), rows, 0)
+    return records
 
 
 def _tileable(rows: int, elements: int) -> bool:

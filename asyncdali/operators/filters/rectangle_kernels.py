@@ -16,7 +16,7 @@ from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
 from ...compiled.tables import laid_out
 from ...compiled.vectors import function_of, lanes, load_ir, vector_ir, widest
-from ...device.launch import Kernel, Launch, Scratch, element_type, grid_of
+from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of
 from ..base import Step, no_explanation
 from .filter_kernels import inside
 from .rectangle_tables import RECTANGLE, RECTANGLE_LAUNCH, RECTANGLE_RECORD
@@ -433,7 +433,8 @@ def make_median_step(source: Batch, output: Batch, records: np.ndarray, border: 
     rows = records[:, word.height] + records[:, word.window_height] - 1
     scratch = (rows + _SHORT) * _stride(_padded_row(records) * max(2, source.itemsize)) + 64
     step = _step(median_step(storage_dtype(source.dtype).name), source, output, records, border, 1, int(scratch.max(initial=0)))
-    step.launches = lambda: [_launch("middle", (), source.addresses, source, output, records, border, 0)]
+    kernel = Kernel(_SOURCE, "middle", (("IN", element_type(storage_dtype(source.dtype))),))
+    step.launches = lambda: [_launch(kernel, source.addresses, output, records, border, 0)]
     return step
 
 
@@ -455,21 +456,18 @@ def _step(kernel: Compiled, source: Batch, output: Batch, records: np.ndarray, b
 def _extreme_launches(source: Batch, output: Batch, records: np.ndarray, border: int, iterations: int, greatest: bool) -> list[Launch]:
     """Passes along rows and columns in turn; between passes the elements lie in scratch memory."""
     between = Scratch(max(1, int(source.sizes().sum())))
-    defines = (("GREATEST", int(greatest)),)
+    defines = ("IN", element_type(storage_dtype(source.dtype))), ("GREATEST", int(greatest))
     launches, current = [], source.addresses
     for _ in range(iterations):
         for entry in ("along_rows", "along_columns"):
-            launches.append(_launch(entry, defines, current, source, output, records, border, between))
+            launches.append(_launch(Kernel(_SOURCE, entry, defines), current, output, records, border, between))
         current = output.addresses
     return launches
 
 
-def _launch(
-    entry: str, defines: tuple[Any, ...], inputs: np.ndarray, source: Batch, output: Batch, records: np.ndarray, border: int, between: Any
-) -> Launch:
-    name = element_type(storage_dtype(source.dtype))
+def _launch(kernel: Kernel, inputs: np.ndarray, output: Batch, records: np.ndarray, border: int, between: Entry) -> Launch:
     entries = RECTANGLE_LAUNCH.entries(
         inputs=inputs, outputs=output.addresses, records=records, border=border, between=between, samples=len(records)
     )
     largest = int(records[:, RECTANGLE_RECORD.span("planes", "channels")].prod(axis=1).max(initial=0))
-    return Launch(Kernel(_SOURCE, entry, (("IN", name), *defines)), entries, grid_of(largest, len(records)))
+    return Launch(kernel, entries, grid_of(largest, len(records)))

@@ -66,7 +66,7 @@ def _constant_place(context, builder, kind, value):
 
 
 def _axis(offset: int) -> Callable[[Any], Any]:
-    def typed(place: Any) -> Callable[[Any], Any]:
+    def typed(place):
         address = place.first + 8 * offset
         return lambda place: load_i64(address)
 
@@ -100,7 +100,7 @@ def _extent(axis):
 def _by_dimensions(one: Any) -> Callable[[Any], Any]:
     """The overload of a function of the number of dimensions. The number must be a literal."""
 
-    def typed(ndim: Any) -> Any:
+    def typed(ndim):
         count = getattr(ndim, "literal_value", None)
         forms = {1: lambda ndim: one(0), 2: lambda ndim: (one(0), one(1)), 3: lambda ndim: (one(0), one(1), one(2))}
         return forms.get(count)  # type: ignore[arg-type]

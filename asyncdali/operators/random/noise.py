@@ -139,8 +139,8 @@ class SaltAndPepper(Noise):
         values = [self._value("salt_val", largest, dtype, arguments), self._value("pepper_val", smallest, dtype, arguments)]
         flavours = np.ascontiguousarray(np.stack(values, axis=1))
         channels, inner = self._channels(source)
-        kernel, tables = self.kernel(dtype.name), (flavours, channels, inner)
-        made: Step = self._kernels.make_step(kernel, source, output, position, parameters, *tables, cuda="salt_and_pepper")
+        kernel, tables = self.kernel(dtype.name), self._kernels.Flavours(flavours, channels, inner)
+        made: Step = self._kernels.make_step(kernel, source, output, position, parameters, "salt_and_pepper", tables)
         return made
 
     def _value(self, name: str, default: float, dtype: np.dtype, arguments: Arguments) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -304,19 +305,22 @@ def cast_values(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return out
 
 
+class Flavours(NamedTuple):
+    """The values of salt and pepper, and the pixels that take them together; see the table NOISE."""
+
+    flavours: Entry = 0
+    together: Entry = 0
+    inner: Entry = 0
+
+
+NO_FLAVOURS = Flavours()
+
+
 def make_step(
-    kernel: Compiled,
-    source: Batch,
-    output: Batch,
-    position: StreamPosition,
-    parameters: np.ndarray,
-    flavours: Entry = 0,
-    together: Entry = 0,
-    inner: Entry = 0,
-    *,
-    cuda: str,
-) -> Step:
-    """The step for a batch whose draws begin at `position`. Parameters are float32[samples, n]; the others are as in the table NOISE.
+    kernel: Compiled, source: Batch, output: Batch, position: StreamPosition, parameters: np.ndarray, cuda: str,
+    flavours: Flavours = NO_FLAVOURS,
+) -> Step:  # fmt: skip
+    """The step for a batch whose draws begin at `position`. Parameters are float32[samples, n].
 
     cuda  the kernel of ``noise_kernels.cu``
     """
@@ -331,9 +335,7 @@ def make_step(
         stream_hi=hi,
         stream_lo=lo,
         stream_phase=phase,
-        flavours=flavours,
-        together=together,
-        inner=inner,
+        **flavours._asdict(),
         samples=len(counts),
     )
     table, keep = laid_out(entries)

@@ -78,10 +78,11 @@ class OpticalFlow(Operator):
             self._check_hints(hints, source)
         output = Batch(shapes, DALIDataType.FLOAT, "FHWC", source_info=source.source_info)
         finest, descents, refinements = self._effort
-        step = self._kernels.make_flow_step(
-            source, hints, output, self._kernels.records_of(source.shapes, finest), grid, self.spec.constant("hint_grid"),
-            int(self.spec.constant("image_type") == DALIImageType.BGR), self.spec.constant("enable_temporal_hints"), descents, refinements,
+        search = self._kernels.Search(
+            grid, self.spec.constant("hint_grid"), int(self.spec.constant("image_type") == DALIImageType.BGR),
+            self.spec.constant("enable_temporal_hints"), descents, refinements,
         )  # fmt: skip
+        step = self._kernels.make_flow_step(source, hints, output, self._kernels.records_of(source.shapes, finest), search)
         return Planned([output], [step])
 
     def _check_hints(self, hints: Batch, source: Batch) -> None:

@@ -12,7 +12,7 @@ Work memory of a pair of frames, in elements: the pyramids of both frames; then,
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -419,22 +419,29 @@ def records_of(shapes: np.ndarray, finest: int) -> np.ndarray:
     return records
 
 
-def make_flow_step(
-    source: Batch, hints: Batch | None, output: Batch, records: np.ndarray, grid: int, hint_grid: int, order: int, temporal: bool,
-    descents: int, refinements: int,
-) -> Step:  # fmt: skip
+class Search(NamedTuple):
+    """How flows are searched for; see the table FLOW."""
+
+    grid: int
+    hint_grid: int
+    order: int
+    temporal: bool
+    descents: int
+    refinements: int
+
+
+def make_flow_step(source: Batch, hints: Batch | None, output: Batch, records: np.ndarray, search: Search) -> Step:
     """The step for a batch, from FLOW_RECORDs of its samples."""
     none = np.zeros(len(source), np.int64)
     given = {
         "inputs": source.addresses, "hints": none if hints is None else hints.addresses, "outputs": output.addresses,
-        "hinted": hints is not None, "temporal": temporal, "order": order, "grid": grid, "hint_grid": hint_grid,
-        "descents": descents, "refinements": refinements, "samples": len(source),
+        "hinted": hints is not None, "samples": len(source), **search._asdict(),
     }  # fmt: skip
     table, keep = laid_out(FLOW.entries(**given, records=records, scratch=0, first=0, pairs=1, level=0, colour=0))
     most = 4 * int(records[:, word.work].max(initial=0))
 
     def launches() -> list[Launch]:
-        return _launches(given, records, temporal, refinements)
+        return _launches(given, records, search.temporal, search.refinements)
 
     return Step(flow_step.address, table, no_explanation, most, FLOW.word.scratch, keep, launches=launches)
 

@@ -86,9 +86,8 @@ class Rotate(PerFrame):
         records[:, ROTATE_RECORD.columns("out")][:, -axes:] = extents
         records[:, word.map], records[:, word.map_step] = np.arange(len(source)), 0
         step = self._kernels.make_rotate_step(
-            source.addresses, output.addresses, records, maps, storage_dtype(source.dtype),
-            storage_dtype(dtype), self.spec.constant("fill_value"), self._linear, axes == 3,
-        )  # fmt: skip
+            source, output, records, maps, self.spec.constant("fill_value"), self._linear, axes == 3
+        )
         return Planned([output], [step])
 
     def _output_type(self, source: DALIDataType) -> DALIDataType:

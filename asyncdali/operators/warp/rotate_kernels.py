@@ -20,6 +20,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ...batch import Batch, storage_dtype
 from ...compiled.convert_kernels import converter, view
 from ...compiled.intrinsics import (
     bits_of_float,
@@ -440,28 +441,21 @@ def _representable(value: float, dtypes: tuple[np.dtype, ...]) -> float:
 
 
 def make_rotate_step(
-    in_addresses: np.ndarray,
-    out_addresses: np.ndarray,
-    records: np.ndarray,
-    maps: np.ndarray,
-    in_dtype: np.dtype,
-    out_dtype: np.dtype,
-    fill: float | None,
-    linear: bool,
-    volume: bool,
+    source: Batch, output: Batch, records: np.ndarray, maps: np.ndarray, fill: float | None, linear: bool, volume: bool
 ) -> Step:
     """The step for a batch.
 
     records   ROTATE_RECORD[samples];  maps   float32[rows, 3, 4] from ``rotate_rules.inverse_maps``
     fill      value outside the source, rounded and saturated to the output's type, for linear also to the input's; None: repeat the border
     """
+    in_dtype, out_dtype = storage_dtype(source.dtype), storage_dtype(output.dtype)
     value = 0.0 if fill is None else _representable(float(fill), (out_dtype, in_dtype) if linear else (out_dtype,))
-    compiled = (volume_step if volume else image_step)(np.dtype(in_dtype).name, np.dtype(out_dtype).name)
+    compiled = (volume_step if volume else image_step)(in_dtype.name, out_dtype.name)
     maps = np.ascontiguousarray(maps, np.float32)
     fill_value = np.array([value], np.float32)
     count = len(records)
     entries = ROTATE.entries(
-        inputs=in_addresses, outputs=out_addresses, records=records, maps=maps, fill=fill_value,
+        inputs=source.addresses, outputs=output.addresses, records=records, maps=maps, fill=fill_value,
         clamp=int(fill is None), linear=int(linear), samples=count,
     )  # fmt: skip
     table, keep = laid_out(entries)

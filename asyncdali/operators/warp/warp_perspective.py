@@ -30,7 +30,7 @@ from ..base import (
     register,
 )  # fmt: skip
 from ..sequences.per_frame_arguments import Frames, agreed, is_sequence, named_arguments, unfolded
-from .warp_perspective_launches import inverses, perspective_launches, perspective_table
+from .warp_perspective_launches import Sampling, inverses, perspective_launches, perspective_table
 from .warp_perspective_tables import PERSPECTIVE_RECORD
 
 _LAYOUTS = ("HW", "HWC", "FHWC", "CHW", "FCHW")
@@ -158,6 +158,8 @@ class WarpPerspective(Operator):
 
     def _by_opencv(self, request: _Request, inputs: list[Batch], arguments: Arguments) -> Preparation:
         """One call of OpenCV per image. The call releases the interpreter lock."""
+        import cv2
+
         source, frames, output, first = request.source, request.frames, request.output, request.first
         maps = self._maps(inputs, arguments, frames)
         flags, border = self._flags()
@@ -166,7 +168,11 @@ class WarpPerspective(Operator):
             sample, target = source.sample(i), output.sample(i)
             for k, out in enumerate(target if frames is not None else target[None]):
                 image = sample if frames is None or request.expanded else sample[k]
-                _warp(image, out, maps[first[i] + k], flags, border, request.fill[i], output.layout, i)
+                try:
+                    _warp(image, out, maps[first[i] + k], flags, border, request.fill[i], output.layout)
+                except cv2.error as error:
+                    text = f"OpenCV cannot warp an image of shape {image.shape} to {out.shape}: {str(error).strip()}"
+                    raise SampleError(i, text) from None
 
         output.reserve(self.environment.allocate)
         yield PythonJob(range(len(output)), warp)
@@ -187,7 +193,8 @@ class WarpPerspective(Operator):
             maps = self._maps(inputs, arguments, request.frames)
             maps = inverses(maps) if inverted else maps
         border, interpolation = self.spec.constant("border_mode"), list(_INTERPOLATIONS).index(self.spec.constant("interp_type"))
-        return output, lambda: perspective_launches(source, output, maps, records, fills, border, interpolation, corner, inverted)
+        sampling = Sampling(border, interpolation, corner, inverted)
+        return output, lambda: perspective_launches(source, output, maps, records, fills, sampling)
 
     def _request(self, inputs: list[Batch], arguments: Arguments) -> _Request:
         source = inputs[0]
@@ -299,7 +306,7 @@ def _stored(fill: list[tuple[float, ...]], dtype: np.dtype) -> np.ndarray:
     return values.astype(np.float32)
 
 
-def _warp(image: np.ndarray, out: np.ndarray, matrix: Any, flags: int, border: int, fill: tuple[float, ...], layout: str, i: int) -> None:
+def _warp(image: np.ndarray, out: np.ndarray, matrix: Any, flags: int, border: int, fill: tuple[float, ...], layout: str) -> None:
     """Warp one image, or one plane after another, into `out`."""
     import cv2
 
@@ -309,9 +316,6 @@ def _warp(image: np.ndarray, out: np.ndarray, matrix: Any, flags: int, border: i
         planes = list(zip(image, out, strict=True))
     else:  # OpenCV drops the axis of a single channel.
         planes = [(image[..., 0], out[..., 0])] if out.ndim == 3 and out.shape[-1] == 1 else [(image, out)]
-    try:
-        for source, target in planes:
-            size = (target.shape[1], target.shape[0])
-            target[...] = cv2.warpPerspective(source, matrix, size, flags=flags, borderMode=border, borderValue=fill)
-    except cv2.error as error:
-        raise SampleError(i, f"OpenCV cannot warp an image of shape {image.shape} to {out.shape}: {str(error).strip()}") from None
+    for source, target in planes:
+        size = (target.shape[1], target.shape[0])
+        target[...] = cv2.warpPerspective(source, matrix, size, flags=flags, borderMode=border, borderValue=fill)

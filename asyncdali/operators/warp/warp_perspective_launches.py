@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,26 +16,40 @@ BORDERS = ("reflect_101", "reflect", "wrap", "replicate", "constant")
 """In the order of borders.cuh."""
 
 
+class Sampling(NamedTuple):
+    """How pixels are read from the input.
+
+    border          a name of BORDERS
+    interpolation   0 nearest, 1 linear, 2 cubic
+    corner          whether a pixel's position is its corner, not its middle
+    inverted        whether transforms map the input to the output
+    """
+
+    border: str
+    interpolation: int
+    corner: bool
+    inverted: bool
+
+
 def perspective_launches(
-    source: Batch, output: Batch, maps: np.ndarray | Batch, records: np.ndarray, fills: np.ndarray, border: str, interpolation: int,
-    corner: bool, inverted: bool,
+    source: Batch, output: Batch, maps: np.ndarray | Batch, records: np.ndarray, fills: np.ndarray, sampling: Sampling
 ) -> list[Launch]:
     """The launches for a batch with PERSPECTIVE_RECORDs.
 
     `maps` are float64[frames of all samples, 3, 3] from output to input, or the second input, whose transforms only the device knows.
-    `fills` is float32[samples, 4]; `interpolation` is 0 nearest, 1 linear, 2 cubic.
+    `fills` is float32[samples, 4].
     """
     count, word = len(records), PERSPECTIVE_RECORD.word
     if not count:
         return []
-    macros = (("IN", element_type(storage_dtype(source.dtype))), ("INTERPOLATION", interpolation))
+    macros = (("IN", element_type(storage_dtype(source.dtype))), ("INTERPOLATION", sampling.interpolation))
     frames = records[:, word.frames]
     late = isinstance(maps, Batch)
     transforms = maps.addresses if isinstance(maps, Batch) else np.zeros(count, np.int64)
     ready: Entry = Scratch(8 * 9 * int(frames.sum())) if isinstance(maps, Batch) else np.ascontiguousarray(maps, np.float64)
     entries = PERSPECTIVE.entries(
         inputs=source.addresses, outputs=output.addresses, transforms=transforms, maps=ready, records=records, fills=fills,
-        border=BORDERS.index(border), corner=corner, inverted=inverted, samples=count,
+        border=BORDERS.index(sampling.border), corner=sampling.corner, inverted=sampling.inverted, samples=count,
     )  # fmt: skip
     pixels = frames * records[:, word.planes] * records[:, word.rows] * records[:, word.columns]
     launches = [Launch(Kernel(_SOURCE, "warp_perspective", macros), entries, grid_of(int(pixels.max()), count))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -114,22 +114,29 @@ MAX_OPEN = 256
 """Files of a batch that stay open between finding their sizes and reading them. A process may commonly have 1024 open files."""
 
 
+class PathTexts(NamedTuple):
+    """NUL-terminated paths at ``at + starts[i]``. `owner` keeps their memory alive."""
+
+    at: int
+    starts: np.ndarray
+    owner: object
+
+
 def whole_files(
-    paths_at: int,
-    starts: np.ndarray,
+    paths: PathTexts,
     expected: ExpectedSizes,
     allocate: Callable[[int], np.ndarray],
     explain: Callable[[int, str, int], str],
     refuse_empty: Callable[[np.ndarray], None],
     read_ahead: int,
-    owner: object,
 ) -> Generator[PythonJob | CompiledJob, None, Batch]:
-    """Jobs that read local files, which have NUL-terminated paths at ``paths_at + starts[i]``. Returns their contents.
+    """Jobs that read local files. Returns their contents.
 
-    `expected` predicts the memory. `refuse_empty` gets the sizes if a file is empty. `owner` keeps the paths alive.
+    `expected` predicts the memory. `refuse_empty` gets the sizes if a file is empty.
     """
     from . import file_kernels as kernels
 
+    paths_at, starts, owner = paths
     count = len(starts)
     files = zero_words(3 * count).reshape(3, count)
     descriptors, sizes, addresses = files
@@ -234,8 +241,8 @@ class FileContentsReader(ReaderOperator):
         table, starts = self.table, zero_words(len(indices))
         starts[:] = table.starts[indices]  # `take` would release the interpreter lock
         contents = yield from whole_files(
-            table.paths_at, starts, self._expected, self.environment.allocate, self._explain(indices),
-            lambda sizes: self._refuse_empty(sizes, indices), self._read_ahead, table,
+            PathTexts(table.paths_at, starts, table), self._expected, self.environment.allocate, self._explain(indices),
+            lambda sizes: self._refuse_empty(sizes, indices), self._read_ahead,
         )  # fmt: skip
         contents.source_info = SampleNames(table, indices)
         if ahead is not None:

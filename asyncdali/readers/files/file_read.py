@@ -34,7 +34,7 @@ from ..base import REDIRECT_ARG, may_redirect
 from ..containers.containers import BLOCK
 from ..remote.prefetch import Fetches
 from ..remote.remote import is_remote
-from .contents import fetched_batch, whole_files
+from .contents import PathTexts, fetched_batch, whole_files
 from .entries import REMOTE_ARG
 from .file_tables import COPY_PATHS, OPEN_FILES, READ_DIRECT
 from .reserved_memory import ExpectedSizes
@@ -112,8 +112,8 @@ class FileRead(Operator):
         if self._direct:
             return (yield from self._past_the_cache(names, paths, starts, explain))
         output = yield from whole_files(
-            paths.ctypes.data, starts, self._expected, self.environment.allocate, explain,
-            lambda sizes: self._refuse_empty(sizes, names), 0, paths,
+            PathTexts(paths.ctypes.data, starts, paths), self._expected, self.environment.allocate, explain,
+            lambda sizes: self._refuse_empty(sizes, names), 0,
         )  # fmt: skip
         output.source_info = names
         return output
