@@ -379,3 +379,63 @@ def test_the_search_finds_functions_without_annotations():
     assert unannotated("def make(dtype: str) -> None:\n @inlined\n def f(a): pass\n def g(a): pass") == ["g"]
     assert unannotated("@step\ndef f(context, sample, thread): pass") == []
     assert unannotated("def f(x): pass\ng = inlined(f)") == unannotated("def codegen(context, builder, sig, args): pass") == []
+
+
+MOST_ARGUMENTS = 7
+
+MANY_ARGUMENTS = {
+    # signatures of DALI, and what passes them on
+    "auto_aug/auto_augment.py": {"auto_augment"},
+    "auto_aug/rand_augment.py": {"rand_augment"},
+    "auto_aug/trivial_augment.py": {"trivial_augment_wide"},
+    "external_source.py": {"external_source", "_define", "ExternalSource.__init__"},
+    "pipeline/pipeline.py": {"Pipeline.__init__"},
+    "plugin/base_iterator.py": {"BaseIterator.__init__"},
+    "plugin/jax/factory.py": {"data_iterator", "peekable_data_iterator"},
+    "plugin/jax/iterator.py": {"DALIGenericIterator.__init__"},
+    "plugin/paddle.py": {"DALIGenericIterator.__init__", "DALIClassificationIterator.__init__"},
+    "plugin/pytorch/iterator.py": {
+        "DALIGenericIterator.__init__", "DALIClassificationIterator.__init__", "DALIRaggedIterator.__init__",
+    },
+    "plugin/tf/dataset.py": {"DALIDataset.__init__"},
+    "plugin/tf/wrapper.py": {"_Iterator.__call__"},
+    # our own public signatures, with keywords
+    "fleet/ranks.py": {"loader"},
+    "plugin/pytorch/dataset.py": {"from_torch_dataset", "TorchDatasetSource.__init__"},
+    "ray/fleet.py": {"Fleet.__init__"},
+    # records of which every field is given
+    "batch.py": {"Batch.__init__"},
+    "fleet/connections.py": {"Connections.__init__"},
+    "graph/node.py": {"OperatorInstance.__init__"},
+}  # fmt: skip
+"""Functions that may have more than MOST_ARGUMENTS arguments."""
+
+
+def many_arguments(text: str) -> set[str]:
+    """Functions with more than MOST_ARGUMENTS arguments, `self` not counted. Compiled functions read tables, or are inlined."""
+
+    def search(node: ast.AST, owner: str) -> Iterator[str]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                names = [item.arg for item in (*child.args.posonlyargs, *child.args.args, *child.args.kwonlyargs)]
+                typed = any(item.annotation for item in (*child.args.args, *child.args.kwonlyargs))
+                if typed and len(names) - (names[:1] in (["self"], ["cls"])) > MOST_ARGUMENTS:
+                    yield owner + child.name
+                yield from search(child, f"{owner}{child.name}.")
+            else:
+                yield from search(child, f"{owner}{child.name}." if isinstance(child, ast.ClassDef) else owner)
+
+    return set(search(ast.parse(text), ""))
+
+
+def test_functions_have_few_arguments():
+    """Group what belongs together into a named tuple or a dataclass."""
+    found = {path.relative_to(ROOT).as_posix(): many_arguments(path.read_text()) for path in ROOT.rglob("*.py")}
+    assert {name: functions for name, functions in found.items() if functions} == MANY_ARGUMENTS
+
+
+def test_the_search_finds_many_arguments():
+    eight = ", ".join(f"a{k}: int" for k in range(8))
+    assert many_arguments(f"def f({eight}): pass") == {"f"}
+    assert many_arguments(f"class A:\n def f(self, {eight[:-9]}): pass") == set()
+    assert many_arguments(f"class A:\n def f(self, *, {eight}): pass") == {"A.f"}

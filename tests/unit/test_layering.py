@@ -137,6 +137,21 @@ def test_arrows_inside_rooms():
     assert not wrong, "\n".join(sorted(set(wrong)))
 
 
+def test_the_map_of_rooms_is_complete_and_true():
+    """The map names every room, every folder of a room and every module beside the rooms, and no file that does not exist."""
+    text = PAGE.read_text().split("\n## Rooms and arrows\n")[1].split("\n### Arrows\n")[0]
+    named = set(re.findall(r"`([\w/]+(?:/|\.py))`", text))
+    folders = {path.parent for path in modules()} - {PACKAGE}
+    beside = {path.name for path in PACKAGE.glob("*.py")} - {"__init__.py", "__main__.py"}
+    top = {folder for folder in folders if folder.parent == PACKAGE}
+    assert {f"{folder.name}/" for folder in top} - named == set()
+    assert beside - named == set()
+    inside = {folder.name for folder in folders - top if folder.parent in top}
+    assert {name for name in inside if f"`{name}/`" not in text and f"/{name}/" not in text} == set()
+    files = {path.relative_to(ROOT).as_posix() for room in ("asyncdali", "workers", "tests") for path in (ROOT / room).rglob("*.py")}
+    assert {name for name in named if name.endswith(".py") and not any(f"/{file}".endswith(f"/{name}") for file in files)} == set()
+
+
 def test_every_room_has_a_rule():
     units = {name_of(path)[0] for path in modules()}
     assert units >= {name for name in RULES if "." not in name and name != "workers"}, "rules of rooms that are gone"
