@@ -26,20 +26,43 @@ def _is_operator_name(node: ast.expr) -> bool:
 
 
 def name_comparisons(text: str) -> list[int]:
-    """Lines that compare an operator's name with a text or a constant, or ask how the name begins or ends."""
-    found: list[int] = []
+    """Lines that compare an operator's name with a text or a constant, ask how the name begins or ends, look something up by it, or pass
+    it to a kernel. A local variable with the name counts as the name.
+    """
+    found: set[int] = set()
     if not re.search(r"schema\s*\.\s*name\b", text):  # to parse all files takes seconds
-        return found
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Compare) and any(_is_operator_name(side) for side in (node.left, *node.comparators)):
-            found.append(node.lineno)
-        method = node.func if isinstance(node, ast.Call) else None
-        if isinstance(method, ast.Attribute) and method.attr in ("startswith", "endswith") and _is_operator_name(method.value):
-            found.append(node.lineno)
-    return found
+        return []
+    tree = ast.parse(text)
+    for function in (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.Module))):
+        inside = function.body if isinstance(function, ast.Module) else [function]
+        variables = {
+            target.id
+            for statement in inside for node in ast.walk(statement)
+            if isinstance(node, ast.Assign) and _is_operator_name(node.value) and isinstance(function, ast.FunctionDef)
+            for target in node.targets if isinstance(target, ast.Name)
+        }  # fmt: skip
+        for statement in inside:
+            found |= {node.lineno for node in ast.walk(statement) if hasattr(node, "lineno") and _tells_operators_apart(node, variables)}
+    return sorted(found)
 
 
-GENERATORS = {"graph/calls.py", "graph/reference.py", "operators/extensions.py"}
+def _tells_operators_apart(node: ast.AST, variables: set[str]) -> bool:
+    def is_name(side: ast.expr) -> bool:
+        return _is_operator_name(side) or (isinstance(side, ast.Name) and side.id in variables)
+
+    if isinstance(node, ast.Compare):
+        return any(map(is_name, (node.left, *node.comparators)))
+    if isinstance(node, ast.Match):
+        return is_name(node.subject)
+    if isinstance(node, ast.Subscript):  # REGISTRY[schema.name] finds the class of the schema
+        return is_name(node.slice) and not (isinstance(node.value, ast.Name) and node.value.id == "REGISTRY")
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        asks = node.func.attr in ("startswith", "endswith") and is_name(node.func.value)
+        return asks or ((node.func.attr == "get" or "kernels" in ast.unparse(node.func.value)) and any(map(is_name, node.args)))
+    return False
+
+
+GENERATORS = {"graph/calls.py", "graph/reference.py", "operators/extensions.py", "operators/registry.py"}
 """Names of operators are what these work on: a leading underscore keeps an operator out of `fn`, `ops` and the docs, and entry points of
 packages have the names of their operators."""
 
@@ -53,7 +76,10 @@ def test_the_search_finds_comparisons():
     assert name_comparisons('a.spec.schema.name == "x"') == [1]
     assert name_comparisons('schema.name in KNOWN') == [1]
     assert name_comparisons('schema.name.endswith("x")') == [1]
-    assert name_comparisons('schema.role is Role.SPLIT') == []
+    assert name_comparisons('def f(schema):\n name = schema.name\n return name in ("a", "b")') == [3]
+    assert name_comparisons('match schema.name:\n case "a": pass') == name_comparisons('TABLE[schema.name]') == [1]
+    assert name_comparisons('TABLE.get(schema.name)') == name_comparisons('self._kernels.step(self.schema.name)') == [1]
+    assert name_comparisons('schema.role is Role.SPLIT') == name_comparisons('REGISTRY[schema.name]') == []
 
 
 def _registered(path: Path) -> int:

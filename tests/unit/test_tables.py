@@ -88,7 +88,9 @@ def test_cuda_gets_the_words_as_macros():
 _ACCESSES = {"load_i64", "store_i64", "fetch_add"}
 _RECORDS = {"records", "found", "headers", "opening"}
 """Names of arrays of records in plans."""
-_TELLS = re.compile(rf"\b(?:{'|'.join(sorted(_ACCESSES))}|view_i64|Step)\(|context \+|\b(?:{'|'.join(sorted(_RECORDS))})\[")
+_TABLES = {"table", "context"}
+"""Names of single tables in plans."""
+_TELLS = re.compile(rf"\b(?:{'|'.join(sorted(_ACCESSES))}|view_i64|Step)\(|context \+|\b(?:{'|'.join(sorted(_RECORDS | _TABLES))})\[")
 """A file without any of these words has no table and need not be parsed."""
 
 
@@ -108,7 +110,9 @@ def _counts_words(call: ast.Call) -> bool:
 
 
 def _counts_columns(item: ast.Subscript) -> bool:
-    """``found[:, 3]``, ``found[:, 1:2]``, ``found[:, [0, 3]]``, ``opening[11:]``."""
+    """``found[:, 3]``, ``found[:, 1:2]``, ``found[:, [0, 3]]``, ``opening[11:]``, ``table[12]``."""
+    if getattr(item.value, "id", "") in _TABLES:
+        return _is_number(item.slice)
     if getattr(item.value, "id", "") not in _RECORDS:
         return False
     column = item.slice.elts[-1] if isinstance(item.slice, ast.Tuple) else item.slice
@@ -185,6 +189,7 @@ def test_the_search_finds_bare_numbers():
     assert bare_indices_in_python("store_i64(out + 8, 1)\nstore_i64(out, 1)\nstore_i64(out + at.kind, 1)\n") == [1]
     assert bare_indices_in_python("Step(a, t, e, 8, 7, keep)\nStep(a, t, e, 8, word.scratch, keep)\nStep(a, t, e, 8)\n") == [1]
     assert bare_indices_in_python("found[:, 3]\nfound[:, 1:2]\nfound[:, [0, 3]]\nopening[11:]\n") == [1, 2, 3, 4]
+    assert bare_indices_in_python("table[12]\ncontext[word.size]\ntable[T.word.size]\n") == [1]
     assert bare_indices_in_python("found[:, word.kind]\nfound[:, k]\nfound[0]\nshapes[:, 3]\nfound[:, columns]\n") == []
     assert bare_indices_in_cuda("const int64 *r = array<int64>(context, T_A);\nx = r[3] + context[T_B];\ny = context[4];") == [2, 3]
     assert bare_indices_in_cuda("x = address(context, 0, sample);") == [1]

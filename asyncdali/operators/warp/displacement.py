@@ -22,9 +22,11 @@ DISPLACEMENT_ARGS = (
 
 
 class Displacement(Operator):
-    """Common base. The operators differ in their parameters, and in the kernel of their name."""
+    """Common base. The operators differ in their parameters, and in the warp that the kernels compute."""
 
     on_cuda = True
+    warp: ClassVar[str]
+    """A key of ``displacement_kernels._WARPS``."""
     parameters: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, spec: Spec, environment: Environment):
@@ -44,7 +46,7 @@ class Displacement(Operator):
         return dtypes
 
     def _kernel(self, dtype: DALIDataType) -> Any:
-        return self._kernels.displacement_step(self.schema.name, storage_dtype(dtype).name)
+        return self._kernels.displacement_step(self.warp, storage_dtype(dtype).name)
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
@@ -60,6 +62,6 @@ class Displacement(Operator):
         )  # fmt: skip
         table, keep = laid_out(entries)
         scratch = 4 * self._kernels.ROWS_OF_SCRATCH * int(source.shapes[:, 1].max(initial=0))
-        launches = self._kernels.launches_of(self.schema.name, source, entries)
+        launches = self._kernels.launches_of(self.warp, source, entries)
         step = Step(self._kernel(source.dtype).address, table, no_explanation, scratch, DISPLACEMENT.word.scratch, keep, launches=launches)
         return Planned([output], [step])

@@ -9,6 +9,7 @@ from .displacement import DISPLACEMENT_ARGS, TYPES, Displacement
 
 @register
 class Sphere(Displacement):
+    warp = "sphere"
     schema = Schema(
         name="sphere",
         doc="""Distorts images as if they were seen in a sphere.

@@ -11,6 +11,7 @@ from .displacement import DISPLACEMENT_ARGS, TYPES, Displacement
 
 @register
 class Water(Displacement):
+    warp = "water"
     parameters = ("ampl_x", "ampl_y", "freq_x", "freq_y", "phase_x", "phase_y")
     schema = Schema(
         name="water",
