@@ -30,8 +30,7 @@ STD = [58.395, 57.12, 57.375]
 
 def training_pipeline(folder: str, threads: int, checkpoint: bytes | None = None) -> Any:
     """readers.file -> decoders.image_random_crop -> resize -> crop_mirror_normalize, as in a training job."""
-    from . import fn, types
-    from .pipeline import pipeline_def
+    from . import fn, pipeline_def, types
 
     @pipeline_def(batch_size=BATCH, num_threads=threads, device_id=None, seed=42, enable_checkpointing=True)
     def training() -> Any:

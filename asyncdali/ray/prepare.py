@@ -7,8 +7,7 @@ from typing import Any
 
 def prepare() -> None:
     """Build a small pipeline, which imports every module that a build needs (0.5 s of processor time). Later calls take milliseconds."""
-    from .. import fn
-    from ..pipeline import pipeline_def
+    from .. import fn, pipeline_def
 
     @pipeline_def(batch_size=1, num_threads=1, seed=0)
     def small() -> Any:
