@@ -27,7 +27,7 @@ def _canonical(data: Any) -> str:
 
 
 class State(NamedTuple):
-    """What a checkpoint stores besides the graph.
+    """The contents of a checkpoint besides the graph.
 
     operators   the state of each stateful operator and source, by name
     iterator    data of the iterator that consumes the pipeline

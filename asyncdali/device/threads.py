@@ -236,7 +236,7 @@ class OrderedThread:
     def _start(self) -> None:
         if self._thread is None:
             thread = threading.Thread(target=_serve, args=(self._queue, self._affinity, "stage"), name=self._name, daemon=True)
-            with uninterrupted():  # Ctrl-C inside `start` would leave a thread that nobody joins, or one that is listed for ever
+            with uninterrupted():  # Ctrl-C inside `start` would leave a thread that is never joined, or a thread that is never run
                 thread.start()
                 self._thread = thread
 

@@ -98,7 +98,7 @@ class Helper:
         process.kill()
         with contextlib.suppress(OSError):
             process.stdin.close()  # type: ignore[union-attr]
-        with uninterrupted():  # otherwise nobody waits for the process
+        with uninterrupted():  # otherwise no thread waits for the process
             threading.Thread(target=process.wait, name="asyncdali-compiling", daemon=True).start()
 
 
