@@ -20,6 +20,7 @@ class ExternalInput(Operator):
         devices=("cpu", "gpu"),
         hand_written="external_source",
         role=Role.INPUT,
+        calls_python=True,
         args=(
             Arg("blocking", "bool", False, "Fed data: wait for data instead of failing."),
             Arg("dtype", "dtype", None, "Element type; other data is refused."),

@@ -17,7 +17,6 @@ _WAITS = 0.08  # a consumer that waits for a smaller share of the time is not de
 _COMPUTES = 0.25
 """From this share of processor time in the elapsed time, a part computes rather than waits. Sleeping takes almost no processor time. On a
 shared machine, computing may get less than half of a processor."""
-_PYTHON = ("python_function", "dl_tensor_python_function")
 
 
 @dataclass(frozen=True)
@@ -202,9 +201,18 @@ def _engines(case: _Case) -> Bottleneck | None:
     )  # fmt: skip
 
 
+def _calls_python(name: str) -> bool:
+    """Whether an operator calls the user's Python while it is planned. Sources are asked elsewhere."""
+    from ..operators import load_registry
+    from ..operators.base import Role
+
+    operator = load_registry().get(name)
+    return operator is not None and operator.schema.calls_python and operator.schema.role is not Role.INPUT
+
+
 def _python(case: _Case) -> Bottleneck | None:
     """A Python function in the graph takes the time: only one call runs at a time."""
-    functions = [item for item in case.statistics.operators if item.operator in _PYTHON]
+    functions = [item for item in case.statistics.operators if _calls_python(item.operator)]
     if not functions:
         return None
     function = max(functions, key=lambda item: item.planning_seconds)

@@ -105,7 +105,7 @@ def nested_in_workers(setup: Setup) -> Finding | None:
 
 def nested_in_process(setup: Setup) -> Finding | None:
     """Users' Python in the graph calls libraries that start their own threads."""
-    if not {"python_function", "dl_tensor_python_function", "external_source"} & setup.operators:
+    if not any(schema.calls_python for schema in setup.schemas()):
         return None
     cores = machine.cores()
     cv2, torch = sys.modules.get("cv2"), sys.modules.get("torch")
@@ -288,18 +288,20 @@ def _writable(place: Path) -> bool:
 # ------------------------------------------------------------------------------------------------------------------ libraries
 
 
-CODECS = {
-    "readers.nemo_asr": ("soundfile", "FLAC and OGG files cannot be read (WAV can)", "asyncdali[audio]"),
-    "decoders.image": ("cv2", "PNG, BMP, TIFF, WebP, PNM and JPEG 2000 cannot be decoded (JPEG can)", "opencv-python-headless"),
+LIBRARIES = {
+    "soundfile": ("FLAC and OGG files cannot be read (WAV can)", "asyncdali[audio]"),
+    "cv2": ("PNG, BMP, TIFF, WebP, PNM and JPEG 2000 cannot be decoded (JPEG can)", "opencv-python-headless"),
 }
+"""The effect of a missing library that operators declare (``Schema.library``), and the package that has it."""
 
 
 def missing_codec(setup: Setup) -> Finding | None:
     """A library for one of the formats that the pipeline's operators read is missing."""
-    for start, (module, effect, package) in CODECS.items():
-        users = sorted(name for name in setup.operators if name.startswith(start))
-        if users and not _importable(module):
-            return Finding("missing_codec", f"{users[0]}: the module {module} cannot be imported, so {effect}", f"pip install {package}")
+    for schema in setup.schemas():
+        if schema.library and not _importable(schema.library):
+            effect, package = LIBRARIES[schema.library]
+            text = f"{schema.name}: the module {schema.library} cannot be imported, so {effect}"
+            return Finding("missing_codec", text, f"pip install {package}")
     return None
 
 

@@ -63,7 +63,10 @@ def add_arguments(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command. The exit status is 1 if there are findings, 2 if the pipeline cannot be checked."""
-    what = setup.Setup(operators=set(checks.CODECS), gpu=True)  # without a pipeline: check all libraries
+    from ..operators import load_registry
+
+    needy = {name for name, operator in load_registry().items() if operator.schema.library}
+    what = setup.Setup(operators=needy, gpu=True)  # without a pipeline: check all libraries
     if options.pipeline:
         from . import program
 

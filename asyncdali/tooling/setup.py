@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..operators import Schema
     from ..options import PipelineOptions
     from ..pipeline import Pipeline
 
@@ -39,6 +40,13 @@ class Setup:
     places: list[Path] = field(default_factory=list)
     proc: Path = Path("/proc")
     cgroups: Path = Path("/sys/fs/cgroup")
+
+    def schemas(self) -> list[Schema]:
+        """The declarations of the operators, by name."""
+        from ..operators import load_registry
+
+        known = load_registry()
+        return [known[name].schema for name in sorted(self.operators) if name in known]
 
 
 def setup_of_options(options: PipelineOptions, operators: set[str], parallel: bool) -> Setup:

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from asyncdali.operators import load_registry
+from asyncdali.operators.python.python_function import PythonFunction
 from asyncdali.runtime.statistics import (
     BufferStatistics,
     ConsumerStatistics,
@@ -117,6 +119,17 @@ def test_a_python_function(processor, words):
     segment = replace(SEGMENT, operators=("blend",), index=1, planning_seconds=9.4, planning_processor_seconds=processor)
     found = find(replace(IDLE, operators=(*IDLE.operators, function), segments=(*IDLE.segments, segment)), cores=8)
     assert found.kind == "python_function" and found.what == "blend" and words in found.finding and "94 %" in found.finding
+
+
+def test_operators_of_other_packages_may_call_python(monkeypatch):
+    class Mixed(PythonFunction):
+        schema = replace(PythonFunction.schema, name="other.mix")
+
+    monkeypatch.setitem(load_registry(), "other.mix", Mixed)
+    function = OperatorStatistics("mix", "other.mix", "cpu", 100, 3200, 0, 9.4, 0.0, 0.0, 0.0)
+    segment = replace(SEGMENT, operators=("mix",), index=1, planning_seconds=9.4, planning_processor_seconds=9.0)
+    found = find(replace(IDLE, operators=(*IDLE.operators, function), segments=(*IDLE.segments, segment)), cores=8)
+    assert found.kind == "python_function" and found.what == "mix"
 
 
 def test_more_threads_than_cores():

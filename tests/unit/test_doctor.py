@@ -121,6 +121,19 @@ def test_opencv_threads_in_python_functions():
     assert elsewhere("nested_in_process", "num_threads=2, operators={'resize'}", before)["check"] is None
 
 
+def test_opencv_threads_in_functions_of_other_packages():
+    before = """
+import cv2
+from dataclasses import replace
+from asyncdali.operators import load_registry
+from asyncdali.operators.python.python_function import PythonFunction
+cv2.setNumThreads(64)
+load_registry()["other.mix"] = type("Mix", (PythonFunction,), {"schema": replace(PythonFunction.schema, name="other.mix")})
+"""
+    found = elsewhere("nested_in_process", "num_threads=2, operators={'other.mix'}", before)
+    expect(found, "nested_in_process", "OpenCV has", "cv2.setNumThreads(1)")
+
+
 # ------------------------------------------------------------------------------------------------------- 5, 6, 7: processes and limits
 
 DRIVER = """

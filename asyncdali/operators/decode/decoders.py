@@ -436,6 +436,7 @@ class DecodeImage(ImageDecoder):
     offers_windows = True
     schema = Schema(
         name="decoders.image",
+        library="cv2",
         doc=f"Decodes images: {FORMATS}.{_NOTES}",
         accepts=_ENCODED,
         gives=(Output(argument("dtype"), 3, "HWC"),),
@@ -453,6 +454,7 @@ class DecodeImage(ImageDecoder):
 class DecodeImageCrop(ImageDecoder):
     schema = Schema(
         name="decoders.image_crop",
+        library="cv2",
         doc=f"""Decodes a window of fixed or given size of each image: {FORMATS}.
 
         The window starts at ``crop_pos * (image - window)``. A window that leaves the image is an error.{_NOTES}""",
@@ -478,6 +480,7 @@ class DecodeImageCrop(ImageDecoder):
 class DecodeImageSlice(ImageDecoder):
     schema = Schema(
         name="decoders.image_slice",
+        library="cv2",
         doc=f"""Decodes a given part of each image: {FORMATS}.
 
         The part is given by named arguments or by two more inputs, anchor and shape (1-D FLOAT or integers, one value per axis of `axes`;
@@ -511,6 +514,7 @@ class DecodeImageSlice(ImageDecoder):
 class DecodeImageRandomCrop(StreamOperator, ImageDecoder):
     schema = Schema(
         name="decoders.image_random_crop",
+        library="cv2",
         doc=f"""Decodes a random window of each image: {FORMATS}.
 
         The window's area (as a fraction of the image) and aspect ratio (width / height) are drawn from the given ranges. Windows are

@@ -189,6 +189,7 @@ class PythonFunction(_PythonOperator):
         inputs=(0, 256),
         outputs=lambda constants: constants.get("num_outputs", 1),
         devices=("cpu", "gpu"),
+        calls_python=True,
         no_prune=True,
         args=_arguments(batch_processing=False),
         positional=("function", "num_outputs", "device", "batch_processing"),
@@ -209,6 +210,7 @@ class DLTensorPythonFunction(_PythonOperator):
         inputs=(0, 256),
         outputs=lambda constants: constants.get("num_outputs", 1),
         devices=("cpu", "gpu"),
+        calls_python=True,
         no_prune=True,
         positional=("function", "num_outputs", "device", "synchronize_stream", "batch_processing"),
         args=(

@@ -24,6 +24,7 @@ class JaxFunction(_PythonOperator):
         inputs=(0, 256),
         outputs=lambda constants: constants.get("num_outputs", 1),
         devices=("cpu", "gpu"),
+        calls_python=True,
         args=(
             Arg("function", "any", REQUIRED, "The function."),
             Arg("num_outputs", "int", 1, "Number of arrays it returns."),

@@ -90,6 +90,7 @@ def _output_count(constants: dict[str, Any]) -> int:
 class NemoAsrReader(ReaderOperator):
     schema = Schema(
         name="readers.nemo_asr",
+        library="soundfile",
         doc="""Reads audio and transcripts listed in NeMo manifests: one JSON object per line with `audio_filepath`, and perhaps
         `duration` and `offset` in seconds and `text`.
 
