@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from typing import NamedTuple
 
@@ -30,13 +31,31 @@ class Address(NamedTuple):
 
 
 def bound(address: Address) -> socket.socket:
-    """A socket bound to this address only. OSError names the address."""
-    family, kind, protocol, _, place = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    sock = socket.socket(family, kind, protocol)
+    """A socket bound to this address only. OSError names the address, and what to do."""
+    try:
+        places = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, place = places[0]
+        sock = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise _refusal(address, error) from None
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(place)
     except OSError as error:
         sock.close()
-        raise OSError(error.errno, f"an engine cannot listen on {address}: {error.strerror}") from None
+        raise _refusal(address, error) from None
     return sock
+
+
+_ADVICE = {
+    errno.EADDRINUSE: ". Another process uses this port: give another port, or port 0 for any free one",
+    errno.EADDRNOTAVAIL: ". Give an address of this machine (`hostname -I` prints them)",
+    errno.EACCES: ". Ports below 1024 need a privilege: give a larger one",
+    socket.EAI_NONAME: ". Give an address of this machine (`hostname -I` prints them), or a name that it knows",
+}
+
+
+def _refusal(address: Address, error: OSError) -> OSError:
+    found = OSError(f"an engine cannot listen on {address}: {error.strerror}{_ADVICE.get(error.errno or 0, '')}")
+    found.errno = error.errno
+    return found

@@ -29,7 +29,7 @@ from . import near
 from .addresses import Address
 from .link import Link
 from .near import Borrower
-from .places import Place, Request
+from .places import HINT, Place, Request
 from .proof import Unproven, prove
 
 log = logging.getLogger("asyncdali")
@@ -271,7 +271,10 @@ def _attempt(loader: weakref.ref[Connections], place: Place, token: bytes) -> No
 
 def _proven(address: str, token: bytes) -> socket.socket:
     """A connection to an actor, by which both ends have proven the token. Local, if the actor is on this machine."""
-    sock = socket.create_connection(Address.parse(address), ATTEMPT)
+    try:
+        sock = socket.create_connection(Address.parse(address), ATTEMPT)
+    except TimeoutError:
+        raise TimeoutError(f"the host does not answer within {ATTEMPT:g} s. {HINT}") from None
     try:
         where = prove(sock, token, ATTEMPT)
         local = near.connect(where, ATTEMPT)

@@ -11,6 +11,8 @@ from .link import Link
 SUSPECT = 2
 """When this number of actors ended with the same iteration, an actor makes it alone, so that no other iteration is suspected."""
 
+HINT = "It may be down, or a firewall may drop what is sent to this port"
+
 
 class Request(Asked):
     """An iteration requested from actors."""
@@ -40,7 +42,7 @@ class Place:
         self.ready = self.leaving = False
         self.near = False  # whether it is on this machine, and lends its memory
         self.pid = 0
-        self.reason = "no connection yet"
+        self.reason = f"the host has not answered yet. {HINT}"
         self.attempts = 0  # connection attempts since the actor was last ready
         self.refused = False  # the last attempt failed for a reason that a later attempt does not change
         self.heard = 0.0

@@ -55,28 +55,32 @@ def prove(sock: socket.socket, token: bytes, timeout: float) -> bytes:
         OSError: the connection is lost, or `timeout` seconds are over.
     """
     ends = monotonic() + timeout
-    greeting = _exactly(sock, len(GREETING) + CHALLENGE, ends)
+    greeting = _exactly(sock, len(GREETING) + CHALLENGE, ends, "did not greet as an engine")
     if greeting[: len(GREETING)] != GREETING:
-        raise Unproven("the other end did not greet as an engine of this version of the protocol")
+        raise Unproven("the other end did not greet as an engine of this version of the protocol. Give the address of an engine")
     of_actor, of_trainer = greeting[len(GREETING) :], challenge()
     sock.sendall(of_trainer + proof(token, "trainer", of_actor, of_trainer))
     try:
-        answer = _exactly(sock, CHALLENGE + PLACE, ends)
+        answer = _exactly(sock, CHALLENGE + PLACE, ends, "did not prove the token")
     except ConnectionError:
-        raise Unproven("the other end closed the connection after the challenge: it has another token") from None
+        raise Unproven(f"the other end closed the connection after the challenge: it has another token. {_SAME_TOKEN}") from None
     if not hmac.compare_digest(answer[:CHALLENGE], proof(token, "actor", of_actor, of_trainer)):
-        raise Unproven("the other end has another token")
+        raise Unproven(f"the other end has another token. {_SAME_TOKEN}")
     return answer[CHALLENGE:]
 
 
-def _exactly(sock: socket.socket, size: int, ends: float) -> bytes:
+_SAME_TOKEN = "Start engines and trainers with the same token file"
+
+
+def _exactly(sock: socket.socket, size: int, ends: float, failing: str) -> bytes:
+    """`size` bytes. `failing` says what the other end did not do, if they do not arrive in time."""
     data = b""
     while len(data) < size:
-        left = ends - monotonic()
-        if left <= 0:
-            raise TimeoutError("the handshake took too long")
-        sock.settimeout(left)
-        part = sock.recv(size - len(data))
+        sock.settimeout(max(ends - monotonic(), 0.001))
+        try:
+            part = sock.recv(size - len(data))
+        except TimeoutError:
+            raise TimeoutError(f"the other end accepted the connection, but {failing} in time. Is it an engine?") from None
         if not part:
             raise ConnectionResetError("the other end closed the connection")
         data += part

@@ -7,6 +7,7 @@ they do not poll. The manager carries no batches: training continues while the m
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 import time
 from collections import deque
@@ -262,8 +263,15 @@ class Manager:
         await self._tell()
 
 
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
 def _reason(error: BaseException) -> str:
     """The error of a user's program, or Ray's, without the stack of the remote process."""
     cause = getattr(error, "cause", None) or error
-    text = str(cause).strip()
+    text = _COLOURS.sub("", str(cause)).strip()
+    missing, node = re.search(r"No module named '([^']+)'", text), re.search(r"\bip=([^,)\s]+)", text)
+    if missing is not None:
+        where = "an engine's node" if node is None else f"node {node[1]}"
+        return f"the Python of {where} has no module {missing[1]!r}. Install the same packages and programs on every node"
     return f"{type(cause).__name__}: {text[:2000]}"

@@ -220,12 +220,24 @@ def test_a_named_fleet_serves_ranks_in_other_processes(cluster, train, wanted):
 # --- failures
 
 
-def test_failed_starts_are_retried_and_named(cluster, tmp_path):
-    here = os.getpid()
+def no_data():
+    raise FileNotFoundError("/data/train is not on this node")
+
+
+def no_package():
+    import no_such_package  # noqa: F401
+
+
+@pytest.mark.parametrize(
+    "fails, text",
+    [(no_data, "/data/train is not on this"), (no_package, r"node.* has no module 'no_such_package'. Install the same packages")],
+)
+def test_failed_starts_are_retried_and_named(cluster, fails, text):
+    here, code = os.getpid(), fails.__code__  # Ray's actors do not have this file
 
     def broken(**options):
         if os.getpid() != here:
-            raise FileNotFoundError("/data/train is not on this node")
+            exec(code)
 
         @pipeline_def(batch_size=4, num_threads=1, seed=1)
         def train():
@@ -234,7 +246,7 @@ def test_failed_starts_are_retried_and_named(cluster, tmp_path):
         return train(**options)
 
     with Fleet(actors=1, resources=ENGINE) as fleet:
-        with pytest.raises(RuntimeError, match=r"(?s)no engine of the fleet could start.*engine 0: failed.*/data/train is not on this"):
+        with pytest.raises(RuntimeError, match=f"(?s)no engine of the fleet could start.*engine 0: failed.*{text}"):
             loader(broken, fleet=fleet)
         assert "attempt 3" in fleet.statistics()["failures"][2]
 

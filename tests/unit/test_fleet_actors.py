@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import random
+import socket
 import threading
 import time
 
@@ -328,8 +330,15 @@ def test_wrong_arguments(train):
         loader(train).add_engine("h:1")
     with pytest.raises(ValueError, match="no seed"):
         Actor(lambda **options: pipeline_def(lambda: fn.random.uniform())(batch_size=2, num_threads=1, **options), token=TOKEN)
-    with pytest.raises(OSError, match="cannot listen on 203.0.113.1:1"):
+    with pytest.raises(OSError, match=r"cannot listen on 203.0.113.1:1: .*Give an address of this machine"):
         Actor(train, listen="203.0.113.1:1", token=TOKEN)
+    with pytest.raises(OSError, match=r"cannot listen on no-such-host.invalid:1: .*Give an address of this machine"):
+        Actor(train, listen="no-such-host.invalid:1", token=TOKEN)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        used = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(OSError, match=f"cannot listen on {used}: .*give another port, or port 0") as caught:
+            Actor(train, listen=used, token=TOKEN)
+        assert caught.value.errno == errno.EADDRINUSE
 
 
 def test_metrics_have_every_rank_and_engine(train):

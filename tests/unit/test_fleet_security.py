@@ -103,6 +103,15 @@ def test_a_trainer_refuses_other_servers():
                 prove(ours, TOKEN, 60)
 
 
+@pytest.mark.parametrize("sent, text", [(b"", "did not greet as an engine"), (GREETING + b"c" * CHALLENGE, "did not prove the token")])
+def test_a_server_that_stays_silent_is_named(sent, text):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(sent)
+        with pytest.raises(TimeoutError, match=f"the other end accepted the connection, but {text} in time"):
+            prove(ours, TOKEN, 0.01)
+
+
 def test_an_answer_cannot_be_reflected_or_replayed(actor):
     with connected(actor) as one, connected(actor) as two:
         of_one, of_two = (exactly(sock, len(GREETING) + CHALLENGE)[len(GREETING) :] for sock in (one, two))
