@@ -22,7 +22,7 @@ ATTEMPTS = 3
 """A loader gives up after this number of failed starts of each engine, if no engine is ready. The manager continues to start engines."""
 SLOWEST_RETRY = 30.0
 COOLDOWN = 10.0
-"""Seconds between two decisions about the number of engines."""
+"""Seconds between two decisions about the number of engines. Older reports do not count: their trainer may have been killed."""
 FAILURES = 32
 """Failures that are remembered for statistics."""
 
@@ -62,6 +62,7 @@ class Manager:
         self._version = 0
         self._news = asyncio.Condition()
         self._trainers: dict[str, dict[str, Any]] = {}
+        self._heard: dict[str, float] = {}  # time of each trainer's last report
         self._left: dict[int, dict[str, Any]] = {}  # last reports, by rank
         self._failures: deque[str] = deque(maxlen=FAILURES)
         self._decided = time.monotonic()
@@ -192,6 +193,7 @@ class Manager:
         """End the trainer's :meth:`changes`. Its last report is kept for statistics."""
         last = report or self._trainers.get(trainer)
         self._trainers.pop(trainer, None)
+        self._heard.pop(trainer, None)
         if last:
             self._left[last["rank"]] = last
         await self._tell()
@@ -199,7 +201,7 @@ class Manager:
     async def report(self, trainer: str, report: dict[str, Any]) -> None:
         """Counters of a trainer. They decide how many engines there are."""
         if trainer in self._trainers:
-            self._trainers[trainer] = report
+            self._trainers[trainer], self._heard[trainer] = report, time.monotonic()
             self._scale_for_trainers()
 
     def _scale_for_trainers(self) -> None:
@@ -207,7 +209,7 @@ class Manager:
         slots = list(self._slots.values())
         if self._least == self._most or time_now - self._decided < COOLDOWN or any(slot.state != "ready" or slot.leaving for slot in slots):
             return
-        reports = [report for report in self._trainers.values() if report]
+        reports = [self._trainers[name] for name, heard in self._heard.items() if time_now - heard < COOLDOWN]
         busy = sum(report["busy"] for report in reports) / self._wanted
         self._wanted = wanted(self._wanted, self._least, self._most, max(report["waiting"] for report in reports), busy)
         self._decided = time_now
@@ -260,6 +262,7 @@ class Manager:
                 ray.kill(slot.handle)
         self._slots.clear()
         self._trainers.clear()
+        self._heard.clear()
         await self._tell()
 
 

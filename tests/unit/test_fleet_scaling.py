@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import sys
 
@@ -25,6 +26,26 @@ from asyncdali.fleet.scaling import wanted
 )
 def test_the_number_follows_what_trainers_wait_for(count, waiting, busy, expected):
     assert wanted(count, 2, 16, waiting, busy) == expected
+
+
+def test_a_trainer_that_was_killed_does_not_count(monkeypatch):
+    """It cannot leave the fleet, so its last report stays. The report of a waiting rank once kept all engines for ever."""
+    pytest.importorskip("ray", reason="the manager is a Ray actor")
+    from asyncdali.ray import manager
+
+    monkeypatch.setattr(manager.Manager, "_adjust", lambda self: None)
+
+    async def numbers():
+        made = manager.Manager(1, 8, 0, {})
+        made._trainers = {"killed": {}, "living": {}}
+        began, found = made._decided, []
+        for time, trainer, waiting, busy in ((20, "killed", 0.5, 1.0), (40, "living", 0.0, 0.1)):
+            monkeypatch.setattr(manager.time, "monotonic", lambda time=time: began + time)
+            await made.report(trainer, {"rank": 0, "waiting": waiting, "busy": busy})
+            found.append(made._wanted)
+        return found
+
+    assert asyncio.run(numbers()) == [2, 1]
 
 
 def test_without_ray_the_error_names_the_extra(monkeypatch):
