@@ -82,6 +82,8 @@ def turn(item: Any, pids: list[int]) -> engines.Row:
     for _ in range(COUNT):
         engines.read(item.pipeline.run())
     wall = time.perf_counter() - began
+    while any(engine["outstanding"] for engine in item.engines()):  # `statistics` would ask the engines, which costs processor time
+        time.sleep(0.005)
     while (queue := item.statistics().queue).ready < queue.in_flight:
         time.sleep(0.005)
     every = COUNT + first
