@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def cuda(monkeypatch):
-    """The CUDA simulator, as the machine's own CUDA."""
+    """The CUDA simulator in place of the machine's CUDA."""
     from helpers.cuda import StandIn, use
 
     driver = StandIn()
@@ -17,7 +17,7 @@ def cuda(monkeypatch):
 
 @pytest.fixture
 def waits(monkeypatch):
-    """No waiting before a remote read is repeated. Gives the seconds that would have been waited."""
+    """Remote reads are repeated without a wait. Returns a list of the waits, in seconds, that were left out."""
     from asyncdali.readers.remote import remote
 
     waited = []

@@ -1,4 +1,4 @@
-"""Every argument of every operator has an effect, or says that it has none: the registry beside the sources."""
+"""Every argument of every operator is read by the operator's code, or is declared as without effect (`inert`)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _pattern(item: ast.AST) -> str | None:
 
 
 def _declares(item: ast.AST) -> bool:
-    """Declarations of arguments, and lists of arguments taken over from another operator: neither reads an argument."""
+    """Whether a statement only declares arguments, or lists arguments of another operator. Such a statement reads no argument."""
     if isinstance(item, ast.Call):
         return getattr(item.func, "id", "") == "Arg"
     if isinstance(item, ast.keyword):
@@ -51,7 +51,7 @@ def _declares(item: ast.AST) -> bool:
 
 @cache
 def asked_for(path: Path) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Names that a file's code contains as texts, and patterns of names that the code builds."""
+    """Argument names that occur as strings in a file, and patterns of names that the code builds."""
     tree = ast.parse(path.read_text())
     declared = {id(part) for item in ast.walk(tree) if _declares(item) for part in ast.walk(item)}
     found = [item for item in ast.walk(tree) if id(item) not in declared]
@@ -72,7 +72,7 @@ def imported(path: Path) -> frozenset[Path]:
 
 
 def files_of(cls: type) -> set[Path]:
-    """The files of an operator's code: its classes' modules, and the modules that these import."""
+    """The files of an operator's code: the modules of its classes, and their imports."""
     modules = [kind.__module__ for kind in cls.__mro__ if kind.__module__.startswith("asyncdali.")]
     found = {Path(sys.modules[name].__file__) for name in modules if name != "asyncdali.operators.base"}
     found |= {ROOT / name for name in ELSEWHERE.get(cls.schema.name, ())}
@@ -100,7 +100,7 @@ def test_no_argument_is_swallowed():
 
 
 def test_the_search_finds_marked_arguments(monkeypatch):
-    """Without their mark, the marked arguments would be found."""
+    """The search would find the marked arguments if they had no mark."""
     marked = {(name, arg.name) for name, cls in REGISTRY.items() for arg in cls.schema.args if arg.inert}
     assert len(marked) > 25
     for arg in [arg for cls in REGISTRY.values() for arg in cls.schema.args]:
@@ -118,7 +118,7 @@ def test_documentation_names_arguments_without_effect():
             assert idle or "no effect" not in arg.doc.lower() or "elsewhere" in arg.doc, (name, arg.name)
 
 
-def test_a_notice_when_given(monkeypatch):
+def test_an_argument_without_effect_gives_a_notice(monkeypatch):
     monkeypatch.setattr(node, "_noticed", set())
     images = np.zeros((8, 8, 3), np.uint8)
 
@@ -172,7 +172,7 @@ def test_hints_are_checked():
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-def test_quiet(quiet, caplog):
+def test_quiet_hides_the_warning_of_random_bbox_crop(quiet, caplog):
     boxes = np.array([[0.4, 0.4, 0.6, 0.6]], np.float32)
 
     def graph():

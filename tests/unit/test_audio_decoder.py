@@ -1,4 +1,7 @@
-"""decoders.audio: formats, element types, mixing, resampling, damage. The expected samples do not come from asyncdali's own decoders."""
+"""decoders.audio: formats, element types, mixing, resampling and damaged files.
+
+The expected samples do not come from asyncdali's decoders.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ def test_downmix_is_the_mean_and_one_dimension():
 
 
 def test_rates_and_origin_in_a_pipeline(tmp_path):
-    """Samples of different rates and lengths, each with a rate. Outputs know their files."""
+    """Samples of different rates and lengths. Each sample has its own target rate, and outputs keep the names of their files."""
     names = []
     for k, rate in enumerate((8000, 16000, 11025)):
         (tmp_path / f"{k}.wav").write_bytes(wav(noise((rate // 10, 1), k), rate))
@@ -72,7 +75,7 @@ def test_rates_and_origin_in_a_pipeline(tmp_path):
 
 
 def test_the_window_against_the_formula():
-    """Resampling to a multiple of the rate: the input's samples stay, and the samples in between come from a windowed sinc."""
+    """Resampling to a multiple of the rate keeps the input's samples. A windowed sinc gives the samples between them."""
     lobes, times = 16, 3
     data = noise((200, 1)).astype(np.float32)
     found = resample(data, 1, times, 50.0)
@@ -141,8 +144,8 @@ def test_broken_data(data, message):
         run_operator("decoders.audio", [data])
 
 
-def test_a_damaged_file_that_leads_before_its_begin():
-    """libsndfile seeks to a negative position. This must not be an exception in the callback, which would be printed and lost."""
+def test_a_damaged_file_that_seeks_before_its_begin():
+    """libsndfile seeks to a negative position. An exception in the callback would only be printed, so the callback must not raise."""
     soundfile = pytest.importorskip("soundfile")
     memory = io.BytesIO()
     soundfile.write(memory, np.zeros((300, 2)), 8000, format="AIFF", subtype="PCM_16")

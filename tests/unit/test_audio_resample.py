@@ -1,4 +1,4 @@
-"""audio_resample against numpy: lengths, filters, element types, channels, arguments."""
+"""audio_resample beside NumPy: lengths, filters, element types, channels and arguments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run(samples, per_sample=None, **constants):
 
 
 def resampled(data, before, after, lobes):
-    """The definition: a windowed sinc around each place, silence outside."""
+    """The definition in NumPy: a windowed sinc around each position, and silence outside of the sound."""
     count = int(np.ceil(len(data) * after / before))
     distance = np.arange(count)[:, None] * (before / after) - np.arange(len(data))
     weights = np.where(abs(distance) <= lobes, np.sinc(distance) * (0.5 + 0.5 * np.cos(np.pi * distance / lobes)), 0)
@@ -36,7 +36,7 @@ def tone(n, frequency=0.02):
 
 
 @pytest.mark.parametrize("quality, lobes", [(0, 3), (50, 16), (100, 64)])
-def test_the_definition(quality, lobes):
+def test_results_equal_the_definition(quality, lobes):
     data = [signal(300), signal(1, 1), signal(40, 2)]
     for before, after in ((2, 5), (5, 2), (1.0, 1.5), (1, 1)):
         found = run(data, in_rate=before, out_rate=after, quality=quality)
@@ -67,7 +67,7 @@ def test_empty_inputs_and_empty_outputs():
     assert len(run([empty], out_length=0)[0]) == 0
 
 
-def test_channels_are_resampled_by_themselves():
+def test_each_channel_is_resampled_separately():
     data = np.stack([signal(200), signal(200, 1), signal(200, 2)], 1)
     (together,) = run([data], scale=1.75)
     alone = [run([data[:, k].copy()], scale=1.75)[0] for k in range(3)]
@@ -76,7 +76,7 @@ def test_channels_are_resampled_by_themselves():
 
 @pytest.mark.parametrize("dtype", ["int16", *[pytest.param(name, marks=SLOW) for name in ("int8", "uint8", "uint16", "int32", "uint32")]])
 def test_integers_of_one_type(dtype):
-    """The numbers are resampled directly; silence is 0, also for unsigned types."""
+    """Integers are resampled without a change of range. Silence is 0, also for unsigned types."""
     info = np.iinfo(dtype)
     data = np.random.default_rng(1).integers(info.min // 2, info.max // 2, 200).astype(dtype)
     (found,) = run([data], scale=2.0)
@@ -167,7 +167,7 @@ def test_in_a_pipeline_and_by_its_old_name():
 @pytest.mark.parametrize("dtype, out", [(np.int16, types.FLOAT), *[pytest.param(a, b, marks=SLOW) for a, b in (
     (np.float32, types.FLOAT), (np.float32, types.UINT8), (np.uint16, types.INT32), (np.int32, types.INT32))]])  # fmt: skip
 def test_the_gpu_kernel(dtype, out):
-    """Compiled for the host, beside the compiled step."""
+    """The kernel, compiled for the host, gives the results of the compiled step."""
     data = [(signal((n, 2), n) * (1 if dtype is np.float32 else 100)).astype(dtype) for n in (70, 1, 0, 200)]
-    steps = 1000 if out == types.INT32 else 1  # rounding of float32, the type of the computation
+    steps = 1000 if out == types.INT32 else 1  # the computation is in float32
     assert_near(*both("audio_resample", data, "", {"scale": np.float32([1.3, 2, 1, 0.4])}, dtype=out, quality=20.0), 1e-6, steps)

@@ -19,7 +19,7 @@ OURS = Library("asyncdali")
 
 
 def run(body, batch_size=8, iterations=1, seed=5, **options):
-    """Samples of all iterations of the one output of a graph."""
+    """The samples of all iterations of a graph with one output."""
     pipe = pipeline_def(body)(**{"batch_size": batch_size, "num_threads": 2, "device_id": None, "seed": seed, **options})
     pipe.build()
     found = []
@@ -41,7 +41,7 @@ TRIVIAL_OPS, TRIVIAL_BINS = [4, 13, 0, 13, 4, 8, 9, 11], [11, 29, 20, 10, 6, 27,
 
 
 def numbered(count):
-    """Signed augmentations whose parameter is the magnitude bin (of 31), and that append (number, parameter) to the data."""
+    """Signed augmentations that append (number, parameter) to the data. The parameter is one of 31 magnitude bins."""
 
     def make(number):
         def function(data, parameter):
@@ -57,7 +57,7 @@ def nothing_yet():
 
 
 def test_draws_of_rand_augment():
-    """Recorded from DALI with a pipeline of seed 42."""
+    """The expected numbers were recorded from DALI, with a pipeline of seed 42."""
     found = run(lambda: rand_augment.apply_rand_augment(numbered(14), nothing_yet(), n=2, m=9), seed=42)
     for sample, ops, signs in zip(found, RAND_OPS, RAND_SIGNS, strict=True):
         assert sample.tolist() == [ops[0], -9 if signs[0] else 9, ops[1], -9 if signs[1] else 9]
@@ -90,7 +90,7 @@ def test_draws_of_auto_augment():
 
 
 def test_own_augmentations():
-    """Recorded from DALI: five augmentations, number 3 without magnitudes, 0, 2 and 4 signed."""
+    """Recorded from DALI with five augmentations: 3 has no magnitudes, and 0, 2 and 4 are signed."""
 
     def make(number):
         def function(data, parameter):
@@ -148,7 +148,7 @@ def test_conditionals_and_the_host_device_change_nothing(name, frames):
 @pytest.mark.parametrize("frames", [0, 2])
 @pytest.mark.parametrize("name", NAMES)
 def test_kernels(name, frames):
-    """The CUDA kernels may round the last bit differently, and an operation with a threshold enlarges the difference."""
+    """CUDA kernels may round the last bit differently. An operation with a threshold enlarges such a difference."""
     for x, y in zip(augmented(name, frames, gpu=False), augmented(name, frames, gpu=True, device_id=0), strict=True):
         assert x.shape == y.shape
         assert np.mean(np.abs(x.astype(int) - y.astype(int)) > 1) < 0.01
@@ -156,7 +156,7 @@ def test_kernels(name, frames):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_debug_mode(name):
-    """With given seeds the draws equal those of a graph."""
+    """With explicit seeds, debug mode draws the same numbers as a graph."""
     data = pictures(8)
 
     def body():
@@ -206,7 +206,7 @@ def test_conditions_in_augmentations_of_the_user():
         images = fn.external_source(lambda: [np.full((2, 2, 3), v, np.uint8) for v in values], layout="HWC")
         return rand_augment.apply_rand_augment([dims_bright_ones, a.identity], images, 1, 3)
 
-    ops = [int(op[0] >= 7) for op in RAND_OPS]  # the same words
+    ops = [int(op[0] >= 7) for op in RAND_OPS]  # the words of the error
     for enabled in (True, False):
         found = run(body, seed=42, enable_conditionals=enabled)
         for value, op, sample in zip(values, ops, found, strict=True):
@@ -231,7 +231,7 @@ def node():
     (False, node, [0, 5, 10]),
     (True, lambda: signed_bin(node()), [0, 0, 5, -5, 10, -10]),
 ])  # fmt: skip
-def test_when_parameters_are_made(signed, bin, expected):
+def test_parameters_are_computed_from_magnitudes_once_per_bin(signed, bin, expected):
     calls = []
     made = augmentation(lambda data, p: p, mag_range=(0, 10), randomly_negate=signed, mag_to_param=noting(calls))
     run(lambda: made(zeros(), magnitude_bin=bin(), num_magnitude_bins=3))
@@ -252,7 +252,7 @@ def test_types_of_parameters(parameter, dtype, values):
         assert found[0].tolist() == values
 
 
-def test_where_the_parameter_is():
+def test_the_device_of_the_parameter():
     for device, expected in (("cpu", "cpu"), ("gpu", "gpu"), ("auto", "gpu"), (None, "cpu")):
         seen = []
 
@@ -380,7 +380,7 @@ def test_arguments_of_rand_augment(given, text):
         run(lambda: rand_augment.rand_augment(zeros(), **given))
 
 
-def test_the_rest_of_the_arguments():
+def test_arguments_of_the_other_algorithms():
     with pytest.warns(Warning, match="n=0"):
         assert run(lambda: rand_augment.rand_augment(zeros(), 0, 3))[0].shape == (2, 2, 3)
     for call in (lambda: rand_augment.apply_rand_augment([], zeros(), 1, 2), lambda: trivial_augment.apply_trivial_augment([], zeros())):
@@ -406,7 +406,7 @@ def test_the_rest_of_the_arguments():
 
 
 def test_defaults_of_a_suite_that_does_not_warp():
-    """Arguments with defaults in the function do not count as unused."""
+    """The suite has no operation that uses `max_translate_abs`. A default value of an argument does not count as unused."""
     warping = ["shear_x", "shear_y", "translate_x", "translate_y", "rotate"]
     assert len(run(lambda: rand_augment.rand_augment(zeros(), 2, 3, excluded=warping))) == 8
 
@@ -437,5 +437,5 @@ def test_policies():
     assert [sub[0][0].name for sub in renamed.sub_policies] == [*(f"{k:02}__same" for k in range(11)), "02__same"]
 
 
-def test_select_is_what_the_algorithms_use():
+def test_select_applies_the_operation_of_a_number():
     assert run(lambda: select([a.invert, a.identity], 0, zeros()))[0][0, 0, 0] == 255

@@ -1,4 +1,4 @@
-"""Modules that programs for DALI import: backend, plugin_manager, sysconfig, internal, reducers, triton, scripts, loader_evaluator."""
+"""Further modules that programs for DALI import: backend, plugin_manager, sysconfig, triton, scripts, loader_evaluator and others."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_wds2idx(tmp_path):
 
 @pytest.fixture
 def evaluator():
-    """The class, also without torch, which the module does not need."""
+    """The evaluator's class. The module can be imported without torch."""
     path = Path(asyncdali.__file__).parent / "plugin" / "pytorch" / "loader_evaluator" / "loader.py"
     spec = importlib.util.spec_from_file_location("own_loader_evaluator", path)
     module = importlib.util.module_from_spec(spec)

@@ -9,7 +9,7 @@ from asyncdali import fn
 
 
 def test_known_answers():
-    """Values of the stream's description (N = 8, seed 42)."""
+    """The values come from the specification of the random stream (N = 8, seed 42)."""
 
     def graph():
         plain = fn.batch_permutation(seed=42)

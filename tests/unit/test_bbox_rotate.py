@@ -18,7 +18,7 @@ def rotated(boxes, **arguments):
     return result.samples[0]
 
 
-def test_by_a_right_angle():
+def test_boxes_rotated_by_a_right_angle():
     # Counter-clockwise: the right end goes to the top.
     boxes = [[0.75, 0.25, 1.0, 0.5]]
     np.testing.assert_allclose(rotated(boxes, angle=90.0, input_shape=[100, 200]), [[0.25, 0, 0.5, 0.25]], atol=1e-6)
@@ -37,7 +37,7 @@ def test_the_box_around_holds_the_corners_and_modes_shrink_it():
     extents = {mode: np.diff(rotated(box, mode=mode, **options).reshape(2, 2), axis=0)[0] for mode in ("expand", "fixed", "halfway")}
     np.testing.assert_allclose(extents["fixed"], [20, 50], rtol=1e-5)
     np.testing.assert_allclose(extents["halfway"], (extents["expand"] + [20, 50]) / 2, rtol=1e-5)
-    options["angle"] = 80.0  # nearly on its side
+    options["angle"] = 80.0  # turned by nearly a right angle
     np.testing.assert_allclose(np.diff(rotated(box, mode="fixed", **options).reshape(2, 2), axis=0)[0], [50, 20], rtol=1e-5)
 
 

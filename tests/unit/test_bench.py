@@ -141,7 +141,7 @@ def test_a_function_that_returns_a_pipeline(capsys, target):
     assert measured(capsys, target("pipeline"), "--iterations", "3")["measurement"]["settings"]["batch_size"] == 4
 
 
-def test_worker_processes_are_paid_for(capsys, target):
+def test_processor_time_includes_worker_processes(capsys, target):
     found = measured(capsys, target("workers"), "--iterations", "20", "--workers", "1")["measurement"]
     assert found["settings"]["py_num_workers"] == 1 and found["statistics"]["workers"]["count"] == 1
     assert found["processor_seconds"] > 0 < found["statistics"]["workers"]["busy_seconds"]
@@ -169,7 +169,7 @@ def test_pipelines_that_cannot_be_measured_are_explained(capsys, target, name, a
     assert status == 1 and words in err and "Traceback" not in err
 
 
-def test_an_interrupt_ends_it_without_a_traceback(capsys, target, monkeypatch):
+def test_an_interrupt_ends_the_command_without_a_traceback(capsys, target, monkeypatch):
     def interrupted(*args):
         raise KeyboardInterrupt
 
@@ -198,7 +198,7 @@ def test_arguments_are_checked(capsys, target, arguments):
     assert end.value.code == 2
 
 
-def test_statistics_are_needed(capsys, target, tmp_path):
+def test_a_pipeline_without_statistics_is_refused(capsys, target, tmp_path):
     (tmp_path / "off.py").write_text(PROGRAM.replace("device_id=None)\ndef small", "device_id=None, enable_statistics=False)\ndef small"))
     status, _, err = run(capsys, f"{tmp_path}/off.py:small", "--iterations", "3")
     assert status == 1 and "enable_statistics=False" in err
@@ -223,12 +223,12 @@ def test_a_sweep_over_engines(capsys, target):
     assert [row["settings"]["engines"] for row in found["rows"]] == [0, 1, 2]
 
 
-def test_one_sweep_at_a_time(capsys, target):
+def test_two_sweeps_at_once_are_refused(capsys, target):
     status, _, err = run(capsys, target("small"), "--sweep", "threads=1,2", "--sweep", "depth=1,2")
     assert status == 2 and "one --sweep at a time" in err
 
 
-def test_a_sweep_is_about_several(capsys, target, tmp_path):
+def test_a_sweep_and_a_trace_exclude_each_other(capsys, target, tmp_path):
     status, _, err = run(capsys, target("small"), "--sweep", "threads=1,2", "--trace", str(tmp_path / "trace.json"))
     assert status == 2 and "--trace" in err
 
@@ -239,14 +239,14 @@ def test_a_sweep_is_about_several(capsys, target, tmp_path):
 @pytest.mark.slow  # compares times
 def test_times_add_up(capsys, target):
     found = measured(capsys, target("small"), "--iterations", "30")["measurement"]
-    assert found["interpreter_seconds"] <= found["processor_seconds"] * 1.1 + 1e-3  # read one after the other
+    assert found["interpreter_seconds"] <= found["processor_seconds"] * 1.1 + 1e-3  # the two clocks are read one after the other
     found = measured(capsys, target("workers"), "--iterations", "20", "--workers", "1")["measurement"]
     assert found["processor_seconds"] > found["statistics"]["workers"]["busy_seconds"]
     found = measured(capsys, target("small"), "--iterations", "10", "--consumer-ms", "5")["measurement"]
     assert found["seconds"] >= 9 * found["consumer"]["step_alone_ms"] / 1e3 * 0.5
 
 
-def test_a_training_step_beside(capsys, target):
+def test_a_training_step_beside_the_pipeline(capsys, target):
     found = measured(capsys, target("small"), "--iterations", "10", "--consumer-ms", "5")["measurement"]
     beside = found["consumer"]
     assert beside["step"] == "of 5 ms" and beside["step_alone_ms"] > 0
@@ -271,11 +271,11 @@ def broken(images, draw):
 """
 
 
-def test_a_training_step_of_the_users(capsys, target, tmp_path):
+def test_a_training_step_of_the_user(capsys, target, tmp_path):
     (tmp_path / "train.py").write_text(STEPS)
     status, out, err = run(capsys, target("small"), "--iterations", "10", "--consumer", f"{tmp_path}/train.py:step")
     assert status == 0, err
-    assert out.count("waited\n") == 1 + 5 + 1  # warm-up, five parts with a repeated batch, the end
+    assert out.count("waited\n") == 1 + 5 + 1  # one line each: the warm-up, five parts with a repeated batch, the end
     assert re.search(r"training step \S+train.py:step: [\d.]+ ms beside the pipeline, [\d.]+ ms alone", out)
     status, _, err = run(capsys, target("small"), "--iterations", "10", "--consumer", f"{tmp_path}/train.py:broken")
     assert status == 1 and "the training step" in err and "train.py:broken failed: KeyError: 'weights'" in err
@@ -283,7 +283,7 @@ def test_a_training_step_of_the_users(capsys, target, tmp_path):
     assert status == 2 and "two training steps" in err
 
 
-def test_decoders_that_are_not_there_cannot_be_swept(capsys, target):
+def test_a_sweep_of_decoders_needs_a_decoder(capsys, target):
     status, _, err = run(capsys, target("small"), "--iterations", "2", "--sweep", "decoder=cpu,all")
     assert status == 1 and 'no decoder of JPEGs with device="mixed"' in err
 
@@ -312,7 +312,8 @@ def test_interpreter_time_leaves_compiled_code_out(target):
 @pytest.mark.slow  # measures processor time
 def test_calls_across_the_begin_or_end_of_the_measurement_are_left_out():
     call = Compiled(None, 0)
-    call._call = lambda: hashlib.pbkdf2_hmac("sha256", b"", b"", 300_000)  # some 0.1 to 0.2 s of one thread, without the interpreter
+    # Compiled code runs for about 0.1 to 0.2 s on one thread, without the interpreter lock.
+    call._call = lambda: hashlib.pbkdf2_hmac("sha256", b"", b"", 300_000)
     over = False
 
     def work():
@@ -327,9 +328,9 @@ def test_calls_across_the_begin_or_end_of_the_measurement_are_left_out():
     thread = threading.Thread(target=work)
     thread.start()
     try:
-        use(0.03)  # it is in a call
+        use(0.03)  # the thread is in a call
         with interpreter_time() as used:
-            use(0.06)  # and in another
+            use(0.06)  # the thread is in another call
     finally:
         over = True
         thread.join()
@@ -428,7 +429,7 @@ def test_worker_processes_are_seen_however_short_the_measurement(target, monkeyp
 
 
 def test_spans_of_a_worker_do_not_overlap():
-    """Perfetto drops overlapping slices of a lane. The sampler sees tasks late, by its own interval."""
+    """Perfetto drops overlapping slices of a lane. The sampler sees the end of a task late, by up to its interval."""
     looks = iter([(0, 0.0), (1, 0.008), (2, 0.016), (2, 0.016), (4, 10.0)])
 
     class Pipeline:
@@ -447,7 +448,7 @@ def test_spans_of_a_worker_do_not_overlap():
 
 
 def test_stages_and_threads_have_lanes(target, monkeypatch):
-    monkeypatch.setattr(pace, "_MAYBE_SHORT", 0)  # the worker threads compute short pixels, too
+    monkeypatch.setattr(pace, "_MAYBE_SHORT", 0)  # here worker threads compute short jobs, too
     pipeline = program.make(program.load(target("small")), {})
     recorder = Recorder()
     measure(pipeline, 10, {}, recorder=recorder)
@@ -463,7 +464,7 @@ def test_the_recorder_forgets_the_oldest():
     for k in range(5):
         recorder.span("x", k, k + 1, k, "lane")
     assert [span.iteration for span in recorder.spans] == [2, 3, 4]
-    assert recorder.chrome()["traceEvents"][-1]["ph"] == "X"  # one span per iteration: nothing to link
+    assert recorder.chrome()["traceEvents"][-1]["ph"] == "X"  # one span per iteration, so there are no links between spans
 
 
 # -------------------------------------------------------------------------------------------------------------------------- report
@@ -471,7 +472,7 @@ def test_the_recorder_forgets_the_oldest():
 
 @pytest.fixture
 def page(target, tmp_path):
-    """A measurement and its page."""
+    """A measurement, and the page that `--report` writes for it."""
     pipeline = program.make(program.load(target("small")), {})
     recorder = Recorder()
     found = measure(pipeline, 40, {"batch_size": 4}, Step(1), recorder)

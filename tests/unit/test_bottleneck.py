@@ -1,4 +1,4 @@
-"""The bottleneck sentence on constructed statistics: every kind, its numbers, and the borders between kinds."""
+"""The sentence that names the bottleneck, for constructed statistics: every kind, its numbers, and the thresholds between kinds."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_slow_storage():
     found = find(slow, cores=2)
     assert found.kind == "storage" and "readers.file 'reader' waits for storage: 85 %" in found.finding and "num_threads=4" in found.advice
     quick = replace(slow, operators=(replace(reader, prepare_processor_seconds=16.0), *IDLE.operators[1:]))
-    assert find(quick, cores=2).kind == "threads"  # it computes: checksums, say
+    assert find(quick, cores=2).kind == "threads"  # the operator computes, for example checksums
 
 
 def test_threads_that_wait_for_storage_are_not_too_many():

@@ -1,4 +1,4 @@
-"""The bottleneck of ten real pipelines (examples/bottlenecks.py) is found, each run as users would: ``asyncdali bench``.
+"""``asyncdali bench`` names the bottleneck of ten real pipelines (examples/bottlenecks.py).
 
 The judgement uses counted time: shares of work and waiting do not depend on the speed of this machine.
 """

@@ -1,4 +1,4 @@
-"""Splits and merges: branches of conditionals, taken per sample."""
+"""Splits and merges: each sample takes one branch of a conditional."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pictures(height=3):
 
 
 def condition(pattern):
-    """A BOOL per sample; `pattern` is a number whose bits are rotated from iteration to iteration."""
+    """One BOOL per sample: the bits of `pattern`, rotated by one in every iteration."""
     bits = lambda k: np.array([(pattern >> ((j + k) % SIZE)) & 1 for j in range(SIZE)], bool)  # noqa: E731
     return fn.external_source(bits)
 
@@ -38,8 +38,8 @@ def bits(pattern, k):
 
 @pytest.mark.parametrize("pattern", [0, 0b111111, 0b010110])
 @pytest.mark.parametrize("made_here", [False, True])
-def test_parts_and_whole(pattern, made_here):
-    """Of external data, and of data whose pixels are made in the same segment."""
+def test_the_parts_of_a_batch_and_the_merged_batch(pattern, made_here):
+    """The data is external, or an operator of the same segment computes it."""
 
     def graph():
         data = fn.flip(pictures()) if made_here else pictures()
@@ -57,7 +57,7 @@ def test_parts_and_whole(pattern, made_here):
 
 
 class Model:
-    """A random nest of branches, built as a graph and also computed sample by sample.
+    """Random nested branches, built as a graph and also computed sample by sample.
 
     Every leaf adds its own number, in an operator that makes pixels or one that plans.
     """
@@ -120,7 +120,7 @@ def test_random_nests(seed):
 
 
 def test_large_data_of_branches_is_not_copied():
-    """A branch that keeps its data passes on the same memory."""
+    """A branch that does not change its data passes on the same memory."""
     seen = []
 
     def graph():
@@ -174,7 +174,7 @@ def test_empty_branches_call_no_operator():
     assert not calls
 
 
-def test_divergent_parts_only_matter_when_both_have_samples():
+def test_branches_of_different_types_fail_only_if_both_have_samples():
     def graph():
         true, false = split(pictures(), predicate=condition(0b000001))
         return merge(fn.cast(true, dtype=types.FLOAT), false, predicate=condition(0b000001))
@@ -224,7 +224,7 @@ def test_logical_operands():
 
 
 def test_image_derived_conditions():
-    """A condition computed from pixels needs a separate segment."""
+    """A condition that is computed from pixels needs a separate segment."""
 
     def graph():
         data = fn.flip(pictures())
@@ -251,7 +251,7 @@ OWNERSHIP = {
 @pytest.mark.parametrize("mask", [0b001101, 0, 0b111111])
 @pytest.mark.parametrize("kind", OWNERSHIP)
 def test_samples_that_stay_where_the_user_keeps_them_are_copied(kind, mask):
-    """Outputs do not change with the source's memory, and only samples in this memory are copied."""
+    """A user may overwrite the memory of a source. Samples in this memory are copied, and no others."""
     memory = np.zeros((SIZE, 100, 40, 3), np.uint8)
 
     def source(k):
@@ -277,7 +277,7 @@ def test_samples_that_stay_where_the_user_keeps_them_are_copied(kind, mask):
 
 
 def test_samples_of_a_merged_batch_change_places_twice():
-    """Permutations pass on samples without a copy. A merged batch's samples have addresses only once it was made, also for a branch."""
+    """Permutations pass on samples without a copy. The samples of a merged batch have addresses only after the merge."""
     data = np.arange(6 * 300 * 300 * 3, dtype=np.uint8).reshape(6, 300, 300, 3)
 
     @pipeline_def(batch_size=6, num_threads=2, device_id=None, seed=7, enable_conditionals=True)

@@ -1,4 +1,4 @@
-"""brightness_contrast: both in one step (test_color.py has the model)."""
+"""brightness_contrast: contrast, then brightness (test_color.py has the model)."""
 
 from __future__ import annotations
 

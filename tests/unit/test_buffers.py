@@ -1,4 +1,4 @@
-"""Memory: pools, the user's references, and when memory is returned."""
+"""Memory pools: blocks are reused, and never while a user refers to them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pipeline_of = functools.partial(pipelines.pipeline_of, batch_size=4)
 
 
 def big():
-    """Outputs of 800 KB a batch, in pooled memory."""
+    """A pipeline whose batches of 800 KB are in pooled memory."""
     return fn.copy(fn.random.uniform(shape=[50_000]))
 
 
@@ -42,20 +42,20 @@ def test_size_classes(size):
     assert size_class(size + 1) >= block
 
 
-def test_memory_comes_back_when_the_last_view_goes():
+def test_a_block_returns_with_its_last_view():
     pool = BufferPool()
     array = pool.allocate(BIG)
     address = array.ctypes.data
     view = array[10:].reshape(2, -1)[1]
     del array
     other = pool.allocate(BIG)
-    assert other.ctypes.data != address  # the view holds it
+    assert other.ctypes.data != address  # the view keeps the block
     del view
     assert pool.allocate(BIG).ctypes.data == address
     assert pool.allocated_bytes == 2 * size_class(BIG)
 
 
-def test_small_blocks_do_not_count():
+def test_small_blocks_do_not_come_from_the_pool():
     pool = BufferPool()
     array = pool.allocate(100)
     assert len(array) == 100 and pool.allocated_bytes == 0
@@ -144,7 +144,7 @@ def test_a_forked_child_leaves_the_parents_memory_alone():
 
 
 def test_held_outputs_stay_intact():
-    """Row 39, as a long run: the test holds the batches of 60 iterations in several forms, also after the pipeline was freed."""
+    """The test keeps the batches of 60 iterations in several forms, also after the pipeline was freed."""
     reference = pipeline_of(big)
     pipe = pipeline_of(big, prefetch_queue_depth=3)
     held = []
@@ -170,7 +170,7 @@ def test_memory_is_reused_when_outputs_are_dropped():
     try:
         for _ in range(60):
             pipe.run()
-        # The batches of at most three iterations: returned last, in flight, and one batch in another size class.
+        # At most three batches are alive: the one returned last, the one in flight, and one in another size class.
         assert pipe._core.session.executor.pool.allocated_bytes <= 6 * (size_class(800_000) + size_class(640_000))
     finally:
         gc.enable()
@@ -189,7 +189,7 @@ def test_failed_iterations_give_memory_back_too():
 def test_holding_makes_the_pool_grow_and_dropping_makes_it_reuse():
     pipe = pipeline_of(big)
     held = [pipe.run() for _ in range(12)]
-    wait_until(lambda: (queue := pipe.statistics().queue).ready == queue.in_flight)  # iterations in flight hold memory, too
+    wait_until(lambda: (queue := pipe.statistics().queue).ready == queue.in_flight)  # iterations in flight use memory, too
     grown = pipe._core.session.executor.pool.allocated_bytes
     assert grown >= 12 * 800_000
     del held
@@ -198,7 +198,7 @@ def test_holding_makes_the_pool_grow_and_dropping_makes_it_reuse():
     assert pipe._core.session.executor.pool.allocated_bytes <= grown
 
 
-def test_writing_into_an_output_harms_nothing_else():
+def test_writing_into_an_output_changes_no_other_output():
     def graph():
         a = fn.random.uniform(shape=[3])
         return a, fn.copy(a), types.Constant([1, 2], device="cpu"), fn.reshape(types.Constant([1, 2], device="cpu"), shape=[2, 1])

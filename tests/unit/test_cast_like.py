@@ -1,4 +1,4 @@
-"""cast_like: the type of the second input."""
+"""cast_like: the output has the type of the second input."""
 
 from __future__ import annotations
 

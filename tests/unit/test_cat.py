@@ -1,4 +1,4 @@
-"""cat, stack, expand_dims, squeeze, reinterpret: results in pipelines, views instead of copies, empty inputs, errors."""
+"""cat, stack, expand_dims, squeeze and reinterpret: pipelines, views instead of copies, empty inputs and errors."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_views_copy_nothing():
         assert not planned.steps and planned.outputs[0].addresses[0] == data.addresses[0]
 
 
-def test_known_values_stay_known():
+def test_values_known_while_planning_stay_known():
     from asyncdali.batch import Batch
 
     data = Batch.from_values(np.arange(8, dtype=np.float32).reshape(4, 2))

@@ -1,4 +1,4 @@
-"""Checkpoints: any position of any graph continues exactly; checkpoints of other graphs are refused; files are whole or absent."""
+"""Checkpoints: a pipeline continues exactly from any position. Checkpoints of other graphs are refused. Files are complete or absent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def draws():
 
 
 def everything(files, reader=None, gpu=True):
-    """Readers, draws that depend on each other, a counter, an unnamed operator, transfers."""
+    """A graph of readers, draws that depend on each other, a counter, an unnamed operator and transfers."""
     def graph():
         contents, labels = fn.readers.file(files=files, name="R", **(reader or {}))
         size = fn.random.uniform(range=[1, 4], dtype=types.INT32, shape=[1])
@@ -69,7 +69,10 @@ RUNS = st.fixed_dictionaries({"num_threads": st.integers(1, 4), "prefetch_queue_
 @given(reader=READERS, shard=st.integers(0, 4), executors=st.tuples(EXECUTORS, EXECUTORS), runs=st.tuples(RUNS, RUNS),
        batch=st.integers(1, 9), steps=st.lists(st.integers(0, 7), min_size=1, max_size=3), epoch=st.booleans())  # fmt: skip
 def test_any_position_continues_exactly(files, reader, shard, executors, runs, batch, steps, epoch):
-    """A chain of restores, each with other threads, depths and executor, gives the batches of one uninterrupted pipeline."""
+    """Each pipeline of a chain is restored from the previous one, with other threads, depths and executors.
+
+    Together the pipelines give the batches of one uninterrupted pipeline.
+    """
     reader = {**reader, "shard_id": shard % reader.get("num_shards", 1)}
     if epoch and not reader.get("random_shuffle") and not reader.get("stick_to_shard"):
         reader["shuffle_after_epoch"] = True
@@ -77,7 +80,7 @@ def test_any_position_continues_exactly(files, reader, shard, executors, runs, b
     whole = make(graph, batch_size=batch, **executors[0], **runs[0])
     state = None
     for number, count in enumerate(steps):
-        # Every pipeline after the first is built with another seed: the restored state wins.
+        # Every pipeline after the first has another seed, which the restored state replaces.
         which = number % 2
         part = make(graph, state=state, batch_size=batch, seed=5 + number, **executors[which], **runs[which])
         for _ in range(count):
@@ -87,7 +90,7 @@ def test_any_position_continues_exactly(files, reader, shard, executors, runs, b
         assert state == part.checkpoint()
         part.close()
     last = make(graph, state=state, batch_size=batch, seed=99)
-    assert last.checkpoint() == state  # restored, not run: the same bytes
+    assert last.checkpoint() == state  # a restored pipeline that has not run gives the same checkpoint
     for _ in range(3):
         assert values(last.run()) == values(whole.run())
     whole.close()
@@ -111,8 +114,8 @@ def test_any_position_continues_exactly_long(files, reader, executors, runs, bat
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5])
-def test_prefetched_iterations_do_not_leak_in(files, depth):
-    """Rows 3, 8 and 10: a checkpoint describes the returned batches, independent of prefetching."""
+def test_prefetched_iterations_are_not_part_of_a_checkpoint(files, depth):
+    """A checkpoint describes the position behind the returned batches, however many batches were prefetched."""
     graph = everything(files, {"random_shuffle": True})
     reference = make(graph)
     batches = [values(reference.run()) for _ in range(8)]
@@ -165,7 +168,7 @@ def test_a_lazy_reader_saved_before_it_returned_anything(files):
 
 
 def test_one_state_per_random_operator_that_counts_samples():
-    """Row 14."""
+    """The position of a random operator is one number. It advances by the batch size."""
     pipe = make(draws, batch_size=3)
     states = []
     for _ in range(3):
@@ -184,7 +187,7 @@ def test_a_smaller_batch_keeps_the_streams():
 
 
 def test_reader_positions_follow_the_golden_trace(files):
-    """Row 63, through the pipeline: (epoch, age) after each batch."""
+    """(epoch, age) after each batch, as recorded from DALI."""
     def trace(count, batch, steps, **reader):
         pipe = make(lambda: fn.readers.file(files=files[:count], name="R", **reader)[1], batch_size=batch)
         result = []
@@ -202,7 +205,7 @@ def test_reader_positions_follow_the_golden_trace(files):
 
 
 def test_restoring_reads_no_file_again(files, tmp_path):
-    """Row 65, and more: the position is restored without any file."""
+    """The delivered files are deleted. A restored pipeline continues without them."""
     copies = []
     for name in files:
         copies.append(str(tmp_path / os.path.basename(name)))
@@ -247,8 +250,8 @@ pipe.checkpoint(path)
 # --- when it is not enabled
 
 
-def test_not_enabled():
-    """Rows 1, 2, 23."""
+def test_checkpoints_must_be_enabled():
+    """Saving and restoring need `enable_checkpointing`. Separated queues exclude checkpoints."""
     pipe = make(draws, enable_checkpointing=False)
     for _ in range(2):
         with pytest.raises(RuntimeError, match=r"Cannot save the checkpoint.*`enable_checkpointing`"):
@@ -303,7 +306,7 @@ def test_another_graph_is_refused_readably(files):
 
 
 def test_the_order_of_definition_does_not_matter_for_named_operators():
-    """Row 22."""
+    """Named operators are found by name."""
     one = make(lambda: (fn.random.uniform(name="A"), fn.random.normal(name="B")))
     one.run()
 
@@ -314,7 +317,7 @@ def test_the_order_of_definition_does_not_matter_for_named_operators():
     assert values(make(other, state=one.checkpoint()).run()) == values(one.run())
 
 
-def test_not_strict_takes_what_fits(files, caplog):
+def test_with_strict_false_the_matching_states_are_restored(files, caplog):
     state_of = make(lambda: (fn.random.uniform(name="U"), fn.random.normal(name="N"), fn.random.coin_flip(name="F")))
     state_of.run()
     state = state_of.checkpoint()
@@ -367,12 +370,12 @@ def test_random_bytes_are_refused(data):
 
 @pytest.mark.parametrize("value", [None, 3, "Philox", [], {}, "Philox_00_00:00_9", [1, 2, 3], [1, "x", 3], True])
 def test_a_state_of_another_kind(files, value):
-    """Row 20."""
+    """A state that is no position of the operator is refused."""
     graph = lambda: (fn.random.uniform(name="U"), fn.readers.file(files=files, name="R")[1])  # noqa: E731
     state = make(graph).checkpoint()
     for name in ("U", "R"):
         if (name, value) == ("R", [1, 2, 3]):
-            continue  # that one is a position
+            continue  # this list is a valid position of a reader
         data = rewritten(state, lambda body, name=name: body["operators"].update({name: value}))
         with pytest.raises(CheckpointError, match=rf'"{name}" cannot be restored'):
             make(graph, state=data).build()
@@ -390,7 +393,7 @@ def test_missing_parts():
         make(draws, state=rewritten(state, lambda body: body.update(version=2))).build()
 
 
-def test_format(files):
+def test_a_checkpoint_is_readable_text_of_constant_size(files):
     """The checkpoint is readable text, contains every operator, and does not grow with the data set or the position."""
     pipe = make(everything(files, {"random_shuffle": True}))
     before = pipe.checkpoint()
@@ -407,8 +410,8 @@ def test_format(files):
 # --- files
 
 
-def test_files(tmp_path):
-    """Row 4."""
+def test_checkpoints_are_written_to_files(tmp_path):
+    """`checkpoint(path)` writes the file that it returns."""
     pipe = make(draws)
     path = tmp_path / "state.json"
     path.write_text("old")
@@ -481,7 +484,7 @@ def test_a_renamed_file_is_refused(tmp_path):
     graph = lambda: fn.readers.file(file_root=str(tmp_path.parent), dir_filters=[tmp_path.name], file_filters=["*.bin"], name="R")[1]  # noqa: E731
     state = make(graph).checkpoint()
     make(graph, state=state).build()
-    os.rename(tmp_path / "002.bin", tmp_path / "0020.bin")  # the order is the same
+    os.rename(tmp_path / "002.bin", tmp_path / "0020.bin")  # the order of files is the same
     with pytest.raises(CheckpointError, match=r"R: the names of its files"):
         make(graph, state=state).build()
     make(graph, state=state, strict=False).build()
@@ -500,7 +503,7 @@ def test_a_moved_data_set_is_the_same(files, tmp_path):
 
 
 def test_a_checkpoint_without_names(files):
-    """Earlier releases did not store them."""
+    """Earlier releases did not store the names of files."""
     graph = lambda: fn.readers.file(files=files, name="R")[1]  # noqa: E731
     state = rewritten(make(graph).checkpoint(), lambda body: body["graph"]["operators"]["R"].pop("names"))
     make(graph, state=state).build()
@@ -524,7 +527,7 @@ def places(data, path=()):
 
 
 def put(body, path, value):
-    """Put `value` at a path of the body. A value of None removes the item."""
+    """Put `value` at a path of the body. If the value is None, the item is removed."""
     *way, last = path
     for key in way:
         body = body[key]
@@ -569,19 +572,19 @@ def check_hostile(files, parallel, strides):
             else:
                 if path[:1] in (("epoch",), ("iteration",)):
                     assert value is not True and 0 <= value < 2**62
-                for _ in range(2):  # an accepted checkpoint has a meaning
+                for _ in range(2):  # a checkpoint that is accepted must also work
                     try:
                         restored.run()
                     except StopIteration:
                         restored.reset()
-                    except ValueError as error:  # a worker gets its state when the first batch is requested
+                    except ValueError as error:  # a worker gets its state with the request for the first batch
                         assert parallel and "'S'" in str(error)
             restored.close()
             tried += 1
     return tried
 
 
-def test_hostile_contents_are_refused_or_have_a_meaning(files):
+def test_hostile_contents_are_refused_or_valid(files):
     assert check_hostile(files, False, 3) > 200
 
 

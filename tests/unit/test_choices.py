@@ -17,7 +17,7 @@ def batches(output):
 
 
 def pictures(low=3):
-    """Sample j of iteration k is filled with 10 * k + j and has its own height."""
+    """Pictures of different heights. Sample j of iteration k is filled with 10 * k + j."""
     return fn.external_source(lambda k: [np.full((low + j, 4, 3), 10 * k + j, np.uint8) for j in range(SIZE)], layout="HWC")
 
 
@@ -39,7 +39,7 @@ ADD = [lambda x: x + np.uint8(1), lambda x: x * np.uint8(2), lambda x: x, lambda
 @pytest.mark.parametrize("pattern", [[0, 1, 2, 3, 0, 1], [0] * 6, [3] * 6, [-5, 9, 2, 2, -1, 3]])
 @pytest.mark.parametrize("made_here", [False, True])
 def test_each_sample_gets_its_function(pattern, made_here, device):
-    """Numbers out of range take the first or the last function. Data is external or made in the same segment."""
+    """A number out of range selects the first or the last function. Data is external, or the result of an operator in the same segment."""
 
     def body():
         data = pictures().gpu() if device == "gpu" else pictures()

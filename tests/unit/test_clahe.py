@@ -1,4 +1,4 @@
-"""clahe: histograms made flat tile by tile."""
+"""clahe: the histogram of each tile is equalized."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def equalized(samples, layout="HWC", **arguments):
 
 
 def model(plane, tiles_x, tiles_y, limit):
-    """The same of one plane whose extents are multiples of the tiles."""
+    """clahe in NumPy, for one plane whose extents are multiples of the tiles."""
     height, width = plane.shape[0] // tiles_y, plane.shape[1] // tiles_x
     tables = np.empty((tiles_y, tiles_x, 256))
     for y in range(tiles_y):
@@ -48,7 +48,7 @@ def model(plane, tiles_x, tiles_y, limit):
 
 
 @pytest.mark.parametrize("limit", [1.5, 4.0])
-def test_every_channel_by_itself(limit):
+def test_every_channel_is_equalized_separately(limit):
     images = [picture(36, 48, 3, seed) for seed in range(2)]
     for image, made in zip(images, equalized(images, luma_only=False, clip_limit=limit), strict=True):
         for channel in range(3):
@@ -68,8 +68,8 @@ def through_opencv(image, tiles_x, tiles_y, limit, luma_only):
 
 
 @pytest.mark.parametrize("channels, luma_only", [(3, True), (3, False), (1, True)])
-def test_the_bits_are_opencvs(channels, luma_only):
-    """Sizes around the blocks of pixels, tiles of one pixel and of many, tiles outside of small images."""
+def test_results_equal_opencvs(channels, luma_only):
+    """Sizes are near multiples of the pixel blocks. Some tiles have one pixel, and some are outside of small images."""
     rng = np.random.default_rng(channels + luma_only)
     sizes = [(1, 1), (7, 3), (2, 300), (40, 256), (33, 257), (90, 70), (5, 600)]
     images = [
@@ -87,7 +87,7 @@ def test_lightness_only_keeps_grey_pictures_grey():
     image = np.repeat(grey[..., None], 3, axis=2)
     (made,) = equalized([image])
     assert (made.max(axis=2).astype(int) - made.min(axis=2)).max() <= 2
-    assert made.std() > image.std()  # of more contrast
+    assert made.std() > image.std()  # the contrast has grown
     assert (made != equalized([image], luma_only=False)[0]).any()
 
 

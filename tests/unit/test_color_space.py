@@ -1,4 +1,4 @@
-"""color_space_conversion: there and back, grey."""
+"""color_space_conversion: conversions and their inverses, and grey."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from helpers import operators as harness
 from asyncdali import types
 
 
-def test_there_and_back():
+def test_a_conversion_and_its_inverse_restore_the_picture():
     image = np.random.default_rng(6).integers(0, 256, (9, 8, 3), dtype=np.uint8)
     (turned,) = harness.run("color_space_conversion", [image], "HWC", image_type=types.RGB, output_type=types.BGR)
     np.testing.assert_array_equal(turned, image[..., ::-1])

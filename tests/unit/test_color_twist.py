@@ -1,4 +1,4 @@
-"""hue, saturation, hsv and color_twist: grey, a full turn, parts."""
+"""hue, saturation, hsv and color_twist: no saturation, a full turn of the hue, and the equality of color_twist with its parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiling: caches, helpers shared by several functions, and functions that Numba lacks."""
+"""Compiled functions: caches, helpers that several functions share, and functions that Numba lacks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _nothing(value):
 
 @pytest.fixture
 def nowhere_to_write(monkeypatch, tmp_path):
-    """No folder for kernels, not even a temporary one."""
+    """No folder for kernels can be written, not even a temporary one."""
     monkeypatch.setattr(config, "CACHE_DIR", "/proc/none")
     monkeypatch.setattr(kernel_store, "_temporary_root", lambda: Path("/proc/none"))
     monkeypatch.setattr(kernel_store, "_notified", False)
@@ -59,7 +59,7 @@ def test_a_full_disk_does_not_stop_the_compilation(monkeypatch, tmp_path):
 
 
 def test_symbols_are_unique_over_processes(monkeypatch, tmp_path):
-    """Numba numbers functions from 1 in every process; code cached by two processes then called each other's helpers."""
+    """Numba numbers functions from 1 in every process. Code that two processes had cached then called each other's helpers."""
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
     names = set()
     for variant in (1, 2):  # as if each were the first function of its process
@@ -101,7 +101,7 @@ def test_helpers_belong_to_every_function_that_calls_them():
 
 
 def test_functions_of_other_packages_compile_as_before():
-    """Only kernels remember types of operations, and Numba's own pipeline still works beside them."""
+    """Only kernels use our compiler pass, and functions of other packages use Numba's pipeline."""
 
     @njit
     def outside(x):
@@ -114,7 +114,7 @@ def test_functions_of_other_packages_compile_as_before():
 
 
 def choose(at, out):
-    # Mixed types and NaN, as the built-in functions treat them.
+    # The built-in functions define the results for mixed types and NaN.
     store_f32(out, smaller(float_of_bits(load_i64(at)), np.float32(1)))
     store_f32(out + 4, larger(np.float32(1), float_of_bits(load_i64(at))))
     store_f32(out + 8, np.float32(smaller(np.int64(3), 2.5)))

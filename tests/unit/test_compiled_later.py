@@ -1,4 +1,4 @@
-"""Kernels that another process compiles: work continues without them, with the same results."""
+"""While another process compiles kernels, the pipeline works without them and gives the same results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ with decode() as pipe:
 
 
 def run(tmp_path, how: str = "", **environment: str) -> list[str]:
-    """The output of the program with an empty cache."""
+    """The lines that the program prints, starting with an empty kernel cache."""
     paths = []
     for name, options in {"a": {}, "b": {"progressive": True}}.items():
         paths.append(str(tmp_path / f"{name}.jpg"))
@@ -69,7 +69,7 @@ def numbers(line: str) -> tuple[list[int], str]:
 
 
 @pytest.mark.slow
-def test_libjpeg_turbo_decodes_meanwhile(tmp_path):
+def test_libjpeg_turbo_decodes_until_the_kernel_is_compiled(tmp_path):
     first, ready, second, third, end = run(tmp_path)
     assert ready == "False"
     (ours, turbos), pixels = numbers(first)
@@ -83,14 +83,14 @@ def test_libjpeg_turbo_decodes_meanwhile(tmp_path):
 
 
 @pytest.mark.slow
-def test_processes_that_are_killed_are_started_again(tmp_path):
+def test_a_killed_compiling_process_is_started_again(tmp_path):
     *lines, end = run(tmp_path, "kill")
     assert len({numbers(line)[1] for line in lines if line.startswith("[")}) == 1
     assert end.startswith("False False")
 
 
 @pytest.mark.slow
-def test_switched_off(tmp_path):
+def test_without_a_compiling_process_kernels_are_compiled_before_their_use(tmp_path):
     first, ready, *_, end = run(tmp_path, ASYNCDALI_COMPILE_AHEAD="0")
     assert numbers(first)[0][1] == 0 and ready == "True" and end == "True True 0"
 
@@ -104,7 +104,7 @@ def test_a_compiled_kernel_is_used_immediately(monkeypatch):
     assert later.address_or_later(window.decode_window) == address
 
 
-def test_a_process_that_compiles_for_another_leaves_it_out(monkeypatch):
+def test_after_leave_out_no_kernel_is_compiled_for_later_use(monkeypatch):
     from asyncdali.compiled import later
     from asyncdali.compiled.step import compiled
 

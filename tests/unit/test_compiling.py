@@ -1,4 +1,4 @@
-"""The second process that compiles kernels while a pipeline is built with an empty cache."""
+"""The helper process that compiles kernels while a pipeline is built with an empty cache."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def _described(operators: list[PlannedOperator]) -> list[str]:
             return names
 
 
-def test_operators_are_described_last_to_first_without_readers_and_functions():
-    assert _described(_operators()) == ["flip", "random.coin_flip", "flip", "decoders.image"]  # of equal ones, one
+def test_the_description_lists_operators_last_to_first_without_readers_and_functions():
+    assert _described(_operators()) == ["flip", "random.coin_flip", "flip", "decoders.image"]  # equal operators once
 
 
-def test_more_than_a_pipe_holds_is_left_out(monkeypatch):
+def test_a_description_is_cut_to_the_capacity_of_a_pipe(monkeypatch):
     monkeypatch.setattr(compiling, "_PIPE", len(compiling.described(_operators())) - 1)
     assert _described(_operators()) == ["flip", "random.coin_flip", "flip"]
 
@@ -76,7 +76,7 @@ def test_kernels_of_the_compiling_process_are_found(tmp_path):
 
 
 def test_the_compiling_process_uses_this_process_kernel_folder(monkeypatch, tmp_path):
-    """Also in a temporary folder, when the user's folder is not writable."""
+    """If the user's folder is not writable, both processes use the same temporary folder."""
     from asyncdali.compiled import kernel_store
 
     (tmp_path / "asyncdali").mkdir(mode=0o777)
@@ -97,7 +97,7 @@ def test_broken_operators_do_not_end_the_compiling_process():
     assert stream.read() == b""
 
 
-def test_started_once_by_the_second_miss_and_ended(monkeypatch):
+def test_the_second_miss_starts_one_process_and_close_ends_it(monkeypatch):
     monkeypatch.setattr(compiling, "_PROGRAM", "import time; time.sleep(60)")
     helper = compiling.Helper(_operators())
     helper.miss()
@@ -146,7 +146,7 @@ BUSY = "pathlib = __import__('pathlib'); pathlib.Path({ready!r}).touch(); exec('
 
 
 def test_the_compiling_process_dies_with_its_parent(tmp_path):
-    """The other process is killed while it is busy. Seconds may pass until it reads its pipe again."""
+    """The compiling process is busy when its parent dies, so it may take seconds until it reads its pipe and ends."""
     ready = tmp_path / "ready"
     command = [sys.executable, "-c", KILLED, BUSY.format(ready=str(ready))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
@@ -158,7 +158,7 @@ def test_the_compiling_process_dies_with_its_parent(tmp_path):
             assert not poll.poll(10), "the other process ended by itself"
         parent.communicate("now\n", timeout=300)
         assert parent.returncode == -signal.SIGKILL
-    ended = poll.poll(300_000)  # it would run forever
+    ended = poll.poll(300_000)  # without the parent's death the process would run forever
     if not ended:
         signal.pidfd_send_signal(watch, signal.SIGKILL)
     os.close(watch)

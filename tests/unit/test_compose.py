@@ -1,4 +1,4 @@
-"""ops.Compose, and operators of many inputs called with input sets."""
+"""`ops.Compose`, and input sets of operators with many inputs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_nested_several_inputs_and_outputs():
     np.testing.assert_array_equal(np.asarray(joined[0]), np.concatenate([PICTURES[0]] * 2, 1)[:, ::-1])
 
 
-def test_arguments_of_the_call_are_the_first_ones():
+def test_the_first_operator_takes_the_arguments_of_the_call():
     def graph(x):
         angle = fn.random.coin_flip(seed=3)
         return ops.Compose([ops.Flip(), ops.Cast(dtype=types.INT16)])(x, vertical=angle), angle
@@ -42,7 +42,7 @@ def test_arguments_of_the_call_are_the_first_ones():
         np.testing.assert_array_equal(np.asarray(got), picture[:: -1 if np.asarray(up) else 1, ::-1])
 
 
-def test_moves_to_the_gpu():
+def test_a_gpu_operator_gets_its_input_on_the_gpu():
     pipe = pipeline_of(lambda: ops.Compose([ops.Flip(), ops.Flip(device="gpu")])(fn.external_source(lambda: PICTURES, layout="HWC")))
     with pipe:
         (output,) = pipe.run()

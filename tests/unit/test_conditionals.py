@@ -1,4 +1,4 @@
-"""Conditional execution (rows 97-108): rewriting, the content of branches, merging, refusals."""
+"""Conditional execution: rewriting of the user's code, contents of branches, merging, and refusals."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_elif_and_nesting():
     assert result(graph) == [0, 21, 12, 99, 4, 99]
 
 
-def test_variables_that_are_not_read_later_are_free():
+def test_variables_that_are_not_read_later_may_differ():
     def graph():
         if c():
             scratch = "text"
@@ -93,7 +93,7 @@ def test_variables_that_are_not_read_later_are_free():
     assert result(graph) == [[4, 0] * 3, [3] * 6]
 
 
-def test_branches_see_their_samples_only():
+def test_a_branch_gets_only_its_samples():
     seen = []
 
     def graph():
@@ -134,7 +134,7 @@ def test_sources_in_a_branch_are_asked_for_the_whole_batch():
     assert result(graph) == [0, 1, 20, 3, 40, 5] and sizes[:2] == [0, 1]
 
 
-def test_draws_in_a_branch_are_those_outside():
+def test_draws_in_a_branch_equal_draws_outside():
     def outside():
         return fn.random.uniform(seed=3)
 
@@ -191,7 +191,7 @@ def test_conditions_are_scalars_on_the_cpu():
         result(on_gpu)
 
 
-def test_without_conditionals_the_flag_is_named():
+def test_without_conditionals_the_error_names_the_flag():
     with pytest.raises(TypeError, match=r"enable_conditionals"):
         pipeline_def(batch_size=6, num_threads=1)(lambda: 1 if c() else 0)()
 
@@ -386,7 +386,7 @@ def test_a_caught_exception_ends_the_branch():
 
 
 def test_match_and_try_with_else():
-    """DALI leaves functions with these statements alone."""
+    """Functions with `match`, and with `try` and `else`, are rewritten. DALI does not rewrite them."""
 
     def graph():
         x = n()
@@ -477,7 +477,7 @@ def returns_in_both_rounds(a, b):
 
 @pytest.mark.parametrize("function", [returns_and_continues, returns_in_both_rounds, items_beside_continue])
 def test_returns_beside_continue(function):
-    """Some samples return from the function, some skip the rest of the loop's body, and some continue. All are merged at the end."""
+    """Some samples return from the function, some skip the rest of the loop's body, and others continue. At the end all are merged."""
     others = [7, 1, 9, 1, 4, 4]
     wanted = [function(a, b) for a, b in zip(range(6), others)]
     assert result(lambda: function(n(), fed(others, np.int32))) == wanted
@@ -492,7 +492,7 @@ def test_missing_return():
         result(lambda: helper(n()))
 
 
-def test_bare_return_is_none_either_way():
+def test_a_bare_return_gives_none():
     def helper(x):
         if c():
             return
@@ -529,7 +529,7 @@ def test_loops_over_python_values():
     assert result(graph) == [3, -3, 5, -1, 7, 1]
 
 
-def test_while_and_break_say_what_to_do():
+def test_errors_of_while_and_break_name_an_alternative():
     def loop():
         x = n()
         while x < 3:
@@ -553,7 +553,7 @@ def test_while_and_break_say_what_to_do():
         result(comprehension)
 
 
-def test_builtins_do_not_take_nodes_for_conditions():
+def test_builtins_refuse_nodes_as_conditions():
     for graph in (lambda: bool(c()), lambda: any([c(), d()]), lambda: all([c()]), lambda: max(n(), n() + 1)):
         with pytest.raises(TypeError, match=r"conditional context"):
             result(graph)
@@ -585,7 +585,7 @@ class Chosen:
     "use", [lambda x: Sized(x).doubled, lambda x: Sized(x)[2], lambda x: Sized(x) + 1, Chosen, lambda x: list(map(bool, [x]))]
 )
 def test_methods_that_python_calls_implicitly_are_not_rewritten(use):
-    """Nor is it by DALI."""
+    """Methods such as `__len__`, which Python calls implicitly, stay as they are. DALI does not rewrite them, either."""
     message = r"conditional context.*methods that Python calls implicitly \(`__init__`, properties, operators\).*own, and call that"
     with pytest.raises(TypeError, match=message):
         result(lambda: use(n()))
@@ -604,7 +604,7 @@ def test_and_or_not():
     assert result(graph) == [both, either, [True] + [False] * 5, inverse, CONDITION, CONDITION, OTHER]
 
 
-def test_and_or_take_booleans():
+def test_and_or_accept_only_scalar_booleans():
     for graph in (lambda: c() and 1, lambda: n() and c(), lambda: c() or n(), lambda: fed([[True]] * 6) or c()):
         with pytest.raises(RuntimeError, match=r"restricted to scalar"):
             result(graph)
@@ -893,10 +893,10 @@ def test_errors_and_operators_keep_the_users_lines():
     def graph():
         x = n()
         if c():
-            x = fn.python_function(x, function=lambda v: 1 // 0)  # here
+            x = fn.python_function(x, function=lambda v: 1 // 0)  # this line
         return x
 
-    with pytest.raises(RuntimeError, match=r'(?s)test_conditionals.py", line \d+, in graph\n    x = fn.python_function.*# here'):
+    with pytest.raises(RuntimeError, match=r'(?s)test_conditionals.py", line \d+, in graph\n    x = fn.python_function.*# this line'):
         result(graph)
 
     def broken():
@@ -928,7 +928,7 @@ def test_lines_below_a_decorator_of_several_lines():
         graph().run()
 
 
-def test_conversion_is_cached_and_off_elsewhere():
+def test_rewriting_is_cached_and_restricted_to_pipelines_with_conditionals():
     def helper(x):
         return x if c() else 0
 
@@ -965,7 +965,7 @@ def test_graphs_are_serialized():
 
 
 def library_programs():
-    """Programs of the standard library, which have every kind of statement: name, what to call."""
+    """Programs of the standard library, as (name, function to call). They contain every kind of statement."""
     import argparse
     import configparser
     import csv

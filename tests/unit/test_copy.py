@@ -1,4 +1,4 @@
-"""copy: its own memory, on both devices."""
+"""copy: the output has separate memory, on both devices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from helpers.pipelines import pipeline_of
 from asyncdali import fn
 
 
-def test_the_copy_has_its_own_memory():
+def test_the_copy_has_separate_memory():
     sample = np.arange(6, dtype=np.int16).reshape(2, 3)
 
     def graph():

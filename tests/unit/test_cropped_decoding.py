@@ -1,4 +1,4 @@
-"""`crop` and `slice` after a decoder: only their windows are decoded. Pixels, errors and statistics equal those of whole pictures."""
+"""A `crop` or `slice` after a decoder: only the window is decoded. Pixels, errors and statistics are those of decoding everything."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ JPEGS, UPRIGHT = 12, 9
 
 @pytest.fixture(scope="module", autouse=True)
 def kernels():
-    """With an empty kernel cache libjpeg-turbo would decode, and pictures would be stored, while another process compiles."""
+    """Compile the kernels first. Until they are compiled, libjpeg-turbo decodes, and whole pictures are stored."""
     for kernel in (window.decode_window, progressive.decode_scans, resize_rows.take_to_bytes, resize_rows.take_to_floats):
         kernel.compile()
 
 
 def files() -> list[bytes]:
-    """JPEGs of all samplings, progressive and grey ones, with restart markers; turned ones; a PNG."""
+    """JPEGs of all chroma samplings, progressive, grey, with restart markers, and with orientations; and a PNG."""
     samplings = [(1, 1), (2, 1), (2, 2), (1, 2)]
     found = [jpeg_blocks(220, 150, [sampling, (1, 1), (1, 1)], seed=k) for k, sampling in enumerate(samplings)]
     found.append(encode(picture(301, 180), "JPEG", quality=80, progressive=True))
@@ -42,7 +42,10 @@ def image(encoded, **arguments):
 
 
 def run(graph, encoded: list[bytes], whole: bool, iterations: int = 2, **options) -> tuple[list[list[np.ndarray]], dict[str, int], tuple]:
-    """(samples of each iteration, counts of the decoder, facts about the operator "window"); `whole`: the picture is an output, too."""
+    """Returns (samples of each iteration, counts of the decoder, facts about the operator "window").
+
+    With `whole` the decoded picture is an output, too.
+    """
     arrays = [np.frombuffer(data, np.uint8) for data in encoded]
 
     @pipeline_def(batch_size=len(arrays), num_threads=2, device_id=None, prefetch_queue_depth=1, seed=3, **options)
@@ -117,7 +120,7 @@ CUT = {
 @pytest.mark.parametrize("name", CUT)
 def test_windows_are_parts_of_whole_pictures(name):
     encoded = files()
-    if name in ("grey", "padded, but inside"):  # ANY number of channels
+    if name in ("grey", "padded, but inside"):  # with ANY_DATA the file decides the number of channels
         encoded = encoded[:6] + encoded[7:]
     made, counted, facts = run(CUT[name], encoded, whole=False)
     expected, none, other_facts = run(CUT[name], encoded, whole=True)
@@ -198,7 +201,7 @@ def test_rows_of_windows_go_to_resize(monkeypatch, decoder):
 
 
 def test_pictures_are_not_stored(monkeypatch):
-    """Without room in the threads' scratch, whole pictures would take memory for the whole batch."""
+    """The threads' scratch is too small for whole pictures, which would then take memory for the whole batch."""
     monkeypatch.setattr(segments, "MAX_SCRATCH", 0)
     held = []
 

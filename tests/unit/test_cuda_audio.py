@@ -1,4 +1,4 @@
-"""Kernels of the audio operators, compiled for the host, beside the compiled steps: the same operations in the same order, hence equal."""
+"""Kernels of the audio operators, compiled for the host, equal the compiled steps: operations and their order are the same."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def signals(rng, *lengths, dtype=np.float32):
         {"window_length": 32, "window_step": 10}, {"window_length": 25, "window_step": 13, "layout": "tf", "power": 1},
         pytest.param({"nfft": 128, "window_length": 50, "window_step": 40, "center_windows": False}, marks=SLOW),
         pytest.param({"window_length": 16, "reflect_padding": False}, marks=SLOW),
-        pytest.param({"window_length": 1500, "window_step": 400}, marks=SLOW),  # more than shared memory holds
+        pytest.param({"window_length": 1500, "window_step": 400}, marks=SLOW),  # too long for shared memory
         pytest.param({"nfft": 4096, "window_length": 1000, "window_step": 700}, marks=SLOW),
         pytest.param({"nfft": 1, "window_length": 1}, marks=SLOW),
     ],
@@ -70,7 +70,7 @@ def test_preemphasis_filter(dtype, out, border):
     ],
 )  # fmt: skip
 def test_nonsilent_region(dtype, constants):
-    """Silence before, after and in between; a signal shorter than the window; one that is silent throughout."""
+    """Signals with silence before, after and between sounds, a signal shorter than the window, and a silent signal."""
     rng = np.random.default_rng(4)
     loud = signals(rng, 700, 20011, 3, 1, dtype=dtype)
     for signal, spans in ((loud[0], [(0, 150), (300, 420), (600, 700)]), (loud[1], [(0, 9000), (15000, 20011)])):

@@ -1,4 +1,4 @@
-"""Kernels of box_encoder, compiled for the host, beside the compiled step: equal (offsets but for the logarithm)."""
+"""The kernel of box_encoder, compiled for the host, equals the compiled step. Offsets may differ by the rounding of a logarithm."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def test_encoded(constants):
     rng = np.random.default_rng(3)
     anchors = corners(rng, 300)
     boxes = [corners(rng, count) for count in (0, 1, 3, 40, 700)]
-    boxes[3][:9] = boxes[3][9]  # they match the same anchor: the last one gets it
-    boxes[2][0] = 2.0  # touches none
+    boxes[3][:9] = boxes[3][9]  # both match the same anchor, and the last box gets it
+    boxes[2][0] = 2.0  # overlaps no anchor
     labels = [rng.integers(1, 90, len(rows)).astype(np.int32) for rows in boxes]
     named = {"anchors": [float(x) for x in anchors.ravel()], **constants}
     by_step, by_kernels = (outputs_of("box_encoder", [boxes, labels], "", None, gpu, **named) for gpu in (False, True))
@@ -45,7 +45,7 @@ def test_the_last_of_equal_overlaps_wins():
 
 
 def test_in_a_pipeline(cuda):
-    """On the device and on the CPU."""
+    """The pipeline gives the same on the CUDA simulator and on the CPU."""
 
     def boxes(info):
         return corners(np.random.default_rng(info.idx_in_epoch), info.idx_in_epoch % 5)

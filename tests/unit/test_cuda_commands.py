@@ -1,5 +1,7 @@
-"""Commands to streams: the compiled walk through a list of commands, over simulated driver functions; and pipelines over the CUDA
-simulator in which a command fails."""
+"""Commands to streams.
+
+Compiled code runs a list of commands over simulated driver functions. In pipelines over the CUDA simulator, a command fails.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,11 @@ SIGNATURES = {
 
 
 class Library:
-    """libcuda's functions, which note their arguments; `fails` gives statuses by the number of the call."""
+    """Simulated functions of libcuda, which note their arguments. `fails` gives the status of the calls with these numbers."""
 
     def __init__(self):
         self.calls, self.fails = [], {}
-        self.second = ()  # numbers of launches with a second argument
+        self.second = ()  # the numbers of the launches that have a second argument
         self._functions = {
             name: ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(lambda *given, name=name: self._called(name, given))
             for name, kinds in SIGNATURES.items()
@@ -66,7 +68,7 @@ def library():
 
 @pytest.fixture
 def driver(library):
-    made = object.__new__(cuda_driver.CupyDriver)  # no CuPy here
+    made = object.__new__(cuda_driver.CupyDriver)  # CuPy is not needed
     made._library = library
     return made
 
@@ -104,7 +106,7 @@ CALLS = [
 
 
 def test_every_command_is_the_drivers_call(driver, library):
-    """Commands run in order, each argument complete and in its place. Handles of the default streams (0, 1, 2) are passed as they are."""
+    """Commands run in order, and each argument arrives complete. Handles of the default streams (0, 1, 2) are passed unchanged."""
     library.second = (3, 4, 5)
     commands = all_kinds(driver)
     assert library.calls == []
@@ -121,7 +123,7 @@ def test_every_command_is_the_drivers_call(driver, library):
 
 
 def test_staging_copies_run_in_the_order_of_commands(driver, library):
-    """The copy happens when the command runs, not when it is recorded, for any strides."""
+    """Data is copied when the command runs, not when it is recorded. The data may have any strides."""
     target = np.zeros(4, np.int32)
     commands = Commands(driver, 3)
     values = np.arange(8, dtype=np.int32)
@@ -136,7 +138,7 @@ def test_staging_copies_run_in_the_order_of_commands(driver, library):
 
 @pytest.mark.parametrize("failing", range(len(CALLS)))
 def test_an_error_ends_the_list_of_commands(driver, library, failing):
-    """Later commands do not run. The error has the call, the meaning of the status, and the owner. The driver continues."""
+    """Later commands do not run. The error names the call, the meaning of the status, and the owner. Later lists run as usual."""
     library.second, library.fails = (3, 4, 5), {failing: 719}
     commands = all_kinds(driver)
     with pytest.raises(cuda_driver.DriverError) as caught:
@@ -173,7 +175,7 @@ def test_errors_name_the_owner_of_the_command(driver, library):
     assert owners == [None, "first", "first", "second", "second", None]
 
 
-# --- over the stand-in
+# --- over the CUDA simulator
 
 
 @pytest.fixture
@@ -187,7 +189,7 @@ def cuda(monkeypatch):
 
 
 def test_memory_keeps_its_events_until_the_next_owners_stream_waits(cuda):
-    """Dropped commands (of a failed iteration) must not be the only record of the memory's last work."""
+    """The commands of a failed iteration are dropped. The memory must still know the event of its last work."""
     pool = DevicePool(cuda, 0, Events(cuda, 0))
     first, second, third = (cuda.stream_create() for _ in range(3))
     held = pool.allocate(1000, Commands(cuda, first))
@@ -219,7 +221,7 @@ def flipped():
 
 @pytest.mark.parametrize("name", ["stream_wait", "event_record", "copy", "stage", "launch"])
 def test_a_call_that_fails(cuda, name):
-    """The iteration fails with the driver's error, and that of a launch names the operator. The next iterations are right."""
+    """The iteration fails with the driver's error, which names the operator if the call is a launch. The next iterations are correct."""
     pipe = flipped(device_id=1)
     outputs = [pipe.run() for _ in range(3)]
     cuda.fails = {name: 1}
@@ -231,7 +233,7 @@ def test_a_call_that_fails(cuda, name):
             failed += 1
             assert f"{name}: status 1" in str(error)
             assert (name != "launch") or "GPU operator `asyncdali.fn.flip`" in str(error)
-    assert failed or name == "stream_wait"  # the only stream need not wait for itself
+    assert failed or name == "stream_wait"  # a single stream does not wait for itself
     cuda.fails = {}
     while True:  # iterations that were in flight
         try:

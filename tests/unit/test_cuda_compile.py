@@ -1,4 +1,4 @@
-"""Every kernel compiles for every GPU that the CUDA versions support. NVRTC comes from its wheel; no GPU is needed."""
+"""Every kernel compiles for every GPU that the CUDA versions support. NVRTC comes from its wheel, so no GPU is needed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HALVES = [("uint8", "float16"), ("float16", "float32"), ("float16", "int16")]
 
 
 def expressions():
-    """Every operation, each of other types."""
+    """Expressions with every operation. The types differ from operation to operation."""
     kinds = sorted(OPERANDS)
     for k, (name, operation) in enumerate(OPERATIONS.items()):
         allowed = [kind for kind in kinds if kind is not DALIDataType.BOOL and (operation.rule != "bits" or kind not in FLOATS)]
@@ -76,7 +76,7 @@ MACROS = {
 
 
 def libraries():
-    """NVRTC by version, from the wheels that are installed."""
+    """The NVRTC library of each version whose wheel is installed."""
     spec = importlib.util.find_spec("nvidia")
     found = {}
     for root in spec.submodule_search_locations if spec is not None and spec.submodule_search_locations else ():
@@ -91,7 +91,7 @@ LIBRARIES = libraries()
 
 
 def compile_for(library, text, architecture, options=COMPILE_OPTIONS):
-    """The machine code's size; AssertionError with the compiler's log."""
+    """The size of the machine code. Raises AssertionError with the compiler's log."""
     program = ctypes.c_void_p()
     assert library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None) == 0
     flags = [option.encode() for option in (*options, f"--gpu-architecture=sm_{architecture}")]
@@ -107,7 +107,10 @@ def compile_for(library, text, architecture, options=COMPILE_OPTIONS):
 
 
 def sample_kernel(path):
-    """The kernel of a sample operator, with the first types that its schema accepts. samples.cuh has the entry; the source has `item`."""
+    """The kernel of a sample operator, for the first types that its schema accepts.
+
+    samples.cuh defines the kernel, which calls the function `item` of the operator's source.
+    """
     operator = next(kind for kind in load_registry().values() if issubclass(kind, SampleOperator) and kind.cuda_source == path)
     given = [value.types[0] for value in operator.schema.accepts]
     made = [given[0] if value.type is LIKE else value.type for value in operator.schema.gives]
@@ -119,12 +122,12 @@ def variants(path):
     text = path.read_text()
     if '#include "samples.cuh"' in text:
         yield sample_kernel(path)
-    for entry in re.findall(r"^KERNEL (\w+)\(", text, re.MULTILINE)[:1]:  # a source is one unit: all its kernels are compiled
+    for entry in re.findall(r"^KERNEL (\w+)\(", text, re.MULTILINE)[:1]:  # a source is compiled as a whole, with all of its kernels
         pairs = TYPES + (HALVES if path.name in WITH_HALVES else [])
         for types in pairs if re.search(r"\bIN\b", text) else [None]:
             for macros in MACROS.get(path.name, [()]):
                 if ("RESIZED", 1) in macros and types is not None and types[0] != "uint8":
-                    continue  # resize gives other types
+                    continue  # resize has other output types
                 yield Kernel(path, entry, ((("IN", types[0]), ("OUT", types[1])) if types else ()) + macros)
 
 
@@ -159,7 +162,7 @@ def test_compiles_for_the_oldest_a_middle_and_the_newest(path, version):
 @in_ci
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
 def test_all_variants_compile(path):
-    """For one architecture: the macros choose the code, and the architecture only the instructions."""
+    """One architecture suffices, because the macros choose the code, and the architecture only chooses the instructions."""
     library = library_of(13)
     for kernel in variants(path):
         assert compile_for(library, source_of(kernel), ARCHITECTURES[13][0]) > 0

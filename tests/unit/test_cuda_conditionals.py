@@ -46,7 +46,7 @@ def both(body, iterations=4, **options):
 
 
 def assert_same(body, **options):
-    """Equal; but resize may give another last bit."""
+    """The results are equal, except for the last bit after a resize."""
     tolerance = {np.uint8: 1, np.float32: 1 / 60 + 1e-6} if "resize" in inspect.getsource(body) else {}
     for ours, expected in zip(*both(body, **options), strict=True):
         for a, b in zip(ours, expected, strict=True):
@@ -57,7 +57,7 @@ def assert_same(body, **options):
 
 
 def home(data):
-    """The devices of the operators of a body that take no input."""
+    """The device for operators of a body that have no input."""
     return "gpu" if data.device == "gpu" else "cpu"
 
 
@@ -82,7 +82,7 @@ def nested(images, k):
 
 
 def stateful(images, k):
-    """Draws in a branch advance by the samples of the branch."""
+    """A random operator with inputs in a branch advances by the samples of the branch."""
     noise = types.Constant(np.zeros((4, 5), np.float32), device=home(images))
     if k > 3:
         noise = fn.random.uniform(range=(-1.0, 1.0), shape=[4, 5], device=home(images))
@@ -90,7 +90,7 @@ def stateful(images, k):
 
 
 def read_by_a_branch_and_by_a_kernel(images, k):
-    """A branch also reads a result that a kernel could compute while reading."""
+    """A result is read by a branch, and also by a kernel that could compute it while reading."""
     small = fn.resize(images, size=[16.0, 12.0])
     normal = fn.crop_mirror_normalize(small, mean=[120.0], std=[60.0], output_layout="HWC")
     if k > 3:
@@ -101,7 +101,7 @@ def read_by_a_branch_and_by_a_kernel(images, k):
 
 
 def within_a_branch(images, k):
-    """Within a branch the kernels may still be fused."""
+    """Both operators are within a branch, where their kernels may be fused."""
     if k > 3:
         made = fn.crop_mirror_normalize(fn.resize(images, size=[16.0, 12.0]), mean=[120.0], std=[60.0], output_layout="HWC")
     else:
@@ -110,7 +110,7 @@ def within_a_branch(images, k):
 
 
 def through_the_cpu(images, k):
-    """A branch that goes to the CPU and back, and an empty one."""
+    """A branch that copies its samples to the CPU and back, and an empty branch."""
     if k > 3:
         images = fn.rotate(images.cpu(), angle=30.0, fill_value=0)
         if home_is_gpu:
@@ -121,7 +121,7 @@ def through_the_cpu(images, k):
 
 
 def views(images, k):
-    """Operators without separate kernels for parts."""
+    """Operators that launch no kernel (shapes, reshape, a constant), and a flip."""
     if k > 3:
         shape = fn.shapes(images)
         images = fn.reshape(images, shape=[-1])
@@ -165,11 +165,11 @@ def test_samples_are_not_copied(cuda):
     chosen = np.array([k * 5 % 7 > 2 for k in range(BATCH)])
     np.testing.assert_array_equal(merged._batch.addresses[~chosen], images._batch.addresses[~chosen])
     assert not np.isin(merged._batch.addresses[chosen], images._batch.addresses).any()
-    assert cuda.calls["launch"] == 1  # the flip
+    assert cuda.calls["launch"] == 1  # the flip's kernel
 
 
 def test_equal_samples_are_one_tensor(cuda):
-    """The merge happens on the pipeline's stream, so the host does not wait for it later."""
+    """The merge runs on the pipeline's stream, so `as_tensor()` does not let the host wait."""
 
     @pipeline_def(batch_size=BATCH, num_threads=1, device_id=0, enable_conditionals=True)
     def graph():

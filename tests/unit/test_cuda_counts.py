@@ -1,4 +1,4 @@
-"""Calls of the CUDA device to its driver in steady state, counted over the simulator: no allocation, and waits only for one's own batch."""
+"""Driver calls in steady state, counted over the CUDA simulator: no allocation, and `run()` waits only for its own batch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WARM, COUNTED = 12, 20
 
 @pytest.fixture
 def cuda(monkeypatch):
-    """Simulators of CUDA and nvJPEG. `waits` counts waits for the device by thread."""
+    """Simulators of CUDA and nvJPEG. `waits` counts the waits of each thread for the device."""
     driver = StandIn()
     driver.waits = Counter()
 
@@ -94,7 +94,7 @@ def test_run(cuda, arguments):
     main = waits.pop(threading.current_thread().name)
     assert main == COUNTED
     assert all(name.startswith("asyncdali-nvjpeg") for name in waits)
-    assert sum(waits.values()) <= COUNTED + 4  # waits of batches begun before and ended after
+    assert sum(waits.values()) <= COUNTED + 4  # a batch may begin before the measurement, or end after it
     assert (sum(waits.values()) == 0) == (arguments == {"decoder": "cpu"})
     assert not any(asked.values()), asked
 
@@ -115,7 +115,7 @@ def test_run_with_a_stream(cuda):
 
 
 def test_calls_do_not_grow_with_the_batch(cuda):
-    """One upload of tables and one launch per kernel, for any batch size."""
+    """A batch of any size has one upload of tables and one launch per kernel."""
     made = []
     for size in (8, 2):
         cuda.calls.clear()
@@ -132,7 +132,7 @@ def test_calls_do_not_grow_with_the_batch(cuda):
 
 
 class Traffic:
-    """Batches in flight, as in a pipeline: up to `depth` at a time, of sizes that vary by `spread`, returned in order of their age."""
+    """The requests that a pipeline makes of a pool: up to `depth` batches at a time, returned oldest first. Sizes vary by `spread`."""
 
     def __init__(self, depth, spread, allocate):
         self._chance, self._depth, self._spread, self._allocate = np.random.default_rng(3), depth, spread, allocate
@@ -143,12 +143,12 @@ class Traffic:
             for mean in (150 << 20, 20 << 20, 5 << 20, 40 << 10):
                 size = int(mean * self._chance.uniform(1 - self._spread, 1 + self._spread))
                 self._in_flight.append(self._allocate(size))
-            wanted = 4 * int(self._chance.integers(1, self._depth + 1))  # the consumer or the producer is late
+            wanted = 4 * int(self._chance.integers(1, self._depth + 1))  # sometimes the consumer is late, and sometimes the producer
             del self._in_flight[: max(len(self._in_flight) - wanted, 0)]
 
 
 class Unbacked:
-    """A simulated driver that only returns addresses, so pools may have any size."""
+    """A simulated driver that returns addresses without memory, so pools may have any size."""
 
     def __init__(self):
         self.calls = Counter()
@@ -163,7 +163,7 @@ class Unbacked:
 
 @pytest.mark.parametrize("depth", [2, 3, 4, 8])
 def test_pools_are_complete_after_a_few_iterations(depth):
-    """For any later number of batches in flight, up to the depth, and for sizes that vary by a few percent."""
+    """Later the pool does not grow, for any number of batches in flight up to the depth, and sizes that vary by a few percent."""
     driver = Unbacked()
     device = DevicePool(driver, 0, Events(driver, 0))
     pinned = BufferPool(lambda size: np.empty(size, np.uint8), small=0, spare=8.0, ahead=1)
@@ -177,8 +177,8 @@ def test_pools_are_complete_after_a_few_iterations(depth):
     assert (driver.calls["malloc"], driver.calls["event_create"], pinned.allocated_bytes) == before
 
 
-def test_a_block_returned_while_others_are_taken_back_is_behind_its_own_work():
-    """One event covers all blocks returned at a time, so it must not cover blocks that are returned during that time."""
+def test_a_block_returned_while_others_are_taken_back_waits_for_its_own_work():
+    """One event stands for all blocks that are taken back together. A block that is returned meanwhile needs its own event."""
     driver = Unbacked()
     events = Events(driver, 0)
     pool = DevicePool(driver, 0, events)
@@ -188,7 +188,7 @@ def test_a_block_returned_while_others_are_taken_back_is_behind_its_own_work():
 
     def recorded(stream):
         found = record(stream)
-        late.clear()  # its last work is queued after the event
+        late.clear()  # the last work of this block is queued after the event
         return found
 
     events.record = recorded

@@ -1,4 +1,4 @@
-"""Mixed decoders on the CUDA simulator: the GPU's engines and the CPU's threads share a batch."""
+"""Mixed decoders on the CUDA simulator: GPU engines and CPU threads share a batch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compile
 
 @pytest.fixture
 def nvjpeg(monkeypatch):
-    """Simulators of CUDA and nvJPEG, as the machine's own."""
+    """Simulators of CUDA and nvJPEG in place of the machine's libraries."""
     driver = StandIn()
     library = StandInNvjpeg(driver)
     use(driver, monkeypatch)
@@ -85,8 +85,8 @@ def test_lanes_share_a_batch(nvjpeg, crop, arguments):
 
 
 @pytest.mark.parametrize("decoder", ["", "cpu"])
-def test_the_cpus_lane_uses_our_decoder(nvjpeg, decoder):
-    """Block positions of earlier epochs are used, too: libjpeg-turbo decodes none of these files."""
+def test_our_decoder_serves_the_cpus_lane(nvjpeg, decoder):
+    """Our decoder decodes all files of the CPU's lane, and uses block positions of earlier epochs. libjpeg-turbo decodes none."""
     for kernel in (window.decode_window, progressive.decode_scans):
         kernel.compile()  # with an empty cache libjpeg-turbo would decode until the kernel is compiled
     files = [jpeg(seed, (200, 150)) for seed in range(6)] + [jpeg(seed, progressive=True) for seed in range(2)]
@@ -105,7 +105,7 @@ def test_the_cpus_lane_uses_our_decoder(nvjpeg, decoder):
 
 
 def test_crops_on_the_cpu_of_a_gpu_pipeline(nvjpeg):
-    """The CPU decodes only the windows that it crops; the GPU gets the result."""
+    """The CPU decodes only the windows of the crop, and the result is uploaded."""
     window.decode_window.compile()
     files = [jpeg(seed, (200, 150)) for seed in range(4)]
 
@@ -128,7 +128,7 @@ def test_crops_on_the_cpu_of_a_gpu_pipeline(nvjpeg):
 
 @pytest.mark.parametrize("crop", [False, True])
 def test_pictures_that_python_decodes_beside_the_engines(nvjpeg, monkeypatch, crop):
-    """The iteration continues on a worker thread, which may not have a device yet. Stream calls need one."""
+    """The iteration continues on a worker thread that may have no current device. Calls with streams need one."""
     work = PythonSamples.work
 
     def by_workers(job, thread):
@@ -156,7 +156,7 @@ def test_a_broken_file_in_a_hardware_batch(nvjpeg):
     def source(info):
         data = files(info)
         if info.idx_in_epoch == 9:
-            data = np.concatenate([data[:400], data[-2:]])  # the end marker is there, most of the picture is not
+            data = np.concatenate([data[:400], data[-2:]])  # the file has its end marker, but not most of the picture
         return data
 
     @pipeline_def(batch_size=8, num_threads=2, device_id=0)
@@ -195,7 +195,7 @@ def test_wrong_arguments(nvjpeg):
 
 
 def test_decoders_in_branches(nvjpeg):
-    """The decoder of each branch decodes the branch's samples, on the engines and on the CPU."""
+    """The decoder of each branch decodes the samples of the branch, both with engines and on the CPU."""
 
     def body(device):
         @pipeline_def(batch_size=8, num_threads=2, device_id=0, seed=5, enable_conditionals=True)
@@ -220,7 +220,7 @@ def test_decoders_in_branches(nvjpeg):
 
 @pytest.fixture
 def sizes(nvjpeg, monkeypatch):
-    """The file sizes that each lane took: a list of (hybrid, sizes) in the order of calls."""
+    """The file sizes of each call of a lane, as (whether the lane is hybrid, sizes)."""
     from asyncdali.device.cuda.nvjpeg import BatchDecoder
 
     calls = []
@@ -235,7 +235,7 @@ def sizes(nvjpeg, monkeypatch):
 
 
 def large_batch(load=None, depth=5, **arguments):
-    """Runs two batches of 128 files of many sizes, and returns the batches."""
+    """Two batches of 128 files of many sizes."""
     names = {} if load is None else {"hw_decoder_load": load}
 
     @pipeline_def(batch_size=128, num_threads=2, device_id=0, prefetch_queue_depth=depth)
@@ -251,7 +251,7 @@ def large_batch(load=None, depth=5, **arguments):
 
 
 def test_the_smallest_files_go_to_the_multiprocessors(nvjpeg, sizes):
-    """The engines' batch takes as long as its largest file. The engines and the CPU share the rest."""
+    """The multiprocessors decode the smallest files, because engines take as long as their largest file. Engines and CPU share the rest."""
     first, second = large_batch()
     files = sorted(len(jpeg(k % 40)) for k in range(128))
     hybrid = [taken for is_hybrid, taken in sizes if is_hybrid]
@@ -265,16 +265,16 @@ def test_the_smallest_files_go_to_the_multiprocessors(nvjpeg, sizes):
 
 
 @pytest.mark.parametrize("fewer", ["files", "connections", "iterations"])
-def test_no_hybrid_lane_where_it_would_be_in_the_way(nvjpeg, sizes, monkeypatch, fewer):
-    """A process that began to use CUDA with few connections; or batches of few files; or few batches in flight."""
+def test_conditions_without_a_hybrid_lane(nvjpeg, sizes, monkeypatch, fewer):
+    """There is no hybrid lane with few CUDA connections, with few files per batch, or with few batches in flight."""
     if fewer == "connections":
         monkeypatch.setattr(nvjpeg.driver, "connections", 8, raising=False)
     large_batch(load=0.9 if fewer == "files" else None, depth=2 if fewer == "iterations" else 5)
     assert sizes and not any(is_hybrid for is_hybrid, _ in sizes)
 
 
-def test_the_multiprocessors_are_left_to_training(nvjpeg, sizes):
-    """The hybrid lane is used only on request, because it takes time from a training step."""
+def test_the_hybrid_lane_must_be_requested(nvjpeg, sizes):
+    """The hybrid lane must be requested, because it takes time of the multiprocessors from a training step."""
     large_batch(decoder="")
     assert sizes and not any(is_hybrid for is_hybrid, _ in sizes)
 
@@ -362,14 +362,15 @@ def test_hints_and_options_reach_the_library(nvjpeg):
     assert "DecodeBatchedPreAllocate" not in noted and noted["CreateEx"][0][3] == 0
 
 
-def test_fast_idct_is_for_the_cpus_lane(nvjpeg):
+def test_fast_idct_applies_to_the_cpus_lane(nvjpeg):
     def difference(**arguments):
         exact, fast = (run(files, iterations=1, use_fast_idct=fast, **arguments)[0] for fast in (False, True))
         return [int(np.abs(x.astype(int) - y.astype(int)).max()) for x, y in zip(exact, fast, strict=True)]
 
     assert max(difference(decoder="cpu")) > 0
     by_engines = difference(decoder="hardware")
-    assert [k for k, most in enumerate(by_engines) if most] == [3, 5] or not any(by_engines)  # progressive, too small: the CPU's
+    # The CPU decodes progressive files and very small ones.
+    assert [k for k, most in enumerate(by_engines) if most] == [3, 5] or not any(by_engines)
 
 
 # --- the split
@@ -389,7 +390,7 @@ def lanes_of(pipe):
 
 
 def slots_of(pipe):
-    """Number of 100 equal files that the engines would get."""
+    """The number of files that the engines get of 100 equal files."""
     lanes = lanes_of(pipe)
     data = jpeg(1)
     addresses, sizes = np.full(100, data.ctypes.data), np.full(100, len(data))
@@ -401,7 +402,10 @@ def slots_of(pipe):
 
 
 def test_a_checkpoint_keeps_the_split(nvjpeg, monkeypatch):
-    """The split is kept on a GPU that would get another one, and with other threads. A machine without a GPU passes it on."""
+    """A restored pipeline keeps the split on a GPU, or with threads, for which another split would be chosen.
+
+    A machine without a GPU keeps the split in its checkpoints.
+    """
     pipe = decoded()
     pipe.run()
     saved = pipe.checkpoint()
@@ -481,7 +485,7 @@ class Clock:
 
 
 def test_both_lanes_finish_at_the_same_time():
-    """Engines that decode 3 pictures while the CPU decodes 1 get three quarters, for any first estimate."""
+    """The engines decode 3 pictures while the CPU decodes 1, so they get three quarters, for any first estimate."""
     clock = Clock()
     balance = Balance(1.0, 9.0, clock)
     for _ in range(20):
@@ -509,7 +513,7 @@ def test_a_slower_lane_gets_fewer_samples():
 
 
 def test_checkpoints_of_a_pipeline_with_everything(nvjpeg):
-    """Mixed decoders, draws, branches and operators of the GPU resume exactly, after any iteration."""
+    """A pipeline of mixed decoders, draws, branches and GPU operators resumes exactly after any iteration."""
 
     def pipeline(checkpoint=None):
         @pipeline_def(

@@ -1,5 +1,4 @@
-"""Pipelines on the CUDA simulator: results equal the CPU's, memory is never used too early, and nothing is allocated in steady
-state."""
+"""Pipelines on the CUDA simulator: results equal the CPU's, memory is not reused too early, and steady state allocates no memory."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ def run(pipe, iterations, stream=None):
 
 
 def assert_equal(found, expected):
-    """The results are equal except for the last bit of an integer and its consequences."""
+    """The results are equal, except where the last bit of an integer differs and changes later results."""
     for a, b in zip(found, expected, strict=True):
         for x, y in zip(a, b, strict=True):
             for s, t in zip(x, y, strict=True):
@@ -89,7 +88,7 @@ def wide(info):
     pytest.param(wide, [5.0, 700.0], [7, 690], {"output_layout": "CHW", "dtype": types.UINT8, "scale": 30.0}, marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_resize_and_normalise_are_one_kernel(cuda, source, size, crop, options):
-    """Resize is fused unless another operator reads the resized images. The results are the same."""
+    """Resize and crop_mirror_normalize are fused unless another operator reads the resized images. The results are the same."""
 
     def graph(shown, layout="HWC"):
         @pipeline_def(batch_size=6, num_threads=2, device_id=0, seed=3, prefetch_queue_depth=2)
@@ -147,13 +146,13 @@ def test_the_steady_state_allocates_no_memory(cuda):
     run(pipe, 30)
     before = {name: cuda.calls[name] for name in ("malloc", "host_alloc", "event_create", "stream_create")}
     run(pipe, 60)
-    # The number of batches in flight depends on timing and may still grow by one. Nothing grows with the iterations.
+    # The number of batches in flight depends on timing and may still grow by one. Memory does not grow with the iterations.
     assert all(cuda.calls[name] <= count + 3 for name, count in before.items())
     assert cuda.calls["free"] == 0
 
 
 def test_outputs_are_not_overwritten_under_a_slow_consumer(cuda):
-    """The consumer's stream reads batch k long after all other work has continued, and reads batch k."""
+    """The consumer's stream reads batch k late, when the pipeline has worked on later batches. It still finds batch k."""
     cuda.use(0)
     stream = cuda.stream_create()
     copies = []
@@ -177,7 +176,7 @@ def test_outputs_are_not_overwritten_under_a_slow_consumer(cuda):
 @pytest.mark.parametrize("policy", [StreamPolicy.SINGLE, StreamPolicy.PER_BACKEND, StreamPolicy.PER_OPERATOR])
 @pytest.mark.parametrize("concurrency", [OperatorConcurrency.NONE, OperatorConcurrency.BACKEND, OperatorConcurrency.FULL])
 def test_policies_change_nothing(cuda, policy, concurrency):
-    """GPU -> CPU -> GPU too."""
+    """Stream policies do not change results, also if data moves from the GPU to the CPU and back."""
 
     @pipeline_def(batch_size=4, num_threads=2, device_id=0, seed=3, stream_policy=policy, concurrency=concurrency)
     def graph(gpu=True):
@@ -246,8 +245,7 @@ def test_devices_that_do_not_exist(cuda):
 
 
 def test_memory_in_a_cycle_of_garbage_is_returned_and_not_freed(cuda):
-    """The collector finalizes a whole cycle: the buffer, which returns its block, and the block itself unless it is referenced
-    elsewhere."""
+    """The garbage collector finalizes a whole cycle. The buffer returns its block; the block is freed only if nothing else refers to it."""
     cuda.use(0)
     pool = DevicePool(cuda, 0, Events(cuda, 0))
     stream = cuda.stream_create()
@@ -267,5 +265,5 @@ def test_streams_and_events_of_closed_pipelines_are_used_again(cuda):
         pipe.close()
         del pipe
         gc.collect()
-    assert cuda.calls["stream_create"] <= 4  # two each; other threads may release a pipeline after the next one was built
+    assert cuda.calls["stream_create"] <= 4  # two per pipeline; other threads may release a pipeline after the next one was built
     assert len(cuda._events) < 100

@@ -1,4 +1,4 @@
-"""sphere and water: the kernel, compiled for the host, gives the results of the compiled step."""
+"""sphere and water: the kernel, compiled for the host, equals the compiled step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of color_space_conversion, lookup_table, one_hot, coordinates and boxes, compiled for the host: equal to the compiled steps."""
+"""Kernels of color_space_conversion, lookup_table, one_hot, coordinates and boxes, compiled for the host, equal the compiled steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""equalize and RandAugment on a GPU: the kernel, compiled for the host, and the stand-in for CUDA."""
+"""equalize and RandAugment on a GPU: the kernel, compiled for the host, and pipelines over the CUDA simulator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compile
 
 @pytest.mark.parametrize("layout", ["HW", "HWC", "CHW", "FHW", "FHWC", "FCHW"])
 def test_as_the_compiled_step(layout):
-    """All layouts, sizes down to zero, constant planes, and more planes than the compiled step counts side by side."""
+    """All layouts, sizes down to zero, constant planes, and more planes than the compiled step counts at the same time."""
     rng = np.random.default_rng(len(layout))
     samples = []
     for extent in (0, 1, 2, 17, 40):
@@ -44,7 +44,7 @@ def test_pipeline(cuda):
 
 @pytest.mark.parametrize("policy", ["rand_augment", "trivial_augment", "auto_augment"])
 def test_automatic_augmentations(cuda, policy):
-    """Every operation of the policies has a kernel: policies build and run, and choose as on the CPU."""
+    """Every operation of the policies has a kernel, and the policies choose the same operations as on the CPU."""
     from asyncdali.auto_aug import auto_augment, rand_augment, trivial_augment
 
     rng = np.random.default_rng(4)
@@ -69,5 +69,5 @@ def test_automatic_augmentations(cuda, policy):
 
     for one, other in zip(outputs("cpu"), outputs("gpu"), strict=True):
         assert one.shape == other.shape
-        # Pixels of filters and warps may differ by rounding; equal choices leave nearly all of them equal.
+        # Pixels of filters and warps may differ by rounding. With equal choices nearly all pixels are equal.
         assert (np.abs(one.astype(int) - other.astype(int)) <= 1).mean() > 0.99

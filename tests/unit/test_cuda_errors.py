@@ -1,4 +1,4 @@
-"""Failures outside of kernels: no driver, no device, an old driver, no memory, a kernel that does not compile."""
+"""CUDA failures outside of kernels: no driver, no device, an old driver, no memory, a kernel that does not compile."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CudaError(RuntimeError):
 
 
 def cupy_that(count):
-    """A simulated CuPy whose getDeviceCount returns `count`, or raises it."""
+    """A simulated CuPy. `getDeviceCount` returns `count`, or raises it if it is an error."""
 
     def answer():
         if isinstance(count, Exception):
@@ -59,7 +59,7 @@ REASONS = {
 
 @pytest.mark.parametrize("case", REASONS)
 def test_no_gpu(monkeypatch, case):
-    """The host device is used, with one warning that gives the reason. With ASYNCDALI_DEVICE=cuda an error gives the reason."""
+    """The host device takes over, and one warning gives the reason. With ASYNCDALI_DEVICE=cuda, an error gives the reason."""
     found, reason = REASONS[case]
     monkeypatch.setattr(select, "_driver", None)
     monkeypatch.setattr(select, "_warned", set())
@@ -89,7 +89,7 @@ def test_no_cupy(monkeypatch):
 
 @pytest.fixture
 def cuda(monkeypatch):
-    """The CUDA simulator, as the machine's CUDA."""
+    """The CUDA simulator in place of the machine's CUDA."""
     if kernels.COMPILER is None:
         pytest.skip("no C++ compiler to build kernels for the host")
     driver = StandIn(devices=2)
@@ -147,8 +147,8 @@ def test_out_of_pinned_memory(cuda):
     pipe.close()
 
 
-def test_the_users_device_stays(cuda):
-    """The test covers every call on the user's thread, and every GPU of the pipeline."""
+def test_the_users_current_device_does_not_change(cuda):
+    """No call of a pipeline changes the current device of the user's thread, for any GPU of the pipeline."""
     for before in (None, 0):
         if before is not None:
             cuda.use(before)
@@ -169,7 +169,7 @@ def test_the_users_device_stays(cuda):
 
 
 def test_two_gpus_at_once(cuda):
-    """Every stream, event and block of memory is used on its own GPU, which the simulator checks."""
+    """Every stream, event and block of memory is used on its own GPU. The simulator checks this."""
     pipes = [flipped(device_id=device) for device in (0, 1)]
     for k in range(5):
         for device, pipe in enumerate(pipes):

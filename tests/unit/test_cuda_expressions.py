@@ -1,4 +1,4 @@
-"""Kernels of arithmetic: random expressions, compiled for the host, give what the compiled steps give, bit for bit."""
+"""Kernels of arithmetic: random expressions, compiled for the host, equal the compiled steps bit for bit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from asyncdali.operators.expressions.types import FLOATS, FUNCTIONS, OPERANDS, O
 from asyncdali.types import DALIDataType as T
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
-SLOW = pytest.mark.slow  # each expression is a kernel to be compiled
+SLOW = pytest.mark.slow  # each expression is a kernel that must be compiled
 KINDS = sorted(OPERANDS)
 NAME = "_arithmetic_generic_op"
 
@@ -27,7 +27,7 @@ def program(*items: tuple[str, list[Operand]]) -> Program:
 
 
 def elements(rng: np.random.Generator, kind: T, shape: tuple[int, ...]) -> np.ndarray:
-    """Random elements, and elements that are difficult to compute with."""
+    """Random elements and critical ones, such as limits of the type and NaN."""
     dtype = storage_dtype(kind)
     if kind is T.BOOL:
         return rng.integers(0, 2, shape).astype(bool)
@@ -47,7 +47,7 @@ def literal(rng: np.random.Generator, kind: T) -> Literal:
 
 
 def random_program(rng: np.random.Generator, kinds: list[T], length: int) -> Program:
-    """Instructions over these inputs. Divisors are odd."""
+    """A random program of instructions over these inputs. Divisors are odd, so never 0."""
     items: list[tuple[str, list[Operand]]] = []
     types: list[T] = []
 
@@ -92,9 +92,9 @@ SHAPES = [
 
 
 def check(rng: np.random.Generator, what: Program, kinds: list[T]) -> None:
-    """Over batches of several shapes, whose samples broadcast differently."""
+    """Compare kernel and step for batches of several shapes, whose samples broadcast differently."""
     for shapes in SHAPES:
-        # The last of three samples has its shapes in reverse order.
+        # The inputs of the last of three samples have the shapes in reverse order.
         inputs = [[elements(rng, kind, shapes[place]) for place in (k, k, 1 - k)] for k, kind in enumerate(kinds)]
         if len(shapes[0]) == len(shapes[1]):
             assert_same(*both(NAME, inputs[0], more=(inputs[1],), program=what))
@@ -109,7 +109,7 @@ def test_random_expressions(seed):
 
 
 def whole(kind: T) -> Program:
-    """Every operation of integers, each with an influence on the result."""
+    """A program in which every operation of integers changes the result."""
     a, b, odd = Input(0), Input(1), Result(0)
     items: list[tuple[str, list[Operand]]] = [("or", [b, Literal(1, kind)])]
     parts: list[int] = []
@@ -171,7 +171,7 @@ def test_division_by_zero_gives_zero(kind):
 
 
 def planned(what, inputs):
-    """The output batch with memory, and the step."""
+    """The output batch in memory, and the step that fills it."""
     sources = [batch_of(samples) for samples in inputs]
     operator = make(NAME, 1, {"program": what}, {}, len(sources))
     made = operator.plan(sources, Arguments(operator.spec, {}, 1), first_iteration(operator, 1))
@@ -189,7 +189,7 @@ def test_constants_without_a_literal():
 
 
 def test_in_a_pipeline(cuda):
-    """Operands of GPU and CPU, numbers and arrays; draws that are known while planning; equal to the CPU bit for bit."""
+    """Operands on the GPU and on the CPU, numbers, arrays, and draws that are known while planning. The results equal the CPU's."""
 
     def source(info):
         rng = np.random.default_rng(info.idx_in_epoch)

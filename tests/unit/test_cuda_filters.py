@@ -1,4 +1,4 @@
-"""Kernels of filters, compiled for the host, beside the compiled steps: equal bit for bit."""
+"""Kernels of filters, compiled for the host, equal the compiled steps bit for bit."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_gaussian_blur(dtype, out):
     ],
 )  # fmt: skip
 def test_windows_of_one_size(channels, dtype, size):
-    """Several tiles along both axes, rows that do not begin at words, and pictures that are smaller than the window."""
+    """Several tiles along both axes, rows at unaligned addresses, and pictures that are smaller than the window."""
     rng = np.random.default_rng(8)
     samples = data(rng, dtype, (67, 101, channels), (2, 3, channels), (65, 33, channels), (1, 200, channels))
     assert_near(*both("gaussian_blur", samples, "HWC", window_size=size))
@@ -51,19 +51,19 @@ def test_windows_of_one_size(channels, dtype, size):
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32"])
 def test_windows_of_several_sizes_at_the_last_rows_and_columns(dtype):
-    """Shared memory behind a tile is NaN here; weights of 0 must not meet it."""
+    """The shared memory behind a tile is filled with NaN, which a weight of 0 must not multiply."""
     samples = data(np.random.default_rng(10), dtype, (9, 41, 3), (17, 33, 3))
     assert_near(*both("gaussian_blur", samples, "HWC", {"window_size": np.array([[9, 9], [7, 5]], np.int32)}))
 
 
 def test_small_windows_of_half_floats():
-    """Half floats are staged as floats: rows of shared memory are twice as long as rows of the picture."""
+    """Half floats become floats in shared memory, where rows are therefore twice as long."""
     samples = data(np.random.default_rng(11), "float16", (9, 41, 4), (17, 33, 4))
     assert_near(*both("gaussian_blur", samples, "HWC", window_size=9))
 
 
 def test_infinities_beside_windows():
-    """Elements outside a window do not count, not even as infinity times 0; windows of several sizes."""
+    """Elements outside a window have no effect, not even as infinity times 0. The windows have several sizes."""
     rng = np.random.default_rng(9)
     samples = data(rng, "float32", (20, 41, 1), (9, 50, 1))
     samples[0][10, 20], samples[1][3, 7] = np.inf, np.nan

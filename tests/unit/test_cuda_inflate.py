@@ -1,4 +1,4 @@
-"""decoders.inflate and dump_image on a GPU: kernels compiled for the host, and the stand-in for CUDA."""
+"""decoders.inflate and dump_image on a GPU: kernels compiled for the host, and pipelines over the CUDA simulator."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_other_sizes():
 
 
 def guarded(data):
-    """A copy whose last byte is the last of a page; the next page cannot be read."""
+    """A copy that ends at the end of a page. The next page cannot be read."""
     import ctypes
     import mmap
 
@@ -93,7 +93,7 @@ def guarded(data):
 
 
 def test_damaged_data_never_leave_their_memory():
-    """Input ends at a guard page, output is between guard bytes. The CPU's step gives the same result for each block."""
+    """The input ends at a guard page, and the output is between guard bytes. For each block the CPU's step gives the same result."""
     from helpers.operators import run
 
     good = block(compressible(np.random.default_rng(1), 3000))
@@ -145,7 +145,7 @@ def test_pipeline(cuda, depth):
 
 
 def test_in_a_branch(cuda):
-    """Samples of a branch are counted in the whole batch."""
+    """An error in a branch names the sample's number in the whole batch."""
     array = np.arange(24, dtype=np.uint8)
     good = block(array)
 
@@ -169,7 +169,7 @@ def test_in_a_branch(cuda):
 
 @pytest.mark.parametrize("depth", [1, 3])
 def test_dumped_images(cuda, tmp_path, monkeypatch, depth):
-    """The files equal the CPU's, and the images are passed on without a copy."""
+    """The files equal the files of the CPU, and the images are passed on without a copy."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     images = [rng.integers(0, 256, (5 + k, 7, 1 + 2 * (k % 2))).astype(np.uint8) for k in range(3)]
@@ -210,7 +210,7 @@ def test_images_that_cannot_be_dumped(cuda, tmp_path, monkeypatch):
 
 
 def test_results_that_kernels_write_for_the_host_are_pinned():
-    """Small results of a pipeline's pool are in ordinary memory, which a GPU cannot write to."""
+    """The pipeline's pool keeps small results in ordinary memory, which a GPU cannot write. These results need pinned memory."""
     from types import SimpleNamespace
 
     from asyncdali.device.buffers import BufferPool

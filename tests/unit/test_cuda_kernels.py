@@ -1,4 +1,4 @@
-"""Every kernel, compiled for the host, gives the results of the compiled step of the same plan."""
+"""Every kernel, compiled for the host, equals the compiled step of the same plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from asyncdali.operators.base import Arguments
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 GUARD = 64
-SLOW = pytest.mark.slow  # each pair of types is a kernel to be compiled
+SLOW = pytest.mark.slow  # each pair of types is a kernel that must be compiled
 
 
 def both(
@@ -53,7 +53,7 @@ def both(
 
 
 def assert_close(expected: list[np.ndarray], found: list[np.ndarray], steps: float = 0, relative: float = 0.0, part: float = 0.0) -> None:
-    """Equal except for `steps` in integers in at most a `part` of the elements, or `relative` in floats."""
+    """At most a `part` of the integers differ, and by at most `steps`. Floats differ by at most `relative`."""
     for a, b in zip(expected, found, strict=True):
         assert a.shape == b.shape and a.dtype == b.dtype
         if a.dtype.kind in "iub":
@@ -94,7 +94,7 @@ def test_crop_mirror_normalize(seed, out):
 @pytest.mark.parametrize("crop", [(20, 24), pytest.param((20, 37), marks=SLOW), (9, 3)])
 @pytest.mark.parametrize("out", [types.FLOAT16, pytest.param(types.FLOAT, marks=SLOW), pytest.param(types.UINT8, marks=SLOW)])
 def test_pixels_of_bytes_become_planes(crop, out):
-    """Four pixels at a time, mirrored or not, at every alignment, beyond both borders; also frames and an added channel."""
+    """Four pixels are written at a time: mirrored or not, at every alignment, beyond both borders, for frames and an added channel."""
     rng = np.random.default_rng(4)
     images = [rng.integers(0, 256, (*shape, 3), np.uint8) for shape in ((31, 41), (22, 150), (5, 7), (20, 24))]
     mirror = {"mirror": np.array([0, 1, 1, 0], np.int32)}
@@ -119,7 +119,7 @@ def test_resize(interp, dtype):
     (3, np.uint8), *[pytest.param(*pair, marks=SLOW) for pair in [(1, np.uint8), (4, np.uint8), (2, np.int16)]],
 ])  # fmt: skip
 def test_resize_by_tiles(interp, channels, dtype):
-    """Several tiles side by side; more taps than shared memory holds source rows for; enlarged; reversed."""
+    """Several tiles; more taps than source rows fit into shared memory; enlarged and reversed pictures."""
     rng = np.random.default_rng(9)
     sizes = {(30, 701): (12, 520), (420, 301): (7, -9), (9, 5): (-40, 601), (33, 37): (33, 37), (50, 63): (31, 29)}
     samples = [rng.integers(0, 250, (*shape, channels)).astype(dtype) for shape in sizes]
@@ -139,7 +139,7 @@ def test_resize_of_a_region_in_sequences_of_one_channel():
 
 @pytest.mark.parametrize("axes", [2, 3])
 def test_nearest_pixels_of_regions(axes):
-    """Positions on borders of pixels: the kernel and the compiled step count the same axis from its first pixel."""
+    """Positions on the borders of pixels. The kernel and the compiled step must round them in the same way."""
     rng = np.random.default_rng(9)
     extents = rng.integers(2, 40, (40, axes))
     samples = [np.arange(row.prod(), dtype=np.uint16).reshape(*row, 1) for row in extents]
@@ -160,7 +160,7 @@ def test_resize_of_volumes():
 
 
 def test_flip_of_pixels_of_three_bytes():
-    """Rows that do not begin at words, of any length; both axes; samples that are not flipped, without pixels and of one column."""
+    """Rows of any length at unaligned addresses, both axes, and samples that are not flipped, are empty, or have one column."""
     rng = np.random.default_rng(12)
     shapes = [(h, w, 3) for h, w in ((7, 21), (5, 18), (4, 3), (9, 40), (3, 1), (6, 5), (0, 8), (1, 4))]
     samples = [rng.integers(0, 256, shape, np.uint8) for shape in shapes]
@@ -194,7 +194,7 @@ NUMBERS = {
 
 
 def values_of(name: str) -> np.ndarray:
-    """Elements of a type that are difficult to convert."""
+    """Elements that are critical for a conversion, such as limits, halves and NaN."""
     dtype = np.dtype(NUMBERS[name])
     if dtype.kind == "b":
         return np.array([True, False])
@@ -249,7 +249,7 @@ def test_rotate(constants, dtype, channels):
 
 
 def test_the_neighbours_of_long_rows():
-    """Positions are equal to the last bit, also where sums restart (256 columns) and cross exponents."""
+    """Positions in long rows are equal to the last bit, also where sums restart (every 256 columns) and where the exponent changes."""
     images = [np.arange(h * w, dtype=np.int32).reshape(h, w, 1) for h, w in ((3, 700), (40, 300), (8, 8), (7, 9))]
     for angle in (45.0, 10.0, -135.0, 179.5):
         expected, found = both("rotate", images, "HWC", angle=angle, interp_type=types.INTERP_NN, fill_value=-1.0)
@@ -270,7 +270,7 @@ def test_warp_affine():
     assert_close(*both("warp_affine", pictures(rng, 3), "HWC", matrices, fill_value=0.0, size=[20.0, 31.0]), steps=1, part=0.02)
 
 
-def test_pieces():
+def test_operators_that_copy_pieces():
     rng = np.random.default_rng(8)
     samples = [rng.integers(0, 99, (*rng.integers(3, 9, 2), 3), np.int32) for _ in range(4)]
     assert_close(*both("transpose", samples, "HWC", perm=[2, 0, 1]))
@@ -286,7 +286,7 @@ def test_pieces():
 
 @pytest.mark.slow
 def test_kernels_stay_within_their_memory():
-    """All of the above again, under AddressSanitizer."""
+    """All tests above run again under AddressSanitizer."""
     if "fsanitize" in os.environ.get("ASYNCDALI_KERNEL_FLAGS", ""):
         pytest.skip("this is that run")
     asan = subprocess.run([kernels.COMPILER, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout.strip()
@@ -301,7 +301,7 @@ def test_kernels_stay_within_their_memory():
 
 
 def test_filters_with_arguments_per_frame():
-    """Launches of a batch of frames: addresses of frames, filters and fill values are known when the launch is recorded."""
+    """A batch of frames is one launch. The addresses of frames, filters and fill values are known when it is recorded."""
     rng = np.random.default_rng(5)
     clips = [rng.integers(0, 255, (3, *size, 3), np.uint8) for size in ((9, 7), (5, 12))]
     sigmas = np.float32([[0.5, 1, 2], [2, 1, 0.7]])
@@ -326,7 +326,7 @@ def test_pasting_with_regions_per_frame():
     (np.uint8, (3,), 0), *[pytest.param(dtype, (3, 2, 4), 2, marks=SLOW) for dtype in (np.uint8, np.float32, np.int16, np.float64)],
 ])  # fmt: skip
 def test_planes_and_pixels(dtype, channels, frames, monkeypatch):
-    """Planes whose sizes are multiples of a line and others, of two to four channels; also frames. Each kernel is the expected one."""
+    """Planes of two to four channels, and frames. Some sizes are multiples of a line. Each case must take the expected kernel."""
     rng = np.random.default_rng(12)
     entries, run = [], kernels.run_launches
 
@@ -353,8 +353,8 @@ def test_planes_and_pixels(dtype, channels, frames, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, pytest.param(np.int16, marks=SLOW), pytest.param(np.float64, marks=SLOW)])
-def test_moves_in_lines(dtype):
-    """Rows longer than a line at every alignment; short rows; axes that become one; planes and pixels."""
+def test_transposes_in_lines(dtype):
+    """Rows longer than a line at every alignment, short rows, axes that are merged, planes and pixels."""
     rng = np.random.default_rng(11)
     samples = [rng.integers(0, 200, (int(h), int(w), 3)).astype(dtype) for h, w in rng.integers(20, 60, (7, 2))]
     samples += [np.zeros((0, 4, 3), dtype), rng.integers(0, 9, (1, 1, 3)).astype(dtype)]

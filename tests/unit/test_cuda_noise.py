@@ -1,4 +1,4 @@
-"""Kernels of noise, compiled for the host (with the same library of mathematics), beside the compiled steps: equal."""
+"""Kernels of noise, compiled for the host, equal the compiled steps. Both use the mathematical functions of the same C library."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_salt_and_pepper(dtype, layout):
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32", *[pytest.param(k, marks=SLOW) for k in ("int32", "uint64", "int16")]])
 def test_shot(dtype):
-    """Means of 0 to 8 events, and of some 3 to 1,000: products of draws, and rejection."""
+    """Means of 0 to 8 events are drawn by products of numbers. Means up to 1,000 are drawn by rejection."""
     rng = np.random.default_rng(3)
     factors = {"factor": np.array([12.0, 0.0, 0.1], np.float32)}
     assert_near(*both("noise.shot", [abs(sample) for sample in data(rng, dtype)], "HWC", factors))

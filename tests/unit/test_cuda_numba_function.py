@@ -56,7 +56,7 @@ def arrays_of(arguments):
 
 @pytest.fixture
 def launched(cuda, monkeypatch):
-    """The launches of CODE: (blocks, threads, shapes). Each does the work of the kernel."""
+    """A list of the launches of CODE, as (blocks, threads, shapes). A simulated launch does the work of the kernel."""
     found, asked = [], []
 
     def kernel(blocks, threads, arguments):
@@ -93,7 +93,7 @@ def expected(iteration):
 
 @host_kernels
 def test_launches(cuda, launched):
-    """The kernel runs after the producers of the inputs and before the readers of the outputs, once per sample. No thread waits."""
+    """The kernel runs once per sample, after the inputs are computed and before the outputs are read. No thread waits."""
     pipe = graph(lambda x: x + 1)
     pipe.build()
     outputs = [pipe.run() for _ in range(4)]
@@ -121,12 +121,12 @@ def test_no_wait(cuda, launched):
 
 
 @host_kernels
-def test_pixels_that_it_reads_are_made(cuda, monkeypatch):
-    """A resize that crop_mirror_normalize could do itself is run separately, because the kernel reads its result."""
+def test_a_resize_before_a_user_kernel_is_not_fused(cuda, monkeypatch):
+    """The kernel reads the result of a resize, so the resize is not fused with crop_mirror_normalize."""
     seen = []
 
     def kernel(blocks, threads, arguments):
-        elements, size, address = arguments.tolist()[2 + 11 : 5 + 11]  # of the input
+        elements, size, address = arguments.tolist()[2 + 11 : 5 + 11]  # of the input's array
         seen.append(np.frombuffer(ctypes.string_at(address, elements * size), np.uint8))
 
     cuda.codes[CODE] = kernel
@@ -149,7 +149,7 @@ def test_pixels_that_it_reads_are_made(cuda, monkeypatch):
 
 
 def test_arguments():
-    """Passed by value: pointers, numbers, address, extents, strides; also for empty samples and scalars."""
+    """An array is passed by value as pointers, numbers, address, extents and strides, also for empty samples and scalars."""
     batch = Batch(np.int64([[2, 0, 3], [1, 2, 4]]), types.INT16)
     batch.place(np.zeros(64, np.uint8))
     scalars = Batch(np.empty((2, 0), np.int64), types.BOOL)
@@ -171,7 +171,7 @@ def has_compiler():
 
 
 def test_compiled_for_a_gpu():
-    """Numba's kernel takes exactly the given number of words."""
+    """The kernel that Numba compiles takes exactly as many words as our launch passes."""
     if not has_compiler():
         pytest.skip("Numba's compiler for CUDA (libNVVM) is not here")
     for function in (doubled, numba_cuda.jit(doubled)):
@@ -187,7 +187,7 @@ def test_compiled_for_a_gpu():
 
 
 def test_without_a_compiler(monkeypatch):
-    """build() raises an error that says what to install."""
+    """`build()` raises an error that names the packages to install."""
 
     class NvvmSupportError(ImportError):
         pass

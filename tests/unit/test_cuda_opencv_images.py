@@ -1,4 +1,4 @@
-"""clahe, jpeg_compression_distortion and warp_perspective on a GPU: kernels compiled for the host, beside the CPU's results."""
+"""clahe, jpeg_compression_distortion and warp_perspective on a GPU: kernels, compiled for the host, beside the CPU's results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compile
 
 
 def images(rng, count, channels=3, most=60):
-    """Pictures, and every second one noise."""
+    """Images: every second one is noise."""
     return [
         rng.integers(0, 256, (height, width, channels), np.uint8) if k % 2 else picture(int(height), int(width), 3, k)[..., :channels]
         for k, (height, width) in enumerate(rng.integers(1, most, (count, 2)))
@@ -41,7 +41,7 @@ def test_clahe_has_the_same_bits(luma_only, channels):
 
 
 def test_lab_tables_are_opencvs():
-    """Lightness of every grey, and every grey of a lightness; the colours are in test_clahe_has_the_same_bits."""
+    """The lightness of every grey level, and the grey level of every lightness. test_clahe_has_the_same_bits has the colours."""
     tables = {name: table.astype(np.int64) for name, table in lab_tables().items()}
     grey = np.arange(256, dtype=np.uint8)
     lab = cv2.cvtColor(np.repeat(grey[:, None, None], 3, axis=2), cv2.COLOR_RGB2LAB)
@@ -52,7 +52,7 @@ def test_lab_tables_are_opencvs():
 
 @pytest.mark.parametrize("most", [9, 70])
 def test_jpeg_has_the_same_bits(most):
-    """All qualities, sizes from one pixel on (chroma of at most two columns is not smoothed), images of one colour."""
+    """All qualities, sizes from one pixel (chroma of one or two columns is not smoothed), and images of one colour."""
     rng = np.random.default_rng(most)
     samples = [*images(rng, 14, most=most), np.full((17, 33, 3), (255, 0, 0), np.uint8)]
     qualities = np.r_[-3, 1, 100, 104, rng.integers(1, 101, len(samples) - 4)].astype(np.int32)
@@ -74,7 +74,7 @@ def transforms(rng, count):
 
 
 def close(one, other, steps=1, part=1e-3):
-    """Integers within `steps`, equal in all but a `part` of the elements; floats within the rounding of a position."""
+    """At most a `part` of the integers differ, and by at most `steps`. Floats differ by the rounding of a position."""
     if one[0].dtype.kind == "f":
         return assert_near(one, other, 1e-4)
     assert_near(one, other, steps=steps)
@@ -100,14 +100,14 @@ def test_perspective(dtype, layout, interpolation):
         options = {"border_mode": border, "interp_type": getattr(types, f"INTERP_{interpolation}"), "inverse_map": bool(k % 2)}
         options.update(pixel_origin=("corner", "center")[k % 2], fill_value=fill, size=[41.0, 90.0])
         found = both("experimental.warp_perspective", samples, layout, {"matrix": transforms(rng, 2)}, **options)
-        if dtype == "int16":  # positions in float64
+        if dtype == "int16":  # positions are float64
             close(*found, steps=0)
-        else:  # Of the nearest pixels one may be another, where OpenCV's rounding depends on the processor.
+        else:  # A nearest pixel may differ, because OpenCV's rounding depends on the processor.
             close(*found, steps=255 if interpolation == "NN" else 1)
 
 
 def test_transforms_that_only_the_device_knows():
-    """The second input, inverted and not. Transforms of frames: the program "perspectives of frames"."""
+    """The transforms are the second input, inverted or not. The program "perspectives of frames" has transforms of frames."""
     rng = np.random.default_rng(6)
     samples, given = [rng.integers(0, 256, (30, 40, 1), np.uint8) for _ in range(2)], list(transforms(rng, 2))
     for inverse in (True, False):
@@ -117,7 +117,7 @@ def test_transforms_that_only_the_device_knows():
 
 
 def test_positions_without_a_number():
-    """A transform with 0 in its last row, one without an inverse, and positions beyond any integer."""
+    """A transform with 0 in its last row, a transform without inverse, and positions that exceed every integer."""
     image = np.arange(1, 31, dtype=np.uint8).reshape(5, 6, 1)
     matrices = np.zeros((4, 3, 3), np.float32)
     matrices[1, 2, 2] = 1e-30
@@ -134,7 +134,7 @@ def test_positions_without_a_number():
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_pipeline(cuda, name):
-    """The programs that run on a GPU too, on the stand-in for CUDA."""
+    """The programs of tests/gpu, over the CUDA simulator."""
     rng = np.random.default_rng(3)
     samples = images(rng, 4, most=80)
 

@@ -1,4 +1,4 @@
-"""optical_flow: the kernels, compiled for the host, give the results of the compiled step."""
+"""optical_flow: the kernels, compiled for the host, equal the compiled step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compile
 
 
 def moving(seed, frames, height, width, channels=3):
-    """Blurred noise that moves by two pixels per frame, with a part that moves in the opposite direction."""
+    """Blurred noise that moves by two pixels per frame. A part of it moves in the opposite direction."""
     rng = np.random.default_rng(seed)
     noise = rng.integers(0, 256, (height + 20, width + 20, channels)).astype(np.float32)
     for axis in (0, 1):
@@ -30,14 +30,14 @@ def assert_equal(pairs):
 
 @pytest.mark.parametrize("preset, grid", [(0.0, 1), (0.5, 2), (1.0, 4)])
 def test_as_the_compiled_step(preset, grid):
-    """Samples of several sizes and numbers of frames, small ones among them, in one batch."""
+    """A batch of samples with several sizes and numbers of frames. Some samples are very small."""
     samples = [moving(1, 3, 40, 50), moving(2, 2, 5, 3), moving(3, 4, 17, 30), moving(4, 2, 65, 24)]
     assert_equal(both("optical_flow", samples, "FHWC", preset=preset, output_grid=grid))
 
 
 @pytest.mark.parametrize("cell", [1, 4, 8])
 def test_hints(cell):
-    """NaN or extreme hints do no harm."""
+    """Hints that are NaN or extreme are safe."""
     samples = [moving(5, 3, 33, 41, 1), moving(6, 2, 20, 18, 1)]
     rng = np.random.default_rng(7)
     hints = [rng.normal(0, 8, (len(s) - 1, -(-s.shape[1] // cell), -(-s.shape[2] // cell), 2)).astype(np.float32) for s in samples]
@@ -56,7 +56,7 @@ def test_temporal_hints_and_colours():
 
 
 def test_pairs_in_several_turns(monkeypatch):
-    """Work memory for fewer pairs than the input has."""
+    """There is work memory for fewer pairs of frames than the input has, so the pairs are computed in several turns."""
     from asyncdali.operators.sequences import optical_flow_kernels
 
     monkeypatch.setattr(optical_flow_kernels, "_MEMORY_AT_ONCE", 100_000)

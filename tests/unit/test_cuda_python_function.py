@@ -1,5 +1,7 @@
-"""User functions of arrays in GPU memory, over the CUDA simulator: ordered on the pipeline's stream, results copied before their memory is
-reused, one call at a time."""
+"""User functions of arrays in GPU memory, over the CUDA simulator.
+
+The pipeline's stream orders the calls, one call runs at a time, and results are copied before their memory is reused.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def assert_plus(made, amount):
 
 
 def test_per_sample(cuda):
-    """Work before and after the function is ordered without a wait of the host."""
+    """The stream orders the function between the work before and after it. The host does not wait."""
     made = run(lambda x: fn.flip(fn.python_function(x, function=plus(3), device="gpu", output_layouts="HWC")))
     assert_plus(made, 3)
 
@@ -89,7 +91,7 @@ def test_inputs_may_be_returned(cuda):
 
 
 def test_results_of_another_stream_are_waited_for(cuda):
-    """The array interface names the stream."""
+    """The result's array interface names the stream, for which the pipeline's stream waits."""
     streams = {}
 
     def function(array):
@@ -112,7 +114,7 @@ def test_capsules(cuda):
 
     options = {"function": function, "device": "gpu", "batch_processing": False}
     assert_plus(run(lambda x: fn.dl_tensor_python_function(x, **options), 1), 5)
-    assert calls[0] >= 1  # the data were waited for
+    assert calls[0] >= 1  # the host waited for the data
     cuda.calls.clear()
     calls.clear()
     assert_plus(run(lambda x: fn.dl_tensor_python_function(x, synchronize_stream=False, **options), 1), 5)
@@ -155,7 +157,7 @@ def test_side_effects_only(cuda):
 
 
 def test_one_call_at_a_time_in_order(cuda):
-    """Also beside a function on the CPU."""
+    """Functions are called one at a time and in order, also together with a function on the CPU."""
     running, order = [], {"cpu": [], "gpu": []}
 
     def note(kind):
@@ -197,7 +199,7 @@ def test_errors(cuda, function, text):
 
 
 def test_the_simulated_driver_notices_results_that_are_not_copied(cuda):
-    """The memory of a function's result is reused in the order of its stream."""
+    """The simulated driver reuses the memory of a function's result in the order of its stream, so a missing copy shows."""
     cuda.use(0)
     stream, late = cuda.stream_create(), cuda.stream_create()
     with cuda.on_stream(0, stream):

@@ -1,4 +1,4 @@
-"""external_source on a GPU, over the simulator: host data is uploaded, device arrays are used in place, in the order of streams."""
+"""external_source on a GPU, over the CUDA simulator: host data is uploaded, device arrays are used in place, and streams order both."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCH = 4
 
 @pytest.fixture
 def cuda(monkeypatch):
-    """The CUDA simulator, as the machine's CUDA. This thread has selected the device."""
+    """The CUDA simulator in place of the machine's CUDA. This thread has selected the device."""
     driver = StandIn()
     use(driver, monkeypatch)
     driver.use(0)
@@ -65,7 +65,10 @@ def assert_pictures(output, iteration, of=pictures):
 
 
 class Lender:
-    """Arrays that a user's stream fills only when it is waited for. They are freed in its order, and freed memory is poisoned."""
+    """Lends arrays of a user's stream, which fills them only when something waits for the stream.
+
+    Arrays are freed in the order of the stream, and freed memory is overwritten.
+    """
 
     def __init__(self, cuda, named=True):
         self.cuda = cuda
@@ -81,7 +84,7 @@ class Lender:
 
 
 class Dlpack:
-    """An object with only DLPack's protocol."""
+    """An object that supports DLPack only."""
 
     def __init__(self, array, device=0, kind=2):
         self._array, self._device = array, (kind, device)
@@ -94,7 +97,7 @@ class Dlpack:
 
     def map(self, function):
         cuda, array = self._array._driver, self._array
-        event = cuda.event_create()  # the protocol's handshake: the consumer's stream waits
+        event = cuda.event_create()  # as DLPack requires: the consumer's stream waits
         cuda.event_record(event, array._stream)
         cuda.stream_wait(cuda.current_stream(), event)
         return array.map(function)
@@ -115,7 +118,7 @@ def test_data_of_a_callable_are_uploaded(cuda, source, options, no_copy):
 
 
 def test_uploads_do_not_wait_for_the_gpu(cuda):
-    """Uploads come from pinned memory that is kept until the uploads are done."""
+    """Data is uploaded from pinned memory, which is kept until the upload is done."""
     pipe = built(lambda: fn.external_source(pictures, device="gpu"), depth=1)
     stream = cuda.stream_create()
     made = [pipe.run(stream)[0] for _ in range(4)]
@@ -172,7 +175,7 @@ def test_parallel(cuda):
 
 
 def run_lent(cuda, lend, source, iterations=4, of=pictures, **options):
-    """A source that lends arrays and drops them immediately. Gives the outputs when they arrive, and at the end."""
+    """Run a source that lends arrays and drops them immediately. Returns the outputs, read on arrival and again at the end."""
     pipe = built(lambda: fn.external_source(lambda i: lend(source(i)), device="gpu", layout="HWC", **options))
     downloads = cuda.calls["pageable downloads"]
     outputs = [pipe.run()[0] for _ in range(iterations)]
@@ -187,7 +190,7 @@ def run_lent(cuda, lend, source, iterations=4, of=pictures, **options):
 def test_lists_of_arrays(cuda, named, no_copy):
     lend = Lender(cuda, named)
     if no_copy and not named:
-        stream, lend.stream = lend.stream, 0  # without a stream, arrays are complete or on the default stream
+        stream, lend.stream = lend.stream, 0  # an array that names no stream is complete, or belongs to the default stream
         cuda.stream_destroy(stream)
     stream = None if named else lend.stream
     run_lent(cuda, lambda arrays: [lend(array) for array in arrays], pictures, no_copy=no_copy, cuda_stream=stream)
@@ -230,7 +233,7 @@ def test_the_host_waits_only_where_no_stream_is_named(cuda):
 
 
 def test_the_users_stream_continues_after_the_copy(cuda):
-    """Writes of the user's stream after `feed_input` are not visible; writes queued before are."""
+    """The pipeline sees writes that the user's stream queued before `feed_input`, and no later ones."""
     pipe = built(lambda: fn.external_source(name="x", device="gpu"), depth=1)
     lend = Lender(cuda, named=False)
     array = lend(dense(0))
@@ -246,7 +249,7 @@ def test_the_users_stream_continues_after_the_copy(cuda):
 
 
 def test_without_a_copy_the_memory_is_used_where_it_is(cuda):
-    """Writes before the iteration runs are visible. Outputs are copies anyway, and arrays are released afterwards."""
+    """With `no_copy` the pipeline sees writes until the iteration runs. Outputs are copies, and arrays are released afterwards."""
     lend = Lender(cuda)
     gone = []
     kept = []
@@ -270,8 +273,8 @@ def test_without_a_copy_the_memory_is_used_where_it_is(cuda):
 
 @pytest.mark.parametrize("no_copy", [False, True])
 @pytest.mark.parametrize("fed", [dense, pictures])
-def test_the_driver_tells_the_places_of_its_own_arrays(cuda, monkeypatch, fed, no_copy):
-    """CuPy's arrays all name the current stream, so the first one is asked. All of a batch have one buffer and one event."""
+def test_addresses_of_cupy_arrays_come_from_the_driver(cuda, monkeypatch, fed, no_copy):
+    """CuPy's arrays name the current stream, so only the first array of a batch is asked. The batch has one buffer and one event."""
     asked = []
     interface = LazyArray.__cuda_array_interface__.fget
     monkeypatch.setattr(LazyArray, "__cuda_array_interface__", property(lambda self: (asked.append(1), interface(self))[1]))
@@ -287,7 +290,7 @@ def test_the_driver_tells_the_places_of_its_own_arrays(cuda, monkeypatch, fed, n
     pipe = built(lambda: fn.flip(fn.flip(fn.external_source(source, device="gpu", layout="HWC", no_copy=no_copy))), depth=1)
     for i in range(8):
         assert_pictures(pipe.run()[0], i, fed)
-    assert len(asked) <= 2 * 10  # in each of up to ten batches the first array is asked for its place and for its stream
+    assert len(asked) <= 2 * 10  # two questions to the first array of each of up to ten batches: its address and its stream
     gc.collect()
     assert sum(item() is not None for item in gone) <= 3 * BATCH
     monkeypatch.setattr(cuda, "places", lambda values: [(item.address, item.shape, item.dtype, 3) for item in values])
@@ -298,7 +301,7 @@ def test_the_driver_tells_the_places_of_its_own_arrays(cuda, monkeypatch, fed, n
 
 
 def test_dropped_arrays_are_kept_until_they_are_read(cuda):
-    """The user's stream frees unreferenced memory before the pipeline's stream has read it."""
+    """Without a reference, the user's stream would free the memory before the pipeline's stream has read it."""
     lend = Lender(cuda)
     stream = cuda.stream_create()
     pipe = built(lambda: fn.flip(fn.external_source(lambda i: lend(dense(i)), device="gpu", no_copy=True, layout="HWC")), depth=1)
@@ -356,11 +359,11 @@ def test_in_branches(cuda):
 
 
 @pytest.mark.parametrize("name, at", [(b"dltensor", 1), (b"dltensor_versioned", 5)])
-def test_bare_capsules_say_where_they_are(name, at):
+def test_the_device_of_a_bare_capsule_is_found(name, at):
     make = ctypes.pythonapi.PyCapsule_New
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     for kind, on_gpu in ((1, False), (2, True), (13, True)):
-        words = np.zeros(16, np.int64)  # the struct: an address, then the device (after 32 bytes more where it has a version)
+        words = np.zeros(16, np.int64)  # the struct has an address, then the device; a versioned struct has 32 bytes in between
         words[at : at + 1].view(np.int32)[0] = kind
         assert FedArrays.has(make(words.ctypes.data, name, None)) == on_gpu
     assert not FedArrays.has(np.zeros(3).__dlpack__())
@@ -441,7 +444,7 @@ def noise(iteration):
 @pytest.mark.slow
 @pytest.mark.parametrize("lent", [False, True])
 def test_operators_that_read_contents_on_the_cpu_do_not_wait_on_the_gpu(cuda, lent):
-    """On the CPU normalize over a batch reads data while planning. On a GPU everything is one segment, and the host reads nothing."""
+    """On the CPU, normalize over a batch reads data while planning. On a GPU the host reads no data: all operators are one segment."""
     lend = Lender(cuda)
 
     def body():
@@ -483,7 +486,7 @@ def test_expressions_of_data_on_the_gpu_are_made_there(cuda):
 
 
 def test_blocks_of_engines_are_page_locked_once(cuda):
-    """Uploads read the engines' memory where it lies. A block is registered once, however many iterations use it."""
+    """Uploads read the shared memory of engines directly. A block is page-locked once, however many iterations use it."""
 
     def body():
         wide = fn.external_source(source=lambda k: np.full((BATCH, 100, 300), k, np.float32))
@@ -503,7 +506,7 @@ def test_blocks_of_engines_are_page_locked_once(cuda):
     wait_until(lambda: gc.collect() >= 0 and cuda.calls["host_unregister"] == cuda.calls["host_register"])
 
 
-def test_blocks_that_cannot_be_page_locked_are_used_all_the_same(cuda):
+def test_blocks_that_cannot_be_page_locked_are_still_used(cuda):
     cuda.fails["host_register"] = 2
     pipe = built(lambda: fn.external_source(source=lambda k: np.full((BATCH, 100, 300), k, np.float32)).gpu() + 1, engines=1)
     assert all((sample == k + 1).all() for k in range(3) for sample in contents(pipe.run()[0]))

@@ -26,7 +26,7 @@ def data(rng, dtype, shapes):
 
 
 SMALL = [(5, 7, 3), (1, 4, 6), (9, 2, 2)]
-LARGE = [(70, 90, 3), (101, 70, 1), (3, 1200, 2)]  # more than a block, than a part
+LARGE = [(70, 90, 3), (101, 70, 1), (3, 1200, 2)]  # longer than a block, and longer than a part
 
 
 def options(axes):
@@ -105,7 +105,7 @@ def test_normalize(constants, dtype):
     rng = np.random.default_rng(5)
     for shapes in (SMALL, LARGE):
         made = data(rng, dtype, [(*shape[:2], 3) for shape in shapes] if constants.get("batch") else shapes)
-        made[0][:] = 7  # does not deviate
+        made[0][:] = 7  # has no deviation
         assert_near(*both("normalize", made, "HWC", **constants), relative=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""Names with an underscore that programs written for DALI use, of pipelines and of iterators (see test_dali_names_parity.py)."""
+"""Attributes with an underscore, of pipelines and iterators, that programs written for DALI use. See test_dali_names_parity.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from asyncdali.plugin.base_iterator import BaseIterator
 
 
 def numbers(count=6):
-    """A pipeline whose batches count from 0, and the iterations requested from its source."""
+    """Returns a pipeline whose batches count from 0, and the list of iterations that were requested from its source."""
     asked = []
 
     def source(iteration):
@@ -63,14 +63,14 @@ def test_prefetch_at_the_end_of_the_data_ends():
             pipe.run()
 
 
-def test_places_in_epochs():
+def test_positions_in_epochs():
     pipe, _ = numbers(2)
     with pipe:
         for epoch in range(3):
             assert (pipe._first_iter, pipe._last_iter) == (True, False)
             assert (pipe._consumer_iter, pipe._consumer_epoch_idx, pipe._epoch_idx) == (0, epoch, epoch)
             pipe.run()
-            assert (pipe._first_iter, pipe._last_iter) == (False, True)  # the queue is deeper than the data
+            assert (pipe._first_iter, pipe._last_iter) == (False, True)  # the queue is deeper than the epoch is long
             assert (pipe._consumer_iter, pipe._consumer_epoch_idx) == (1, epoch)
             pipe.run()
             with pytest.raises(StopIteration):
@@ -139,7 +139,7 @@ def one(info):
     return np.zeros(1)
 
 
-def test_a_scope_of_calls_of_one_kind():
+def test_a_scope_allows_one_family_of_calls():
     with constant() as pipe:
         with pipe._check_api_type_scope(types.PipelineAPIType.ITERATOR):
             pipe.schedule_run()

@@ -1,4 +1,4 @@
-"""debayer: beside OpenCV, positions per frame, the kernel beside the compiled step."""
+"""debayer: the results of OpenCV, a pattern per frame, and the kernel beside the compiled step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def mosaics(dtype, *shapes):
 
 
 @pytest.mark.parametrize("blue", CODES)
-def test_as_opencv(blue):
+def test_results_equal_opencvs(blue):
     (image,) = mosaics("uint8", (20, 34))
     (found,) = run("debayer", [image], "HW", blue_position=list(blue))
     np.testing.assert_array_equal(found, cv2.cvtColor(image, CODES[blue]))

@@ -106,7 +106,7 @@ def test_a_node_has_data():
     assert (node.device, node.dtype, node.ndim, node.layout) == ("cpu", types.FLOAT, 2, None)
     number = str(np.asarray(output[0])[0, 0])
     assert number in seen["text"] and number in repr(node) and node.name in seen["text"]
-    assert values([node.get()]) == values([output])  # also afterwards
+    assert values([node.get()]) == values([output])  # the data stays readable after the run
     with pytest.raises(TypeError, match="truth value"):
         bool(node)
     with pytest.raises(TypeError, match="len"):
@@ -129,7 +129,7 @@ def test_arithmetic_indexing_and_math_give_data():
         x = fn.external_source(lambda i: np.full((SIZE, 2, 3), i, np.uint8) + np.arange(3, dtype=np.uint8), layout="HW")
         y = fn.random.uniform(range=[1.0, 2.0], seed=3)
         results = x * y + 1, 7 - x, -x, x > 1, math.sqrt(x), x[0], x[:, 1:], x[0, 1] ** 2, y // 0.1, x & 3, x / y
-        assert len({type(item) for item in (x, *results)}) == 1  # all nodes, or all data
+        assert len({type(item) for item in (x, *results)}) == 1  # either all are nodes, or all are data
         return results
 
     same_runs(function)
@@ -148,7 +148,7 @@ def test_devices():
     assert isinstance(outputs[1], TensorListGPU) and isinstance(outputs[3], TensorListCPU)
 
 
-def test_moving_keeps_the_node_where_it_is():
+def test_copying_a_node_to_its_own_device_returns_the_node():
     def function():
         x = fn.random.uniform(seed=1)
         assert x.cpu() is x and x.gpu().gpu().device == "gpu"
@@ -169,7 +169,7 @@ def test_arrays_and_lists_of_arrays_are_inputs():
         angles = [np.float32(0) + np.zeros((), np.float32) for _ in batch]
         turned = fn.rotate(batch, angle=[np.asarray(a) for a in angles], interp_type=types.INTERP_NN, keep_size=True)
         flipped = fn.flip(tuple(batch), horizontal=1)
-        one = fn.flip(batch[0])  # a single array is the same for every sample
+        one = fn.flip(batch[0])  # a single array is used for every sample
         return turned, flipped, one
 
     pipe = debug(function)
@@ -309,7 +309,7 @@ def test_calls_in_loops_and_helpers_are_distinguished():
     same_runs(function)
 
 
-def test_another_operator_in_a_place_is_refused():
+def test_another_operator_at_the_same_call_is_refused():
     turns = iter([fn.random.uniform, fn.random.normal])
 
     def function():
@@ -347,7 +347,7 @@ def test_another_order_is_refused(later):
         pipe.run()
 
 
-def test_an_operator_may_be_left_out():
+def test_a_run_may_skip_an_operator():
     state = {"run": 0}
 
     def function():
@@ -491,7 +491,7 @@ def test_names_are_unique():
 
 
 class Numbered:
-    """Batches that contain run and epoch; `length` per epoch."""
+    """A source of batches that contain the number of the run and of the epoch. An epoch has `length` batches."""
 
     def __init__(self, length):
         self.length = length
@@ -597,7 +597,7 @@ def test_sources_are_not_called_between_the_end_and_reset():
     assert values(pipe.run()) == [[[100, 100]] * SIZE]
 
 
-def test_streams_stand_still_at_the_end_of_an_epoch():
+def test_random_streams_do_not_advance_at_the_end_of_an_epoch():
     def function():
         before = fn.random.uniform(seed=1)
         x = fn.external_source(Numbered(2), batch_info=True)
@@ -648,7 +648,7 @@ def test_feeding_by_name_also_before_the_first_run():
     pipe = debug(function)
     data = np.arange(SIZE * 2, dtype=np.int32).reshape(SIZE, 2)
     pipe.feed_input("x", data)
-    data += 100  # it was copied
+    data += 100  # `feed_input` copied the data
     pipe.feed_input("x", [np.int32([k]) for k in range(SIZE)])
     pipe.feed_input("y", np.int32([0, 1, 2, 3]))
     x, y = pipe.run()
@@ -657,7 +657,7 @@ def test_feeding_by_name_also_before_the_first_run():
         pipe.run()
     pipe.feed_input("x", np.int32([[9]] * SIZE))
     pipe.feed_input("y", np.int32([5] * SIZE))
-    assert values(pipe.run()) == [[[9]] * SIZE, [6] * SIZE]  # the batch of the failed run is gone, as in a graph
+    assert values(pipe.run()) == [[[9]] * SIZE, [6] * SIZE]  # as in a graph, the batch of the failed run is lost
     assert pipe.input_feed_count("x") == 1
     with pytest.raises(KeyError, match="no external input named 'z'"):
         pipe.feed_input("z", data)
@@ -752,8 +752,8 @@ def test_arguments_are_checked_as_in_graphs():
 
 
 @pytest.mark.parametrize("first", [0, 2])
-def test_a_failed_iteration_is_lost_for_everything(first):
-    """All calls in the function advance, whether or not they were reached, as in a graph."""
+def test_after_a_failed_iteration_all_operators_advance(first):
+    """After an error all operators advance, as in a graph, also those that the function did not reach."""
 
     def check(sample):
         if sample == first:
@@ -921,7 +921,7 @@ def test_data_is_freed_immediately():
         for _ in range(3):
             pipe.run()
         assert nodes() == before
-        [thread] = set(threading.enumerate()) - threads  # num_threads is 2, and one of them is the user's
+        [thread] = set(threading.enumerate()) - threads  # with num_threads=2 there is one thread beside the user's
         del pipe
         thread.join(300)
         assert not thread.is_alive()

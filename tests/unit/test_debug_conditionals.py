@@ -25,7 +25,7 @@ def debug(function, **options):
 
 
 def same_runs(function, runs=4, **options):
-    """The same function as a graph and in debug mode."""
+    """Run a function as a graph and in debug mode. The results must be equal."""
     graph, eager = pipeline_def(**{**BASE, **options})(function)(), debug(function, **options)
     for _ in range(runs):
         assert values(eager.run()) == values(graph.run())
@@ -42,13 +42,13 @@ def files(tmp_path_factory):
 
 @pytest.mark.parametrize("seed", range(24))
 def test_random_programs_equal_graphs(seed, files, tmp_path):
-    """Automatic seeds differ in debug mode."""
+    """Every operator has a seed, because automatic seeds differ in debug mode."""
     text = seeded(Program(seed, depth=2, images=seed % 2 == 0).text)
     graph = load(text, tmp_path / "program.py", library_names(asyncdali, files, seed=3))
     assert run(asyncdali, graph, debug=True) == run(asyncdali, graph), text
 
 
-def test_both_branches_are_executed_with_their_samples():
+def test_both_branches_run_with_their_samples():
     seen = []
 
     def graph():
@@ -62,7 +62,7 @@ def test_both_branches_are_executed_with_their_samples():
 
     pipe = debug(graph)
     assert values(pipe.run()) == [[10, 1, 12, 3, 14, 5]]
-    assert seen == [("even", [10, 12, 14], [(), (), ()]), ("odd", SIZE)]  # data that was not used in the branch is whole
+    assert seen == [("even", [10, 12, 14], [(), (), ()]), ("odd", SIZE)]  # data that the branch did not use still has all samples
     pipe.run()
     assert seen[2][1] == [12, 14, 16]
 
@@ -157,7 +157,7 @@ def test_arrays_and_input_sets_in_branches():
 
 
 def test_python_conditions_on_data_may_leave_out_operators():
-    """The operator that uses a node first makes the split. This operator may change from run to run."""
+    """The first operator that uses a node in a branch makes the split. Another operator may be the first one in the next run."""
 
     def graph():
         x, y = counted(), counted(100)
@@ -214,7 +214,7 @@ def test_escaped_nodes_and_plain_errors():
 def test_random_streams_after_an_error_in_a_branch_equal_a_graphs():
     def graph():
         x = counted()
-        if x == 5 + 2:  # in the third iteration and later
+        if x == 5 + 2:  # from the third iteration on
             x = x + fn.python_function(x, function=only_once)
         y = fn.random.uniform(seed=3)
         if x > 3:

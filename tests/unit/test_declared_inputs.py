@@ -1,4 +1,4 @@
-"""Operators accept what they declare, refuse the rest, and stay within their memory."""
+"""Operators accept the inputs that they declare, refuse all others, and never write outside of their memory."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_layouts_that_repeat_letters_are_refused(name, layout):
 
 @pytest.mark.parametrize("name", ["copy", "cast", "transpose", "pad", "noise.gaussian"])
 def test_operators_that_pass_layouts_on_accept_any_layout(name):
-    """As in DALI: these operators do not look for a letter."""
+    """As in DALI. These operators do not use the letters of a layout."""
     check(name, [np.zeros((2,) * 5, np.uint8)], "FCCHW", **({"dtype": types.FLOAT} if name == "cast" else {}))
 
 
@@ -103,7 +103,7 @@ def test_the_error_names_operator_input_given_and_allowed():
     assert (error.operator, error.input, error.iteration) == ("flip", 0, 0) and "fn.flip" in str(error)
 
 
-def test_signatures_that_change_are_checked_again():
+def test_changed_types_or_layouts_are_checked_again():
     checked = gate("flip")
     for layout in ("HWC", "CHW", "HWC"):
         checked.check([batch_of([IMAGE] * 2, layout)], {}, 2)
@@ -111,7 +111,7 @@ def test_signatures_that_change_are_checked_again():
         checked.check([batch_of([IMAGE] * 2, "XHW")], {}, 2)
 
 
-def test_inputs_go_together():
+def test_inputs_must_match_each_other():
     images, floats = batch_of([IMAGE] * 2), batch_of([IMAGE.astype(np.float32)] * 2)
     with pytest.raises(InputError, match=r"same type. Input 0 has UINT8, input 1 \(data\) has FLOAT"):
         gate("cat", 2).check([images, floats], {}, 2)
@@ -158,7 +158,7 @@ def test_every_input_gives_a_result_or_is_refused(name):
     assert report.results[name] and (report.refusals[name] or load_registry()[name].schema.accepts[0].types == tuple(DALIDataType))
 
 
-# --- bugs that this found
+# --- bugs that the search above found
 
 
 def run(name, dtype, rank, empty="", call=0, layout=""):
@@ -166,7 +166,7 @@ def run(name, dtype, rank, empty="", call=0, layout=""):
 
 
 def test_short_integer_signals_are_not_read_beyond_their_end():
-    """nonsilent_region summed chunks behind the end of a signal shorter than a stretch: 256 elements and a window too far."""
+    """nonsilent_region once read 256 elements and a window beyond the end of a signal that is shorter than a chunk."""
     report = examine("some", ["nonsilent_region"])
     assert not report.bugs and report.results["nonsilent_region"]
 

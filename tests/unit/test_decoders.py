@@ -1,4 +1,4 @@
-"""The image decoders: formats, channels, types, orientations, windows, errors; and whole pipelines, on the CPU and mixed."""
+"""The image decoders: formats, channels, types, orientations, windows and errors; and pipelines with cpu and mixed decoders."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def decode(data: bytes, **arguments) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
 @pytest.mark.parametrize("shape", [(1, -1), (-1, 1), (1, 1, -1)])
-def test_bytes_of_any_shape(kind, shape):
+def test_encoded_bytes_may_have_any_shape(kind, shape):
     """A row [1, N], for example a slice of a larger array, holds the same bytes as [N]."""
     data = encode(RGB, kind)
     reshaped = np.frombuffer(data, np.uint8).reshape(shape)
@@ -99,7 +99,7 @@ def test_sixteen_bits(channels):
 
 
 def test_interlaced_png():
-    # PNG 1.2, section 2.6: (first row, row step, first column, column step) of the seven passes.
+    # The seven passes (PNG 1.2, section 2.6): (first row, row step, first column, column step).
     passes = [(0, 8, 0, 8), (0, 8, 4, 8), (4, 8, 0, 4), (0, 4, 2, 4), (2, 4, 0, 2), (0, 2, 1, 2), (1, 2, 0, 1)]
     rows = b"".join(b"\0" + row.tobytes() for y, dy, x, dx in passes for row in RGB[y::dy, x::dx])
     assert np.array_equal(decode(png(52, 40, 8, 2, rows, interlace=1)), RGB)
@@ -315,7 +315,7 @@ def test_an_error_names_operator_iteration_sample_and_file(files, tmp_path):
 
 @pytest.mark.parametrize("length", [2**64 - 1, 2**63, 2**63 - 1, 2**62, 1 << 40])
 def test_a_jp2_box_of_an_impossible_length_is_a_broken_picture(length):
-    """The length of a box may have 64 bits. Offsets beyond the range of Python's struct raised an OverflowError without a message."""
+    """The length of a box may have 64 bits. An offset beyond the range of Python's `struct` once raised an OverflowError without a text."""
     signature = bytes.fromhex("0000000c6a5020200d0a870a")
     data = signature + struct.pack(">I4sQ", 1, b"ftyp", length) + bytes(64)
     pictures = [np.frombuffer(picture, np.uint8) for picture in (encode(RGB, "JPEG2000"), data)]

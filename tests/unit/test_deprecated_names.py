@@ -1,4 +1,4 @@
-"""Deprecated names of operators: the same operator, with a warning, named as DALI names it."""
+"""A deprecated name of an operator gives the same operator, with a warning. The names are DALI's."""
 
 from __future__ import annotations
 

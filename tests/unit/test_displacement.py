@@ -1,4 +1,4 @@
-"""sphere and water: warps by a displacement of every pixel."""
+"""sphere and water move every pixel by a displacement."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ WAVES = {"ampl_x": 4.0, "ampl_y": -7.0, "freq_x": 0.3, "freq_y": 0.7, "phase_x":
 
 @pytest.mark.parametrize("dtype", ["uint8", pytest.param("float32", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name, arguments", [("sphere", {}), ("water", {}), ("water", WAVES)])
-def test_pixels_come_from_where_they_should(name, arguments, dtype):
+def test_pixels_come_from_the_positions_of_the_formula(name, arguments, dtype):
     images = [picture(height, width, 3, 1).reshape(height, width, 3).astype(dtype) for height, width in ((17, 40), (30, 23), (1, 9))]
     where = sphere if name == "sphere" else water
     for linear in (False, True):
@@ -62,7 +62,7 @@ def test_pixels_come_from_where_they_should(name, arguments, dtype):
             wanted = sampled(image, x, y, 9.0, linear)
             assert made.dtype == image.dtype and made.shape == image.shape
             wrong = np.abs(made - wanted) > (1e-2 if dtype == "float32" else 0.51)
-            # A position on the edge of a pixel, to the last bit.
+            # The last bit decides about positions on the edge of a pixel.
             assert not wrong[(np.abs(x - np.round(x)) > 1e-4) & (np.abs(y - np.round(y)) > 1e-4)].any()
             assert wrong.mean() < 0.05
 
@@ -79,7 +79,7 @@ def test_masked_samples_and_empty_ones_stay():
     assert harness.run("sphere", [np.zeros((0, 4, 3), np.uint8)], "HWC")[0].shape == (0, 4, 3)
 
 
-def test_fill_values_and_positions_that_are_no_numbers():
+def test_fill_values_and_positions_that_are_nan():
     image = np.full((20, 20, 1), 7, np.uint8)
     assert harness.run("sphere", [image], "HWC", fill_value=-3.0)[0][0, 0, 0] == 253
     assert (harness.run("water", [image], "HWC", ampl_x=float("nan"), fill_value=258.5)[0] == 2).all()

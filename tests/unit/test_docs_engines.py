@@ -1,4 +1,4 @@
-"""docs/engines.md says what the code does: options with their defaults, and numbers that decide."""
+"""docs/engines.md agrees with the code: all options with their defaults, and constants."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_every_option_is_in_the_table(page):
     assert {name: text.strip("`\"") for name, text in rows.items()} == {name: str(default) for name, default in options.items()}
 
 
-def test_numbers_are_those_of_the_code(page):
+def test_constants_equal_those_of_the_code(page):
     text = " ".join(page.split())
     words = {2: "two", 3: "three"}
     assert f"a `prefetch_queue_depth` of at most {words[places.WINDOW]} iterations per engine" in text

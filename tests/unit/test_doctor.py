@@ -60,7 +60,7 @@ def expect(finding, check, *words):
 
 
 def cgroup(tmp_path, **files):
-    """A simulated system in which this process is in the group /jobs/one. `files` are those of the groups."""
+    """A simulated system in which this process is in the control group /jobs/one. `files` are the files of the groups."""
     (tmp_path / "proc/self").mkdir(parents=True)
     version_two = "cpu.max" in "".join(files)
     (tmp_path / "proc/self/cgroup").write_text("0::/jobs/one\n" if version_two else "4:cpu,cpuacct:/jobs/one\n0::/\n")
@@ -75,15 +75,15 @@ def cgroup(tmp_path, **files):
     "files, quota",
     [
         ({"jobs/one/cpu.max": "150000 100000\n"}, 1.5),
-        ({"jobs/one/cpu.max": "max 100000\n", "jobs/cpu.max": "300000 100000\n"}, 3.0),  # the group above limits it
+        ({"jobs/one/cpu.max": "max 100000\n", "jobs/cpu.max": "300000 100000\n"}, 3.0),  # the parent group has the limit
         ({"jobs/one/cpu.max": "max 100000\n"}, None),
-        ({"cpu.max": "200000 100000"}, 2.0),  # in a container whose own group is mounted as the root
+        ({"cpu.max": "200000 100000"}, 2.0),  # in a container, where the group is mounted as the root
         ({"cpu,cpuacct/jobs/one/cpu.cfs_quota_us": "50000", "cpu,cpuacct/jobs/one/cpu.cfs_period_us": "100000"}, 0.5),
         ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
         ({}, None),
     ],
 )
-def test_the_quota_is_that_of_all_groups(tmp_path, files, quota):
+def test_the_smallest_quota_of_all_groups_counts(tmp_path, files, quota):
     assert machine.quota(**cgroup(tmp_path, **files)) == quota
 
 
@@ -231,7 +231,7 @@ def test_storage_that_does_not_answer(tmp_path):
     os.mkfifo(tmp_path / "file.bin")  # opening it waits forever
     expect(checks.slow_storage(Setup(places=[tmp_path])), "slow_storage", "is very slow", str(tmp_path))
     with open(tmp_path / "file.bin", "wb", buffering=0):
-        pass  # the thread that waits there continues
+        pass  # lets the waiting thread continue
 
 
 @pytest.mark.slow  # measures how quickly this machine reads files
@@ -239,7 +239,7 @@ def test_quick_storage_is_not_mentioned(tmp_path):
     assert checks.slow_storage(Setup(places=[PICTURES, tmp_path / "missing", tmp_path])) is None
 
 
-def test_kernels_that_cannot_be_kept():
+def test_a_kernel_cache_that_cannot_be_written():
     found = elsewhere("kernel_cache", NUMBA_CACHE_DIR="/proc/none/kernels")
     expect(found, "kernel_cache", "/proc/none/kernels cannot be written", "Set NUMBA_CACHE_DIR")
     assert elsewhere("kernel_cache")["check"] is None
@@ -272,7 +272,7 @@ def test_a_missing_codec():
         (0, 11080, "checks._installed = lambda package: package == 'cupy-cuda12x'\n", ["supports CUDA 11.8", "made for CUDA 12"]),
     ],
 )
-def test_a_driver_that_does_not_fit(tmp_path, status, version, before, words):
+def test_a_driver_that_is_too_old_or_does_not_start(tmp_path, status, version, before, words):
     driver(tmp_path, status, version)
     before = f"from asyncdali.tooling import checks\n{before}"
     found = elsewhere("driver_mismatch", "gpu=True", before, LD_LIBRARY_PATH=str(tmp_path))
@@ -317,17 +317,17 @@ def test_there_are_fifteen_checks():
     assert all(check.__doc__ for check in checks.ALL)
 
 
-def test_facts_about_a_pipeline():
+def test_the_setup_of_a_pipeline():
     pipe = Pipeline(batch_size=4, num_threads=3, device_id=None, py_num_workers=5)
     with pipe:
         jpegs, _ = fn.readers.file(file_root=str(PICTURES))
         listed, _ = fn.readers.file(file_root="/data", files=["a.jpg", "b.jpg"], name="listed")
         pipe.set_outputs(fn.decoders.image(jpegs, device="mixed"), listed)
     setup = setup_of(pipe)
-    assert setup.num_threads == 3 and setup.gpu and setup.py_num_workers == 0  # no parallel source, no workers
+    assert setup.num_threads == 3 and setup.gpu and setup.py_num_workers == 0  # without a parallel source there are no workers
     assert {"readers.file", "decoders.image"} <= setup.operators
     assert setup.places == [PICTURES, Path("/data"), Path("/data/a.jpg"), Path("/data/b.jpg")]
-    assert pipe._core.session is None  # it was not built
+    assert pipe._core.session is None  # the pipeline was not built
 
 
 def test_the_command(capsys, tmp_path, monkeypatch):
@@ -423,7 +423,7 @@ def test_few_connections_to_the_gpu(monkeypatch):
     ids=["unset", "given", "in use", "in use and given"],
 )
 def test_connections_are_requested_at_import(tmp_path, before, given, expected):
-    """A value that is set stays. In a process that uses CUDA already, the variable would only claim what the driver did not read."""
+    """A value that the user has set stays. If CUDA already runs, the variable stays unset, because the driver would not read it."""
     code = f"import ctypes, os\ndriver = ctypes.CDLL({str(driver(tmp_path))!r})\n{before}\nimport asyncdali\n"
     environment = {name: value for name, value in os.environ.items() if name != "CUDA_DEVICE_MAX_CONNECTIONS"}
     if given is not None:

@@ -1,4 +1,4 @@
-"""The reader of docs/adding_an_operator.md: its file is taken from the page, literally."""
+"""The reader of docs/adding_an_operator.md. The tests use the file as it is printed on the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def blocks(tmp_path_factory):
 
 
 def pipeline_over(folder, **options):
-    """Two files, with 5 and 2 records of 4 bytes. Byte k of all has the value k."""
+    """A pipeline that reads two files with 5 and 2 records of 4 bytes. The k-th byte of all bytes is k."""
     paths = [folder / "one", folder / "two"]
     paths[0].write_bytes(bytes(range(22)))
     paths[1].write_bytes(bytes(range(22, 30)))
@@ -38,7 +38,7 @@ def test_records_come_in_order(tmp_path):
         assert pipe.reader_meta("R")["epoch_size"] == 7
 
 
-def test_order_shards_and_checkpoints_need_nothing_more(tmp_path):
+def test_order_shards_and_checkpoints_work_without_further_code(tmp_path):
     with pipeline_over(tmp_path, random_shuffle=True, enable_checkpointing=True) as pipe:
         first = records_of(pipe, 2)
         saved, following = pipe.checkpoint(), records_of(pipe, 3)

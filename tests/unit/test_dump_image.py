@@ -1,4 +1,4 @@
-"""dump_image: where a stored graph may write, and wrong inputs. ``test_dump_image_parity.py`` compares files and outputs."""
+"""dump_image: folders into which a stored graph may write, and wrong inputs. test_dump_image_parity.py compares files and outputs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def test_a_stored_graph_writes_only_to_allowed_places(suffix, tmp_path, monkeypa
     with pytest.raises(RuntimeError, match=r"Refused to write .*dump_image.*allow_write"):
         Pipeline.deserialize(data, allow_write=[tmp_path / "elsewhere"]).build()
     assert not list(tmp_path.rglob("*.ppm"))
-    if suffix != "a":  # a name that leaves the folder is always refused
+    if suffix != "a":  # a file name that leads out of the folder is always refused
         with pytest.raises(RuntimeError, match="Refused to write"):
             Pipeline.deserialize(data, allow_write=[tmp_path]).build()
         return
-    in_step = {"exec_pipelined": False, "exec_async": False}  # no later iteration writes the file again before this check
+    in_step = {"exec_pipelined": False, "exec_async": False}  # no later iteration may write the file before this check
     with Pipeline.deserialize(data, allow_write=[tmp_path], **in_step) as pipeline:
         pipeline.build()
         pipeline.run()

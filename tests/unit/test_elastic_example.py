@@ -1,4 +1,4 @@
-"""examples/elastic_torchrun.py: processes die, and a different number of processes continues. The global batches stay the same."""
+"""examples/elastic_torchrun.py: processes die, and another number of processes continues with the same global batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "elastic_
 
 
 def run(folder, *arguments, ranks=0, restarts=0):
-    """The lines of stream.txt. `ranks` 0: without torchrun."""
+    """Run the example and return the lines of stream.txt. With 0 ranks it runs without torchrun."""
     launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", f"--max-restarts={restarts}"] if ranks else []
     command = [sys.executable, *launch, os.fspath(EXAMPLE), "--folder", os.fspath(folder), *map(str, arguments)]
     subprocess.run(command, check=True, timeout=600)

@@ -1,4 +1,4 @@
-"""Operators of elements: the step against the function in plain Python, the GPU kernel against the step. Found from the declarations.
+"""Operators of elements: the step beside the function in plain Python, and the GPU kernel beside the step.
 
 The operator of docs/adding_an_operator.md is one of them: its two files are taken from the page, literally.
 """
@@ -36,7 +36,7 @@ def names():
 
 def test_the_operator_of_the_page_is_found(solarize):
     assert names() == sorted({*names(), "solarize"}) and solarize.on_cuda
-    assert calls("solarize", solarize.schema) == [Call()], "test_declared_inputs.py and test_serialize_operators.py need nothing more"
+    assert calls("solarize", solarize.schema) == [Call()], "other tests find the operator without further code"
 
 
 @pytest.mark.parametrize("dtype", [STORAGE[kind] for kind in FLOAT32_TYPES], ids=str)

@@ -1,4 +1,4 @@
-"""Calls of run() that make no record per iteration (``engines/fast_path``)."""
+"""The fast path of `run()` with engines, which makes no record per iteration (``engines/fast_path.py``)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def is_fast(pipe):
 
 
 def run_until_fast(pipe):
-    """The outputs until the fast path works."""
+    """Call `run()` until it takes the fast path. Returns the outputs."""
     found = []
     while not (fast_path(pipe) and is_fast(pipe)):
         found.append(outputs_of(pipe))
@@ -53,7 +53,7 @@ def run_until_fast(pipe):
 
 
 @pytest.mark.parametrize("engines, depth", [(1, 2), (1, 1), (2, 4), (2, 3), (3, 2)])
-def test_the_stream_checkpoints_and_statistics(engines, depth):
+def test_batches_checkpoints_and_statistics_are_those_of_the_usual_path(engines, depth):
     with pipeline(drawn, engines, prefetch_queue_depth=depth) as pipe, pipeline(drawn, 0) as reference:
         pipe.build()
         fast = 0
@@ -68,7 +68,7 @@ def test_the_stream_checkpoints_and_statistics(engines, depth):
                 assert (taken.consumer.iterations, taken.consumer.samples, taken.queue.in_flight) == (k + 1, 4 * (k + 1), depth - 1)
                 assert sum(item.asked for item in taken.engines) == k + depth
                 assert 4 * (k + 1) <= taken.operators[-1].samples <= 4 * (k + depth), (taken.operators[-1].samples, k)
-        assert fast > 200  # every 128 iterations, and at each checkpoint, some calls go the usual way
+        assert fast > 200  # every 128 iterations, and at each checkpoint, some calls take the usual path
 
 
 def test_outputs_keep_their_memory():
@@ -108,7 +108,7 @@ def test_an_iteration_calls_few_functions():
 
     with pipeline(drawn, 1) as pipe:
         pipe.build()
-        fewest = min((calls() for _ in range(30)), key=len)  # new memory goes the usual way
+        fewest = min((calls() for _ in range(30)), key=len)  # outputs in new memory take the usual path
         assert len(fewest) <= 16, fewest
 
 
@@ -186,8 +186,8 @@ def test_a_legacy_hook_is_called():
     pipe.close()
 
 
-def test_a_call_of_another_thread_ends_the_wait_of_the_fast_path():
-    """Statistics are taken while a call waits in the fast path. The call gets its batch."""
+def test_a_call_of_another_thread_interrupts_the_wait_of_the_fast_path():
+    """Another thread asks for statistics while a call waits in the fast path. The call still gets its batch."""
     with pipeline(lambda: fn.python_function(fn.random.uniform(range=[0, 1]), function=slow), 1) as pipe:
         pipe.build()
         run_until_fast(pipe)

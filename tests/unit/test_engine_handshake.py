@@ -1,4 +1,4 @@
-"""An engine whose results could differ from those of the training process is refused. The error names the difference."""
+"""An engine is refused if its results could differ from those of the training process. The error names the difference."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def test_a_difference_names_both_values():
 
 
 def test_another_processor_is_refused(monkeypatch):
-    """An engine with another environment compiles its kernels for another processor."""
-    monkeypatch.setitem(os.environ, "NUMBA_CPU_NAME", "generic")  # Numba has been imported here
+    """An engine with other environment variables compiles its kernels for another processor."""
+    monkeypatch.setitem(os.environ, "NUMBA_CPU_NAME", "generic")  # Numba is imported in this process
     pipe = pipeline(graph, 1, engine_start_method="spawn")
     with pytest.raises(RuntimeError, match=r"engine 0 differs from this process.*processor, name: \S+ here, generic there"):
         pipe.build()
@@ -76,7 +76,7 @@ def test_other_packages_are_refused(monkeypatch):
 
 
 def test_a_replacement_that_differs_is_refused(monkeypatch):
-    """The packages were replaced while the program ran."""
+    """The packages of the environment were replaced while the program ran."""
     pipe = pipeline(graph, 1, engine_start_method="spawn", prefetch_queue_depth=1)
     stream(pipe, 1)
     monkeypatch.setitem(os.environ, "NUMBA_CPU_NAME", "generic")

@@ -1,4 +1,4 @@
-"""Random programs of sources, readers, draws and iterators: with engines they give the same results, and resume saved states."""
+"""Random programs of sources, readers, draws and iterators: with engines, results and resumed states are the same as without."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from helpers import histories
 
 @pytest.fixture(autouse=True)
 def silence():
-    """Sources without a state warn, and iterators that are reset in the middle of an epoch log."""
+    """Hide expected messages: warnings of sources without a state, and log lines of iterators that are reset in the middle of an epoch."""
     log = logging.getLogger("asyncdali")
     level = log.level
     with warnings.catch_warnings():
@@ -22,7 +22,7 @@ def silence():
 
 
 def check(numbers, methods=("fork",), parallel=False):
-    """Each history from its start, and from a random place, under random numbers of engines. Returns how many ran."""
+    """Run each history from its start and from a random event, with random numbers of engines. Returns the number of runs."""
     count = 0
     for number in numbers:
         choose = random.Random(~number)

@@ -1,4 +1,4 @@
-"""Requests and answers in fixed form."""
+"""The binary format of requests and answers between the training process and engines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from asyncdali.types import DALIDataType
 
 
 class Wire:
-    """An engine's packer, and the training process's blocks."""
+    """Both ends: the packer of an engine, and the blocks of the training process."""
 
     def __init__(self):
         self.own, self.theirs = OwnBlocks(), ForeignBlocks()
@@ -33,7 +33,7 @@ class Wire:
         return len(self.lent)
 
     def answer(self, *batches):
-        """The bytes of an answer, or None and the header of the JSON answer."""
+        """(bytes of the answer, header). The bytes are None if the answer is sent as JSON."""
         frame = Frame()
         header = {"a": [5, 2], "took": 77}
         header["out"] = [self.packer.pack(batch, frame) for batch in batches]
@@ -64,7 +64,7 @@ def dense(values, layout=""):
 
 
 def placed(wire, samples):
-    """A batch in pooled memory, which is not known to be dense."""
+    """A batch in pooled memory. The batch does not know whether its samples are dense."""
     shapes = np.array([item.shape for item in samples], np.int64)
     batch = Batch(shapes, DALIDataType.UINT8, "HW")
     batch.place(wire.pool.allocate(int(batch.sizes().sum())))

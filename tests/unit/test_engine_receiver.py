@@ -1,4 +1,4 @@
-"""The thread that talks to the engines of a pipeline for a GPU, and the calls that keep the interpreter lock."""
+"""The thread that exchanges messages with the engines of a GPU pipeline, and calls that keep the interpreter lock."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_descriptor_is_closed_with_the_thread():
 
 
 @pytest.mark.parametrize("count", [0, 1, 5])
-def test_messages_without_giving_up_the_lock(count):
+def test_messages_are_sent_and_received_while_holding_the_lock(count):
     ours, theirs = channels.pair()
     with pytest.raises(BlockingIOError):
         channels.receive_now(ours)
@@ -146,7 +146,7 @@ def contents(outputs):
     return [[np.asarray(output.as_cpu()[k]).tobytes() for k in range(len(output))] for output in outputs]
 
 
-def test_the_stream_of_a_gpu_is_the_same_with_engines(tmp_path, cuda):
+def test_batches_of_a_gpu_pipeline_are_the_same_with_engines(tmp_path, cuda):
     files = data_files(tmp_path)
     found = []
     for engines in (0, 1, 2):
@@ -156,8 +156,8 @@ def test_the_stream_of_a_gpu_is_the_same_with_engines(tmp_path, cuda):
     assert found[1] == found[0] and found[2] == found[0]
 
 
-def test_who_sends_the_requests(tmp_path, cuda, monkeypatch):
-    """The caller of `run()` does, unless the handler of a signal could raise in between. Then it wakes the thread of the engines."""
+def test_the_thread_that_sends_requests(tmp_path, cuda, monkeypatch):
+    """The caller of `run()` sends them. If the handler of a signal could raise in between, the thread of the engines sends them."""
     files, found = data_files(tmp_path), []
     for alone in (True, False):
         monkeypatch.setattr(executor, "only_ctrl_c", lambda alone=alone: alone)
@@ -177,7 +177,7 @@ def test_who_sends_the_requests(tmp_path, cuda, monkeypatch):
     assert found[0] == found[1]
 
 
-def test_a_killed_engine_of_a_gpu_is_replaced(tmp_path, cuda):
+def test_a_killed_engine_of_a_gpu_pipeline_is_replaced(tmp_path, cuda):
     files = data_files(tmp_path)
     pipe = pipeline(graph(files), 0, device_id=0)
     wanted = [contents(pipe.run()) for _ in range(12)]
@@ -195,7 +195,7 @@ def test_a_killed_engine_of_a_gpu_is_replaced(tmp_path, cuda):
     assert not [thread for thread in threading.enumerate() if thread.name.endswith("-engines")]
 
 
-def test_a_gate_is_passed_after_it_was_opened(cuda):
+def test_a_completion_gate_lets_its_waiters_pass_when_it_opens(cuda):
     gate = CompletionGate(cuda)
     assert not gate.wait(0.01)
     opens = threading.Thread(target=gate.open, args=([],))

@@ -1,4 +1,4 @@
-"""Positions counted from a base, and calls that receive the answers of engines themselves."""
+"""Positions that count steps from a base position, and `run()` calls that receive the answers of engines themselves."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def loader_of(pipe):
 
 
 @pytest.mark.parametrize("engines, renewed", [(1, 3), (2, 1)])
-def test_bases_are_renewed_on_the_way(files, monkeypatch, engines, renewed):
-    """Checkpoints are taken before and behind each new base, and do not change what comes after them."""
+def test_new_bases_do_not_change_batches(files, monkeypatch, engines, renewed):
+    """Checkpoints are taken before and after each new base. They do not change later batches."""
     for module in (sending, handover):
         monkeypatch.setattr(module, "RENEWED", renewed)
     plain = pipeline(reading(files), 0)
@@ -51,8 +51,8 @@ def test_bases_are_renewed_on_the_way(files, monkeypatch, engines, renewed):
         each.close()
 
 
-def test_a_base_moves_on_and_back(files):
-    """Positions are pure, so they may be asked for in any order."""
+def test_a_base_gives_positions_in_any_order(files):
+    """Positions are values without side effects, so steps may be requested in any order."""
     pipe = pipeline(reading(files), 1)
     stream(pipe, 1)
     base = loader_of(pipe).base
@@ -62,8 +62,8 @@ def test_a_base_moves_on_and_back(files):
     pipe.close()
 
 
-def test_who_receives_the_answers(files):
-    """If engines compute whole iterations, the pipeline needs the loop's thread only while no caller waits in a call."""
+def test_a_waiting_call_receives_the_answers(files):
+    """If engines compute whole iterations, a waiting `run()` call receives the answers. The loop's thread receives at other times."""
     plain = pipeline(reading(files), 0)
     wanted = stream(plain, 12)
     pipe = pipeline(reading(files), 2)
@@ -89,7 +89,7 @@ def test_who_receives_the_answers(files):
 
 
 def test_threads_that_run_one_pipeline(files):
-    """Several threads receive in turn. Each iteration is returned once."""
+    """Several threads run one pipeline and receive in turn. Each iteration is returned once."""
     plain = pipeline(reading(files), 0)
     wanted = sorted(map(str, stream(plain, 24)))
     pipe = pipeline(reading(files), 2)

@@ -1,4 +1,4 @@
-"""Engines: the CPU part of a pipeline in other processes gives the same stream."""
+"""Engines: a pipeline whose CPU part runs in other processes gives the same batches."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def training(files):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_stream_is_the_same(files, method):
+def test_the_batches_are_the_same(files, method):
     plain = pipeline(training(files), 0)
     wanted = stream(plain, 9)
     saved = plain.checkpoint()
@@ -61,7 +61,7 @@ def test_a_checkpoint_resumes_under_another_number(files, before, after):
 
 
 def test_memory_is_returned_with_the_last_view(files, monkeypatch):
-    """A pool that got no blocks back would be five times as large. How many iterations are in flight depends on timing."""
+    """If no block returned, the pool would be five times as large. The bound is loose, because timing decides how many are in flight."""
     monkeypatch.setattr(engine_statistics, "ANSWERS", 300.0)
     pipe = pipeline(training(files), 1)
     stream(pipe, 10)
@@ -87,7 +87,7 @@ def test_outputs_can_be_written_to(files):
 
 
 def test_large_frames_are_sent_in_blocks():
-    """Shapes and inline contents of many samples may exceed the size of a message."""
+    """The shapes and inline contents of many samples may be longer than a message, so blocks carry them."""
 
     def define():
         return fn.random.uniform(range=[0, 1]), fn.cast(fn.random.uniform(range=[0, 9], shape=[3]), dtype=types.INT32)
@@ -167,7 +167,7 @@ def test_positions_in_branches_depend_on_data():
 
 
 def test_a_wrong_prediction_is_corrected(monkeypatch):
-    """An unexpected dependence on data is detected, and the following iterations are requested again."""
+    """A position that depends on data, against the prediction, is detected. The following iterations are requested again."""
     from asyncdali.engines.cut import Cut
 
     monkeypatch.setattr(Cut, "depends_on_branches", False)
@@ -203,7 +203,7 @@ def test_fed_inputs_and_sources():
 
 
 class Rows:
-    """A source by position: 26 samples of different sizes per epoch. The positions `fails` raise an error."""
+    """A source that is called by position: 26 samples of different sizes per epoch. The positions in `fails` raise an error."""
 
     def __init__(self, fails=()):
         self.fails = fails
@@ -217,7 +217,7 @@ class Rows:
 
 
 def pairs(position):
-    """A source of batches with two outputs. Batches have different sizes, and the last has no samples."""
+    """A source of batches with two outputs. The batch size varies, and the last batch is empty."""
     if position == 7:
         raise StopIteration
     count = (4, 2, 3, 4, 1, 4, 0)[position]
@@ -279,7 +279,7 @@ def test_sources_in_engines_resume_under_another_number():
 
 
 def test_errors_of_sources_in_engines():
-    """The iteration before the error is returned first; the next call asks for the same position again."""
+    """The iteration before the error is returned first. After the error, the next call requests the same position again."""
 
     def define():
         return fn.external_source(source=Rows((9, 10)), batch=False), fn.random.uniform()
@@ -308,7 +308,7 @@ def test_errors_of_sources_in_engines():
 
 
 def test_engines_forget_batches_of_sources(monkeypatch):
-    """Batches that nothing needs any more return to the engine's pool, so the pool does not grow.
+    """Batches that are no longer needed return to the engine's pool, so the pool does not grow.
 
     The number of batches in flight depends on timing, but is far below 50.
     """
@@ -363,7 +363,7 @@ def test_closing_leaves_no_process_or_descriptor(files):
     del kept, pipe
     gc.collect()
     left = {value for value in set(descriptors().values()) - before if "memfd" in value or "socket" in value or "pipe" in value}
-    assert len(left) <= 4, left  # the event loop's descriptors, if this test made the loop
+    assert len(left) <= 4, left  # descriptors of the event loop, if this test started it
     assert not any("asyncdali" in name for name in os.listdir("/dev/shm"))
 
 
@@ -382,7 +382,7 @@ def test_the_last_reference_ends_engines(files, method):
 
 
 def test_closing_gives_back_the_memory():
-    """Without the garbage collector, and except for outputs that are kept."""
+    """Shared memory is freed by `close()`, without the garbage collector, except for outputs that the user keeps."""
 
     def mapped():
         with open("/proc/self/maps") as file:
@@ -444,7 +444,7 @@ def test_options_are_checked():
 
 
 def test_operators_are_counted_where_they_run(tmp_path, monkeypatch):
-    """Samples, bytes and JPEGs of operators whose outputs never leave the engines."""
+    """Statistics count the samples, bytes and JPEGs of operators whose outputs never leave the engines."""
     monkeypatch.setattr(engine_statistics, "ANSWERS", 300.0)
     (tmp_path / "a.jpg").write_bytes(encode(picture(40, 60), "JPEG"))
 

@@ -1,4 +1,4 @@
-"""equalize: flat histograms."""
+"""equalize: histograms become flat."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from asyncdali import fn
 
 
 def flat(plane):
-    """A value becomes the share of the other values that are not larger, times 255. The smallest value becomes 0."""
+    """equalize in NumPy: a value becomes 255 times the share of the other values that are not larger. The smallest value becomes 0."""
     ranks = np.array([(plane <= value).sum() for value in range(256)], float) - (plane == plane.min()).sum()
     others = plane.size - (plane == plane.min()).sum()
     return np.rint(ranks[plane] * 255 / others).astype(np.uint8) if others else plane
 
 
 def pictures(layout):
-    """Images of several sizes, with different channels and frames."""
+    """Images of several sizes, numbers of channels and numbers of frames."""
     rng = np.random.default_rng(4)
     shapes = [[{"H": height, "W": width, "C": 3, "F": 2}[axis] for axis in layout] for height, width in ((9, 14), (1, 1), (20, 3))]
     return [np.clip(rng.normal(90, 12, shape), 0, 255).astype(np.uint8) for shape in shapes]
 
 
 @pytest.mark.parametrize("layout", ["HW", "HWC", "CHW", "FHW", "FHWC", "FCHW"])
-def test_every_plane_by_itself(layout):
+def test_every_plane_is_equalized_separately(layout):
     images = pictures(layout)
     axes = (layout.index("H"), layout.index("W"))
     for image, made in zip(images, harness.run("equalize", images, layout), strict=True):

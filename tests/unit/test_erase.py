@@ -1,4 +1,4 @@
-"""erase: regions per sample, in pipelines, wrong."""
+"""erase: regions per sample, missing regions and layouts, empty batches, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One family of errors: every error of an operator, a source or a reader is a RuntimeError, and also of its own kind."""
+"""Every error of an operator, a source or a reader is a RuntimeError. Errors about values are also ValueErrors, and so on."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_family_is_documented():
     ],
 )
 def test_refusals_are_the_errors_that_callers_of_dali_catch(call, kinds):
-    """Refusals that are RuntimeErrors in DALI, at the call, at build or at run."""
+    """Refusals at the call, in `build()` or in `run()` that are RuntimeErrors in DALI are RuntimeErrors here."""
 
     @pipeline_def(batch_size=2, num_threads=1, device_id=None)
     def pipeline():

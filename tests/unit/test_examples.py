@@ -1,4 +1,4 @@
-"""The examples in the declarations of operators (`Schema.examples`), by the steps and by the GPU kernels."""
+"""The examples in the declarations of operators (`Schema.examples`) are true for steps and for GPU kernels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def examples():
 
 
 def element_type_of(value, accepted):
-    """FLOAT for numbers with a point, where the input accepts it; else the first accepted type."""
+    """The element type of an example: FLOAT for numbers with a point, if the input accepts it, else the first accepted type."""
     floats = np.asarray(value).dtype.kind == "f" and DALIDataType.FLOAT in accepted.types
     return storage_dtype(DALIDataType.FLOAT if floats else accepted.types[0])
 

@@ -1,4 +1,4 @@
-"""The executor: overlap, order, failures, asynchronous use, processes, the end of the interpreter."""
+"""The executor: overlap, order, failures, asynchronous use, forks and the exit of the interpreter."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_cpu_mixed_and_gpu_of_three_iterations_run_at_once(num_threads, concurre
 
     def hook(lag):
         def meet(index, count):
-            if lag <= index <= last - 2 + lag:  # the first and the last iterations have no neighbours at the barrier
+            if lag <= index <= last - 2 + lag:  # the first and the last iterations have no partners at the barrier
                 meeting.wait()
                 met.append((lag, index))
 
@@ -52,7 +52,7 @@ def test_cpu_mixed_and_gpu_of_three_iterations_run_at_once(num_threads, concurre
 
 
 def test_pixels_overlap_with_the_next_plan():
-    """An operator's next iteration is planned while samples of the current one are still processed downstream."""
+    """An operator plans its next iteration while a later operator still computes samples of the current one."""
     planned = [threading.Event() for _ in range(3)]
 
     def consume(index, sample):
@@ -65,7 +65,7 @@ def test_pixels_overlap_with_the_next_plan():
 
 
 @pytest.mark.parametrize("concurrency", list(OperatorConcurrency))
-def test_no_operator_runs_beside_itself(concurrency):
+def test_no_operator_runs_two_iterations_at_once(concurrency):
     busy = [threading.Lock() for _ in range(3)]
     order = [[] for _ in range(3)]
 
@@ -108,7 +108,7 @@ def test_concurrency_none_runs_one_segment_at_a_time():
 
 
 def mixed_graph():
-    """CPU -> GPU -> CPU -> GPU with draws, pixels, user Python and argument inputs."""
+    """A graph that goes from CPU to GPU, back, and to GPU again, with draws, pixels, Python functions and argument inputs."""
     a = fn.random.uniform(shape=[3])
     b = fn.copy(a.gpu())
     c = fn.copy(b.cpu())
@@ -132,7 +132,7 @@ def test_all_policies_and_flags_give_the_same():
 
 
 def test_stream_assignment():
-    """PER_OPERATOR opens just enough streams to keep independent branches apart."""
+    """PER_OPERATOR opens as many streams as the graph has independent branches."""
     def graph():
         a = call(BarrierProbe, device="gpu")
         b, c = call(BarrierProbe, a), call(BarrierProbe, a, name="c")
@@ -152,7 +152,7 @@ def test_stream_assignment():
 
 
 def phases():
-    """Graphs that fail in iterations 1 and 3, each in a different phase or place."""
+    """Graphs that fail in iterations 1 and 3. Each graph fails in another phase or operator."""
     fail = fail_at(1, 3)
 
     def work(index, sample):
@@ -174,7 +174,7 @@ def phases():
 @pytest.mark.parametrize("phase", list(phases()))
 @pytest.mark.parametrize("options", [{}, {"exec_async": False}, {"exec_pipelined": False}, {"prefetch_queue_depth": 5},
                                      {"concurrency": OperatorConcurrency.NONE}], ids=str)  # fmt: skip
-def test_a_failure_fails_its_iteration_alone(phase, options):
+def test_a_failure_affects_only_its_iteration(phase, options):
     def graph():
         made = phases()[phase]()
         return (call(CounterProbe), fn.random.uniform(), *(made if isinstance(made, tuple) else (made,)))
@@ -187,7 +187,7 @@ def test_a_failure_fails_its_iteration_alone(phase, options):
             with pytest.raises((RuntimeError, KeyError), match=f"planned failure {k}"):
                 pipeline.run()
         else:
-            assert values(pipeline.run()[:2]) == wanted[k]  # the state has advanced as if the iteration had not failed
+            assert values(pipeline.run()[:2]) == wanted[k]  # the positions have advanced as without the failure
 
 
 def test_compiled_failures_name_operator_line_iteration_and_sample():
@@ -227,7 +227,7 @@ def test_error_types_and_causes():
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError, GeneratorExit])
-def test_odd_exceptions_do_not_hang_or_kill_threads(error):
+def test_unusual_exceptions_do_not_hang_or_end_threads(error):
     def hook(index, count):
         if index == 1:
             raise error
@@ -241,7 +241,7 @@ def test_odd_exceptions_do_not_hang_or_kill_threads(error):
 
 @pytest.mark.parametrize("depth", [1, 2, 5])
 def test_a_bug_in_a_decision_ends_all_waiting(depth, monkeypatch, caplog):
-    """With a depth of 1 the error occurs where an iteration is queued, otherwise also where one ends."""
+    """With a depth of 1 the error occurs when an iteration is queued. With larger depths it may also occur when an iteration ends."""
     pipeline = pipeline_of(lambda: call(Probe), prefetch_queue_depth=depth)
     pipeline.run()
 
@@ -249,8 +249,8 @@ def test_a_bug_in_a_decision_ends_all_waiting(depth, monkeypatch, caplog):
         raise KeyError("a bug")
 
     monkeypatch.setattr(pipeline._core.session.executor, "_run_of", broken)
-    with pytest.raises((KeyError, RuntimeError)):  # of the iteration that waits, or when the next one is queued
-        for _ in range(depth + 3):  # some are made already
+    with pytest.raises((KeyError, RuntimeError)):  # the error of the waiting iteration, or of queueing the next one
+        for _ in range(depth + 3):  # some iterations may be complete already
             pipeline.run()
     with pytest.raises(RuntimeError, match=r"executor failed") as caught:
         pipeline.run()
@@ -259,7 +259,7 @@ def test_a_bug_in_a_decision_ends_all_waiting(depth, monkeypatch, caplog):
     pipeline.close()
 
 
-def test_first_failed_sample_counts():
+def test_the_error_names_the_first_failed_sample():
     def work(index, sample):
         if sample in (1, 2):
             raise ValueError(f"sample {sample} is bad")
@@ -323,7 +323,7 @@ def test_other_tasks_run_while_a_batch_is_awaited():
         waiting = asyncio.ensure_future(pipeline.run_async())
         await asyncio.sleep(0)
         assert not waiting.done()
-        gate.set()  # only a loop that is not blocked gets here
+        gate.set()  # a blocked loop would not get here
         return values(await waiting)[0][0]
 
     assert asyncio.run(main()) == 0
@@ -347,7 +347,7 @@ def test_cancellation_loses_no_batch(depth):
                 await asyncio.wait_for(pipeline.run_async(), 0.001)
             gates[k].set()
             got.append(values(await pipeline.run_async())[0][0])
-        assert len(pipeline._core.session.in_flight) == depth - 1  # cancelled calls did not deepen the queue
+        assert len(pipeline._core.session.in_flight) == depth - 1  # cancelled calls did not make the queue longer
         for gate in gates:
             gate.set()
         return got
@@ -500,7 +500,7 @@ def test_a_loop_without_descriptors(loop):
     for free, line in zip((1, 3, 15), said, strict=True):
         assert line.startswith(f"the event loop cannot be started: {free} file descriptors are free, at least 16 are needed (this process ")
         assert "256" in line and "ulimit -n" in line
-    assert (built, later) == ("built", "1 1")  # 16 suffice, also after these errors
+    assert (built, later) == ("built", "1 1")  # 16 descriptors suffice, also after these errors
 
 
 def test_an_async_source_without_descriptors(monkeypatch):
@@ -541,7 +541,7 @@ def test_leaving_with_stuck_user_code_does_not_hang():
 
 
 def test_interrupt_ends_quickly():
-    """Ctrl-C while run() waits: KeyboardInterrupt there, one traceback, and the batch is not lost. (Other places: test_interrupts.)"""
+    """Ctrl-C while `run()` waits raises KeyboardInterrupt, with one traceback and without losing a batch. Other places: test_interrupts."""
     done = run_script(
         SCRIPT + """
 gate = threading.Event()
@@ -571,7 +571,7 @@ make(lambda: call(BarrierProbe, hook=lambda k, n: interrupt())).run()
 
 
 def test_fork_while_a_pipeline_runs():
-    """The child cannot use the parent's pipeline, but can build and run its own. The parent continues."""
+    """The child cannot use the parent's pipeline, but it can build and run another one. The parent continues."""
     done = run_script(
         SCRIPT + """
 parent = make(prefetch_queue_depth=3)
@@ -705,15 +705,15 @@ def test_endurance():
                 np.testing.assert_array_equal(np.asarray(one.as_cpu()[k]), np.asarray(two.as_cpu()[k]))
 
 
-def test_turns_are_those_of_the_calls_under_any_timing():
-    """The first of several waiting tasks is served first, also when a batch is ready before its task looks."""
+def test_waiting_tasks_are_served_in_the_order_of_their_calls():
+    """The task that waits longest is served first, also if the batch is ready before the task runs again."""
 
     async def main():
         for _ in range(40):
             pipeline = pipeline_of(lambda: call(Probe), prefetch_queue_depth=3)
             tasks = [asyncio.create_task(pipeline.run_async()) for _ in range(9)]
             await asyncio.sleep(0)
-            cancelled = tasks[4].cancel()  # unless it was served already
+            cancelled = tasks[4].cancel()  # unless the task has its batch already
             served = await asyncio.gather(*tasks, return_exceptions=True)
             assert isinstance(served[4], asyncio.CancelledError) == cancelled
             got = [values(batch)[0][0] for batch in served if not isinstance(batch, asyncio.CancelledError)]
@@ -724,9 +724,9 @@ def test_turns_are_those_of_the_calls_under_any_timing():
 
 
 def test_a_stopped_job_needs_no_memory_of_its_threads():
-    """A job that is stopped before any worker takes part ends immediately: the worker has no memory for its times yet."""
+    """A job may be stopped before a worker thread takes part. Then the thread has no memory for its times, and must not need any."""
     context = np.zeros(1, np.int64)
-    step = Step(1, context, lambda code, text, sample: text)  # no function: it must not be called
+    step = Step(1, context, lambda code, text, sample: text)  # a call of this address would crash
     job = CompiledSamples(4, [(None, step)], timed=Timed.YES)
     done = threading.Event()
     job.finished = done.set

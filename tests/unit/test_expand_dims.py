@@ -9,7 +9,7 @@ from helpers.pipelines import outputs_of, pipeline_of
 from asyncdali import fn
 
 
-def test_axes_of_one_element_come_and_go():
+def test_expand_dims_and_squeeze_are_inverse():
     def graph():
         source = fn.external_source(lambda: [np.arange(6).reshape(2, 3)] * 3, layout="HW")
         wide = fn.expand_dims(source, axes=[0, 3], new_axis_names="FC")

@@ -1,4 +1,4 @@
-"""Arithmetic on nodes: values that DALI lacks or has otherwise, fusing, the time of computation, errors."""
+"""Arithmetic on nodes: results that differ from DALI's or that DALI lacks, fused expressions, early computation, and errors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def operators_of(graph: Any) -> list[Any]:
 
 
 def test_samples_that_broadcast_differently():
-    """Each sample separately (DALI mixes them up), also where rows are short or few."""
+    """Every sample broadcasts separately, also if rows are short or few. DALI mixes up such samples."""
     rng = np.random.default_rng(1)
     for _ in range(12):
         ndim = int(rng.integers(1, 5))
@@ -81,8 +81,8 @@ def test_more_dimensions_than_dali_takes():
     np.testing.assert_array_equal(found, a * 10 + b)
 
 
-def test_halves_are_numpys():
-    """FLOAT16, which DALI refuses: each operation rounded to the nearest, with integers it stays FLOAT16."""
+def test_float16_results_equal_numpys():
+    """DALI refuses FLOAT16. Here each operation is rounded to FLOAT16, also if the other operand is an integer."""
     rng = np.random.default_rng(3)
     x, y = rng.normal(0, 100, 500).astype(np.float16), rng.normal(0, 3, 500).astype(np.float16)
     made = compute(
@@ -121,14 +121,14 @@ def test_constants_keep_their_types():
     x = np.array([1, 2], np.float64)
     assert one(lambda: feed(x) + types.Constant(0.1).float64())[0].tolist() == [1.1, 2.1]
     assert one(lambda: np.float64(0.1) + feed(x))[0].tolist() == [1.1, 2.1]
-    assert one(lambda: feed(x) + 0.1)[0].tolist() == (x + np.float64(np.float32(0.1))).tolist()  # a float is FLOAT
+    assert one(lambda: feed(x) + 0.1)[0].tolist() == (x + np.float64(np.float32(0.1))).tolist()  # a Python float has type FLOAT
     u8 = np.array([250, 3], np.uint8)
     for made, dtype in ((lambda: np.uint8(10) + feed(u8), np.uint8), (lambda: np.array([1, 2], np.int16) - feed(u8), np.int16),
                         (lambda: 10 + feed(u8), np.int32), (lambda: types.Constant(2**64 - 1).uint64() & feed(u8), np.uint64)):  # fmt: skip
         assert one(made)[0].dtype == dtype
 
 
-def test_special_numbers_do_not_share_code():
+def test_expressions_with_zero_and_negative_zero_do_not_share_code():
     x = np.zeros(3, np.float32)
     made = compute(lambda: (feed(x) * -0.0, feed(x) * 0.0, feed(x) + float("nan"), feed(x) + float("-inf")), batch_size=1)
     assert np.signbit(made[0][0]).all() and not np.signbit(made[1][0]).any()
@@ -144,8 +144,8 @@ def test_steps_stay_within_their_memory():
             np.testing.assert_array_equal(result, x * np.uint8(2) if operands[1][0] == 2 else x * np.float32(0.5))
 
 
-def test_large_batches_are_not_multiplied_out_while_planning():
-    """Small inputs with a large result are computed by the workers."""
+def test_large_results_are_not_computed_while_planning():
+    """If small inputs give a large result, worker threads compute it, and not the planning thread."""
     a, b = np.arange(300, dtype=np.int32), np.arange(200, dtype=np.int32).reshape(-1, 1)
     (found,) = one(lambda: feed(a) + feed(b))
     np.testing.assert_array_equal(found, a + b)
@@ -154,7 +154,7 @@ def test_large_batches_are_not_multiplied_out_while_planning():
 # --------------------------------------------------------------------------------------------------------------------- fusing
 
 
-def test_a_tree_is_one_operator():
+def test_an_expression_is_one_operator():
     def graph():
         x, y = feed(1), feed(2)
         return (x * 0.7 + 3) // 2 > y
@@ -176,7 +176,7 @@ def test_shared_results_are_computed_once():
     assert [row[0].tolist() for row in found] == [2, 3, 1]
 
 
-def test_a_result_used_twice_in_one_tree_stays_in_it():
+def test_a_result_used_twice_in_one_expression_is_fused():
     def graph():
         x = feed(np.arange(4))
         y = x + 1
@@ -220,8 +220,8 @@ def test_many_inputs_are_cut():
     assert one(graph)[0] == sum(range(80))
 
 
-def test_defining_operators_takes_the_same_for_each():
-    """Calls of functions are counted: a thousand operators take twice as many as five hundred."""
+def test_the_cost_of_defining_an_operator_is_constant():
+    """Counted function calls: a thousand operators take about twice as many calls as five hundred."""
 
     def calls(count: int) -> int:
         number = 0
@@ -240,7 +240,7 @@ def test_defining_operators_takes_the_same_for_each():
                 sys.setprofile(None)
         return number
 
-    calls(2)  # imports
+    calls(2)  # the first definition imports modules
     assert 0 < calls(1000) < 2.1 * calls(500)
 
 
@@ -270,7 +270,7 @@ def pipeline_segments(graph: Any) -> list[Any]:
 
 
 def test_in_argument_inputs():
-    """A draw used in arithmetic needs no separate segment."""
+    """Arithmetic with a random number, as an argument input, needs no separate segment."""
 
     def graph():
         image = fn.constant(idata=list(range(12)), shape=[2, 2, 3], dtype=T.UINT8, layout="HWC")
@@ -283,7 +283,7 @@ def test_in_argument_inputs():
 
 
 def test_values_of_the_pixels_as_arguments():
-    """These values are known after a segment's pixels, so operators that need them are in a separate segment."""
+    """An argument that is computed from pixels is known only after the pixels. The operator that needs it is in the next segment."""
 
     def graph():
         data = fn.copy(feed(*[np.full(12, 3, np.int32)] * 3))
@@ -293,8 +293,8 @@ def test_values_of_the_pixels_as_arguments():
     assert len(pipeline_segments(graph)) == 2
 
 
-def test_early_and_ragged():
-    """A value that planning needs and that is not one array is computed by the workers before planning."""
+def test_ragged_arguments_are_computed_before_planning():
+    """Worker threads compute an argument before planning if its samples have different shapes."""
 
     def graph():
         ragged = feed([3, 9], [5, 1, 1], [4]) + 0
@@ -358,7 +358,7 @@ def test_refused_at_the_call():
 
 
 def test_division_by_zero_names_sample_and_line():
-    for count in (1, 5000):  # while planning, and by the workers
+    for count in (1, 5000):  # computed while planning, and by worker threads
         zeros = [np.ones(count, np.int32), np.zeros(count, np.int32), np.ones(count, np.int32)]
 
         def graph(zeros=zeros, count=count):

@@ -1,4 +1,4 @@
-"""Operators of other packages: found through entry points, imported at first use, refused by name on a clash."""
+"""Operators of other packages are found through entry points and imported at first use. A clash of names is refused."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ for path, text in reference.package_files("acme-operators").items():
 
 
 def test_the_generated_files_of_the_example_are_current(tmp_path):
-    """The package is on the path with its metadata, as if it were installed, in a process of its own. .ci/run installs it."""
+    """In a separate process the package is on the path with its metadata, as if it were installed. `.ci/run` installs it."""
     folder, info = ROOT / "examples" / "own_operators", tmp_path / "acme_operators-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-operators\nVersion: 1.0\n")

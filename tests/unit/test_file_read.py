@@ -1,4 +1,4 @@
-"""io.file.read: files by the names of samples."""
+"""io.file.read: each sample names the file that is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""filter: correlation with a window per sample."""
+"""filter: a correlation with a window of each sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks share one global order: their concatenated batches are those of one process, and a checkpoint fits any number of ranks."""
+"""Ranks share one global order. Their concatenated batches equal the batches of one process, and any number of ranks may resume."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def halved(value):
 
 
 def graph(files, choose):
-    """A global batch of all operators that a rank can run alone. The reader ends its epoch in the middle of batches."""
+    """A graph of operators that a rank can run for its own samples. The epoch of the reader ends in the middle of a batch."""
     data, labels = fn.readers.file(
         files=files, name="reader", random_shuffle=choose.random() < 0.5, pad_last_batch=choose.random() < 0.5,
         num_shards=choose.randint(1, 2), stick_to_shard=choose.random() < 0.5, initial_fill=choose.randint(1, 9),
@@ -57,12 +57,12 @@ def train_of(files, number):
 
 
 def batches_of(pipe, count):
-    """The next batches: bytes by output and sample."""
+    """The next batches, as bytes of each sample of each output."""
     return [[[np.asarray(sample).tobytes() for sample in output] for output in pipe.run()] for _ in range(count)]
 
 
 def side_by_side(ranks):
-    """The batches of all ranks, as one stream."""
+    """The concatenated batches of all ranks."""
     return [[list(itertools.chain(*parts)) for parts in zip(*iteration)] for iteration in zip(*ranks)]
 
 
@@ -71,7 +71,7 @@ def fleet(train, count, engines, checkpoint=None, **options):
 
 
 def run_fleet(train, count, engines, iterations, checkpoint=None, **options):
-    """The stream of a fleet, and its checkpoint, which is equal on all ranks."""
+    """The concatenated batches of a fleet, and its checkpoint, which all ranks share."""
     ranks = fleet(train, count, engines, checkpoint, **options)
     found = side_by_side([batches_of(rank.pipeline, iterations) for rank in ranks])
     saved = {rank.checkpoint() for rank in ranks}
@@ -85,7 +85,7 @@ def run_fleet(train, count, engines, iterations, checkpoint=None, **options):
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_ranks_and_engines_give_one_stream(files, number):
+def test_ranks_and_engines_give_the_batches_of_one_process(files, number):
     train = train_of(files, number)
     wanted, saved = run_fleet(train, 1, 0, 7)
     for count in RANKS:
@@ -113,7 +113,7 @@ def test_a_pipeline_is_a_fleet_of_one(files):
 
 @pytest.mark.slow
 def test_two_hundred_combinations(files):
-    """A checkpoint under one number of ranks resumes under another, at any place. Ordered lists are compared."""
+    """A checkpoint of any number of ranks, taken anywhere, resumes with another number. Batches are compared in order."""
     for number in range(200):
         choose = random.Random(number)
         train = train_of(files, number)
@@ -142,7 +142,7 @@ def test_an_epoch_is_the_same_for_all_ranks(files):
 
 
 class Ranked:
-    """A random program of :mod:`helpers.histories`, from the view of one rank."""
+    """A random program of :mod:`helpers.histories`, as one rank runs it."""
 
     def __init__(self, history, part, checkpoint=None, asked=0):
         def train(engines, checkpoint, enable_checkpointing):
@@ -165,7 +165,7 @@ class Ranked:
 
 
 def outcomes(history, count, engines, length, checkpoint=None, asked=0):
-    """The concatenated batches of a fleet, and its checkpoint. An iteration that failed on one rank counts as failed."""
+    """The concatenated batches of a fleet, and its checkpoint. If one rank fails in an iteration, the iteration counts as failed."""
     ranks = [Ranked(history, (r, count, engines), checkpoint, asked) for r in range(count)]
     found = []
     for _ in range(length):
@@ -218,7 +218,7 @@ def test_many_programs(silence):
 
 
 def test_sources_may_give_smaller_batches():
-    """The last batch of a source has two samples. The third rank gets none of them, but its batch still knows its type."""
+    """The last batch of a source has two samples. The third rank gets an empty batch, which still has the element type."""
 
     def give(iteration):
         if iteration == 2:
@@ -243,7 +243,7 @@ def test_sources_may_give_smaller_batches():
             rank.close()
 
 
-# --- graphs that cannot be made in parts
+# --- graphs that ranks cannot compute in parts
 
 
 @pipeline_def(batch_size=6, num_threads=1, seed=3)
@@ -290,7 +290,7 @@ def branching_without_draws():
     return number
 
 
-def test_branches_without_draws_are_made_in_parts():
+def test_ranks_compute_branches_without_draws_in_parts():
     pipe = branching_without_draws()
     wanted = batches_of(pipe, 5)
     pipe.close()
@@ -299,7 +299,7 @@ def test_branches_without_draws_are_made_in_parts():
     assert run_fleet(branching_without_draws, 3, 0, 5)[0] == wanted
 
 
-def test_a_rank_makes_its_own_samples_only():
+def test_a_rank_computes_only_its_own_samples():
     seen = []
 
     @pipeline_def(batch_size=6, num_threads=1, seed=3, prefetch_queue_depth=1)
@@ -363,9 +363,9 @@ def test_invalid_arguments_of_the_loader_are_refused(files):
 OPERATORS = sorted(name for name, cls in load_registry().items() if cls.schema.inputs[1] and not name.startswith(("_", "readers.")))
 SAMPLES = 6
 NOT_HERE = {
-    "experimental.numba_function", "dl_tensor_python_function", "python_function",  # calls with functions: above
-    "dump_image",  # writes files
-    "decoders.inflate", "decoders.video", "io.file.read",  # inputs are encoded files; each sample is decoded by itself
+    "experimental.numba_function", "dl_tensor_python_function", "python_function",  # the tests above have calls with functions
+    "dump_image",  # the operator writes files
+    "decoders.inflate", "decoders.video", "io.file.read",  # the inputs are encoded files, and each sample is decoded separately
 }  # fmt: skip
 OWN_SHAPES = {
     "debayer": {0: (6, 4, 1)}, "experimental.remap": {0: (6, 4, 3), 1: (6, 4), 2: (6, 4)}, "full": {0: (3, 5)}, "spectrogram": {0: (30,)},
@@ -374,7 +374,7 @@ OWN_SHAPES = {
 
 
 def input_of(schema, call, position, varied, rng):
-    """(samples, layout) that the operator accepts. `varied`: samples of different shapes."""
+    """(samples, layout) of an input that the operator accepts. With `varied` the samples have different shapes."""
     accepted = declared(schema.accepts, position)
     dtype = accepted.types[0]
     for wished in (DALIDataType.FLOAT, DALIDataType.UINT8):
@@ -400,7 +400,7 @@ def input_of(schema, call, position, varied, rng):
 
 
 def stream_of(name, call, inputs, part):
-    """Three iterations of an operator: bytes, shapes by output and sample. `part`: (rank, ranks)."""
+    """Three iterations of an operator: bytes and shape of each sample of each output. `part`: (rank, number of ranks)."""
     function = fn
     for piece in name.split("."):
         function = getattr(function, piece)
@@ -427,7 +427,7 @@ def stream_of(name, call, inputs, part):
 
 @pytest.mark.parametrize("name", [name for name in OPERATORS if name not in NOT_HERE])
 def test_parts_of_an_operator_are_parts_of_its_batch(name):
-    """An operator that depends on the whole batch must say so (`why_whole`)."""
+    """Results of ranks equal their parts of the whole batch, unless the operator declares that it needs the whole batch (`why_whole`)."""
     schema = load_registry()[name].schema
     ran = 0
     for call in calls(name, schema):
@@ -438,7 +438,7 @@ def test_parts_of_an_operator_are_parts_of_its_batch(name):
             inputs = [input_of(schema, call, position, varied, rng) for position in range(call.inputs)]
             try:
                 wanted, _ = stream_of(name, call, inputs, (0, 1))
-            except Exception:  # samples must have one shape, or this call is not for a pipeline
+            except Exception:  # the operator needs samples of one shape, or the call does not fit into a pipeline
                 continue
             ranks = [stream_of(name, call, inputs, (rank, 3))[0] for rank in range(3)]
             assert side_by_side(ranks) == wanted, (call, varied)

@@ -1,4 +1,4 @@
-"""Engines on other machines give the stream of one process, whatever happens to them. Ordered lists are compared, never sets."""
+"""Engines on other machines give the batches of one process, in order, whatever happens to the engines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def train(tmp_path_factory):
     def train():
         data, labels = fn.readers.file(files=files, name="reader", random_shuffle=True)
         drawn = fn.random.uniform(range=[0, 100])
-        noise = fn.random.normal(shape=[90, 70]) * drawn  # larger than data that is sent inside the frame
+        noise = fn.random.normal(shape=[90, 70]) * drawn  # too large to be sent inside the frame
         numbered = fn.external_source(source=lambda info: np.int32([info.idx_in_epoch]), batch=False)
         fed = fn.external_source(source=lambda info: np.full(20_000, info.idx_in_epoch, np.int32), batch=False)
         return data, labels, drawn, noise, numbered, fed[5:], fn.python_function(drawn, function=lambda value: value / 2)
@@ -48,7 +48,7 @@ def three(train):
 
 
 def run_fleet(train, count, engines, iterations, checkpoint=None, **options):
-    """The concatenated batches of all ranks, and the checkpoint, which is equal on all ranks."""
+    """The concatenated batches of all ranks, and the checkpoint, which all ranks share."""
     options = options if isinstance(engines, int) else {"token": TOKEN, **options}
     ranks = [loader(train, rank=r, world_size=count, engines=engines, checkpoint=checkpoint, **options) for r in range(count)]
     parts = [batches_of(rank.pipeline, iterations) for rank in ranks]
@@ -65,12 +65,12 @@ def run_fleet(train, count, engines, iterations, checkpoint=None, **options):
 
 @pytest.fixture
 def far(monkeypatch):
-    """No engine is on this machine: batches are sent by TCP."""
+    """Treat all engines as engines on other machines, so that batches are sent by TCP."""
     monkeypatch.setattr(near, "connect", lambda place, timeout: None)
 
 
 @pytest.mark.usefixtures("far")
-def test_actors_and_ranks_give_one_stream(train, three):
+def test_actors_and_ranks_give_the_batches_of_one_process(train, three):
     wanted, saved = run_fleet(train, 1, 0, 5)
     for count, ranks in ((1, 1), (2, 3), (3, 2), (3, 1)):
         assert run_fleet(train, ranks, three[:count], 5) == (wanted, saved), (count, ranks)
@@ -85,11 +85,11 @@ def test_actors_of_this_machine_share_their_memory(train, three):
             held = batches.pipeline.run()
             (item,) = batches.engines()
             assert item["near"] and item["bytes"] > BATCH * 90 * 70 * 4
-            kept = [batches.pipeline.run() for _ in range(near.MOST_LENT + 3)]  # more than an engine lends
+            kept = [batches.pipeline.run() for _ in range(near.MOST_LENT + 3)]  # more batches than an engine lends
             assert batches.engines()[0]["restarts"] == 0
             del kept
         was = [[np.array(sample) for sample in output] for output in held]
-        # The loader was freed, but its batches are in use. The engine must not write other batches to their memory.
+        # The loader was freed, but its batches are in use. The engine must not reuse their memory.
         with loader(train, engines=[actor.address], token=TOKEN) as batches:
             assert batches_of(batches.pipeline, 5) == wanted
         assert [[np.array_equal(*pair) for pair in zip(*outputs)] for outputs in zip(was, held)] == [[True] * BATCH] * len(was)
@@ -184,8 +184,8 @@ def test_errors_name_the_sample_in_the_global_batch():
 # --- actors that die, stop, come and go
 
 
-def test_actors_that_die_and_stop_change_nothing(tmp_path):
-    """One of three processes kills itself at position 17, another stops itself at position 67."""
+def test_batches_do_not_change_if_actors_die_or_stop(tmp_path):
+    """One of three processes kills itself at position 17. Another one stops itself (SIGSTOP) at position 67."""
     with loader(fleet_program.train) as batches:
         wanted = batches_of(batches.pipeline, 10)
     with (
@@ -194,10 +194,10 @@ def test_actors_that_die_and_stop_change_nothing(tmp_path):
     ):
         assert batches_of(batches.pipeline, 10) == wanted
         assert (tmp_path / "17").exists() and (tmp_path / "67").exists()
-        assert sum(item["hedged"] for item in batches.engines()) >= 1  # no other engine answers for a stopped process
+        assert sum(item["hedged"] for item in batches.engines()) >= 1  # a stopped process does not answer
 
 
-def test_actors_come_and_go(train):
+def test_actors_may_be_added_and_removed(train):
     wanted, _ = run_fleet(train, 1, 0, 8)
     with Actor(train, token=TOKEN) as second:
         first = Actor(train, token=TOKEN)
@@ -213,7 +213,7 @@ def test_actors_come_and_go(train):
 
 
 def test_an_actor_that_starts_again_is_connected_again(monkeypatch, train):
-    """The time without an engine counts, not the time since the first connection."""
+    """The limit applies to the time without any engine, not to the time since the first connection."""
     ahead = 0.0
     monkeypatch.setattr(connections, "monotonic", lambda: time.monotonic() + ahead)
     wanted, _ = run_fleet(train, 1, 0, 8)
@@ -228,7 +228,7 @@ def test_an_actor_that_starts_again_is_connected_again(monkeypatch, train):
 
 
 def test_a_second_answer_is_compared(monkeypatch):
-    """The first engine that gets the number 5 waits until the second one has it. They return different numbers."""
+    """Two engines get the number 5 and return different numbers. The first engine waits for the second one, so both answers arrive."""
     monkeypatch.setattr(remote, "UNKNOWN", 0.05)
     calls, both = itertools.count(), threading.Event()
 
@@ -252,7 +252,7 @@ def test_a_second_answer_is_compared(monkeypatch):
 
 
 def test_an_iteration_that_ends_engines_fails_and_names_them(monkeypatch, train):
-    """Engines are lost while they make the second iteration, until the loader has seen enough."""
+    """Engines end while they compute the second iteration, until the loader gives up."""
     ended = []
     original = Peer._answer
 
@@ -354,7 +354,7 @@ def test_metrics_have_every_rank_and_engine(train):
 
 
 def test_batches_are_sent_before_the_conversion_to_floats(tmp_path):
-    """Engines send bytes. The training process makes floats of them."""
+    """Engines send bytes, and the training process converts them to floats."""
     pictures = np.random.default_rng(1).integers(0, 255, (6, 60, 80, 3), np.uint8)
     images = [os.fspath(tmp_path / f"{k}.png") for k in range(6)]
     for path, picture in zip(images, pictures):
@@ -373,13 +373,13 @@ def test_batches_are_sent_before_the_conversion_to_floats(tmp_path):
         with loader(train, engines=[actor.address], token=TOKEN) as batches:
             batches_of(batches.pipeline, 3)
             (item,) = batches.engines()
-            small, widened = 4 * 120 * 160 * 3, 4  # the second output is bytes again, so engines make it
+            small, widened = 4 * 120 * 160 * 3, 4  # the second output is bytes, so engines compute it
             assert item["answered"] * 2 * small < item["bytes"] < item["answered"] * 2 * small * 1.1 < item["answered"] * widened * small
         with pytest.raises(RuntimeError, match="graph, cut: "):
             loader(train, engines=[actor.address], token=TOKEN, engine_cut="small").pipeline.build()
 
 
-def test_the_command_says_what_is_wrong(tmp_path, capsys):
+def test_errors_of_the_command_name_the_wrong_argument(tmp_path, capsys):
     token = tmp_path / "token"
     token.write_bytes(TOKEN)
     for words, text in (

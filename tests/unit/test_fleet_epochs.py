@@ -1,4 +1,4 @@
-"""Epochs of ranks: last-batch policies, checkpoints across an epoch's end, sources with a state, failing samples.
+"""Epochs of ranks: last-batch policies, checkpoints near the end of an epoch, sources with a state, and samples that fail.
 
 The oracle is an iterator over the pipeline alone.
 """
@@ -72,7 +72,7 @@ class Fleet:
         ]
 
     def epoch(self, most=None):
-        """The concatenated batches of an epoch, or the next `most` of them."""
+        """The concatenated batches of an epoch, but at most the next `most` batches."""
         each = [[values(batch) for batch in itertools.islice(rank, most)] for rank in self.ranks]
         assert len({len(batches) for batches in each}) == 1
         return [[list(itertools.chain(*parts)) for parts in zip(*batch)] for batch in zip(*each)]
@@ -100,7 +100,7 @@ READERS = [
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("reader", READERS, ids=str)
 def test_last_batches_are_those_of_an_iterator_over_the_pipeline(files, policy, reader):
-    """Also from a checkpoint inside an epoch, under another number of ranks."""
+    """The last batches are also correct after a restore inside an epoch, with another number of ranks."""
     shard = FILES // reader.get("num_shards", 1)
     if policy is LastBatchPolicy.DROP and shard < BATCH:
         with pytest.raises(ValueError, match="an epoch has no batch"):
@@ -141,7 +141,7 @@ def test_a_checkpoint_of_ranks_restores_an_iterator_and_the_other_way(files, pol
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_checkpoint_of_the_pipeline_has_a_place_in_the_epoch(files, policy):
-    """The pipeline alone knows no policy. Its iterations are counted."""
+    """The pipeline alone has no last-batch policy. The place in the epoch follows from the number of its iterations."""
     train = train_of(files)
     iterator = alone(train, policy)
     wanted = epochs_alone(iterator, 4)
@@ -155,7 +155,7 @@ def test_a_checkpoint_of_the_pipeline_has_a_place_in_the_epoch(files, policy):
         found = [batch for _ in range(2) for batch in fleet.epoch()]
         fleet.close()
         stream = [batch for epoch in wanted for batch in epoch]
-        if policy is LastBatchPolicy.DROP:  # two batches and a discarded one make an epoch
+        if policy is LastBatchPolicy.DROP:  # an epoch has two batches and one that is discarded
             done = min(iterations % 3, 2) + iterations // 3 * 2
         assert found == stream[done : done + len(found)], iterations
 
@@ -171,7 +171,7 @@ def test_after_a_break_the_next_loop_continues(files):
 
 @pytest.mark.parametrize("engines", [0, 1])
 def test_a_failing_sample_fails_its_rank(files, engines):
-    """The other ranks continue. All ranks stay in step, so the next batches and checkpoints are those of the pipeline alone."""
+    """The other ranks continue. The next batches and checkpoints of all ranks are those of the pipeline alone."""
 
     def fails(number):
         if number == 7:
@@ -234,7 +234,7 @@ def walking():
 
 @pytest.mark.parametrize("place", [2, 4])
 def test_a_source_with_a_state_resumes_under_other_ranks(place):
-    """The end of its epoch is inside the queue, or just behind the last batch."""
+    """At the checkpoint the end of the epoch is in the queue, or directly behind the last batch."""
     whole = Fleet(walking, None, 1)
     wanted = [whole.epoch() for _ in range(3)]
     whole.close()
@@ -260,7 +260,7 @@ def pictures():
 
 
 def digests(policy, count, engines, steps, checkpoint=None):
-    """(ordered digests of number, draw and pixels for the next `steps` global batches, the checkpoint)."""
+    """(digests of number, draw and pixels of each sample of the next `steps` global batches, in order; the checkpoint)."""
     ranks = [
         loader(pictures, rank=r, world_size=count, engines=engines, checkpoint=checkpoint, last_batch_policy=policy) for r in range(count)
     ]
@@ -287,7 +287,7 @@ def check_resumed(policy, wanted, place, before, after):
 
 
 def test_pictures_resume_under_other_ranks_and_engines():
-    """21 samples of a shard are two batches, or one, and place 2 is at the end of an epoch."""
+    """A shard of 21 samples gives one or two batches, so place 2 is the end of an epoch."""
     cases = [(2, (6, 0), (2, 2)), (3, (1, 2), (3, 0)), (1, (4, 0), (6, 0))]
     for policy, case in zip(POLICIES, cases):
         wanted, _ = digests(policy, 1, 0, 5)

@@ -15,7 +15,7 @@ from asyncdali.fleet import loader, remote
 
 
 class Held:
-    """A function that waits at iteration 1, on the first engine that calls it."""
+    """A function that waits in iteration 1, on the first engine that calls the function."""
 
     def __init__(self):
         self.begun, self.free, self.calls = threading.Event(), threading.Event(), itertools.count()
@@ -41,7 +41,11 @@ SIZE = 2 * 50_000 * 4
 
 @pytest.fixture
 def watched(monkeypatch):
-    """(event, numbers): after each answer, how many iterations are asked or wait. The event: `enough(numbers, loader)` was true."""
+    """Watches the answers that a loader receives.
+
+    counts: after each answer, the number of iterations that are requested or wait for delivery.
+    event: set when `enough(loader)` was true after an answer.
+    """
     numbers, reached = [], threading.Event()
     answer = remote.RemoteLoader._answer
 
@@ -62,13 +66,13 @@ def watched(monkeypatch):
 
 
 def one_works(loader):
-    """One engine has answered all its requests, and at least six iterations are requested or answered."""
+    """Whether one engine has answered all its requests, and at least six iterations are requested or answered."""
     return sum(bool(place.outstanding) for place in loader._places.values()) == 1 and len(loader.asked) >= 6
 
 
 @pytest.mark.parametrize("limit, most", [(int(2.5 * SIZE), 3), (100 * SIZE, 6)])
-def test_buffer_bytes_limit_what_is_asked(watched, limit, most):
-    """Iteration 1 takes long, so later answers wait. Four iterations are requested first, because a batch's size is not known yet."""
+def test_buffer_bytes_limit_the_requests(watched, limit, most):
+    """Iteration 1 is held, so later answers wait. The size of a batch is unknown at first, so four iterations are requested."""
     held = Held()
     watched.enough = lambda loader: len(watched.counts) == 2 if most == 3 else watched.counts[-1] >= most
     with actors(held.train, 2) as found:
@@ -86,7 +90,7 @@ def test_buffer_bytes_limit_what_is_asked(watched, limit, most):
         assert batches_of(alone.pipeline, 12) == got
 
 
-def test_an_engine_that_does_not_answer_for_engine_timeout_is_given_up(monkeypatch, caplog, watched):
+def test_an_engine_that_exceeds_engine_timeout_is_abandoned(monkeypatch, caplog, watched):
     ahead, held = 0.0, Held()
     monkeypatch.setattr(remote, "monotonic", lambda: time.monotonic() + ahead)
     watched.enough = one_works
@@ -98,8 +102,8 @@ def test_an_engine_that_does_not_answer_for_engine_timeout_is_given_up(monkeypat
                 assert held.begun.wait(300) and watched.event.wait(300)
                 ahead = 1001.0
                 engines = batches._actors.pool.loader
-                engines.call(engines._look)  # as the timer does after 1000 s
-                got += batches_of(batches.pipeline, 1)  # the other engine has made it
+                engines.call(engines._look)  # as the timer would do after 1000 s
+                got += batches_of(batches.pipeline, 1)  # the other engine has computed the iteration
                 assert not held.free.is_set() and sorted(item["restarts"] for item in batches.engines()) == [0, 1]
                 held.free.set()
                 got += batches_of(batches.pipeline, 10)

@@ -46,7 +46,7 @@ def test_a_long_path_keeps_the_systems_choice(monkeypatch, pair):
         assert congestion(sock) == b"bbr"
 
 
-def test_another_congestion_control_is_kept(pair):
+def test_a_congestion_control_other_than_bbr_is_kept(pair):
     near, _ = pair
     near.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
     link._tune(near)
@@ -54,7 +54,7 @@ def test_another_congestion_control_is_kept(pair):
 
 
 def test_names_are_imported_at_their_first_use():
-    """Ray's manager imports `scaling`, and nothing that takes NumPy or Numba."""
+    """Ray's manager imports `scaling`. This import must not load NumPy or Numba."""
     code = "import sys, asyncdali.fleet.scaling; print(*sorted(name for name in sys.modules if name.startswith(('asyncdali.', 'num'))))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     own = {f"asyncdali.{name}" for name in ("_connections", "_first_use", "_version", "fleet", "fleet.scaling")}

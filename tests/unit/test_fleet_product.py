@@ -1,4 +1,4 @@
-"""Every number of actors, ranks and engines gives one stream of (id, draws, pixels). Ordered lists are compared, never sets.
+"""Any numbers of actors, ranks and engines give the same sequence of (id, draws, pixels).
 
 Actors are whole: each has a socket, a pipeline of its own and, in some cases, processes of its own. Batches travel by TCP.
 """
@@ -45,7 +45,7 @@ def pictures(tmp_path_factory):
 
 
 class Walk:
-    """A source with a state: a random walk of batches, which ends after `length`."""
+    """A source with a state: a random walk that ends after `length` batches."""
 
     def __init__(self, length):
         self.length, self.count, self.rng = length, 0, random.Random(1)
@@ -69,19 +69,19 @@ class Walk:
 
 
 def refuse(number):
-    """The number. The broken one is refused."""
+    """Returns the number, but raises an error for the broken one."""
     if int(number[0]) == BROKEN:
         raise ValueError(f"picture {BROKEN}")
     return number
 
 
 def program(pictures, failing=False, walk=0, depth=3):
-    """(id, draws, pixels), and the numbers of a source with a state if `walk` is its length."""
+    """A pipeline of (id, draws, pixels). If `walk` is a length, there is also a source with a state."""
 
     @pipeline_def(batch_size=BATCH, num_threads=1, seed=5, prefetch_queue_depth=depth)
     def train():
         encoded, ids = fn.readers.file(files=pictures, labels=list(range(PICTURES)), name="reader", random_shuffle=True, initial_fill=9)
-        images = fn.random_resized_crop(fn.decoders.image(encoded), size=[64, 64])  # 144 KB per batch: a payload of its own
+        images = fn.random_resized_crop(fn.decoders.image(encoded), size=[64, 64])  # 144 KB per batch, so each batch is a separate payload
         draws = fn.random.uniform(range=[0, 1], shape=[2])
         more = [fn.external_source(source=Walk(walk))] if walk else []
         return fn.python_function(ids, function=refuse) if failing else ids, draws, fn.flip(images, horizontal=fn.random.coin_flip()), *more
@@ -94,14 +94,14 @@ def samples(outputs):
 
 
 def merged(parts):
-    """One iteration of all ranks: the concatenated samples, the end of an epoch, or the error of one rank."""
+    """The result of one iteration of all ranks: the concatenated samples, "end", or "failed" if one rank failed."""
     named = [part for part in parts if isinstance(part, str)]
     assert named.count("end") in (0, len(parts))
     return named[0] if named else [list(itertools.chain(*outputs)) for outputs in zip(*parts)]
 
 
 def next_of(batches):
-    """The next iteration of a rank: its samples, "end" or "failed"."""
+    """The result of a rank's next iteration: its samples, "end" or "failed"."""
     try:
         return samples(next(batches))
     except StopIteration:
@@ -111,7 +111,7 @@ def next_of(batches):
 
 
 def stream(train, ranks, count, checkpoint=None, **options):
-    """The iterations of all ranks, and their checkpoint, which is equal on all of them. All begin a new loop when one has failed."""
+    """The iterations of all ranks, and their checkpoint, which all ranks share. After a failure all ranks start a new loop."""
     with contextlib.ExitStack() as stack:
         made = [stack.enter_context(loader(train, rank=r, world_size=ranks, checkpoint=checkpoint, **options)) for r in range(ranks)]
         loops, found = [iter(rank) for rank in made], []
@@ -124,7 +124,7 @@ def stream(train, ranks, count, checkpoint=None, **options):
 
 
 def digest(found):
-    """Of ordered iterations, outputs and samples."""
+    """A digest of all samples, in the order of iterations, outputs and samples."""
     made = hashlib.blake2b(digest_size=16)
     for iteration in found:
         if isinstance(iteration, str):
@@ -138,19 +138,19 @@ def digest(found):
 
 @pytest.fixture
 def far(monkeypatch):
-    """No engine is on this machine: batches travel by TCP."""
+    """Treat all engines as engines on other machines, so that batches travel by TCP."""
     monkeypatch.setattr(near, "connect", lambda place, timeout: None)
 
 
 def engines_of(found, count, engines):
-    """The options of a loader for `count` actors; 0: engines of this machine."""
+    """The options of a loader that uses `count` actors, or local engines if `count` is 0."""
     return {"engines": [actor.address for actor in found[:count]], "token": TOKEN} if count else {"engines": engines}
 
 
 @pytest.mark.usefixtures("far")
 @pytest.mark.parametrize("engines", ENGINES)
-def test_all_numbers_of_actors_and_ranks_give_one_stream(pictures, engines):
-    """The whole product, enumerated. Eight iterations are three epochs, so epochs end in the queue."""
+def test_all_numbers_of_actors_and_ranks_give_the_same_batches(pictures, engines):
+    """All combinations. Eight iterations have three epochs, so epochs end while later iterations are in the queue."""
     train, began = program(pictures), time.monotonic()
     wanted, saved = stream(train, 1, 8)
     assert "end" in wanted
@@ -168,14 +168,14 @@ def test_all_numbers_of_actors_and_ranks_give_one_stream(pictures, engines):
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("failing", [False, True])
 def test_checkpoints_of_one_fleet_resume_under_another(pictures, policy, failing):
-    """25 random combinations for each of eight programs. One has a source with a state, whose epoch is shorter than the reader's."""
+    """25 random combinations for each of eight programs. One program has a source with a state and shorter epochs than the reader."""
     walk = 2 if policy is None and not failing else 0
     train = program(pictures, failing, walk)
     wanted, last = stream(train, 1, 11, last_batch_policy=policy)
     assert ("failed" in wanted) is failing and (failing or "end" in wanted)
     sizes = {len(iteration[0]) for iteration in wanted if not isinstance(iteration, str)}
     assert sizes == ({BATCH, 5} if policy is LastBatchPolicy.PARTIAL else {BATCH})
-    between = [k for k in range(11) if wanted[k] != "end"]  # a loop that begins behind an epoch's last batch is the next epoch
+    between = [k for k in range(11) if wanted[k] != "end"]  # a loop that starts behind the last batch of an epoch gives the next epoch
     with actors(train, 3) as plain, actors(train, 1, engines=2) as guarded:
         for number in range(25):
             choose = random.Random(f"{number} {policy} {failing}")

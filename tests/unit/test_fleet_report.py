@@ -32,13 +32,13 @@ def train():
 
 @pytest.fixture(autouse=True)
 def answers(monkeypatch):
-    """A busy machine may take longer than a second to answer."""
+    """Wait up to 300 s for answers, because engines on a busy machine may need more than a second."""
     monkeypatch.setattr(remote, "ANSWERS", 300.0)
     monkeypatch.setattr(engine_statistics, "ANSWERS", 300.0)
 
 
 def test_the_time_inside_engines_is_counted():
-    options = {"token": TOKEN, "hedge_after": None}  # each engine makes its iterations, however long that takes
+    options = {"token": TOKEN, "hedge_after": None}  # wait until each engine has computed its iterations
     with actors(train, 2) as found, loader(train, engines=[actor.address for actor in found], **options) as batches:
         before = batches.statistics()
         for _ in range(12):
@@ -54,7 +54,7 @@ def test_the_time_inside_engines_is_counted():
 
 
 def test_the_time_inside_processes_of_an_engine_is_counted():
-    """As with `asyncdali engine --engines 1`."""
+    """The engine has a process of its own, as with `asyncdali engine --engines 1`."""
     with Actor(train, token=TOKEN, engines=1) as actor, loader(train, engines=[actor.address], token=TOKEN) as batches:
         for _ in range(4):
             batches.pipeline.run()
@@ -67,7 +67,7 @@ def test_the_time_inside_processes_of_an_engine_is_counted():
     assert own["pixels"] >= round(item.pixels_seconds * 1e9) and own["operators"].keys() >= {"halves"} and own["iterations"] >= 4
 
 
-def test_engines_may_come_and_go_between_two_reports():
+def test_engines_may_change_between_two_reports():
     with actors(train, 2) as (first, second), loader(train, engines=[first.address], token=TOKEN) as batches:
         batches.pipeline.run()
         before = batches.statistics()
@@ -90,7 +90,7 @@ def test_an_engine_that_does_not_answer_is_reported_without_its_own_counters(mon
         (item,) = batches.statistics().engines
         assert item.answered >= 1 and item.planning_seconds == 0
         monkeypatch.setattr(remote, "ANSWERS", 1e6)
-        assert batches.engines()[0]["answered"] >= 1 and "answered_total" in batches.metrics()  # they ask no actor
+        assert batches.engines()[0]["answered"] >= 1 and "answered_total" in batches.metrics()  # these reports ask no actor
 
 
 def test_bench_measures_engines_on_other_machines(tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""``asyncdali engine --restart``: a killed engine is there again, and the stream does not change."""
+"""``asyncdali engine --restart``: a killed engine is started again, and the batches do not change."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_engines_end_with_the_command(tmp_path):
     ):
         batches.pipeline.run()
         engine = os.pidfd_open(batches.engines()[0]["pid"])
-    with os.fdopen(engine):  # `processes` has killed the command
+    with os.fdopen(engine):  # at its end `processes` has killed the command
         assert select.select([engine], [], [], 300)[0], "the engine lives longer than the command"
 
 
@@ -70,7 +70,7 @@ def test_an_error_is_not_repeated(tmp_path):
 
 
 def test_a_random_engine_is_killed_every_two_seconds(tmp_path):
-    """For three minutes (ASYNCDALI_KILLING_SECONDS). No batch takes longer than a second while another engine lives."""
+    """The test takes three minutes, or ASYNCDALI_KILLING_SECONDS. While another engine lives, no batch takes longer than a second."""
     seconds = float(os.environ.get("ASYNCDALI_KILLING_SECONDS", "180"))
     choose, slowest, killed, count = random.Random(1), 0.0, 0, 0
     with (
@@ -88,7 +88,7 @@ def test_a_random_engine_is_killed_every_two_seconds(tmp_path):
             count += 1
             if time.monotonic() >= due:
                 living = [item["pid"] for item in batches.engines() if item["connected"]]
-                if len(living) > 1:  # another engine lives; else wait for the next batch
+                if len(living) > 1:  # kill only if another engine lives, else wait for the next batch
                     os.kill(choose.choice(living), signal.SIGKILL)
                     killed += 1
                     due += 2

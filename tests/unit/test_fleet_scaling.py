@@ -16,12 +16,12 @@ from asyncdali.fleet.scaling import wanted
     [
         (2, 0.5, 1.6, 3),  # trainers wait for busy engines
         (8, 0.5, 1.6, 10),
-        (16, 0.5, 1.6, 16),  # the largest number
-        (4, 0.5, 0.2, 4),  # trainers wait for something else
+        (16, 0.5, 1.6, 16),  # the maximum
+        (4, 0.5, 0.2, 4),  # trainers wait, but not for engines
         (4, 0.03, 1.6, 4),
-        (4, 0.0, 0.3, 3),  # three engines would be busy for 0.4 of their time
+        (4, 0.0, 0.3, 3),  # three engines would be busy 0.4 of the time
         (4, 0.0, 0.6, 4),
-        (2, 0.0, 0.0, 2),  # the least number
+        (2, 0.0, 0.0, 2),  # the minimum
     ],
 )
 def test_the_number_follows_what_trainers_wait_for(count, waiting, busy, expected):

@@ -1,4 +1,4 @@
-"""Only trainers with the token are served. Wrong tokens, cut connections, mutated handshakes and garbage are refused."""
+"""Engines serve only trainers with the token. They refuse wrong tokens, cut connections, mutated handshakes and garbage."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def wanted():
 
 @contextlib.contextmanager
 def bystander(actor, wanted):
-    """A loader that must not be disturbed."""
+    """The loader of another trainer, which attacks must not disturb."""
     with loader(train, engines=[actor.address], token=TOKEN) as batches:
         assert batches_of(batches.pipeline, 2) == wanted[:2]
         yield
@@ -52,7 +52,7 @@ def connected(actor):
 
 
 def proven(actor):
-    """A connection after the proof, and after the description."""
+    """A connection after both ends have proved the token and exchanged the description."""
     sock = connected(actor)
     prove(sock, TOKEN, 60)
     sock.settimeout(60)
@@ -94,7 +94,7 @@ def test_a_wrong_token_is_named(actor):
 
 
 def test_a_trainer_refuses_other_servers():
-    """The trainer's own challenge must be answered. Nothing that the other end sends is read beyond its fixed size."""
+    """A server must answer the trainer's challenge. The trainer reads no more than the fixed size of an answer."""
     for greeting in (b"HTTP/1.1 400 Bad Request\r\n" + b"x" * 64, GREETING + b"c" * CHALLENGE + b"f" * (CHALLENGE + PLACE)):
         ours, theirs = socket.socketpair()
         with ours, theirs:
@@ -116,9 +116,9 @@ def test_an_answer_cannot_be_reflected_or_replayed(actor):
     with connected(actor) as one, connected(actor) as two:
         of_one, of_two = (exactly(sock, len(GREETING) + CHALLENGE)[len(GREETING) :] for sock in (one, two))
         mine = challenge()
-        one.sendall(mine + proof(TOKEN, "actor", of_one, mine))  # the other role
+        one.sendall(mine + proof(TOKEN, "actor", of_one, mine))  # an answer for the other role
         assert is_closed(one)
-        two.sendall(mine + proof(TOKEN, "trainer", of_one, mine))  # the other connection's
+        two.sendall(mine + proof(TOKEN, "trainer", of_one, mine))  # an answer of the other connection
         assert is_closed(two)
     assert of_one != of_two
 
@@ -142,7 +142,7 @@ def mutate_handshakes(actor, count):
             else:
                 at = choose.randrange(len(answer))
                 answer[at:at] = choose.randbytes(choose.randrange(1, 40))
-            if answer[: len(right)] == right:  # the inserted bytes may equal the next ones: the answer is still right
+            if answer[: len(right)] == right:  # the inserted bytes may equal the bytes that follow, so the answer stays right
                 answer[0] ^= 1
             with contextlib.suppress(OSError):
                 sock.sendall(answer)
@@ -192,17 +192,17 @@ def test_garbage_after_the_proof_ends_one_connection(actor, wanted):
             with proven(actor) as sock:
                 sock.sendall(data)
                 assert is_closed(sock), data[:80]
-        with proven(actor) as sock:  # a frame of the protocol, but no request that can be made: an answer, and the connection stays
+        with proven(actor) as sock:  # a valid frame with an impossible request gets an answer, and the connection stays open
             for _ in range(2):
                 sock.sendall(frame(json.dumps(request).encode()))
                 _, text, body, total = link.PREFIX.unpack(exactly(sock, link.PREFIX.size))
                 assert "error" in json.loads(exactly(sock, text + body + total)[:text])
         with proven(actor) as sock:
-            sock.sendall(frame()[:10])  # cut
+            sock.sendall(frame()[:10])  # the connection is cut
 
 
 def test_lengths_are_refused_before_memory_is_allocated():
-    """Each end refuses a header, a body and payloads that are too large, and allocates nothing."""
+    """Each end refuses headers, bodies and payloads that are too large, before it allocates memory."""
     reasons, sizes = [], []
     for data in (
         frame(text=link.HEADER + 1), frame(body=link.BODY + 1), frame(total=link.PAYLOADS + 1), frame(total=2**64 - 1), frame(text=0),

@@ -1,4 +1,4 @@
-"""benchmarks/fleet_simulation.py: small cases of the model are checked by hand."""
+"""benchmarks/fleet_simulation.py: results of small cases, which were computed by hand."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_same_seed_gives_the_same_run():
     assert Simulation(replace(setting, seed=6), EVEN).run() != Simulation(setting, EVEN).run()
 
 
-def test_hedging_takes_the_weight_off_slow_actors():
+def test_hedging_hides_slow_actors():
     setting = Setting(100, 8, 1536, steps=100, lookahead=16, stragglers=0.02)
     hedged = Simulation(setting, EVEN).run()
     alone = Simulation(replace(setting, hedge_after=0.0), EVEN).run()
@@ -65,13 +65,13 @@ def test_the_table():
     assert len({line.count("|") for line in text.splitlines()}) == 1
 
 
-def test_service_times_are_measured_ones():
+def test_service_times_come_from_measurements():
     found = service_times()
     assert len(found) >= 1000 and 1e-4 < found.mean() < 1e-1
 
 
 def test_the_picture_shows_the_table():
-    """`python -m benchmarks.fleet_picture` draws it again."""
+    """If this fails, run `python -m benchmarks.fleet_picture`."""
     found = fleet_picture.rows(fleet_picture.TABLE.read_text(encoding="utf-8"))
     assert ("1 % slow", 1000, 97.0) in found and len(found) == 16
     assert fleet_picture.PICTURE.read_text(encoding="utf-8") == fleet_picture.drawing(found)

@@ -1,4 +1,4 @@
-"""Functions of float32 as vectors: the C library's bits."""
+"""Vectorized functions of float32 give the results of the C library, bit for bit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONES = [1.0, -1.0, 0.5, -0.5, 0.75, 1.25, 2.0, 3.0, 0.0, -0.0, np.inf, -np.inf, 
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_all_numbers_that_are_covered_have_the_librarys_bits(name):
+def test_all_covered_numbers_give_the_results_of_the_library(name):
     if not function_probes.same_as_library(name):
         pytest.skip("this C library is another one: its functions are called")
     random = np.random.default_rng(7)
@@ -30,11 +30,11 @@ def test_the_comparison_finds_a_wrong_function(monkeypatch):
     wrong = dict(FUNCTIONS, exp=lambda x: (x * 1.0, FUNCTIONS["exp"](x)[1]))
     monkeypatch.setattr(function_probes, "FUNCTIONS", wrong)
     monkeypatch.setattr(function_probes, "_counter", function_probes._counter.__wrapped__)
-    assert function_probes.differing("exp", np.float32([0.5, 1.5, 200.0]), np.zeros(3)) == 2  # 200 is not covered
+    assert function_probes.differing("exp", np.float32([0.5, 1.5, 200.0]), np.zeros(3)) == 2  # 200 is outside of the covered range
 
 
-def test_numbers_beyond_those_covered_are_the_librarys_beside_others():
-    """One number that is not covered makes its whole block be computed again."""
+def test_other_numbers_in_a_block_give_the_results_of_the_library():
+    """If one number is outside of the covered range, its whole block is computed again."""
     library = ctypes.CDLL("libm.so.6")
     library.sinf.restype, library.sinf.argtypes = ctypes.c_float, [ctypes.c_float]
     numbers = np.linspace(-3, 3, 2000, dtype=np.float32)

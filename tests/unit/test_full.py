@@ -1,4 +1,4 @@
-"""full, zeros, ones and those like another input: pipelines, empty input, errors; input sets of operators of arrays."""
+"""full, zeros, ones and their `_like` forms: pipelines, empty input and errors; input sets of operators that make arrays."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def test_filled_samples_in_a_pipeline():
                 np.testing.assert_array_equal(np.asarray(like[i]), np.full_like(film, 255))
                 np.testing.assert_array_equal(np.asarray(shapes.as_cpu()[i]), film.shape)
             np.testing.assert_array_equal(full.as_array(), [[[7, 8]] * 3] * 2)
-            flat.as_array()[:] = 9  # the user's copy: the next iteration has zeros again
+            flat.as_array()[:] = 9  # the user wrote into the output; the next iteration has zeros again
             assert zeros.layout() == "FHW"
 
 
-def test_filled_values_are_known_while_planning():
+def test_values_are_known_while_planning():
     for name in ("zeros", "ones"):
         assert plan(name, [], {}, {"shape": [2]}, 3).outputs[0].values.tolist() == [[int(name == "ones")] * 2] * 3
         assert plan(f"{name}_like", [batch([np.zeros(2)])], {}, {}).outputs[0].values is not None

@@ -1,4 +1,4 @@
-"""gaussian_blur against naive numpy models."""
+"""gaussian_blur beside simple NumPy models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from asyncdali.operators.filters.separable_tables import GAUSSIANS, WINDOW, WIND
 
 
 def along(data: np.ndarray, axis: int, window: np.ndarray) -> np.ndarray:
-    """Correlation of one axis, reflected about its border."""
+    """A correlation along one axis. The border is reflected."""
     radius = len(window) // 2
     padded = np.pad(data, [(radius, radius) if k == axis else (0, 0) for k in range(data.ndim)], mode="reflect")
     extent = data.shape[axis]
@@ -45,7 +45,7 @@ def test_blur_is_separable_and_normalised(layout, shape, axes):
     np.testing.assert_array_equal(harness.run("gaussian_blur", [flat], layout, sigma=3.0)[0], flat)
 
 
-def test_windows_follow_from_sigma_and_the_other_way_round():
+def test_the_window_follows_from_sigma_and_sigma_from_the_window():
     data = picture((30, 30, 1))
     by_sigma = harness.run("gaussian_blur", [data], "HWC", sigma=1.4)[0]
     np.testing.assert_array_equal(by_sigma, harness.run("gaussian_blur", [data], "HWC", sigma=1.4, window_size=11)[0])
@@ -78,14 +78,14 @@ def test_in_a_pipeline_on_both_devices():
         np.testing.assert_array_equal(np.asarray(blurred[i]), np.asarray(on_gpu.as_cpu()[i]))
 
 
-def test_windows_of_a_batch_are_those_of_single_samples():
-    """Weights are rounded to float32 after each operation, in this order, to equal DALI's bits."""
+def test_windows_of_a_batch_equal_windows_of_single_samples():
+    """To equal DALI's results, weights are rounded to float32 after each operation, in a fixed order."""
     rng = np.random.default_rng(5)
     count = 300
     sigmas = rng.uniform(0.05, 8, (count, 2)).astype(np.float32)
     sizes = 2 * rng.integers(0, 60, (count, 2)) + 1
-    sigmas[1], sizes[1] = sigmas[0], sizes[0]  # shared with the row before
-    sigmas[2, 1], sizes[2, 1] = sigmas[2, 0], sizes[2, 0]  # and along both axes
+    sigmas[1], sizes[1] = sigmas[0], sizes[0]  # the same as in the row before
+    sigmas[2, 1], sizes[2, 1] = sigmas[2, 0], sizes[2, 0]  # the same along both axes
     described = np.empty((count, WINDOWS.words), np.int64)
     placed = np.empty_like(described)
     table, keep = GAUSSIANS.make(
@@ -96,7 +96,7 @@ def test_windows_of_a_batch_are_those_of_single_samples():
     table[GAUSSIANS.word.weights] = address_of(weights)
     window_kernels.fill_windows(address_of(table))
     del keep
-    assert described[:, : WINDOW.words].tolist() == [[0, 1]] * count  # no depth
+    assert described[:, : WINDOW.words].tolist() == [[0, 1]] * count  # no third axis
     for sample in range(count):
         for axis in range(2):
             first, taps = described[sample, WINDOW.words * (axis + 1) :][: WINDOW.words]

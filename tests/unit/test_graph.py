@@ -29,7 +29,7 @@ def run(graph, **options):
     return values(pipeline_of(graph, **options).run())
 
 
-# --- nodes (row 59)
+# --- nodes
 
 
 def test_a_node_is_a_symbol():
@@ -55,12 +55,11 @@ def test_a_node_is_a_symbol():
 def test_automatic_names_count_operators():
     with Pipeline(**BASE):
         names = [fn.random.uniform().name, fn.random.normal(name="N").name, fn.random.coin_flip().name]
-    assert names == ["__Uniform_0", "N", "__CoinFlip_1"]  # named ones do not count
+    assert names == ["__Uniform_0", "N", "__CoinFlip_1"]  # named operators do not count
     assert "_detached_" in fn.random.uniform().name
 
 
-def test_gpu_to_cpu_needs_the_default_executor():
-    """Row 63."""
+def test_copies_from_gpu_to_cpu_need_the_default_executor():
     for options in ({"exec_dynamic": False}, {"exec_async": False}, {"prefetch_queue_depth": {"cpu_size": 1, "gpu_size": 1}}):
         with Pipeline(**BASE, **options):
             node = fn.random.uniform().gpu()
@@ -68,7 +67,7 @@ def test_gpu_to_cpu_needs_the_default_executor():
                 node.cpu()
 
 
-# --- checks at the call (rows 60-62, 65, 66)
+# --- checks at the call
 
 
 def test_device_defaults():
@@ -133,7 +132,7 @@ def test_wrong_arguments():
 
 
 @pytest.mark.slow
-def test_no_type_means_the_inputs_type_or_is_refused():
+def test_no_type_selects_the_inputs_type_or_is_refused():
     """As in DALI: NO_TYPE is refused where a type is needed."""
     with Pipeline(**BASE):
         for make in (fn.random.uniform, fn.random.coin_flip, fn.random.normal, functools.partial(fn.constant, idata=[1])):
@@ -150,7 +149,7 @@ def test_no_type_means_the_inputs_type_or_is_refused():
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 1e30])
 def test_relative_shapes_are_numbers(wrong):
-    """They became a wildcard."""
+    """Relative shapes that are not finite or too large are refused. They once became a wildcard."""
     with pytest.raises(ValueError, match=r"fn\.reshape.*\n(.*\n)*.*`rel_shape`"):
         run(lambda: fn.reshape(fn.random.uniform(shape=[6]), rel_shape=[wrong]))
 
@@ -167,7 +166,7 @@ def test_constants_as_inputs_and_arguments():
         assert "shape" in fn.random.uniform(shape=np.array([2, 3])).source.argument_inputs
 
 
-def test_values_are_converted_where_nothing_is_lost():
+def test_arguments_are_converted_if_the_value_does_not_change():
     with Pipeline(**BASE):
         assert fn.flip(fn.copy(1), horizontal=1.0).source.constants["horizontal"] == 1
         for wrong in ({"horizontal": 1.5}, {"vertical": "1"}):
@@ -185,7 +184,7 @@ def test_values_are_converted_where_nothing_is_lost():
 
 
 def test_shapes_and_properties():
-    """Row 64, on either device."""
+    """`shape()`, `property()` and `source_info()` of nodes on both devices."""
     def graph():
         a = fn.random.uniform(shape=[2, 5])
         b = fn.reshape(a, layout="HW")
@@ -232,7 +231,7 @@ def test_input_sets_of_functions_and_with_constants():
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 0), (1, 2), (2,)])
 def test_input_sets_share_noise_and_take_a_seed_each(order):
-    """Golden values from DALI 2.4."""
+    """The expected values were recorded from DALI 2.4."""
     def graph():
         i = fn.random.uniform(range=[0, 1], shape=[1], seed=3)
         sets = fn.random.normal([i, fn.copy(i), fn.reshape(i, shape=[1])])
@@ -253,7 +252,7 @@ def test_operator_classes():
             uniform(range=[0, 2])
         with pytest.raises(KeyError, match=r"rnage"):
             ops.random.Uniform(rnage=[1, 2])
-        with pytest.raises(TypeError, match=r"DataNode"):  # `dtype` is one constant
+        with pytest.raises(TypeError, match=r"DataNode"):  # `dtype` must be a constant
             ops.random.Uniform(dtype=fn.random.uniform())
         with pytest.raises(TypeError, match=r"ops.Uniform takes no positional arguments, got 1"):
             ops.random.Uniform([0, 1])
@@ -283,7 +282,7 @@ def test_documentation_comes_from_the_declaration():
     assert asyncdali.fn.random.uniform is fn.random.uniform
 
 
-# --- pruning, names, merging (rows 51-54)
+# --- pruning, names, merging
 
 
 def test_names_must_be_unique():
@@ -297,7 +296,7 @@ def test_names_must_be_unique():
     pipeline_of(lambda: (fn.random.uniform(name="A"), [fn.random.normal(name="A")])[0]).build()  # pruned: no clash
 
 
-def test_nodes_from_elsewhere_are_accepted():
+def test_nodes_defined_outside_of_a_pipeline_are_accepted():
     outside = fn.random.uniform(seed=1)
     assert run(lambda: fn.copy(outside)) == run(lambda: fn.random.uniform(seed=1))
 
@@ -338,7 +337,7 @@ def test_one_transfer_per_edge():
 
 def test_pruned_operators_are_not_built():
     def graph():
-        fn.random.uniform(range=[0, 1], values=[1])  # would be refused
+        fn.random.uniform(range=[0, 1], values=[1])  # the build would refuse this operator
         return fn.random.uniform()
 
     pipeline_of(graph).build()
@@ -391,14 +390,14 @@ def test_build_errors_show_the_users_line():
         return helper()
 
     def helper():
-        return fn.random.uniform(range=[3, 1])  # the line
+        return fn.random.uniform(range=[3, 1])  # this line
 
     with pytest.raises(ValueError) as caught:
         graph().build()
     text = str(caught.value)
-    for part in ("asyncdali.fn.random.uniform", __file__, "in graph", "in helper", "# the line", "the first smaller than the second"):
+    for part in ("asyncdali.fn.random.uniform", __file__, "in graph", "in helper", "# this line", "the first smaller than the second"):
         assert part in text, text
-    assert "pytest" not in text.replace(__file__, "") and "site-packages" not in text  # nothing above the graph function
+    assert "pytest" not in text.replace(__file__, "") and "site-packages" not in text  # no frames above the graph function
     inline = Pipeline(**BASE)
     with inline:
         inline.set_outputs(fn.random.uniform(range=[3, 1]))
@@ -407,7 +406,7 @@ def test_build_errors_show_the_users_line():
     assert "site-packages" not in str(caught.value)
 
 
-# --- serialization (rows 13, 56) and drawings
+# --- serialization and drawings
 
 
 def graph_with_everything():
@@ -438,12 +437,12 @@ def test_serialization_round_trip(tmp_path):
 
 
 def test_missing_options_come_from_the_stored_pipeline():
-    """Rows D1, D2."""
+    """Options that the new pipeline does not give come from the stored pipeline. A given seed replaces the stored one."""
     stored = pipeline_of(fn.random.uniform, batch_size=3, num_threads=2, seed=11)
     data, wanted = stored.serialize(), values(stored.run())
     for given in ({}, {"batch_size": 3}, {"num_threads": 1}, {"batch_size": 3, "num_threads": 1, "seed": 11}, {"seed": -1}):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a negative seed
+            warnings.simplefilter("ignore")  # the warning about a negative seed
             own = Pipeline(**given)
         own.deserialize_and_build(data)
         assert (own.max_batch_size, own.num_threads, own.seed) == (3, given.get("num_threads", 2), 11)
@@ -454,7 +453,7 @@ def test_missing_options_come_from_the_stored_pipeline():
     unseeded = pipeline_of(fn.random.uniform, seed=None).serialize()
     first, second = Pipeline(), Pipeline()
     first.deserialize_and_build(unseeded), second.deserialize_and_build(unseeded)
-    assert values(first.run()) != values(second.run())  # as in DALI: without a seed the draws differ
+    assert values(first.run()) != values(second.run())  # as in DALI, draws differ without a seed
 
 
 @pytest.mark.parametrize("name", ["num_threads", "batch_size", "prefetch_queue_depth", "bytes_per_sample", "seed"])
@@ -487,7 +486,7 @@ def test_serialization_keeps_the_checkpointing_flag_but_no_state():
     pipeline.run()
     state = pipeline.checkpoint()
     assert pipeline.serialize() == before
-    again = Pipeline.deserialize(before, checkpoint=state)  # unlike in DALI, the checkpoint acts
+    again = Pipeline.deserialize(before, checkpoint=state)  # unlike in DALI, the flag has an effect
     again.build()
     assert again.is_restored_from_checkpoint and values(again.run()) == values(pipeline.run())
 
@@ -533,7 +532,7 @@ def test_stateful_operators_are_serialized_without_state():
     assert values(Pipeline.deserialize(pipeline.serialize()).run()) == [[0, 1, 2]]
 
 
-def test_operator_objects_tell_their_device():
+def test_operator_objects_know_their_device():
     made = [
         ops.Resize(size=3), ops.Resize(size=3, device="gpu"), ops.decoders.Image(device="mixed"), ops.random.Uniform(),
         ops.ExternalSource(), ops.ExternalSource(device="gpu"), ops.PythonFunction(len), ops.readers.File(files=["a"]),
@@ -543,7 +542,7 @@ def test_operator_objects_tell_their_device():
         made[0].device = "gpu"
 
 
-def test_data_nodes_are_exported():
+def test_the_package_exports_datanode():
     assert asyncdali.pipeline.DataNode is asyncdali.DataNode
     assert isinstance(fn.random.uniform(), DataNode)
 

@@ -1,4 +1,4 @@
-"""Random histories of sources, readers and iterators: restored at any event, they continue as if they had not been interrupted."""
+"""Random histories of sources, readers and iterators. A history that is restored at any event continues as without interruption."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TESTS = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(autouse=True)
 def silence():
-    """Sources without a state warn, and iterators that are reset in the middle of an epoch log."""
+    """Hide expected messages: warnings of sources without a state, and log lines of iterators that are reset in the middle of an epoch."""
     log = logging.getLogger("asyncdali")
     level = log.level
     with warnings.catch_warnings():
@@ -29,7 +29,7 @@ def silence():
 
 
 def check(numbers, parallel=False, places=None):
-    """Restore histories before every event (or at some `places`). Returns (histories, positions)."""
+    """Restore histories before every event, or before some `places`. Returns the numbers of histories and of positions."""
     count = restored = 0
     for number in numbers:
         lived = histories.live(histories.make(number, parallel))
@@ -65,7 +65,7 @@ def test_every_position_of_histories():
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(9))
 def test_histories(part):
-    """4,500 of 5,000."""
+    """4,500 of the 5,000 histories. The others run with worker processes."""
     count, restored = check(range(500 * part, 500 * part + 500), places=5)
     print(f"{count} histories, {restored} positions")
 
@@ -73,13 +73,13 @@ def test_histories(part):
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(5))
 def test_histories_with_worker_processes(part):
-    """500 of 5,000."""
+    """500 of the 5,000 histories."""
     count, restored = check(range(10_000 + 100 * part, 10_100 + 100 * part), parallel=True, places=2)
     print(f"{count} histories, {restored} positions")
 
 
 def restored_elsewhere(work, folder):
-    """The outcomes in a fresh process."""
+    """The outcomes of histories that are restored in a fresh process."""
     path = folder / "saved"
     path.write_bytes(pickle.dumps(work))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")])}

@@ -1,4 +1,4 @@
-"""Operators of samples: the step against the function in plain Python, the GPU kernel against the step. Found from the declarations.
+"""Operators of samples: the step beside the function in plain Python, and the GPU kernel beside the step.
 
 The operator of docs/adding_an_operator.md is one of them: its two files are taken from the page, literally.
 """
@@ -37,7 +37,7 @@ def average_pool(tmp_path_factory):
 
 @pytest.fixture(scope="module", autouse=True)
 def shuffle_rows(tmp_path_factory):
-    """The operator of the page that draws numbers and uses scratch memory."""
+    """The operator of the page that draws random numbers and uses scratch memory."""
     with registered(tmp_path_factory.mktemp("operators"), "random/shuffle_rows", "ShuffleRows") as operator:
         yield operator
 
@@ -47,7 +47,7 @@ def names():
 
 
 def stored_as(dtype):
-    """A float32 as an element of `dtype`: rounded half away from zero, and clamped."""
+    """A float32 as an element of `dtype`: halves are rounded away from zero, and the result is clamped."""
     if np.dtype(dtype).kind == "f":
         return np.dtype(dtype).type
     bounds = np.iinfo(dtype)
@@ -55,14 +55,14 @@ def stored_as(dtype):
 
 
 def records_of(step, operator, samples):
-    """The records and numbers that a step reads."""
+    """The records of the samples and the numbers that a step reads."""
     table = dict(zip(SAMPLE._names, step.context, strict=False))
     arrays = {array.ctypes.data: array for array in step.keep if isinstance(array, np.ndarray)}
     return arrays[table["records"]].reshape(samples, -1), arrays[table["numbers"]].reshape(samples, -1)
 
 
 def by_function(name, inputs, layout, constants):
-    """All outputs of an operator by its function in plain Python."""
+    """All outputs of an operator, computed by its function in plain Python."""
     operator = make(name, COUNT, constants, {}, len(inputs))
     sources = [batch_of(samples, layout if k == 0 else "") for k, samples in enumerate(inputs)]
     planned = operator.plan(sources, Arguments(operator.spec, {}, COUNT), first_iteration(operator, COUNT))
@@ -76,7 +76,7 @@ def by_function(name, inputs, layout, constants):
 
 
 def inputs_of(schema, call, dtype):
-    """Valid inputs of a call, input 0 with elements of `dtype`."""
+    """Valid inputs of a call. Input 0 has elements of `dtype`."""
     inputs = []
     for position in range(call.inputs):
         kind, shape = usual(declared(schema.accepts, position), call, position)
@@ -119,7 +119,7 @@ def test_arguments_per_sample():
 
 
 def drawn(record, number):
-    """A number of a sample's stream, from Philox4x32-10 (Salmon et al., SC 2011) in Python integers."""
+    """A number of a sample's random stream: Philox4x32-10 (Salmon et al., SC 2011) in Python integers."""
     key, hi, lo, phase = record[:4].view(np.uint64).tolist()
     index = phase + int(number)
     counter = ((hi << 64) + lo + index // 4) % (1 << 128)
@@ -132,13 +132,13 @@ def drawn(record, number):
     return np.float32((c[index % 4] >> 8) * 2.0**-24)
 
 
-def test_draws_are_even():
-    """The first row of many shuffled images: every row comes first about as often."""
+def test_draws_are_equally_likely():
+    """In many shuffled images, every row is the first one about equally often."""
     samples = [np.arange(5, dtype=np.uint8).reshape(5, 1, 1)] * 2000
     made = run("shuffle_rows", samples, "HWC")
     assert {tuple(sorted(sample.ravel().tolist())) for sample in made} == {(0, 1, 2, 3, 4)}
     counts = np.bincount([int(sample[0, 0, 0]) for sample in made], minlength=5)
-    assert counts.min() > 320 and counts.max() < 480  # 400 each; the seed is fixed
+    assert counts.min() > 320 and counts.max() < 480  # 400 are expected; the seed is fixed
 
 
 def test_checkpoints_resume_draws():
