@@ -1,4 +1,8 @@
-"""Rules of the project that no tool checks: operators are distinguished by their roles, and prose has a form."""
+"""Rules of the project that no tool checks.
+
+Operators are distinguished by declarations. Rooms use only public names of other rooms. Pages and docstrings have a form. Every operator
+module has tests. An operator that runs does not change.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ def name_comparisons(text: str) -> list[int]:
     it to a kernel. A local variable with the name counts as the name.
     """
     found: set[int] = set()
-    if not re.search(r"schema\s*\.\s*name\b", text):  # to parse all files takes seconds
+    if not re.search(r"schema\s*\.\s*name\b", text):  # parsing all files would take seconds
         return []
     tree = ast.parse(text)
     for function in (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.Module))):
@@ -63,8 +67,8 @@ def _tells_operators_apart(node: ast.AST, variables: set[str]) -> bool:
 
 
 GENERATORS = {"graph/calls.py", "graph/reference.py", "operators/extensions.py", "operators/registry.py"}
-"""Names of operators are what these work on: a leading underscore keeps an operator out of `fn`, `ops` and the docs, and entry points of
-packages have the names of their operators."""
+"""Modules whose work depends on operator names: an operator with a leading underscore is not in `fn`, `ops` and the docs, and an entry
+point of a package has the name of its operator."""
 
 
 def test_operators_are_distinguished_by_declarations():
@@ -147,13 +151,13 @@ def private_uses(text: str) -> list[int]:
     ]  # fmt: skip
 
 
-def test_other_rooms_use_the_core_of_a_pipeline():
+def test_other_rooms_use_no_private_attributes_of_pipelines():
     found = {str(path.relative_to(ROOT)): private_uses(path.read_text()) for path in ROOT.rglob("*.py")}
     assert {name: lines for name, lines in found.items() if lines and not name.startswith("pipeline/")} == {}
 
 
 def test_private_attributes_of_pipelines_are_found_whatever_the_variable_is_called():
-    """Attributes that only a pipeline has: the search by variable name alone would miss ``made._core``."""
+    """Only pipelines have `_core`. A search by the name of the variable would miss ``made._core``."""
     found = {
         str(path.relative_to(ROOT)): [node.lineno for node in ast.walk(ast.parse(path.read_text()))
                                       if isinstance(node, ast.Attribute) and node.attr == "_core" and ast.unparse(node) != "self._core"]
@@ -183,12 +187,12 @@ PAGES = [*(ROOT.parent / "docs").glob("*.md"), *(ROOT.parent / name for name in 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.exists()], ids=lambda page: page.name)
 def test_lines_of_pages_have_120_columns(page):
-    """Tables included: divide a cell, or write a list. docs/operators.md is generated (`asyncdali/graph/reference.py`)."""
+    """Lines of tables count, too. Divide a long cell, or write a list. docs/operators.md is generated (`asyncdali/graph/reference.py`)."""
     assert [(number, line) for number, line in enumerate(page.read_text().splitlines(), 1) if len(line) > 120] == []
 
 
 def test_public_docstrings_carry_their_text():
-    """No docstring sends its reader to the schema: classes of operators get the schema's text from `register`."""
+    """No docstring refers its reader to the schema. `register` gives the text of the schema to an operator's class."""
     operators = [operator for name, operator in load_registry().items() if not name.startswith("_")]
     assert [operator.__name__ for operator in operators if not operator.__doc__] == []
     phrase = "See the " + "schema"
@@ -223,7 +227,7 @@ OF_OTHERS = {"_cache", "_info", "_local", "_replace"}
 
 
 def test_rooms_use_no_private_names_of_other_rooms():
-    """Parsed once for all modules. An attribute belongs to a room if the room's own classes define the name."""
+    """An attribute belongs to a room if classes of the room define its name."""
     trees = {path: ast.parse(path.read_text()) for path in [*ROOT.rglob("*.py"), *(ROOT.parent / "workers").rglob("*.py")]}
     owners: dict[str, set[str]] = {}
     for path, tree in trees.items():
@@ -256,7 +260,7 @@ def untyped_joints(text: str) -> list[int]:
     ]  # fmt: skip
 
 
-def test_rooms_give_each_other_objects_with_a_type():
+def test_parameters_for_objects_of_other_rooms_have_a_type():
     files = [path for room in TYPED for path in (ROOT / room).rglob("*.py")]
     files += [*(ROOT.parent / "workers").rglob("*.py"), *(ROOT / "operators").glob("*.py")]
     found = {str(path.relative_to(ROOT.parent)): untyped_joints(path.read_text()) for path in files}
@@ -274,7 +278,7 @@ TESTS = Path(__file__).resolve().parents[1]
 
 
 def test_tests_name_the_errors_that_they_expect():
-    """``pytest.raises(Exception)`` would pass for a mistake in the test."""
+    """``pytest.raises(Exception)`` would also accept an error of the test itself."""
     forbidden = ("Exception", "BaseException")
     found = []
     for file in sorted(TESTS.rglob("test_*.py")):
@@ -290,7 +294,10 @@ def test_tests_name_the_errors_that_they_expect():
 
 
 def test_operator_modules_have_tests_of_their_own():
-    """tests/unit/test_<module>.py, or test_readers_<module>.py. Tests of operators in two files are found by their declarations."""
+    """The tests of a module are in tests/unit/test_<module>.py or test_readers_<module>.py.
+
+    Operators in two files need no such file: test_element_operators.py and test_sample_operators.py find their declarations.
+    """
     from asyncdali.operators.two_files import TwoFileOperator
 
     own = [cls for cls in load_registry().values() if cls.__module__.startswith("asyncdali.") and not issubclass(cls, TwoFileOperator)]
@@ -325,8 +332,8 @@ KEPT = {
     "_Selection": {"_warned"},
     "_Transform": {"_constant"},
 }
-"""Attributes that other methods assign: results that depend on arguments and files alone (caches), counts for statistics, whether a warning
-was given, and helpers of constructors. A position would be wrong here: it belongs to the runtime."""
+"""Attributes that other methods assign: caches of results that depend only on arguments and files, counts for statistics, whether a warning
+was given, and helpers of constructors. A position must not be here, because the runtime keeps positions."""
 
 
 def assigned(cls: ast.ClassDef) -> set[str]:

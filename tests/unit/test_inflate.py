@@ -1,4 +1,4 @@
-"""decoders.inflate: blocks written by ``helpers.lz4``, chunks, damaged data."""
+"""decoders.inflate: blocks that ``helpers.lz4`` writes, chunks, and damaged data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from helpers.pipelines import pipeline_of
 from asyncdali import fn, types
 from asyncdali.errors import SampleError
 
-# Written by hand from the format's description: literals "ab", a match of 9 bytes at distance 2, literals "xyz01".
+# Written by hand from the specification of the format: literals "ab", a match of 9 bytes at distance 2, literals "xyz01".
 BY_HAND = bytes([0x25]) + b"ab" + b"\x02\0" + bytes([0x50]) + b"xyz01"
 
 
@@ -33,7 +33,7 @@ def arrays(rng, dtype, *shapes):
     return made
 
 
-def test_a_block_by_hand():
+def test_a_block_written_by_hand():
     (found,) = run("decoders.inflate", [np.frombuffer(BY_HAND, np.uint8)], shape=[16])
     assert found.tobytes() == b"ab" * 5 + b"axyz01"
 
@@ -99,12 +99,12 @@ def test_other_sizes():
             run("decoders.inflate", [data], shape=shape, check_output_size=True)
 
 
-def test_damaged_data_never_leaves_its_memory():
-    """``run`` puts guard bytes around outputs; a block must end with literals, so every shorter one is refused."""
+def test_damaged_data_is_refused_without_access_to_other_memory():
+    """``run`` puts guard bytes around outputs. A block must end with literals, so every truncated block is refused."""
     good = block(arrays(np.random.default_rng(1), "u1", (3000,))[0])
     with pytest.raises(AssertionError, match="is not a valid LZ4 block"):
         run("decoders.inflate", [good[:-1]], shape=[3000])
-    with pytest.raises(AssertionError, match="is not a valid LZ4 block"):  # a match before the begin
+    with pytest.raises(AssertionError, match="is not a valid LZ4 block"):  # a match that starts before the output
         run("decoders.inflate", [np.frombuffer(b"\x10a\x02\0\x50xyz01", np.uint8)], shape=[30])
     chance = random.Random(3)
     for _ in range(300):

@@ -57,7 +57,7 @@ def build(sources, kind):
 
 @pytest.fixture(scope="module")
 def wheel(sources):
-    """The wheel of the sources, under a name of its own."""
+    """The wheel of the sources, with a separate name."""
     return build(sources, "build_wheel")[1].rename(sources.parent / "direct.whl")
 
 
@@ -103,7 +103,7 @@ print(asyncdali.__version__, os.path.dirname(asyncdali.__file__), os.path.dirnam
 
 
 def test_leftovers_do_not_hide_an_editable_install(sources, tmp_path):
-    """Version 0.1.0 kept kernels in its installed folder. The folder outlived the package, and Python takes it for a namespace package."""
+    """Version 0.1.0 stored kernels in its installed folder. The folder remains after uninstalling, and Python finds it as a package."""
     installed = tmp_path / "site-packages"
     with zipfile.ZipFile(build(sources, "build_editable")[1]) as archive:
         archive.extractall(installed)
@@ -111,7 +111,7 @@ def test_leftovers_do_not_hide_an_editable_install(sources, tmp_path):
     (installed / "asyncdali" / "operators" / "__pycache__" / "kernel.nbi").touch()
 
     def where(*path):
-        """The packages that an interpreter finds which knows only these folders."""
+        """The packages that an interpreter finds if its path has only these folders."""
         command = [sys.executable, "-I", "-S", "-c", WHERE, installed, *path]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -122,13 +122,13 @@ def test_leftovers_do_not_hide_an_editable_install(sources, tmp_path):
     (tmp_path / "data" / "asyncdali").mkdir(parents=True)
     assert where(tmp_path / "data") == editable
     shutil.copytree(sources / "asyncdali", tmp_path / "other" / "asyncdali")
-    assert where(tmp_path / "other")[1] == str(tmp_path / "other" / "asyncdali")  # a package that the user put on the path wins
+    assert where(tmp_path / "other")[1] == str(tmp_path / "other" / "asyncdali")  # a package that the user put on the path has priority
 
 
 # --- version
 
 
-def test_programs_that_compare_versions_with_dalis_start():
+def test_programs_that_require_a_version_of_dali_start():
     version = asyncdali.__version__
     assert re.fullmatch(r"2\.4\.0\.[1-9]\d*", version)
     assert version >= "1.11" and version >= "2.4.0"

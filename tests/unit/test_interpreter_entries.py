@@ -1,4 +1,4 @@
-"""The number of interpreter entries per iteration: beside a busy thread each entry may take a switch interval of 5 ms.
+"""The number of times that an iteration enters the interpreter. Beside a busy Python thread, each entry may wait 5 ms.
 
 The test uses the stubs of CUDA and nvJPEG, in a process that counts calls of Python (``benchmarks/interpreter_entries.py``). The bounds are
 the numbers of this code with some room for chance, because sleeping depends on timing. They may shrink; a larger bound needs a reason.
@@ -33,7 +33,7 @@ def test_entries_of_an_iteration(pipeline, engines, threads):
     found = interpreter_entries.measure(pipeline, picture_folder(None), threads=threads, engines=engines)
     for role, most in ALONE.items():
         assert found.get(role, 0) < most + 0.5 * engines * (role == "MainThread"), found
-    assert not found.get("gpu"), found  # the thread that reports a result plans what may start then
+    assert not found.get("gpu"), found  # the thread that reports a result also plans the next segments
     assert found.get("loop", 0) < 0.5, found
-    assert found["worker"] < 2, found  # one entry per job, independent of the number of threads
+    assert found["worker"] < 2, found  # one entry per job, for any number of threads
     assert sum(found.values()) < ALL[pipeline, engines], found

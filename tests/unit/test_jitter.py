@@ -1,4 +1,4 @@
-"""jitter beside a NumPy model over the stream's words; its kernel beside the compiled step."""
+"""jitter beside a NumPy model, and its kernel beside the compiled step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MASK = 2**64 - 1
 
 
 def words(key, counter, offset):
-    """Two words of Philox4x32-10 from number `offset` on, by the definition (Salmon et al., 2011)."""
+    """Two words of Philox4x32-10, starting at number `offset`, by the definition (Salmon et al., 2011)."""
     return [block(key, counter + (offset + k) // 4)[(offset + k) % 4] for k in range(2)]
 
 
@@ -60,7 +60,7 @@ def pictures(rng, dtype, *shapes):
         ("float32", [(4, 4, 3), (3, 5, 2)], False),
     ],
 )  # fmt: skip
-def test_the_stream(dtype, shapes, per_pixel, degree):
+def test_draws_equal_the_model(dtype, shapes, per_pixel, degree):
     images = pictures(np.random.default_rng(degree), dtype, *shapes)
     found = run("jitter", images, "HWC", nDegree=degree, seed=123456789)
     for a, b in zip(found, model(images, 123456789, degree, per_pixel), strict=True):

@@ -1,4 +1,4 @@
-"""Our own JPEG decoder: every pixel equals libjpeg-turbo's, and unknown files are handed over."""
+"""Our JPEG decoder: every pixel equals libjpeg-turbo's. Files that our decoder does not support are handed over to libjpeg-turbo."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def decoders():
 
 
 def equal(decoders: Decoders, data: bytes, **arguments) -> None:
-    """Ours gives libjpeg-turbo's pixels."""
+    """Whether our decoder gives libjpeg-turbo's pixels."""
     image = decoders.ours(data, **arguments)
     assert image is not None, "handed over"
     expected = decoders.turbos(data, **arguments)
@@ -36,7 +36,7 @@ def equal(decoders: Decoders, data: bytes, **arguments) -> None:
 
 
 def windows(rng: np.random.Generator, width: int, height: int, count: int) -> list[tuple[int, int, int, int]]:
-    """The whole, the last pixel, and random windows."""
+    """Windows: the whole image, the last pixel, and random ones."""
     found = [(0, 0, width, height), (width - 1, height - 1, 1, 1)]
     for _ in range(count):
         x, y = int(rng.integers(width)), int(rng.integers(height))
@@ -69,7 +69,7 @@ def test_photographic_windows(decoders, sampling, quality, optimize):
 
 
 def test_noise_and_flat_pictures(decoders):
-    """Blocks with all coefficients, and blocks with none."""
+    """Noise has blocks with all coefficients, and flat pictures have blocks without coefficients."""
     rng = np.random.default_rng(1)
     noise = rng.integers(0, 256, (64, 80, 3), np.uint8)
     edges = np.where(rng.random((64, 80, 1)) < 0.5, 0, 255).astype(np.uint8).repeat(3, 2)
@@ -79,7 +79,7 @@ def test_noise_and_flat_pictures(decoders):
             for subsampling in (0, 1, 2):
                 data = encode(image, "JPEG", quality=quality, subsampling=subsampling)
                 equal(decoders, data)
-                for place in windows(rng, 80, 64, 3):  # separate code skips the blocks beside the windows
+                for place in windows(rng, 80, 64, 3):  # blocks outside of the windows are skipped by separate code
                     equal(decoders, data, place=place)
 
 
@@ -106,7 +106,7 @@ def test_restart_intervals_that_change_between_scans(decoders):
 
 @pytest.mark.parametrize("options", [{}, {"restart_marker_rows": 1}])
 def test_progressive_windows_need_no_rows_below(decoders, options):
-    """The last scan ends early, which our decoder does not take, except below its window."""
+    """The last scan ends early. Our decoder accepts this only if the missing rows are below its window."""
     data = encode(picture(96, 64), "JPEG", progressive=True, **options)
     data = data[:-12] + data[-2:]
     assert decoders.ours(data) is None
@@ -115,7 +115,7 @@ def test_progressive_windows_need_no_rows_below(decoders, options):
 
 
 def test_progressive_files_that_lack_scans(decoders):
-    """libjpeg-turbo smooths them, so they are handed over. Files that end within a scan are handed over, too."""
+    """libjpeg-turbo smooths pictures with missing scans, so they are handed over. Files that end within a scan are handed over, too."""
     data = encode(picture(40, 51), "JPEG", progressive=True, quality=80)
     scans = [at for at in range(len(data) - 1) if data[at : at + 2] == b"\xff\xda"]
     assert len(scans) > 5
@@ -136,7 +136,7 @@ def test_huge_progressive_files_are_handed_over(decoders):
 
 @pytest.mark.parametrize("factors", ["small", "large", "65535"])
 def test_quantisation_tables_of_16_bits(decoders, factors):
-    """Products of more than 16 bits lose their upper bits, as in libjpeg-turbo's x86 code. Where this matters, the file is handed over."""
+    """libjpeg-turbo's x86 code keeps 16 bits of each product. Files for which this matters are handed over."""
     rng = np.random.default_rng(3)
     for data in (baseline(), encode(picture(40, 51), "JPEG", progressive=True)):
         body = {"small": rng.integers(1, 30, 64), "large": rng.integers(200, 900, 64), "65535": np.full(64, 65535)}[factors]
@@ -157,7 +157,7 @@ def baseline() -> bytes:
 
 
 def handed_over() -> dict[str, bytes]:
-    """Files that libjpeg-turbo decodes or refuses as before."""
+    """Files that our decoder does not support."""
     data = baseline()
     scan = data.index(b"\xff\xda")
     frame = data.index(b"\xff\xc0")
@@ -180,11 +180,14 @@ def test_files_left_to_libjpeg_turbo(decoders, kind):
         assert decoders.ours(data) is None
     if kind != "not a marker":
         return
-    assert decoders.turbos(data) is not None  # it warns, and continues
+    assert decoders.turbos(data) is not None  # libjpeg-turbo warns and continues
 
 
-def test_coefficients_beyond_what_pictures_have(decoders):
-    """libjpeg-turbo's short cut for blocks without rows wraps where the transform saturates: such files are handed over."""
+def test_extreme_coefficients_are_handed_over(decoders):
+    """libjpeg-turbo has a shortcut for blocks with few coefficients, which overflows where the full transform saturates.
+
+    Files with such coefficients are handed over.
+    """
     data = bytearray(jpeg_blocks(24, 24, [(1, 1)]))
     table = data.index(b"\xff\xdb") + 5
     data[table : table + 64] = bytes([255] * 64)
@@ -194,17 +197,17 @@ def test_coefficients_beyond_what_pictures_have(decoders):
     assert np.array_equal(run_operator("decoders.image", [bytes(data)], output_type=types.GRAY)[0], expected)
 
 
-def test_too_little_room_is_handed_over(decoders):
+def test_files_that_exceed_the_scratch_are_handed_over(decoders):
     data = baseline()
     for room in (0, 64, 4096, 60_000, 90_000):
         assert decoders.ours(data, room=room) is None
 
 
 def counts(**arguments) -> list[int]:
-    """The number of files of one batch that each decoder decoded, from the statistics of a pipeline."""
+    """From a pipeline's statistics: the number of files of a batch that each decoder decoded."""
 
     for kernel in (window.decode_window, progressive.decode_scans):
-        kernel.compile()  # with an empty cache libjpeg-turbo would decode during the compilation
+        kernel.compile()  # compile first, because libjpeg-turbo decodes until the kernel is compiled
     encoded = (baseline(), handed_over()["4:1:1"], encode(picture(30, 30), "JPEG", progressive=True), with_orientation(baseline(), 6))
     files = [np.frombuffer(data, np.uint8) for data in encoded]
 
@@ -231,7 +234,7 @@ def test_statistics_count_both_decoders(monkeypatch):
     assert "libjpeg-turbo decodes all files" in jpeg_library.described()
 
 
-def test_the_switch_knows_two_values(monkeypatch):
+def test_the_environment_variable_accepts_two_values(monkeypatch):
     monkeypatch.setenv("ASYNCDALI_JPEG", "own")
     assert counts() == [3, 1]
     monkeypatch.setenv("ASYNCDALI_JPEG", "fast")
@@ -240,8 +243,8 @@ def test_the_switch_knows_two_values(monkeypatch):
         run_operator("decoders.image", [baseline()])
 
 
-def test_a_machine_on_which_they_differ(monkeypatch):
-    """If a test picture differs or is handed over, libjpeg-turbo decodes all files, with one warning."""
+def test_a_machine_on_which_the_decoders_differ(monkeypatch):
+    """The decoder checks itself with test pictures. If one differs or is handed over, libjpeg-turbo decodes all files, with one warning."""
     real = jpeg_kernels.decode_whole
 
     def wrong(*arguments, **named):
@@ -264,7 +267,7 @@ def test_a_machine_on_which_they_differ(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("processor", ["no x86", "sse2", "avx2"])
 def test_other_processors(processor, tmp_path):
-    """The vector code for narrower vectors, and the code without x86 instructions, in separate processes."""
+    """Code for narrower vectors, and code without x86 instructions. Each runs in a separate process."""
     here = os.path.dirname(__file__)
     code = f"""
 import sys

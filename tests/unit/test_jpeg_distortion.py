@@ -1,4 +1,4 @@
-"""jpeg_compression_distortion: images as they come out of a JPEG."""
+"""jpeg_compression_distortion: images after JPEG compression and decompression."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def through_opencv(image, quality):
 
 
 @pytest.mark.parametrize("most", [5, 20, 140])
-def test_the_bits_are_libjpeg_turbos(most):
-    """All sizes up to a group of blocks and some more; noise, extreme colours, pictures; every quality is drawn."""
+def test_results_equal_libjpeg_turbos(most):
+    """All sizes up to a group of blocks, and some larger ones. Images are noise, extreme colours and pictures, with every quality."""
     rng = np.random.default_rng(most)
     samples = []
     for k, (height, width) in enumerate(rng.integers(1, most + 1, (60, 2))):

@@ -1,4 +1,4 @@
-"""Files of many encoders: our JPEG decoder gives libjpeg-turbo's pixels, and hands over for known reasons only."""
+"""Files of many encoders: our JPEG decoder gives libjpeg-turbo's pixels, and hands over files for known reasons only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _USUAL = ([0x11], [0x11] * 3, [0x21, 0x11, 0x11], [0x22, 0x11, 0x11], [0x12, 0x1
 
 
 def reason_to_hand_over(data: bytes) -> str:
-    """The reason why libjpeg-turbo decodes a file, from its segments; "" if our decoder does."""
+    """The reason in a file's segments why libjpeg-turbo must decode it; "" if our decoder can."""
     at, jfif, adobe = 2, False, None
     frame, marker, names = b"", 0, b""
     while True:
@@ -47,7 +47,7 @@ def reason_to_hand_over(data: bytes) -> str:
 
 
 def compare(count: int, seed: int = 0) -> Counter[tuple[str, str]]:
-    """Counts of `count` files by (encoder, "decoded", "refused by the encoder" or a reason to hand over)."""
+    """Compare `count` files. Returns counts by encoder and outcome: "decoded", "refused by the encoder" or a reason to hand over."""
     found: Counter[tuple[str, str]] = Counter()
     rng, decoders, known = np.random.default_rng(seed), Decoders(), encoders()
     slow = {"guetzli": 100}
@@ -82,7 +82,7 @@ def test_a_few_files_of_each_encoder():
 
 @pytest.mark.slow
 def test_files_of_each_encoder():
-    """ASYNCDALI_JPEG_FILES: number of files (24,000). The printed table is in benchmarks/README.md."""
+    """The environment variable ASYNCDALI_JPEG_FILES is the number of files (24,000). benchmarks/README.md has the printed table."""
     found = compare(int(os.environ.get("ASYNCDALI_JPEG_FILES", "24000")), seed=1)
     for name in encoders():
         print(f"{name:34}", ", ".join(f"{what}: {number:,}" for (of, what), number in found.items() if of == name))

@@ -1,4 +1,4 @@
-"""The JPEG kernels: the header scan, windows that equal the whole image, memory bounds, the fallback without libjpeg-turbo."""
+"""The JPEG kernels: the header scan, windows of images, memory bounds, and the fallback without libjpeg-turbo."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from asyncdali.codecs.jpeg import jpeg_library
 from asyncdali.codecs.jpeg.jpeg_tables import JPEG_HEADER, JPEG_WINDOW
 from asyncdali.operators.base import SampleError
 
-# 18x11, 4:2:0, arithmetic coding: neither Pillow nor OpenCV write these.
+# 18x11, 4:2:0, arithmetic coding. Neither Pillow nor OpenCV can write such a file.
 ARITHMETIC = base64.b64decode(
     "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAgGBgcGBQgHBwcJCQgKDBQNDAsLDBkSEw8UHRofHh0aHBwgJC4nICIsIxwcKDcpLDAxNDQ0Hyc5PTgyPC4zNDL/"
     "2wBDAQkJCQwLDBgNDRgyIRwhMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjL/yQARCAALABIDASIAAhEBAxEB/8wA"
@@ -41,7 +41,7 @@ def scan(data: bytes) -> dict[str, int]:
 
 
 def windows_equal_the_whole(data: bytes, rng: np.random.Generator, count: int = 16, **arguments) -> None:
-    """Random windows, single pixels and edges among them, against the same part of the whole image: bit for bit."""
+    """Windows equal the same part of the whole image. The windows are random; some are single pixels, some are at edges."""
     whole = run_operator("decoders.image", [data], **arguments)[0]
     extents = np.array(whole.shape[:2])
     start = rng.integers(0, extents, (count, 2))
@@ -77,7 +77,7 @@ def test_windows_of_photographic_images(sampling, progressive):
 
 
 def test_windows_of_progressive_images_that_lack_scans():
-    """libjpeg smooths them across blocks: the columns beyond the window must reach far enough."""
+    """libjpeg smooths such images across blocks, so enough columns beside the window must be decoded."""
     data = encode_cv(picture(75, 199), ".jpg", [cv2.IMWRITE_JPEG_PROGRESSIVE, 1])
     starts = [at for at in range(len(data) - 1) if data[at : at + 2] == b"\xff\xda"]
     for cut in starts[1:]:
@@ -104,7 +104,7 @@ def test_arithmetic_coding():
 
 
 def test_steps_write_only_their_window():
-    """Rows of the output are between guard bytes; guard bytes follow the scratch."""
+    """Guard bytes surround the rows of the output and follow the scratch."""
     table = jpeg_library.function_table()
     assert table is not None
     data = np.frombuffer(jpeg_blocks(131, 67, SAMPLINGS[2]), np.uint8)
@@ -141,7 +141,7 @@ def test_header_fields():
     assert scan(b"")["found"] == kernels.NOT_JPEG
 
 
-def test_orientation_is_found_behind_other_segments():
+def test_the_orientation_is_found_behind_other_segments():
     data = with_orientation(jpeg_blocks(30, 20, [(1, 1)]), 3)
     extra = segment(0xE0, b"JFIF\0" + b"\0" * 9) + segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0") + segment(0xFE, b"comment")
     assert scan(data[:2] + extra + data[2:])["orientation"] == 3
@@ -149,7 +149,7 @@ def test_orientation_is_found_behind_other_segments():
 
 
 @pytest.mark.parametrize("cut", range(0, 60, 3))
-def test_cut_headers_are_scanned_within_the_data(cut):
+def test_the_scan_of_a_cut_header_stays_within_the_data(cut):
     data = with_orientation(jpeg_blocks(30, 20, [(1, 1)]), 3)[:cut]
     assert scan(data)["width"] == 0
 
@@ -157,7 +157,7 @@ def test_cut_headers_are_scanned_within_the_data(cut):
 # --- libraries
 
 
-def test_without_libjpeg_turbo_everything_goes_through_opencv(monkeypatch):
+def test_without_libjpeg_turbo_opencv_decodes_everything(monkeypatch):
     samples = [encode(picture(40, 60), "JPEG", quality=95, subsampling=0), with_orientation(encode(picture(20, 30, 1), "JPEG"), 6)]
     samples.append(encode(picture(20, 30), "PNG"))
     expected = run_operator("decoders.image", samples)
@@ -168,7 +168,7 @@ def test_without_libjpeg_turbo_everything_goes_through_opencv(monkeypatch):
             found = run_operator("decoders.image", samples)
         assert len(caught) == 1
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # the second decoder does not warn again
+            warnings.simplefilter("error")  # another decoder gives no second warning
             parts = run_operator("decoders.image_crop", samples, crop=(11, 12))
             with pytest.raises(SampleError, match="truncated"):
                 run_operator("decoders.image", [samples[0][:700]])
@@ -184,7 +184,7 @@ def test_without_libjpeg_turbo_everything_goes_through_opencv(monkeypatch):
         assert np.array_equal(part, a[y : y + 11, x : x + 12])
 
 
-def test_a_library_of_another_abi_is_not_trusted(monkeypatch):
+def test_a_libjpeg_of_another_abi_is_not_used(monkeypatch):
     monkeypatch.setattr(jpeg_library, "_trusted", lambda table: False)
     jpeg_library.function_table.cache_clear()
     try:

@@ -1,4 +1,4 @@
-"""Block positions kept for later epochs: the same pixels, within bounds, and only for the identical file."""
+"""Positions of blocks in JPEG data, kept for later epochs: pixels do not change, memory is limited, and files must be identical."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HEAD = [offset // 8 for offset in (positions.CAPACITY, positions.USED)]
 
 @pytest.fixture
 def fresh():
-    """Makes a separate index: (int64[], its records)."""
+    """A new index, as (int64[], its records)."""
     before = len(positions._keep)
 
     def make(capacity: int = 1 << 20) -> tuple[np.ndarray, np.ndarray]:
@@ -36,7 +36,7 @@ def photograph(seed: int = 0, **options) -> bytes:
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_every_window_is_equal(fresh, sampling):
-    """Windows are decoded in any order. Each window may record further positions, or start at a recorded position."""
+    """Windows are decoded in any order. A window may record further positions, or start at a recorded one."""
     rng, decoders = np.random.default_rng(0), Decoders()
     for seed, (width, height) in enumerate([(430, 80), (257, 130), (900, 40), (256, 64)]):
         data = jpeg_blocks(width, height, SAMPLINGS[sampling], seed) + bytes(positions.SMALLEST_FILE)
@@ -51,7 +51,7 @@ def test_every_window_is_equal(fresh, sampling):
         assert known > 20
 
 
-def test_positions_are_noted_as_far_as_a_file_was_read(fresh):
+def test_positions_are_recorded_up_to_the_last_row_that_was_read(fresh):
     decoders, data = Decoders(), photograph()
     index, records = fresh()
 
@@ -60,16 +60,16 @@ def test_positions_are_noted_as_far_as_a_file_was_read(fresh):
         return int(records[0])
 
     per_row = -(-430 // 128)
-    assert noted((0, 0, 430, 150)) == 0  # the window is the whole picture, so positions are not used
-    assert noted((0, 0, 16, 16)) == 1 + per_row  # its chroma needs the next row
+    assert noted((0, 0, 430, 150)) == 0  # for the whole picture no positions are used
+    assert noted((0, 0, 16, 16)) == 1 + per_row  # the chroma of the window needs the next row
     assert noted((0, 100, 430, 4)) == 7 * per_row + 1
     far = noted((0, 149, 430, 1))
     assert far == 10 * per_row
     assert noted((300, 20, 30, 30)) == far
 
 
-def test_other_files_are_other_entries(fresh):
-    """One changed bit makes another file, also in a comment or behind the end."""
+def test_changed_files_have_separate_entries(fresh):
+    """A file with one changed bit is another file, even if the bit is in a comment or behind the end."""
     decoders, data = Decoders(), photograph(comment=b"a" * 9000) + b"behind"
     index, _ = fresh()
     at = index.ctypes.data
@@ -85,7 +85,7 @@ def test_other_files_are_other_entries(fresh):
     assert decoders.ours(data, place, index=at) is not None and decoders.found
 
 
-def test_a_full_index_keeps_what_it_has(fresh):
+def test_a_full_index_keeps_its_entries(fresh):
     decoders = Decoders()
     index, records = fresh(1000)
     files = [photograph(seed) for seed in range(10)]
@@ -99,8 +99,8 @@ def test_a_full_index_keeps_what_it_has(fresh):
     assert index[_HEAD[1]] <= index[_HEAD[0]] == records.nbytes
 
 
-def test_records_of_another_file_touch_nothing(fresh):
-    """If two files shared a digest, the image might be wrong, but memory stays intact."""
+def test_records_of_another_file_do_not_write_outside_of_the_image(fresh):
+    """If two files had the same digest, the image could be wrong, but no other memory would be touched."""
     decoders, data = Decoders(), photograph()
     index, records = fresh()
     place = (200, 120, 100, 30)
@@ -115,8 +115,8 @@ def test_records_of_another_file_touch_nothing(fresh):
         assert decoders.found
 
 
-def test_damage_behind_a_window_is_met_as_before(fresh):
-    """Only faultless reads are recorded, so a damaged file is handed over in every epoch, or in none."""
+def test_damage_behind_a_window_has_the_same_result_in_every_epoch(fresh):
+    """Positions are recorded only for reads without errors, so a damaged file is handed over in every epoch or in none."""
     decoders, data = Decoders(), photograph()
     index, _ = fresh()
     rng = np.random.default_rng(0)
@@ -156,8 +156,8 @@ def test_threads_that_read_the_same_files(fresh):
 
 
 def counted(epochs: int) -> list[int]:
-    """The counts of both decoders and of known positions, over this number of epochs of one file."""
-    window.decode_window.compile()  # with an empty cache libjpeg-turbo would decode during the compilation
+    """The counts of both decoders and of known positions after this number of epochs of one file."""
+    window.decode_window.compile()  # compile first, because libjpeg-turbo decodes until the kernel is compiled
     files = [np.frombuffer(photograph(seed=7), np.uint8)] * 3
 
     @pipeline_def(batch_size=3, num_threads=1, device_id=None, prefetch_queue_depth=1, seed=5)
@@ -184,7 +184,7 @@ def test_statistics_count_known_positions(monkeypatch):
     assert "no block positions are kept" in jpeg_library.described()
 
 
-def test_the_switch_wants_a_number(monkeypatch):
+def test_the_environment_variable_must_be_a_number(monkeypatch):
     for wrong in ("much", "-1", "1e3", "9999999"):
         monkeypatch.setenv("ASYNCDALI_JPEG_INDEX", wrong)
         with pytest.raises(ValueError, match="ASYNCDALI_JPEG_INDEX is .*; allowed are megabytes"):

@@ -1,4 +1,4 @@
-"""JPEGs with wrong tables do not reach the GPU's decoders, which trust tables."""
+"""JPEGs with invalid tables do not reach the decoders of a GPU, which do not check tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def encoded(mode="RGB", **options) -> np.ndarray:
 
 
 def is_taken(data: np.ndarray) -> bool:
-    """Whether a GPU's decoders take this file, at the end of the memory that may be read."""
+    """Whether a file may go to the decoders of a GPU. The file ends where readable memory ends."""
     room = mmap.mmap(-1, -(-max(len(data), 1) // mmap.PAGESIZE) * mmap.PAGESIZE)
     memory = np.frombuffer(room, np.uint8)[-len(data) :]
     memory[:] = data
@@ -43,7 +43,7 @@ def compiled():
 
 
 def segments(data: np.ndarray) -> list[tuple[int, int, int]]:
-    """(marker, begin, size) of the segments before the entropy-coded data, the scan's header last."""
+    """(marker, begin, size) of the segments before the entropy-coded data. The last segment is the header of the scan."""
     found, at = [], 2
     while not found or found[-1][0] != 0xDA:
         size = 2 + int(data[at + 2]) * 256 + int(data[at + 3])
@@ -60,7 +60,7 @@ def begin_of(data: np.ndarray, marker: int, number: int = 0) -> int:
     {}, {"subsampling": 0}, {"subsampling": 1}, {"optimize": True}, {"quality": 1}, {"quality": 100}, {"comment": b"x" * 300},
     {"exif": b"Exif\0\0" + b"MM\0*\0\0\0\x08\0\0"}, {"restart_marker_blocks": 4}, {"dpi": (72, 72)}, {"icc_profile": b"p" * 70000},
 ])  # fmt: skip
-def test_sound_files(options):
+def test_valid_files_are_accepted(options):
     assert is_taken(encoded(**options))
 
 
@@ -69,7 +69,7 @@ def test_a_fill_byte():
     assert is_taken(np.insert(data, begin_of(data, 0xC4), 0xFF))
 
 
-def test_files_for_the_cpu():
+def test_valid_files_that_only_the_cpu_decodes():
     assert not is_taken(encoded(progressive=True)) and not is_taken(encoded("L")) and not is_taken(encoded("CMYK"))
 
 
@@ -98,7 +98,7 @@ DEFECTS = {
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
-def test_defects(defect):
+def test_files_with_invalid_tables_are_refused(defect):
     marker, place, value = DEFECTS[defect]
     data = encoded()
     begin = begin_of(data, marker)
@@ -117,12 +117,12 @@ def test_symbols_of_coefficients():
 
 
 @pytest.mark.parametrize("marker", [0xDB, 0xC4, 0xC0])
-def test_a_segment_is_missing_or_twice(marker):
+def test_missing_and_repeated_segments(marker):
     data = encoded()
     begin, size = next((begin, size) for found, begin, size in segments(data) if found == marker)
     assert not is_taken(np.delete(data, slice(begin, begin + size)))
     twice = np.insert(data, begin, data[begin : begin + size])
-    assert is_taken(twice) == (marker != 0xC0)  # a table may come again
+    assert is_taken(twice) == (marker != 0xC0)  # a table may be defined twice
 
 
 def test_headers_that_end_early():
@@ -132,7 +132,7 @@ def test_headers_that_end_early():
         assert not is_taken(np.append(data[:size], np.array([0xFF, 0xD9], np.uint8)))
 
 
-def test_random_bytes_are_looked_at_only_where_they_are():
+def test_random_bytes_are_checked_without_access_to_other_memory():
     rng = np.random.default_rng(2)
     data = encoded()
     end = sum(segments(data)[-1][1:])

@@ -1,4 +1,4 @@
-"""The cache of compiled kernels: its folder, its trust rules, and when kernels are compiled again."""
+"""The cache of compiled kernels: its folder, the files that it trusts, and when a kernel is compiled again."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def hit(variant):
 
 
 def test_one_private_file_per_kernel(root):
-    before = os.umask(0)  # no permission is masked
+    before = os.umask(0)  # the umask removes no permission
     try:
         assert not hit(("one",)) and hit(("one",)) and not hit(("another",))
     finally:
@@ -102,7 +102,7 @@ def test_damaged_files_are_not_unpickled_and_replaced(root, monkeypatch, kind):
 
 
 def test_a_file_of_another_kernel_is_not_taken(root):
-    """A kernel file under another kernel's name is not loaded, for example after a backup was restored under a wrong name."""
+    """A file with the name of another kernel is not loaded, for example a backup that was restored under a wrong name."""
     hit(("first",))
     (first,) = kernels(root)
     hit(("second",))
@@ -120,7 +120,7 @@ def test_whole_files_that_cannot_be_loaded_are_replaced(root):
 
 
 def _write_as(store, contents):
-    """Write `contents` in the place of the kernel, under its key."""
+    """Replace the file of the kernel by `contents`, with the right key."""
     found = []
     original = kernel_store.Store.load
 
@@ -160,11 +160,11 @@ def test_only_plain_files_are_read(root, tmp_path, kind):
     if kind == "link":
         path.symlink_to(tmp_path / "elsewhere")
     elif kind == "fifo":
-        os.mkfifo(path)  # opening the file would wait forever
+        os.mkfifo(path)  # opening this file would wait forever
     else:
         path.mkdir()
         (path / "file").touch()
-    kernel_store._notified = True  # a folder cannot be replaced: that is a warning
+    kernel_store._notified = True  # a folder cannot be replaced, so a warning is given
     assert not hit(("plain",))
     assert hit(("plain",)) == (kind != "folder")
 
@@ -179,7 +179,7 @@ def test_a_folder_that_others_can_write_is_refused(root, level, mode):
     (root / level).chmod(mode)
     with pytest.warns(RuntimeWarning, match=f"{level} can be written by other users") as caught:
         assert not hit(("refused", level, mode))
-        assert hit(("refused", level, mode))  # from a temporary folder of this process
+        assert hit(("refused", level, mode))  # the kernel comes from a temporary folder of this process
     assert len(caught) == 1 and kernels(root) == []
     place = kernel_store._temporary_root()
     assert stat.S_IMODE(place.stat().st_mode) == 0o700 and str(place) in str(caught[0].message)
@@ -209,7 +209,7 @@ print(compiled._keep.cache_hits, cache.folder()[0])
 
 
 def compiles(home, **environment):
-    """A program that compiles a kernel. Returns whether it was in the cache, the cache folder, and the output."""
+    """Run a program that compiles a kernel. Returns (whether the cache had the kernel, the cache folder, the output)."""
     environment = {"HOME": str(home), "NUMBA_CACHE_DIR": "", "XDG_CACHE_HOME": "", **environment}
     done = run_script(COMPILES, **environment)
     assert done.returncode == 0, done.stderr
@@ -221,7 +221,7 @@ def test_the_users_cache_folder(tmp_path):
     assert compiles(tmp_path) == (False, str(tmp_path / ".cache"), "")
     assert compiles(tmp_path) == (True, str(tmp_path / ".cache"), "")
     assert compiles(tmp_path, XDG_CACHE_HOME=str(tmp_path / "xdg"))[:2] == (False, str(tmp_path / "xdg"))
-    assert compiles(tmp_path, XDG_CACHE_HOME="relative")[:2] == (True, str(tmp_path / ".cache"))  # as the XDG specification says
+    assert compiles(tmp_path, XDG_CACHE_HOME="relative")[:2] == (True, str(tmp_path / ".cache"))  # as the XDG specification requires
     assert compiles(tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "chosen"))[:2] == (False, str(tmp_path / "chosen"))
     assert stat.S_IMODE((tmp_path / ".cache").stat().st_mode) == 0o700
 
@@ -230,10 +230,10 @@ def test_a_home_that_cannot_be_written(tmp_path):
     for home in ("/proc/none", "/dev/null"):
         cached, folder, said = compiles(home, TMPDIR=str(tmp_path))
         assert not cached and Path(folder).parent == tmp_path and said.count("RuntimeWarning") == 1 and "NUMBA_CACHE_DIR" in said
-    assert list(tmp_path.iterdir()) == []  # the process removed its folder
+    assert list(tmp_path.iterdir()) == []  # the process has removed its temporary folder
 
 
-def test_no_home(monkeypatch):
+def test_a_user_without_a_home_folder(monkeypatch):
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # no HOME, and a user without an entry in passwd
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     with pytest.raises(kernel_store.Refused, match="no home"):
@@ -250,7 +250,7 @@ def test_temporary_folders_of_killed_processes_are_removed(tmp_path, monkeypatch
 
 
 def test_a_read_only_cache_is_used_and_new_kernels_are_not_kept(root, monkeypatch):
-    """An image that was built with warm caches."""
+    """Such a cache is part of a container image that was built with compiled kernels."""
     hit(("kept",))
 
     def read_only(*_args):
@@ -265,7 +265,7 @@ def test_a_read_only_cache_is_used_and_new_kernels_are_not_kept(root, monkeypatc
 # --- several processes
 
 
-def test_several_processes_at_once(tmp_path):
+def test_several_processes_may_compile_at_once(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     running = [
         subprocess.Popen([sys.executable, "-c", COMPILES], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -288,7 +288,7 @@ def test_a_forked_child(root):
     assert hit(("in the child",))
 
 
-def test_cleared_by_another_process(root):
+def test_another_process_may_clear_the_cache(root):
     assert not hit(("first",))
     shutil.rmtree(root)
     assert not hit(("second",)) and hit(("second",))
@@ -334,7 +334,7 @@ class Package:
             os.utime(path, (before.st_atime, before.st_mtime + 10))
 
     def run(self, writes_byte_code=True):
-        """Run both kernels in a new process. Returns their results, and whether they were in the cache.
+        """Run both kernels in a new process. Returns their results, and whether the cache had them.
 
         It is a forked child of this process: to import Numba again takes longer than all the rest.
         """
@@ -356,8 +356,8 @@ class Package:
         return [tuple(map(int, line.split())) for line in said.splitlines()]
 
     def _results(self, writes_byte_code):
-        """Runs in the child."""
-        os.environ["NUMBA_CACHE_DIR"] = config.CACHE_DIR = str(self.folder / "cache")  # Numba reads changed variables again
+        """Runs in the forked child."""
+        os.environ["NUMBA_CACHE_DIR"] = config.CACHE_DIR = str(self.folder / "cache")  # Numba reads changed environment variables again
         kernel_store._stores = {}
         sys.argv, sys.dont_write_bytecode = ["", str(self.folder)], not writes_byte_code
         with contextlib.redirect_stdout(io.StringIO()) as said:
@@ -373,24 +373,24 @@ def package(tmp_path):
 
 
 def test_an_edited_helper_in_another_file(package):
-    """Numba's own cache checks only the kernel's file, and would run the old code."""
+    """Numba's cache checks only the file of the kernel. It would run the old helper."""
     assert package.run() == [(80, 1), (41, 1)]
     package.edit("helpers.py", "value * 2", "value * 3")
     assert package.run() == [(100, 0), (41, 1)]
     package.edit("limits.py", "100", "110")
     assert package.run() == [(110, 0), (41, 1)]
     package.edit("limits.py", "110", "100")
-    assert package.run() == [(100, 1), (41, 1)]  # a return to an earlier state finds its kernels
+    assert package.run() == [(100, 1), (41, 1)]  # if the edit is undone, the earlier kernels are found
 
 
-def test_an_edited_kernel_leaves_the_others(package):
+def test_an_edited_kernel_is_compiled_again_and_no_other(package):
     package.edit("other.py", "value + 1", "value + 2")
     assert package.run() == [(80, 1), (42, 0)]
 
 
 @pytest.mark.parametrize("writes_byte_code", [False, True])
 def test_an_edit_that_keeps_size_and_time(package, writes_byte_code):
-    """Python runs its old ``.pyc`` then. Kernels match the running code, before and after Python notices the edit."""
+    """Python runs the old ``.pyc`` after such an edit. Kernels match the code that runs, before and after Python notices the edit."""
     package.edit("helpers.py", "value * 2", "value * 3", keep_time=True)
     first = package.run(writes_byte_code)
     assert [value for value, _ in first] in ([80, 41], [100, 41])
@@ -405,7 +405,7 @@ def test_an_edit_while_a_process_runs(package):
     edit = f"p = pathlib.Path({str(path)!r}); p.write_text(p.read_text().replace('value * 2', 'value * 3'))"
     shutil.rmtree(package.folder / "cache")
     done = run_script(script, package.folder, edit, NUMBA_CACHE_DIR=str(package.folder / "cache"))
-    assert done.stdout.splitlines()[0] == "80 0", done.stderr  # the code it had loaded
+    assert done.stdout.splitlines()[0] == "80 0", done.stderr  # the process runs the code that it had loaded
     os.utime(path, (time.time() + 10,) * 2)
     assert package.run() == [(100, 0), (41, 1)]
 
@@ -431,7 +431,7 @@ print(json.dumps(asked))
 
 @pytest.fixture(scope="module")
 def all_keys():
-    """The results of two processes with different hash seeds: the keys of all kernels, and the kernels that depend on all sources."""
+    """(keys of all kernels, kernels that depend on all sources) from two processes with different hash seeds."""
     said = [run_script(ALL_KEYS, PYTHONHASHSEED=seed) for seed in ("1", "2")]
     assert [done.returncode for done in said] == [0, 0], said[0].stderr + said[1].stderr
     return [[json.loads(line) for line in done.stdout.splitlines()] for done in said]
@@ -479,7 +479,7 @@ print(len(missed))
 
 @pytest.mark.parametrize("graph", ["factories", pytest.param("training", marks=pytest.mark.slow)])
 def test_the_second_process_compiles_nothing(graph, tmp_path):
-    """Kernels of factories are found again, too."""
+    """Kernels that factories make are found again, too."""
     missed = []
     for seed in "12":
         done = run_script(WARM, graph, NUMBA_CACHE_DIR=str(tmp_path), PYTHONHASHSEED=seed)
@@ -489,7 +489,7 @@ def test_the_second_process_compiles_nothing(graph, tmp_path):
 
 
 class Opaque:
-    """The content of an object cannot be determined."""
+    """An object whose content is unknown to the digest."""
 
 
 def test_unknown_values_make_a_kernel_depend_on_all_sources(monkeypatch):
@@ -500,7 +500,7 @@ def test_unknown_values_make_a_kernel_depend_on_all_sources(monkeypatch):
 
 
 def test_named_tuples_are_constants():
-    """Offsets of tables (``at.width``)."""
+    """Kernels use named tuples as offsets of tables (``at.width``)."""
     at = collections.namedtuple("at", "width height")
     other = collections.namedtuple("at", "height width")
     assert len({kernel_digest(made(value)) for value in (at(0, 8), at(8, 0), other(0, 8))}) == 3
@@ -515,7 +515,7 @@ def test_the_least_recently_used_kernels_are_removed_first(tmp_path, monkeypatch
     for age, name in enumerate("abcd"):
         store.save("environment", name, b"key", bytes(1000))
         os.utime(store.folder / "environment" / f"{name}.kernel", (time.time() - 86400 * (age + 2),) * 2)
-    assert bytes(store.load("environment", "c", b"key")) == bytes(1000)  # a use counts
+    assert bytes(store.load("environment", "c", b"key")) == bytes(1000)  # this kernel was used last
     store.prune()
     assert sorted(path.stem for path in store.folder.rglob("*.kernel")) == ["a", "c"]
     assert store.usage().files == 2 and 2000 < store.usage().size < 2500 and store.usage().keys == 1
@@ -530,13 +530,13 @@ def test_old_keys_and_unfinished_files_are_removed(tmp_path):
     os.utime(store.folder / "old" / "kernel.kernel", (time.time() - 86400 * 61,) * 2)
     os.utime(store.folder / "new" / "killed.new", (time.time() - 7200,) * 2)
     other = kernel_store.store_in(tmp_path)
-    other.save("new", "another", b"", b"data")  # the first of a process
+    other.save("new", "another", b"", b"data")  # cleaning runs with the first kernel of a process
     assert [path.name for path in store.folder.iterdir()] == ["new"]
     assert sorted(path.name for path in (store.folder / "new").iterdir()) == ["another.kernel", "kernel.kernel", "written.new"]
 
 
 def test_files_that_0_1_0_left_in_the_package_are_removed(tmp_path, monkeypatch):
-    """The uninstaller does not know such files, and the remaining folder of the package would hide an editable install."""
+    """The uninstaller does not remove these files. The folder of the package would remain and hide an editable install."""
     (tmp_path / "package/operators/__pycache__").mkdir(parents=True)
     for name in ("a.nbi", "a.1.nbc", "a.pyc"):
         (tmp_path / "package/operators/__pycache__" / name).touch()
@@ -553,7 +553,7 @@ def test_the_command(root, capsys):
     assert main(["cache"]) == 0
     assert capsys.readouterr().out == f"{root}/asyncdali/kernels: 0 kernels, 0.0 MiB, for 0 combinations of versions\n"
     hit(("command",))
-    (root / "asyncdali" / "notes").touch()  # another program's file
+    (root / "asyncdali" / "notes").touch()  # a file of another program
     assert main(["cache"]) == 0
     assert "1 kernel, 0.0 MiB, for 1 combination of versions\n" in capsys.readouterr().out
     assert main(["cache", "--clear"]) == 0
@@ -564,7 +564,7 @@ def test_the_command(root, capsys):
     assert not hit(("command",)) and hit(("command",))
 
 
-def test_the_command_and_a_folder_that_is_refused(root, capsys):
+def test_the_command_explains_a_refused_folder(root, capsys):
     (root / "asyncdali" / "kernels").mkdir(parents=True)
     (root / "asyncdali").chmod(0o777)
     assert main(["cache"]) == 1
@@ -575,7 +575,7 @@ def test_the_command_and_a_folder_that_is_refused(root, capsys):
 
 
 def test_no_file_is_written_into_the_package(tmp_path):
-    """A copy of the package as an installer makes it, and a pipeline."""
+    """A pipeline runs from a copy of the package, as an installer would make it."""
     shutil.copytree(ROOT / "asyncdali", tmp_path / "asyncdali", ignore=shutil.ignore_patterns("__pycache__"))
     before = set(tmp_path.rglob("*"))
     done = run_script(

@@ -66,7 +66,7 @@ def imported(path):
 
 
 def _imported(path):
-    """Modules of the workers have tuples that begin with "workers"."""
+    """The tuples of the modules in workers/ begin with "workers"."""
     own = path.relative_to(PACKAGE if path.is_relative_to(PACKAGE) else ROOT).parts[:-1]
     tree = ast.parse(path.read_text())
     skipped = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
@@ -102,7 +102,7 @@ def test_the_page_is_read():
 
 
 def test_arrows():
-    """Private modules (``_files`` ...) stand below all rooms, and any room may import them."""
+    """Any room may import private modules such as ``_files``. Private modules import no rooms."""
     wrong = []
     for path in modules():
         unit = name_of(path)[0]
@@ -255,14 +255,14 @@ CASES = [("import asyncdali", set()), ("from asyncdali import fn, ops, types", s
 
 @pytest.mark.parametrize("code, allowed", CASES)
 def test_imports_load_no_heavy_module(code, allowed):
-    """Defining a pipeline needs the names of asyncio (the executor awaits); nothing needs a loop or a kernel before building."""
+    """Defining a pipeline imports asyncio, whose names the executor uses. Event loops and kernels are needed only by `build()`."""
     loaded = set(fresh(f"{code}\nimport sys, threading\nprint(*sys.modules, threading.active_count())"))
-    assert "1" in loaded  # no thread
+    assert "1" in loaded  # one thread is active
     assert not (HEAVY - allowed) & loaded, sorted((HEAVY - allowed) & loaded)
 
 
 @pytest.mark.slow  # measures processor time
 def test_importing_is_cheap():
-    """The budget is 150 ms beside numpy; processor time on a loaded test machine gets a multiple of it."""
+    """The budget is 150 ms in addition to NumPy. The bound is four times as large, because a loaded machine takes more processor time."""
     code = "import numpy, time\nstart = time.process_time()\nimport asyncdali\nfrom asyncdali import fn\nprint(time.process_time() - start)"
     assert min(float(fresh(code)[0]) for _ in range(3)) < 0.6

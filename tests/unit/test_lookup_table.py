@@ -1,4 +1,4 @@
-"""lookup_table: keys, defaults, refusals."""
+"""lookup_table: keys, default values and refusals."""
 
 from __future__ import annotations
 

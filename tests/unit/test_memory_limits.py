@@ -1,4 +1,4 @@
-"""Sizes that come from data or arguments are compared with memory before anything is reserved."""
+"""Sizes that come from data or arguments are compared with the free memory before memory is reserved."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_limit_of_a_control_group_of_version_1(machine):
 
 
 def test_a_container_sees_its_own_group_at_the_root(machine):
-    """The path is the host's, but the mounted folder is the container's."""
+    """The path of the group is the host's, but the mounted folder is that of the container's group."""
     machine.free(100 * GIB)
     machine.belongs_to("0::/kubepods/pod7\n")
     machine.group("", memory__max=2 * GIB, memory__current=GIB, memory__stat="")
@@ -83,14 +83,14 @@ def test_the_cap_of_a_sample(machine, monkeypatch):
 # --------------------------------------------------------------------------------------------------------- the callers that check
 
 
-def test_pools_ask_for_new_large_blocks_only(machine):
+def test_pools_check_only_new_large_blocks(machine):
     machine.free(GIB)
     pool = BufferPool()
     kept = pool.allocate(GIB // 2)
     del kept
     machine.free(0)
     assert pool.allocate(GIB // 2).nbytes == GIB // 2  # the same block again
-    assert pool.allocate(limits.CHECKED // 2).nbytes  # small: no thread reads the size
+    assert pool.allocate(limits.CHECKED // 2).nbytes  # the size is small, so no check takes place
     with pytest.raises(limits.TooLarge, match="a batch needs a new block of memory"):
         pool.allocate(GIB)
 
@@ -110,12 +110,12 @@ def test_sizes_that_wrap_around():
 
 
 def large(name="absurd"):
-    """137 GB that take 1 byte."""
+    """An array of 137 GB whose elements share 1 byte."""
     return np.broadcast_to(np.uint8(1), (1 << 20, 1 << 17))
 
 
 def some():
-    """192 MiB that take 1 byte."""
+    """An array of 192 MiB whose elements share 1 byte."""
     return np.broadcast_to(np.uint8(1), (3, 1 << 13, 1 << 13))
 
 
@@ -162,7 +162,7 @@ def test_fed_data_of_large_size_is_refused(machine):
 
 
 def test_coefficients_of_progressive_jpegs(machine):
-    """Decoders keep those of the whole picture, also for a small window."""
+    """Decoders keep the coefficients of the whole picture, also for a small window."""
     file = np.frombuffer(encode(np.random.default_rng(1).integers(0, 40, (4096, 4096, 3), np.uint8), "JPEG", progressive=True), np.uint8)
     graph = lambda: fn.decoders.image_crop(fn.external_source(lambda: [file] * 3), crop=[8, 8])  # noqa: E731
     with pipeline_of(graph) as pipe:
@@ -223,7 +223,7 @@ def spectrum():
     return fn.external_source(lambda k: np.ones((3, 33, 4), np.float32), layout="ft")
 
 
-# Memory that operators allocate besides their outputs: GiB of memory, depending on arguments or on data.
+# Operators that allocate GiB of temporary memory, depending on arguments or on data.
 TEMPORARIES = {
     "zeros": lambda: fn.zeros(shape=[1 << 15, 1 << 15]),
     "full": lambda: fn.full(1.5, shape=fn.external_source(lambda k: [np.int32([1 << 14 + k, 1 << 15]) for k in range(3)])),

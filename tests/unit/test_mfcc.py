@@ -1,4 +1,4 @@
-"""mfcc at the end of the usual chain."""
+"""mfcc at the end of the usual chain: spectrogram, mel_filter_bank, to_decibels."""
 
 from __future__ import annotations
 

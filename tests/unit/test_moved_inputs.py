@@ -1,4 +1,4 @@
-"""Inputs that may be in device memory, on the host device and on the CUDA simulator; readers.numpy that uploads."""
+"""Inputs that may be in device memory, on the host device and on the CUDA simulator; and readers.numpy with uploads."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_on_the_host_device(name, debug):
 @pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 @pytest.mark.parametrize("name", CASES)
 def test_on_cuda(cuda, name):
-    """Data in device memory is copied to the device where the operator plans, or the other way."""
+    """Inputs are copied from device memory to the CPU if the operator plans with them there, or the other way round."""
     there, here = outputs(name, True, True), outputs(name, True, False)
     assert_equal(there, here)
     assert [sample.shape for sample in there[0]] == [sample.shape for sample in outputs(name, False, False)[0]]
@@ -75,7 +75,7 @@ def test_refused_as_by_dali():
             fn.warp_affine(x.gpu(), matrix=matrix.gpu())
 
 
-def test_legacy_executors_do_not_go_back_to_the_cpu():
+def test_legacy_executors_do_not_copy_back_to_the_cpu():
     with Pipeline(2, 1, 0, exec_dynamic=False), pytest.raises(RuntimeError, match="exec_dynamic=True"):
         fn.warp_affine(fn.external_source(lambda: IMAGES).gpu(), fn.external_source(lambda: MATRICES).gpu())
 

@@ -32,8 +32,8 @@ def refusal(inputs, named=None, layout="HWC", **constants):
 
 
 @pytest.mark.parametrize("second", [0, 1, 2])
-def test_canvases_that_regions_cover_or_only_seem_to(second):
-    """Two regions with as many pixels as the canvas: side by side they cover it; otherwise the rest is 0."""
+def test_canvases_that_regions_cover_completely_or_partly(second):
+    """Two regions have together as many pixels as the canvas. If they are side by side, they cover it. If they overlap, the rest is 0."""
     named = {"in_anchors": [np.int32([[0, 0], [0, 0]])], "shapes": [np.int32([[3, 2], [3, 2]])],
              "out_anchors": [np.int32([[0, 0], [0, second]])]}  # fmt: skip
     (found,) = pasted([[image(0) + 1], [image(1) + 1]], named, output_size=[3, 4])
@@ -43,7 +43,7 @@ def test_canvases_that_regions_cover_or_only_seem_to(second):
     np.testing.assert_array_equal(found, expected)
 
 
-def test_regions_of_the_samples_that_are_named_the_last_on_top():
+def test_regions_of_the_given_samples_with_the_last_on_top():
     named = {
         "in_ids": [np.int32([0, 1]), np.int32([2]), np.zeros(0, np.int32)],
         "in_anchors": [np.int32([[0, 1], [1, 0]]), np.int32([[2, 3]]), np.zeros((0, 2), np.int32)],
@@ -64,9 +64,9 @@ def test_regions_of_the_samples_that_are_named_the_last_on_top():
 def test_several_inputs_and_relative_places():
     more = [image(k, 5, 2) for k in (7, 8, 9)]
     named = {
-        "in_anchors_rel": [np.float32([[0.4, 0.3], [0, 0]])] * 3,  # down: (1, 1)
-        "shapes_rel": [np.float32([[0.4, 0.3], [0.5, 1]])] * 3,  # up: (2, 2) and (3, 2)
-        "out_anchors_rel": [np.float32([[0.5, 0.5], [0.1, 0.19]])] * 3,  # down: (4, 3) and (0, 1)
+        "in_anchors_rel": [np.float32([[0.4, 0.3], [0, 0]])] * 3,  # rounded down to (1, 1)
+        "shapes_rel": [np.float32([[0.4, 0.3], [0.5, 1]])] * 3,  # rounded up to (2, 2) and (3, 2)
+        "out_anchors_rel": [np.float32([[0.5, 0.5], [0.1, 0.19]])] * 3,  # rounded down to (4, 3) and (0, 1)
     }
     for a, b, canvas in zip(IMAGES, more, pasted([IMAGES, more], named, output_size=[8, 7]), strict=True):
         expected = np.zeros((8, 7), np.uint8)
@@ -112,7 +112,7 @@ def test_origins_of_pasted_samples_are_joined(tmp_path):
 def test_in_a_pipeline_samples_come_from_all_over_the_batch():
     def graph():
         source = fn.external_source(lambda: IMAGES, layout="HWC")
-        twice = fn.cat(source, source, axis=1)  # would otherwise be worked on sample by sample, together with what follows
+        twice = fn.cat(source, source, axis=1)  # otherwise the threads would compute this operator and the next one sample by sample
         ids = fn.external_source(lambda: [np.int32([2]), np.int32([0]), np.int32([1])])
         return fn.multi_paste(twice, in_ids=ids), fn.multi_paste(source, in_ids=[0, 1], out_anchors=np.int32([[0, 0], [3, 0]]),
                                                                      output_size=[6, 4])  # fmt: skip

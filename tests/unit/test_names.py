@@ -61,7 +61,7 @@ def file_of(module):
 
 
 def found(module, name):
-    """The name in a module, or the submodule of this name."""
+    """The attribute of a module, or its submodule of this name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         holder = importlib.import_module(f"asyncdali.{module}".rstrip("."))
@@ -98,7 +98,7 @@ def test_public_names(module):
 
 
 def test_modules_after_a_plain_import():
-    """As in DALI these are attributes. Plugin, experimental and auto_aug need a separate import."""
+    """As in DALI, these modules are attributes of the package. `plugin`, `experimental` and `auto_aug` need a separate import."""
     from helpers.pipelines import run_script
 
     done = run_script("""

@@ -1,4 +1,4 @@
-""".ci/pieces.py: slow tests in pieces with a time limit."""
+""".ci/pieces.py runs slow tests in pieces with a time limit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def program():
     del sys.modules[spec.name]
 
 
-def test_parts_are_all_pieces_together(program):
+def test_the_parts_together_run_all_pieces(program):
     tests = [f"test_{file}.py::test_it[{k}]" for file in "ab" for k in range(5)]
     whole = program.pieces(tests, 2)
     assert [name for name, _ in whole] == [f"test_{file}.py {k}/3" for file in "ab" for k in (1, 2, 3)]
@@ -60,7 +60,7 @@ WRONG = {
 }
 
 
-def test_pieces_that_are_wrong(tmp_path):
+def test_failures_of_pieces(tmp_path):
     status, summary = nightly(tmp_path, good="def test_it(): pass\n", **{name: text for name, (text, _) in WRONG.items()})
     assert status == 1 and "4 slow tests in 4 pieces; 3 pieces failed" in summary
     lines = {name: next(line for line in summary.splitlines() if f"test_{name}.py" in line) for name in ("good", *WRONG)}
@@ -68,7 +68,7 @@ def test_pieces_that_are_wrong(tmp_path):
     assert all(said in lines[name] for name, (_, said) in WRONG.items())
 
 
-def test_the_tests_that_are_left_when_the_time_is_over_are_another_piece(tmp_path):
+def test_tests_that_remain_after_the_time_limit_become_another_piece(tmp_path):
     status, summary = nightly(tmp_path, "--seconds", "0", two="def test_one(): assert False\ndef test_two(): pass\n")
     assert status == 1 and "2 slow tests in 2 pieces; 1 pieces failed" in summary
     first, second, *_ = summary.strip().splitlines()

@@ -1,4 +1,4 @@
-"""Noise operators: statistics, positions, and data that must not change."""
+"""Noise operators: moments, replaced pixels, and checkpoints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_gaussian_noise_has_its_moments():
 
 
 def test_shot_noise_has_the_variance_of_counted_events():
-    for level, factor in ((20.0, 4.0), (500.0, 4.0)):  # both methods of drawing
+    for level, factor in ((20.0, 4.0), (500.0, 4.0)):  # small and large means are drawn by different methods
         (result,) = harness.run("noise.shot", [np.full(50_000, level, np.float32)], factor=factor, seed=4)
         assert abs(result.mean() - level) < 0.02 * level and abs(result.var() / (level * factor) - 1) < 0.05
         assert np.unique(result % factor).tolist() == [0]
@@ -25,7 +25,7 @@ def test_shot_noise_has_the_variance_of_counted_events():
     assert (nothing == 0).all()
 
 
-def test_salt_and_pepper_replaces_what_it_should():
+def test_salt_and_pepper_replaces_the_given_share_of_pixels():
     data = [np.full((100, 100, 3), 7, np.int16)]
     (result,) = harness.run("noise.salt_and_pepper", data, "HWC", prob=0.3, salt_vs_pepper=0.25, salt_val=1.0, pepper_val=-1.0, seed=2)
     assert set(np.unique(result)) == {-1, 1, 7}

@@ -1,4 +1,4 @@
-"""crop_mirror_normalize, crop, flip and cast against numpy."""
+"""crop_mirror_normalize, crop, flip and cast beside NumPy."""
 
 from __future__ import annotations
 

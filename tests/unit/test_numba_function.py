@@ -1,4 +1,4 @@
-"""Functions compiled by Numba, as operators."""
+"""numba_function: functions that Numba compiles, as operators."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_whole_batches():
 
 
 def test_whole_batches_wait_for_the_producers_pixels():
-    """The producer's pixels exist when the function reads them."""
+    """A function over a whole batch runs after the pixels of its input are computed."""
 
     def run(out, a):
         for k in range(len(a)):
@@ -97,7 +97,7 @@ def test_an_exception_names_the_sample():
 
 
 def test_a_setup_that_writes_elsewhere():
-    """DALI's writes into foreign memory."""
+    """A setup function that writes outside of its arrays is refused. In DALI it writes into foreign memory."""
 
     def setup(outs, ins):
         for k in range(len(outs[0])):

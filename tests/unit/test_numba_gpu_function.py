@@ -1,4 +1,4 @@
-"""Kernels for numba.cuda as operators, on the host device: results, arithmetic, and allowed kernels."""
+"""Kernels written for numba.cuda as operators on the host device: results, arithmetic, and allowed kernels."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def equal(found, expected):
 
 
 def flipped(out, a):
-    """Each thread processes several elements: the grid is smaller than the picture."""
+    """The grid is smaller than the picture, so each thread processes several elements."""
     x, y, z = cuda.grid(3)
     by_x, by_y, by_z = cuda.gridsize(3)
     for i in range(x, a.shape[0], by_x):
@@ -83,7 +83,7 @@ BRIGHTER_GPU = {"run_fn": brighter_kernel, "device": "gpu", "blocks": [2, 1, 1],
 
 
 def test_arithmetic_is_numbas():
-    """UINT8 times 2 does not wrap."""
+    """As in Numba, UINT8 times 2 does not overflow."""
     expected = [np.float32(np.minimum(picture.astype(np.int64) * 2 - 100, 255) * 0.5) for picture in PICTURES]
     equal(made(lambda x: numba_function(x, **BRIGHTER_GPU, **BRIGHTER)), expected)
 
@@ -122,7 +122,7 @@ def test_device_functions_names_from_closures_and_of_numba_cuda():
     setup = same_shape
     found = made(lambda x: numba_function(fn.reshape(x, shape=[-1]), run_fn=run, setup_fn=setup, **flat, **GRID))
     equal(found, [picture.reshape(-1).astype(np.int32) * 3 + 3 for picture in PICTURES])
-    assert run.__globals__["cuda"] is cuda and scaled.py_func.__globals__["cuda"] is cuda  # the user's own names are as they were
+    assert run.__globals__["cuda"] is cuda and scaled.py_func.__globals__["cuda"] is cuda  # the names in the user's module have not changed
 
 
 def test_atomics_several_arrays_and_scalars():
@@ -153,7 +153,7 @@ def test_atomics_several_arrays_and_scalars():
 
 
 def test_threads_that_wait_for_each_other(monkeypatch):
-    """In the simulator, with one warning; integers are as wide as Numba's."""
+    """Kernels with barriers run in the simulator, with one warning. Integers have the width of Numba's types."""
     monkeypatch.setattr(on_host, "_said", [])
 
     def run(out, a):
@@ -179,8 +179,8 @@ def test_threads_that_wait_for_each_other(monkeypatch):
     equal(found, [row * 2 + row[:, ::-1] * 300 for row in rows])
 
 
-def test_behind_and_before_other_operators():
-    """The samples exist when the kernel runs, in branches, too."""
+def test_between_other_operators():
+    """The kernel runs after its inputs are computed, also in branches."""
 
     @pipeline_def(batch_size=3, num_threads=2, device_id=None, enable_conditionals=True)
     def graph():
@@ -199,7 +199,7 @@ def test_behind_and_before_other_operators():
 
 
 def test_functions_defined_in_a_rewritten_pipeline_function():
-    """Such kernels are compiled as written; DALI requires a definition outside of the graph function."""
+    """Such kernels are compiled unchanged. DALI requires a definition outside of the graph function."""
 
     @pipeline_def(batch_size=3, num_threads=2, device_id=None, enable_conditionals=True)
     def graph():

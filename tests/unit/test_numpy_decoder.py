@@ -1,4 +1,4 @@
-"""decoders.numpy: files that numpy wrote into memory; types, orders, damage."""
+"""decoders.numpy: files that NumPy wrote into memory; element types, memory orders, and damaged files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def npy(array, version=None):
 
 
 def headed(text, data=b"", version=1):
-    """A file of this header."""
+    """A file with this header."""
     return b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<H" if version == 1 else "<I", len(text)) + text + data
 
 
@@ -50,7 +50,7 @@ def test_shapes_and_versions(shape, version):
 
 
 def test_conversion():
-    """As cast: rounded half away from zero, saturated; files of several types and orders in one batch."""
+    """Elements are converted as by `cast`: halves are rounded away from zero, and results saturate. The files of a batch differ in type."""
     numbers = np.array([[1.5, -2.5, 300.0], [0.4, -7.0, 127.5]])
     items = [numbers, np.asfortranarray(numbers.astype(np.float32)), np.array([[1, -300], [2, 5]], np.int64), np.ones((1, 2), np.int8)]
     found = run_operator("decoders.numpy", [npy(item) for item in items], dtype=types.INT8)

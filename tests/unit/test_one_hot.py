@@ -1,4 +1,4 @@
-"""one_hot: vectors of classes, axes, refusals."""
+"""one_hot: vectors of classes, axes, and refusals."""
 
 from __future__ import annotations
 

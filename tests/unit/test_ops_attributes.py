@@ -1,4 +1,4 @@
-"""Attributes of ``ops`` objects that programs written for DALI read (all of them beside DALI: test_ops_attributes_parity.py)."""
+"""Attributes of ``ops`` objects that programs written for DALI read. test_ops_attributes_parity.py has all of DALI's attributes."""
 
 from __future__ import annotations
 

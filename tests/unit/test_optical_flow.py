@@ -1,4 +1,4 @@
-"""optical_flow: known movements are found; arguments act."""
+"""optical_flow: known movements are found, and arguments have an effect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from asyncdali.errors import SampleError
 
 
 def moving(dx, dy, frames=3, height=96, width=112, channels=3):
-    """A smooth random picture that moves by (dx, dy) pixels a frame."""
+    """A smooth random picture that moves by (dx, dy) pixels per frame."""
     rng = np.random.default_rng(1)
     large = cv2.GaussianBlur(rng.integers(0, 256, (height + 60, width + 60, channels)).astype(np.float32), (0, 0), 2.5)
     large = cv2.normalize(large, None, 0, 255, cv2.NORM_MINMAX).astype(np.uint8).reshape(height + 60, width + 60, channels)

@@ -25,7 +25,7 @@ def _run(pace: Pace, pixels: int, planning: int = 1000) -> None:
 def test_short_segments_become_quick() -> None:
     pace = Pace(True)
     _run(pace, 10_000)
-    assert (pace.brief, pace.quick) == (True, False), "the first times include the hand-over: a trial follows"
+    assert (pace.brief, pace.quick) == (True, False), "the first times include the hand-over to a worker thread, so a trial follows"
     _run(pace, 10_000)
     assert pace.brief and pace.quick
 
@@ -44,7 +44,7 @@ def test_long_planning_is_not_quick() -> None:
     assert pace.brief and not pace.quick
 
 
-def test_one_slow_iteration_does_not_count() -> None:
+def test_one_slow_iteration_changes_nothing() -> None:
     pace = Pace(True)
     for _ in range(3):
         _run(pace, 10_000)
@@ -52,7 +52,7 @@ def test_one_slow_iteration_does_not_count() -> None:
     assert pace.quick
 
 
-def test_pixels_that_stay_longer_are_shared() -> None:
+def test_pixels_that_take_longer_repeatedly_are_shared() -> None:
     pace = Pace(True)
     for _ in range(3):
         _run(pace, 10_000)

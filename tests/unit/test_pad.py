@@ -1,4 +1,4 @@
-"""pad: to the largest of a batch, to a shape, to a multiple."""
+"""pad: to the largest sample of a batch, to a shape, and to a multiple."""
 
 from __future__ import annotations
 

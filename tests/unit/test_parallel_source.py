@@ -1,4 +1,4 @@
-"""Parallel external sources: the same stream as in this process, for any workers, queues and start method."""
+"""Parallel external sources give the same batches as sources in this process, for any number of workers, queue and start method."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PICTURES = sorted(glob.glob(os.path.join(os.path.dirname(fn.__file__), "..", "da
 
 
 def log_of(pipe, epochs=2, most=9):
-    """Batches and ends of some epochs."""
+    """The batches and the ends of some epochs."""
     seen = []
     for _ in range(epochs):
         for _ in range(most):
@@ -110,7 +110,7 @@ def big(info):
 
 
 def test_users_may_keep_outputs():
-    """Batches stay unchanged while others are made, and after the workers have ended."""
+    """Batches stay unchanged while later batches are computed, and after the workers have ended."""
     pipe = make(lambda: fn.external_source(big, batch=False, parallel=True), py_num_workers=2)
     held = [pipe.run()[0] for _ in range(12)]
     pipe.close()
@@ -233,7 +233,7 @@ def test_resume_a_source_with_a_state(every):
 
 
 class Counted:
-    """A data set with a state that can be iterated repeatedly and counts its iterations."""
+    """A data set with a state. It can be iterated repeatedly and counts its iterations."""
 
     def __init__(self):
         self.index, self.rounds = 0, 0
@@ -318,7 +318,7 @@ def test_start_methods_with_functions_of_main(method, tmp_path):
 
 
 def test_a_forked_child_leaves_the_workers_alone():
-    """The child may free the pipeline, or close it, while batches are in flight. The parent's batches continue."""
+    """The child may free or close the pipeline while batches are in flight. The parent continues."""
     expected, pipe = (make(lambda: fn.external_source(Positions(), batch=False, parallel=True)) for _ in range(2))
     first = values(pipe.run())
     child = os.fork()
@@ -348,7 +348,7 @@ def test_unpicklable_sources_name_the_attribute(method):
 
 @pytest.mark.parametrize("method", ["fork", *(pytest.param(k, marks=pytest.mark.slow) for k in ("spawn", "forkserver"))])
 def test_the_tutorial(method):
-    """Two pipelines with workers of their own, started before either is built; decoded, made brighter, looked at."""
+    """Two pipelines with separate workers, which are started before either pipeline is built. The images are decoded and brightened."""
 
     @pipeline_def
     def photos(source):
@@ -404,7 +404,7 @@ def test_workers_end_with_the_pipeline():
 
 
 def test_large_samples_take_two_batches_of_memory():
-    """The user holds one batch, and one is being made. The first batch's memory, from before its size was known, is returned."""
+    """The user holds one batch, and the workers compute another one. The memory of the first batch, whose size was unknown, is returned."""
     size = 12_000_000
 
     def give(info):

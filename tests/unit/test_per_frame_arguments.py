@@ -1,4 +1,4 @@
-"""Per-frame arguments: every frame of a sequence as a separate sample; coord_transform."""
+"""Per-frame arguments: every frame of a sequence is treated as a sample. Also coord_transform."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def arrays(output):
 
 
 def one_by_one(function, samples=VIDEO, arguments=FACTORS):
-    """`function(data, argument)` of every frame alone, joined again."""
+    """The results of `function(data, argument)` for each frame alone, as a sequence."""
     flat = [frame for sample in samples for frame in sample], [value for argument in arguments for value in argument]
     count = len(flat[0])
     pipe = pipeline_of(lambda: function(fed(flat[0], "HWC"), fed(flat[1])), batch_size=count)
@@ -48,7 +48,7 @@ def test_frames_are_samples():
 
 
 def test_intermediate_results_and_the_device():
-    """Data between two operators is in scratch memory, whose addresses are known per sample."""
+    """Data between two operators is in scratch memory, where only the addresses of samples are known."""
 
     def function(data, factor):
         warm = fn.hsv(fn.brightness(data, brightness=factor), hue=factor)
@@ -133,7 +133,7 @@ def test_errors_name_the_sample():
 
 
 def plans(name, samples, layout, named, **constants):
-    """The output by the compiled steps, and by the kernels of the same plan, built for the host."""
+    """The outputs of the compiled steps and of the kernels, compiled for the host, for the same plan."""
     for gpu in (False, True):
         operator = make(name, len(samples), constants, named, 1)
         arguments = Arguments(operator.spec, named, len(samples))

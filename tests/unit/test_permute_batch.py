@@ -1,4 +1,4 @@
-"""permute_batch: in pipelines, beside batch_permutation, with errors."""
+"""permute_batch: in pipelines, together with batch_permutation, and errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PICTURES = [np.random.default_rng(k).integers(0, 255, (20 + k, 30, 3), np.uint8)
 
 
 def mixed(device):
-    """Pictures and labels in one random order, between operators that touch pixels."""
+    """Pictures and labels in the same random order, between operators that change pixels."""
 
     def graph():
         pictures = fn.external_source(lambda: PICTURES, layout="HWC")

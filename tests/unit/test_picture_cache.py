@@ -1,4 +1,4 @@
-"""The cache of decoded pictures (`cache_size` and its kin of ``decoders.image``) and readers that leave files out for it."""
+"""The cache of decoded pictures (`cache_size` and related arguments of ``decoders.image``), and readers that skip cached files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def encoded(seed, size=(90, 70), kind="JPEG", **options):
 
 @pytest.fixture
 def folder(tmp_path):
-    """24 pictures, all different; every fourth a PNG."""
+    """24 different pictures. Every fourth picture is a PNG."""
     (tmp_path / "class").mkdir()
     for k in range(24):
         kind = "PNG" if k % 4 == 3 else "JPEG"
@@ -52,7 +52,7 @@ def built(folder, reading=None, decoding=None, **options):
 
 
 def taken(pipe, batches):
-    """Pictures and labels of this number of batches, in order."""
+    """The pictures and labels of this number of batches, in order."""
     samples = []
     for _ in range(batches):
         images, labels = pipe.run()
@@ -104,12 +104,12 @@ LEFT_OUT = "files left out for the cache"
 
 @pytest.fixture
 def old_files(monkeypatch):
-    """Files count as unchanged without the usual second: these were written just now."""
+    """Files are normally trusted as unchanged a second after they were written. Here they are trusted immediately."""
     monkeypatch.setattr(contents, "_SETTLED", -(1 << 62))
 
 
-def test_files_that_only_the_cache_reads_are_left_out(folder, old_files):
-    """Files are left out without a request if all readers of the bytes are decoders that have the pictures."""
+def test_files_that_only_caching_decoders_need_are_skipped(folder, old_files):
+    """A file is skipped if its bytes go only to decoders that have the picture in their cache."""
     expected = taken(built(folder, {}, {"name": "decode"}), 12)
     pipe = built(folder, prefetch_queue_depth=1)
     same(taken(pipe, 12), expected)
@@ -161,7 +161,7 @@ def test_decoders_with_equal_settings_share_a_cache(folder):
     second.close()
     del first, second
     fresh = built(folder)
-    assert count(fresh)["pictures in the cache"] == 0, "it goes with the last pipeline that uses it"
+    assert count(fresh)["pictures in the cache"] == 0, "the cache is freed with the last pipeline that uses it"
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_decoders_with_equal_settings_share_a_cache(folder):
         {"adjust_orientation": False},
     ],
 )
-def test_other_settings_get_other_pictures(folder, other):
+def test_decoders_with_other_settings_do_not_share_cached_pictures(folder, other):
     for k in range(4):
         exif = Image.Exif()
         exif[0x0112] = 6
@@ -184,17 +184,17 @@ def test_other_settings_get_other_pictures(folder, other):
 
 def test_a_changed_file_is_read_and_decoded_again(folder):
     pipe = built(folder, {"skip_cached_images": True}, prefetch_queue_depth=1)
-    taken(pipe, 5)  # one batch is ahead
+    taken(pipe, 5)  # one batch is prefetched
     changed = folder / "class" / "17.jpeg"
     changed.write_bytes(encoded(99, (50, 50)))
     taken(pipe, 3)
     found = [image for image, _ in taken(pipe, 4)]
     np.testing.assert_array_equal(found[17], taken(built(folder, decoding={"name": "decode"}), 4)[17][0])
-    assert count(pipe)["pictures in the cache"] == 25, "the old contents stay: nothing is thrown out"
+    assert count(pipe)["pictures in the cache"] == 25, "the old picture stays in the cache: no picture is removed"
 
 
 def test_contents_decide_not_names(tmp_path):
-    """The same file twice, and two files of the same name below other roots."""
+    """One file has two names, and two files in different roots have the same name."""
     for root, seed in (("a", 1), ("b", 2)):
         (tmp_path / root / "class").mkdir(parents=True)
         for k in range(2):
@@ -224,7 +224,7 @@ def test_largest_keeps_the_largest(folder):
     assert kept == [1, 3, 4]
 
 
-def test_pictures_appear_after_their_pixels(folder):
+def test_a_picture_is_in_the_cache_only_when_its_pixels_are_complete(folder):
     cache = PictureCache(CacheOptions(1 << 20, "threshold", 0))
     slot = cache.reserve((1, 2, 3), None, (1, 8, 1), 8)
     cache.learn("stamp", (1, 2, 3))
@@ -312,7 +312,7 @@ def test_an_empty_sample_without_a_picture():
 
 @pytest.fixture
 def nvjpeg(monkeypatch):
-    """Simulators of CUDA and nvJPEG, as the machine's own."""
+    """Simulators of CUDA and nvJPEG in place of the machine's libraries."""
     if kernels.COMPILER is None:
         pytest.skip("no C++ compiler to build kernels for the host")
     driver = StandIn()
@@ -344,7 +344,7 @@ def test_device_memory(nvjpeg, folder, decoding, skip):
 
 
 def test_decoders_with_other_settings_do_not_share_pictures(nvjpeg, folder):
-    """The GPU's decoders and the CPU's give different pixels on hardware."""
+    """On hardware, the decoders of the GPU and of the CPU give different pixels."""
     first, second = on_gpu(folder, decoder="hardware"), on_gpu(folder)
     taken(first, 8)
     taken(second, 4)

@@ -1,4 +1,4 @@
-"""Pipeline: options, outputs, the families of calls, start and end. Rows refer to the must-have list of the API's specification."""
+"""Pipeline: options, outputs, the families of calls (run, scheduled calls, iteration), start and end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def uniform_pipeline(graph=fn.random.uniform, **options):
     return pipeline
 
 
-# --- options (rows 12, 14-18)
+# --- options
 
 
 @pytest.mark.parametrize("size, error", [(None, ValueError), (0, ValueError), (-1, ValueError), (2.5, TypeError), (True, TypeError)])
@@ -86,7 +86,7 @@ def test_exec_dynamic(options, dynamic):
     assert Pipeline(**BASE, **options).exec_dynamic is dynamic
 
 
-def test_without_device_no_cuda_is_asked_for(monkeypatch):
+def test_a_pipeline_without_a_device_needs_no_cuda(monkeypatch):
     import ctypes
 
     def refuse(name, *args):
@@ -162,7 +162,7 @@ def test_positional_order_is_dalis():
 
 
 def test_expected_outputs():
-    """Row 48."""
+    """`output_dtype`, `output_ndim` and `output_layout` are checked when the pipeline runs."""
     graph = lambda: (fn.random.uniform(shape=[2]), fn.random.coin_flip())  # noqa: E731
     pipeline = uniform_pipeline(graph, output_dtype=[types.FLOAT, None], output_ndim=(1, 0), output_layout=None)
     assert pipeline.output_dtype() == [types.FLOAT, None]
@@ -190,7 +190,7 @@ def test_expected_outputs():
 
 
 def test_set_outputs_before_and_after_build():
-    """Row 55."""
+    """The last `set_outputs` before `build()` counts. A later one has no effect."""
     pipeline = Pipeline(**BASE)
     with pipeline:
         pipeline.set_outputs(types.Constant(1, device="cpu"))
@@ -232,7 +232,7 @@ def test_empty_batch_of_shapes():
     assert values(uniform_pipeline(lambda: fn.random.uniform(shape=[0])).run()) == [[[], [], []]]
 
 
-# --- current pipeline (rows 49, 50)
+# --- current pipeline
 
 
 def test_current_pipeline_is_a_stack_per_thread():
@@ -263,7 +263,7 @@ def test_side_effects_need_a_pipeline():
 
 
 def test_preserved_operators_run():
-    """Row 51."""
+    """Operators with `preserve=True` and operators without outputs run. Other unused operators do not."""
     ran = []
 
     def graph():
@@ -281,7 +281,7 @@ def test_preserved_operators_run():
         pipeline.add_sink(3)
 
 
-# --- running (rows 35-38)
+# --- running
 
 
 def test_build_is_idempotent_and_runs_nothing():
@@ -291,7 +291,7 @@ def test_build_is_idempotent_and_runs_nothing():
     assert ran == [] and pipeline.empty()
 
 
-def test_families_do_not_mix():
+def test_families_of_calls_cannot_be_mixed():
     pipeline = uniform_pipeline()
     pipeline.run()
     for use in (pipeline.schedule_run, pipeline.outputs, pipeline.share_outputs, pipeline.release_outputs):
@@ -332,7 +332,7 @@ def test_schedule_counts():
 def test_schedule_run_waits_only_without_exec_async():
     gate = threading.Event()
     pipeline = uniform_pipeline(lambda: call(BarrierProbe, hook=lambda k, n: gate.wait(300)))
-    pipeline.schedule_run()  # would hang if it waited
+    pipeline.schedule_run()  # a wait would never end
     assert not gate.is_set()
     gate.set()
     pipeline.outputs()
@@ -392,7 +392,7 @@ def test_unknown_inputs_and_streams():
         uniform_pipeline(exec_dynamic=False).run(0)
 
 
-# --- randomness (rows 19-23)
+# --- randomness
 
 
 def test_same_seed_same_output_under_all_options():
@@ -419,7 +419,7 @@ def test_operator_seeds():
     assert one == two
     one, two = values(uniform_pipeline(lambda: (fn.random.uniform(), fn.random.uniform()), seed=1).run())
     assert one != two
-    assert values(uniform_pipeline().run()) != values(uniform_pipeline().run())  # no seed: different every time
+    assert values(uniform_pipeline().run()) != values(uniform_pipeline().run())  # without a seed every pipeline differs
 
 
 def test_an_unused_random_operator_changes_nothing():
@@ -460,10 +460,10 @@ def test_executor_statistics():
     assert uniform_pipeline(graph, enable_memory_stats=True).executor_statistics() == {}
 
 
-# --- methods that a pipeline does not have (row 58)
+# --- methods that a pipeline does not have
 
 
-def test_not_a_container():
+def test_a_pipeline_is_no_container():
     pipeline = uniform_pipeline()
     for use in (iter, len, next, lambda p: p()):
         with pytest.raises(TypeError):
@@ -494,7 +494,7 @@ def test_a_closed_pipeline():
 
 
 def test_outputs_outlive_the_pipeline():
-    """Row 39."""
+    """Outputs stay valid after the pipeline was closed and freed."""
     pipeline = uniform_pipeline(lambda: fn.copy(fn.random.uniform(shape=[40_000])), seed=6)
     kept = [pipeline.run()[0] for _ in range(6)]
     wanted = [batch.as_array() for batch in kept]
@@ -514,7 +514,7 @@ def test_dropping_the_pipeline_ends_its_threads():
     gc.disable()
     try:
         del pipeline
-        wait_until_gone(gone)  # no cycle keeps it
+        wait_until_gone(gone)  # no reference cycle keeps the pipeline
         for thread in threads:
             thread.join(300)
         assert threads and not any(thread.is_alive() for thread in threads)
@@ -533,7 +533,7 @@ def test_close_with_full_queues_is_quick():
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    pipeline.close()  # grants 0.9 s to the callback that does not return
+    pipeline.close()  # close() gives the callback 0.9 s to return
     waiting.join(300)
     assert not waiting.is_alive()
     gate.set()

@@ -1,4 +1,4 @@
-"""pipeline_def: the destination of arguments, and allowed results (rows 1-10)."""
+"""pipeline_def: which arguments go to the function and which to the pipeline, and allowed results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_all_forms_of_the_decorator():
         assert pipeline.max_batch_size == 4 and values(pipeline.run()) == [[3] * 4]
     decorated = pipeline_def(**BASE)(body)
     assert decorated(batch_size=5).max_batch_size == 5
-    assert decorated().max_batch_size == 2  # only for that call
+    assert decorated().max_batch_size == 2  # the option applies to that call only
     with pytest.raises(TypeError, match=r"decorates a function"):
         pipeline_def(3)
 
@@ -134,7 +134,7 @@ def test_several_outputs():
 
 
 def test_a_list_of_nodes_is_several_outputs():
-    """Unlike in DALI, where it is an error."""
+    """A list of nodes is an error in DALI."""
     pipeline = pipeline_def(**BASE)(lambda: [fn.random.uniform(seed=1), fn.copy(5)])()
     outputs = pipeline.run()
     assert isinstance(outputs, tuple) and len(outputs) == 2 and values(outputs)[1] == [5, 5]

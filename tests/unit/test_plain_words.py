@@ -130,7 +130,7 @@ def _public(module: ModuleType) -> list[tuple[str, Any]]:
 
 
 def unmentioned(function: Any) -> list[str]:
-    """Parameters of a function that its docstring does not name. A single parameter called like its role needs no name."""
+    """Parameters of a function that its docstring does not name. A function with one parameter need not name it."""
     document = inspect.getdoc(function) or ""
     named = [p.name for p in inspect.signature(function).parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     named = [name for name in named if name not in ("self", "cls") and not name.startswith("_")]

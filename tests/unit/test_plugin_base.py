@@ -1,4 +1,4 @@
-"""The common base of all frameworks' iterators, tested without a framework: golden tables of epochs, checkpoints, native epochs, names."""
+"""The common base of all frameworks' iterators, without a framework: tables of epochs, checkpoints, `pipe.epoch()`, and names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Plain(BaseIterator):
 
 
 def text(iterator, count):
-    """Epochs as the specification writes them: 0123 4567 / 2345 ..."""
+    """The batches of an iterator as text: 0123 4567 / 2345 ... A slash is the end of an epoch."""
     words = []
     for _ in range(count):
         for batch in iterator:
@@ -70,7 +70,7 @@ def test_ten_samples(tmp_path, shards, policy, pad, stick, length, size, expecte
 
 
 def test_no_batch_at_all(tmp_path):
-    """Shards smaller than the batch, DROP."""
+    """With DROP, a shard that is smaller than the batch gives no batch."""
     pipes = reader_pipelines(numbered_files(tmp_path, 10), 4, 3, range(3))
     with pytest.raises(RuntimeError, match="no batch"):
         Plain(pipes, ["x"], reader_name="reader", last_batch_policy=LastBatchPolicy.DROP)
@@ -95,7 +95,7 @@ def test_a_checkpoint_of_an_iterator_with_other_arguments(tmp_path):
 
 
 def test_a_restored_iterator_returns_the_same_checkpoint(tmp_path):
-    """A restored pipeline that has not run returns the same checkpoint, including the iterator's state. After a run it does not."""
+    """A restored pipeline that has not run returns the same checkpoint, including the state of the iterator."""
     files = numbered_files(tmp_path, 10)
     iterator = Plain(reader_pipelines(files, 4, 1, [0]), ["x"], reader_name="reader")
     next(iterator)
@@ -106,7 +106,7 @@ def test_a_restored_iterator_returns_the_same_checkpoint(tmp_path):
     assert b'"iterator":null' in pipe.checkpoint()
 
 
-# --- native
+# --- pipe.epoch()
 
 
 @pipeline_def(batch_size=4, num_threads=1, seed=3, enable_checkpointing=True)
@@ -135,7 +135,7 @@ def test_epochs_with_names(tmp_path):
 
 
 def test_leaving_an_epoch(tmp_path):
-    """The rest comes next, also from a checkpoint."""
+    """After a `break` the next loop gives the rest of the epoch, also if the pipeline was restored from a checkpoint."""
     files = numbered_files(tmp_path, 10)
     pipe = named(files)
     for _ in pipe.epoch():

@@ -1,4 +1,4 @@
-"""Saved at every step of two epochs, restored in a fresh process: every batch and every end of an epoch is the same."""
+"""Iterators are saved at every step of two epochs and restored in a fresh process. Batches and ends of epochs are the same."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_any_setting(seed, tmp_path):
         files = tuple(numbered_files(tmp_path / str(samples), samples))
         policy = choose.choice(["FILL", "DROP", "PARTIAL"])
         if policy == "DROP" and samples // shards < 3:
-            continue  # no batch at all
+            continue  # such an epoch has no batch
         flags = [choose.random() < 0.5 for _ in range(4)]
         settings.append(Setting(files, policy, shards, (choose.randrange(shards),), *flags))
     check("pytorch", settings, tmp_path)

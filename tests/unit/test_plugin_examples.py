@@ -1,4 +1,4 @@
-"""The programs in examples/ work as described. (They start frameworks: most are marked slow.)"""
+"""The programs in examples/ work as described. Most tests are slow, because they start frameworks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ needs = {name: pytest.mark.skipif(importlib.util.find_spec(name) is None, reason
 
 
 def run(name, *arguments, code=0, **environment):
-    """The output of an example. It must end with `code` within a minute."""
+    """The output of an example, which must end with the exit status `code`."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(EXAMPLES.parent), os.environ.get("PYTHONPATH", "")]), **environment}
     command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)

@@ -57,7 +57,7 @@ def test_arrays_stay_valid():
 @pytest.mark.parametrize("spec", [PartitionSpec("batch"), PartitionSpec(("batch", "model")), PartitionSpec()])
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_global_arrays(spec, count):
-    """The array is the same for any sharding; each device has its slice."""
+    """The global array does not depend on the sharding. Each device has its slice."""
     sharding = NamedSharding(mesh(2, 2), spec)
     iterator = DALIGenericIterator([numbered(k, 4) for k in range(count)], ["x", "picture"], size=4 * count, sharding=sharding)
     batch = next(iterator)
@@ -127,7 +127,7 @@ def test_restored_anywhere(tmp_path, policy, kind, shards):
         found += walk(first, 1)
         if kind is DALIGenericPeekableIterator:
             try:
-                first.peek()  # changes nothing
+                first.peek()  # this call changes nothing
             except StopIteration:
                 pass
     found += walk(first, 3)
@@ -146,13 +146,13 @@ def test_peek():
     for _ in range(2):
         with pytest.raises(StopIteration):
             iterator.peek()
-    assert list(iterator) == []  # `next` raises the end, too
+    assert list(iterator) == []  # `next` raises StopIteration, too
     assert len(list(iterator)) == 2
 
 
 @pytest.mark.parametrize("auto_reset", [False, True])
 def test_epochs_with_peek(tmp_path, auto_reset):
-    """With any peeks, each epoch is delivered once and whole."""
+    """Each epoch is delivered once and completely, however often the program peeks."""
     files = numbered_files(tmp_path, 6)
 
     def make():
@@ -187,7 +187,7 @@ def test_epochs_with_peek(tmp_path, auto_reset):
     iterator = before_the_last()
     assert epoch(iterator) == whole[2:] and epoch(iterator) == whole
     iterator = before_the_last()
-    iterator.reset()  # in the middle of an epoch: nothing
+    iterator.reset()  # in the middle of an epoch reset() does nothing
     assert epoch(iterator) == whole[2:]
     iterator = before_the_last()
     iterator.set_epoch(0)
@@ -248,7 +248,7 @@ def test_data_iterator_over_devices(tmp_path, kind):
 
 @pytest.mark.slow
 def test_a_global_array_of_two_processes(tmp_path):
-    """Each process has the pipelines of its own devices. All compute with the whole array, and resume in the middle of the epoch."""
+    """Each process runs the pipelines of its devices. All processes compute with the whole array and resume in the middle of the epoch."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         coordinator = f"127.0.0.1:{found.getsockname()[1]}"
     program, outputs = Path(jax_devices.__file__).with_name("jax_process.py"), [tmp_path / str(k) for k in range(2)]
@@ -263,11 +263,11 @@ def test_a_global_array_of_two_processes(tmp_path):
             process.kill()
     assert [process.returncode for process in processes] == [0, 0], errors
     results = [json.loads(path.read_text()) for path in outputs]
-    shards = [[22 * k // 4 + j for j in range(22 * (k + 1) // 4 - 22 * k // 4)] for k in range(4)]  # numbers of the files in each
+    shards = [[22 * k // 4 + j for j in range(22 * (k + 1) // 4 - 22 * k // 4)] for k in range(4)]  # the numbers of the files in each array
     for k, result in enumerate(results):
         assert result["length"] == len(result["found"]) == 3 and result["checkpoints"] == 2
         assert result["again"] == result["found"][1:]
-        for step in range(2):  # the third batch is filled up
+        for step in range(2):  # the third batch is filled with samples of the next epoch
             batch = result["found"][step]
             assert batch["shape"] == [8, 1]
             assert batch["mine"] == {str(2 * d): shards[d][2 * step : 2 * step + 2] for d in (2 * k, 2 * k + 1)}

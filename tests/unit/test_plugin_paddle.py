@@ -1,4 +1,4 @@
-"""The Paddle plugin over a simulated Paddle: the data passed to Paddle, and the description of samples of different lengths."""
+"""The Paddle plugin over a simulated Paddle: the data that Paddle receives, and levels that describe samples of different lengths."""
 
 from __future__ import annotations
 

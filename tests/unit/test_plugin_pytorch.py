@@ -1,4 +1,4 @@
-"""PyTorch iterators: results, checkpoints and states, errors, sources, and the data sets."""
+"""PyTorch iterators: results, checkpoints and states, errors, sources, and data sets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_types():
 
 @pytest.mark.parametrize("device", ["cpu", "gpu"])
 def test_tensors_are_views_that_stay_valid(device):
-    """Large tensors stay valid, too, after further batches and after the pipeline was freed."""
+    """Tensors stay valid after further batches and after the pipeline was freed, also large ones."""
     def source(i):
         return np.full((4, 100, 100), i, np.float32)
 
@@ -128,7 +128,7 @@ def test_ragged_refuses():
 
 
 def test_torch_utils():
-    """DALI's module for conversions. `copy` decides whether the tensor owns its memory."""
+    """`plugin.pytorch.torch_utils`: conversions as in DALI. `copy` decides whether the tensor owns its memory."""
     from asyncdali.plugin.pytorch import torch_utils
 
     assert torch_utils.to_torch_type is plugin.to_torch_type and torch_utils.feed_ndarray is plugin.feed_ndarray
@@ -250,11 +250,11 @@ def test_an_iterator_does_not_mix_with_run(tmp_path):
         iterator._pipes[0].run()
 
 
-# --- work done
+# --- requests to sources
 
 
 def test_calls_of_the_source():
-    """As in DALI: one batch is fetched and the queue behind it is full. Without prepare_first_batch nothing is requested."""
+    """As in DALI, the constructor fetches one batch, and the queue is filled. Without `prepare_first_batch` it requests nothing."""
     for prepare, at_once in ((True, 4), (False, 0)):
         asked = []
         pipe = pipeline_of(lambda asked=asked: fn.external_source(lambda i: asked.append(i) or np.zeros((2, 1))),
@@ -294,7 +294,7 @@ def test_leaving_an_epoch_of_sources_in_the_middle(auto_reset, caplog):
 
 
 def failing(at, length=6, kind="operator"):
-    """Batches [i, i]; at `at` the operator fails, or the source does (once)."""
+    """Batches [i, i]. At batch `at` the operator fails, or the source fails once."""
     tries = []
 
     def source(i):
@@ -348,7 +348,7 @@ def test_a_sources_error_leaves_all_in_step():
 @pytest.mark.parametrize("policy", list(LastBatchPolicy))
 @pytest.mark.parametrize("shards, ids, auto_reset", [(1, [0], True), (1, [0], False), (2, [0, 1], True), (3, [2], False)])
 def test_restored_anywhere(tmp_path, policy, shards, ids, auto_reset):
-    """Every step of two epochs. The end of an epoch is raised again, whether or not a batch was prepared."""
+    """Saved and restored at every step of two epochs. StopIteration is raised again, whether or not a batch was prepared."""
     files = numbered_files(tmp_path, 11)
     arguments = {"shards": shards, "ids": ids, "policy": policy, "auto_reset": auto_reset}
     first = read(files, 3, **arguments)
@@ -430,7 +430,7 @@ class Counter:
 
 
 def test_sources_with_a_state_go_back_too():
-    """load_state_dict moves a source that was already read to any position, also to its beginning."""
+    """`load_state_dict` moves a source that was already read to any position, also back to its start."""
     def make():
         pipe = pipeline_of(lambda: fn.external_source(Counter(), cycle="raise"), batch_size=2, enable_checkpointing=True)
         return DALIGenericIterator(pipe, ["x"], auto_reset=True)
@@ -447,7 +447,7 @@ def test_sources_with_a_state_go_back_too():
         assert walk(other, len(found) - step) == found[step:], step
 
 
-def test_load_state_dict_in_mid_flight(tmp_path):
+def test_load_state_dict_while_batches_are_in_flight(tmp_path):
     files = numbered_files(tmp_path, 10)
     iterator = read(files)
     walk(iterator, 2)
@@ -465,7 +465,7 @@ def test_load_state_dict_in_mid_flight(tmp_path):
     other = read(files, shards=2, ids=[0])
     with pytest.raises(CheckpointError, match="num_shards"):
         iterator.load_state_dict(other.state_dict())
-    assert walk(iterator, 1)  # as it was
+    assert walk(iterator, 1)  # the iterator continues unchanged
 
 
 def test_checkpoints_need_checkpointing():
@@ -477,7 +477,7 @@ def test_checkpoints_need_checkpointing():
 
 
 def test_a_checkpoint_taken_without_the_iterator_is_logged(tmp_path, caplog):
-    """A checkpoint taken without an iterator: data continues, but epochs are not known."""
+    """A checkpoint of the pipeline alone has no epochs. The data continues, and a log line says so."""
     files = numbered_files(tmp_path, 10)
     pipe = reader_pipelines(files, 4, 1, [0])[0]
     pipe.run()
@@ -500,7 +500,7 @@ def test_set_epoch(tmp_path, policy, options):
     first = make()
     epochs = []
     for epoch in range(5):
-        first.set_epoch(epoch)  # as trainers do: changes nothing here
+        first.set_epoch(epoch)  # trainers make this call; here it changes nothing
         epochs.append([numbers(batch) for batch in first])
     again = make()
     for epoch in (3, 0, 4, 1, 1):
@@ -508,7 +508,7 @@ def test_set_epoch(tmp_path, policy, options):
         assert [numbers(batch) for batch in again] == epochs[epoch], epoch
     again.set_epoch(2)
     next(again)
-    again.set_epoch(2)  # in the middle of it: nothing happens
+    again.set_epoch(2)  # in the middle of an epoch the call has no effect
     assert [numbers(batch) for batch in again] == epochs[2][1:]
     other = make()
     other.load_state_dict(again.state_dict())
@@ -589,7 +589,7 @@ def test_debug_mode(tmp_path):
 
 
 class Squares(torch.utils.data.Dataset):
-    """Item k: a vector of k's square, and k."""
+    """A data set: item k is a vector of k * k, and k."""
 
     def __init__(self, count=10, kind="tuple"):
         self.count, self.kind = count, kind
@@ -613,7 +613,7 @@ def torch_pipeline(dataset, batch=4, checkpoint=None, workers=2, start="fork", *
 
 
 def test_a_torch_dataset_as_a_source():
-    """As torch's own DataLoader: types, shapes, order, the smaller last batch."""
+    """A torch data set as a source gives the batches of torch's DataLoader: types, shapes, order, and a smaller last batch."""
     expected = [[x.tolist(), y.tolist(), x.dtype, y.dtype] for x, y in torch.utils.data.DataLoader(Squares(), batch_size=4)]
     for options in ({"workers": 2}, {"parallel": False}):
         iterator = DALIGenericIterator(torch_pipeline(Squares(), **options), ["x", "y"], auto_reset=True)
@@ -624,7 +624,7 @@ def test_a_torch_dataset_as_a_source():
 
 @pytest.mark.parametrize("policy, sizes", [(LastBatchPolicy.PARTIAL, [4, 1]), (LastBatchPolicy.FILL, [4, 4]), (LastBatchPolicy.DROP, [4])])
 def test_shuffled_shards_of_a_torch_dataset(policy, sizes):
-    """Shards are disjoint, epochs differ, and every place is resumed."""
+    """Shards are disjoint, epochs differ in order, and a source resumes at every place."""
     def make(shard, checkpoint=None):
         pipe = torch_pipeline(Squares(), shuffle=True, shard_id=shard, num_shards=2, last_batch_policy=policy, parallel=False,
                               checkpoint=checkpoint)  # fmt: skip
@@ -673,7 +673,7 @@ def test_different_items_are_refused(items, match):
         torch_pipeline(items, parallel=False).run()
 
 
-def test_too_few_items_are_no_smaller_batch():
+def test_too_few_items_are_an_error_and_no_smaller_batch():
     class Short(Squares):
         def __getitems__(self, indices):
             return [self[k] for k in indices[:-1]]
@@ -715,7 +715,7 @@ def test_a_pipeline_as_a_torch_dataset():
 @pytest.mark.slow
 def test_a_pipeline_in_each_worker_of_a_data_loader():
     dataset = plugin.PipelineDataset(made_pipeline, ["x"])
-    next(iter(dataset))  # a pipeline of this process is not used in a worker
+    next(iter(dataset))  # a worker does not use a pipeline of this process
     loader = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2)
     assert sorted(batch["x"][0, 0].item() for batch in loader) == [0, 1, 10, 11, 20, 21]
     with pytest.raises(RuntimeError, match="shard_id"):
@@ -723,7 +723,7 @@ def test_a_pipeline_in_each_worker_of_a_data_loader():
 
 
 def reading_pipeline(folder, shard_id=0, num_shards=1):
-    files = [str(folder / f"{k:03d}.bin") for k in range(14)]  # made before: workers that write them would disturb each other
+    files = [str(folder / f"{k:03d}.bin") for k in range(14)]  # written before the workers start
     pipe = Pipeline(batch_size=2, num_threads=1, seed=4, enable_checkpointing=True)
     with pipe:
         _, labels = fn.readers.file(files=files, labels=list(range(14)), random_shuffle=True, shard_id=shard_id, num_shards=num_shards,
@@ -745,7 +745,7 @@ def listed(loader):
 
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_torchdatas_loader_saves_and_restores(tmp_path, workers):
-    """A StatefulDataLoader over the data set, restored in the middle of the second epoch and at the ends: the same samples and draws."""
+    """A StatefulDataLoader is restored in the middle of the second epoch and at its ends. Samples and draws are the same."""
     loader = stateful_loader(tmp_path, workers)
     every = [listed(loader), listed(loader), listed(loader)]
     assert every[0] != every[1] != every[2]
@@ -763,7 +763,7 @@ def test_torchdatas_loader_saves_and_restores(tmp_path, workers):
 
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_restored_loader_finishes_its_epoch(tmp_path, workers):
-    """Saved after any batch, also when some workers have delivered their last one: the rest comes, then the next epoch."""
+    """Saved after any batch, also if some workers have delivered their last batch. The rest of the epoch and the next epoch follow."""
     loader, saved = stateful_loader(tmp_path, workers), []
     every = [listed(loader)]
     loader = stateful_loader(tmp_path, workers)
@@ -779,7 +779,7 @@ def test_a_restored_loader_finishes_its_epoch(tmp_path, workers):
 
 @pytest.mark.slow
 def test_set_epoch_reaches_the_workers_of_a_data_loader(tmp_path):
-    """Workers start for every epoch. Without `set_epoch` each epoch would be the first."""
+    """Workers start again for every epoch. Without `set_epoch` every epoch would be the first one."""
     numbered_files(tmp_path, 14)
     dataset = plugin.PipelineDataset(functools.partial(reading_pipeline, tmp_path), ["k", "draw"], reader_name="reader")
     lasting = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=True)
@@ -801,7 +801,7 @@ class Stateful(Protocol):
 
 
 def trained(loader, epochs, first=(0, 0), save_at=None):
-    """A trainer's loop: the state is taken inside the loop, after a batch (or between epochs), and goes through torch.save."""
+    """The loop of a trainer. The state is taken inside the loop after a batch, or between epochs, and is stored with torch.save."""
     assert isinstance(loader, Stateful)
     seen, file, place = [], io.BytesIO(), None
     for epoch in range(first[0], epochs):
@@ -819,8 +819,8 @@ def trained(loader, epochs, first=(0, 0), save_at=None):
 
 @pytest.mark.parametrize("auto_reset", [True, False])
 @pytest.mark.parametrize("where", [(0, 1), (1, 4), (1, 7), (1, None)])
-def test_a_trainer_that_asks_for_states(tmp_path, where, auto_reset):
-    """Taken in an epoch, after its last batch and between epochs; loaded before `iter`, by an iterator that has prepared a batch."""
+def test_a_trainer_that_stores_states(tmp_path, where, auto_reset):
+    """States are taken in an epoch, after its last batch and between epochs. An iterator with a prepared batch loads them before `iter`."""
 
     numbered_files(tmp_path, 14)
 

@@ -18,7 +18,7 @@ from asyncdali.plugin.pytorch.experimental import proxy as dali_proxy  # noqa: E
 
 
 def doubling(batch=4, outputs=1, fails_at=None, **options):
-    """Two inputs, `a` and `b`: 2 a + b, and a draw."""
+    """A pipeline with the inputs `a` and `b`, which returns 2 * a + b and a random number."""
     pipe = Pipeline(batch_size=batch, num_threads=1, seed=3, prefetch_queue_depth=2, **options)
     with pipe:
         a, b = fn.external_source(name="a"), fn.external_source(name="b", dtype=types.INT64)
@@ -33,7 +33,7 @@ def doubling(batch=4, outputs=1, fails_at=None, **options):
 
 
 class Samples(torch.utils.data.Dataset):
-    """(the proxy's result for [k, k] and k, k)"""
+    """A data set: item k is (the proxy's result for [k, k] and k, k)."""
 
     def __init__(self, proxy, count=10):
         self.proxy, self.count = proxy, count
@@ -104,7 +104,7 @@ def test_the_users_collate_function():
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_leaving_the_loop(workers):
-    """Batches that were not requested are neither kept nor delivered later."""
+    """Batches that the program did not take are neither kept nor delivered later."""
     with dali_proxy.DALIServer(doubling()) as server:
         loader = dali_proxy.DataLoader(server, Samples(server.proxy, 40), batch_size=4, num_workers=workers)
         for _ in range(3):
@@ -128,16 +128,16 @@ def test_an_error_fails_its_batch():
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_pin_memory_is_accepted(workers):
-    """Programs pass pin_memory as to torch's loader. Without a GPU nothing is pinned, and torch does not warn."""
+    """`pin_memory` is accepted, as by torch's DataLoader. Without a GPU nothing is pinned, and torch gives no warning."""
     with dali_proxy.DALIServer(doubling()) as server, warnings.catch_warnings():
-        warnings.filterwarnings("error", message=".*pin_memory.*")  # others are not ours: jax warns of forks
+        warnings.filterwarnings("error", message=".*pin_memory.*")  # jax warns of forks, which is no error here
         loader = dali_proxy.DataLoader(server, Samples(server.proxy), batch_size=4, num_workers=workers, pin_memory=True)
         found = [(x.tolist(), k.tolist()) for x, k in loader]
     assert found == [(expected(range(i, min(i + 4, 10))), list(range(i, min(i + 4, 10)))) for i in (0, 4, 8)]
 
 
-def test_pin_memory_with_a_gpu_is_torchs(monkeypatch):
-    """torch's thread pins the items of the data set, and leaves references to outputs alone."""
+def test_torch_pins_memory_if_there_is_a_gpu(monkeypatch):
+    """torch's thread pins the items of the data set. It does not pin references to outputs."""
     from torch.utils.data._utils.pin_memory import pin_memory
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -184,21 +184,21 @@ def test_refused():
 
 
 def test_the_proxy_can_be_pickled():
-    """Requirements of start methods other than fork."""
+    """Start methods other than fork pickle the proxy."""
     proxy = pickle.loads(pickle.dumps(dali_proxy.DALIServer(doubling()).proxy))
     assert proxy.inputs == ("a", "b") and isinstance(proxy(1.0, 2), dali_proxy.OutputSampleReference)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("context", ["spawn", "forkserver"])
-def test_however_workers_are_started(context):
+def test_all_start_methods_of_workers(context):
     with dali_proxy.DALIServer(doubling(outputs=2)) as server:
         loader = dali_proxy.DataLoader(server, Samples(server.proxy), batch_size=4, num_workers=1, multiprocessing_context=context)
         assert [x.tolist() for (x, _), _ in loader] == [expected(range(4)), expected(range(4, 8)), expected(range(8, 10))]
 
 
 def test_persistent_workers():
-    """Batches of an abandoned epoch are not delivered in the next one, and their memory is freed."""
+    """Batches of an abandoned epoch are not delivered in the next epoch, and their memory is freed."""
     with dali_proxy.DALIServer(doubling()) as server:
         loader = dali_proxy.DataLoader(server, Samples(server.proxy, 40), batch_size=4, num_workers=2, persistent_workers=True)
         for _ in range(3):
@@ -216,7 +216,7 @@ class Dying(Samples):
 
 
 def test_a_worker_that_dies():
-    """The loader raises the error. The server continues with another loader, and ends."""
+    """If a worker dies, the loader raises an error. The server continues with another loader."""
     with dali_proxy.DALIServer(doubling()) as server:
         with pytest.raises(RuntimeError, match="exited unexpectedly"):
             list(dali_proxy.DataLoader(server, Dying(server.proxy, 40), batch_size=4, num_workers=2))
@@ -225,8 +225,8 @@ def test_a_worker_that_dies():
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_loader_of_torchs_own(workers):
-    """default_collate merges references. produce_data replaces references by outputs, and does so again on a second call."""
+def test_torchs_data_loader_with_the_proxys_functions(workers):
+    """torch's `default_collate` merges references, and `produce_data` replaces them by outputs. A second call does the same again."""
     with dali_proxy.DALIServer(doubling(outputs=2)) as server:
         for k, batch in enumerate(torch.utils.data.DataLoader(Samples(server.proxy, 8), batch_size=4, num_workers=workers)):
             (x, draw), numbers = server.produce_data(batch)
@@ -236,7 +236,7 @@ def test_a_loader_of_torchs_own(workers):
 
 
 def test_several_calls_for_a_sample():
-    """Each collation makes a separate run. Kept references may be collated again."""
+    """A sample may contain results of several calls. Each collation makes a separate run, and references may be collated again."""
     with dali_proxy.DALIServer(doubling()) as server:
         samples = [(server.proxy(float(k), k), server.proxy(10.0 * k, k)) for k in range(4)]
         for order in ([0, 1, 2], [0, 1, 2], [3, 2]):
@@ -246,7 +246,7 @@ def test_several_calls_for_a_sample():
 
 
 def test_samples_of_all_kinds_reach_the_pipeline():
-    """Also empty ones, scalars, ragged ones and those whose memory is not contiguous."""
+    """Samples may be empty, scalars, ragged, or not contiguous in memory."""
     samples = [[np.float16(2), np.zeros((0, 3), np.int8), np.arange(12.0).reshape(3, 4).T, np.array([True, False])], [np.uint8(1)] * 3]
     made = dali_proxy.references.Run(samples)
     columns = pickle.loads(pickle.dumps(made)).columns
@@ -262,7 +262,7 @@ def test_an_input_that_is_refused_leaves_the_others_in_step():
 
         assert produced(1, 2).tolist() == [3, 6]
         with pytest.raises(RuntimeError):
-            produced(3, 4, second=lambda k: np.zeros(k))  # another number of dimensions
+            produced(3, 4, second=lambda k: np.zeros(k))  # the number of dimensions differs
         with pytest.raises(RuntimeError, match="3 samples"):
             produced(3, 4, 5)
         ragged = [server.proxy(float(k), np.zeros((1,) * k)) for k in (1, 2)]
@@ -272,7 +272,7 @@ def test_an_input_that_is_refused_leaves_the_others_in_step():
 
 
 def test_an_outcome_lost_to_an_interrupt_is_computed_again(monkeypatch):
-    """Ctrl-C between the pipeline's answer and the server's note of it: the next request does not get this batch."""
+    """Ctrl-C comes after the pipeline has answered and before the server has noted the answer. The next request gets another batch."""
     with dali_proxy.DALIServer(doubling()) as server:
         batches = [torch.utils.data.default_collate([server.proxy(float(k), k)]) for k in range(3)]
         server.request(batches)
@@ -290,7 +290,7 @@ def test_an_outcome_lost_to_an_interrupt_is_computed_again(monkeypatch):
 
 
 def test_an_interrupt_after_queueing_does_not_mix_up_iterations(monkeypatch):
-    """Ctrl-C after an iteration was queued, before the server noted it."""
+    """Ctrl-C comes after an iteration was queued and before the server has noted it."""
     from asyncdali.plugin.pytorch.experimental.proxy import server as module
 
     with dali_proxy.DALIServer(doubling()) as server:

@@ -1,4 +1,4 @@
-"""Iterators over pipelines with outputs on a GPU, over the CUDA simulator: the framework's stream waits for outputs, `next` does not."""
+"""Iterators over outputs on a GPU, over the CUDA simulator: the framework's stream waits for the outputs, and `next` does not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAITS = ("event_synchronize", "stream_synchronize")
 
 @pytest.fixture
 def cuda(monkeypatch):
-    """The CUDA simulator, as the machine's CUDA. Its exports are views of its "device" memory."""
+    """The CUDA simulator in place of the machine's CUDA. Exported arrays are views of the simulated device memory."""
     driver = StandIn()
     use(driver, monkeypatch)
     monkeypatch.setattr(driver, "export", lambda array, options: on_host(array).__dlpack__(max_version=options.get("max_version")))
@@ -51,7 +51,7 @@ def waits(driver):
 
 
 class Plain(BaseIterator):
-    """Gives the tensor lists as they are."""
+    """An iterator that returns the tensor lists unchanged."""
 
     stream = None
 
@@ -69,7 +69,7 @@ def test_outputs_are_ordered_on_the_frameworks_stream(cuda):
     before = waits(cuda)
     batches = [next(iterator)[0][0] for _ in range(5)]
     assert waits(cuda) == before
-    cuda.stream_synchronize(iterator.stream)  # completes the work that this stream depends on, and nothing else
+    cuda.stream_synchronize(iterator.stream)  # completes only the work on which this stream depends
     for k, batch in enumerate(batches):
         np.testing.assert_array_equal(on_host(batch.as_tensor()._array), expected(k))
 
@@ -87,8 +87,8 @@ def test_an_executor_that_is_not_dynamic_waits(cuda):
     np.testing.assert_array_equal(on_host(next(iterator)[0][0].as_tensor()._array), expected(0))
 
 
-def test_memory_is_not_used_again_before_the_stream_is_through(cuda):
-    """Batches are released immediately. Work that the stream already has for them still finds their contents."""
+def test_memory_is_not_reused_before_the_stream_has_read_it(cuda):
+    """Batches are released immediately, while the stream still has work that reads them. The work finds their contents."""
     iterator = Plain(flipped(), ["x"], size=400, prepare_first_batch=False)
     iterator.stream = cuda.stream_create()
     size = 4 * 9 * 7 * 3
@@ -122,7 +122,7 @@ def test_torch(cuda, monkeypatch):
 
 
 def test_jax(cuda, monkeypatch):
-    """Over DLPack, on the stream that jax names for it."""
+    """Outputs reach jax through DLPack, on the stream that jax names."""
     import helpers.jax_devices  # noqa: F401  before jax
 
     jax = pytest.importorskip("jax")
@@ -135,7 +135,7 @@ def test_jax(cuda, monkeypatch):
         monkeypatch.setattr(owner, "gpu_of", lambda number: device if number == 0 else None)
     taken = []
 
-    def from_dlpack(tensor):  # as jax's for a GPU, but for where the array ends up
+    def from_dlpack(tensor):  # as jax does for a GPU, except for the device of the result
         tensor.__dlpack__(stream=stream)
         taken.append(waits(cuda))
         cuda.stream_synchronize(stream)
@@ -146,4 +146,4 @@ def test_jax(cuda, monkeypatch):
     before = waits(cuda)
     for k in range(3):
         np.testing.assert_array_equal(next(iterator)["x"], expected(k))
-    assert taken == [before, before + 1, before + 2]  # those above, no others
+    assert taken == [before, before + 1, before + 2]  # the waits above, and no others

@@ -1,4 +1,4 @@
-"""DALIDataset: elements, declared and found out; saving and restoring; inputs."""
+"""DALIDataset: declared and inferred types of elements; saving and restoring; inputs."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_outputs_on_a_gpu(tmp_path):
 
 @pytest.mark.parametrize("device", ["/gpu:0", "/device:GPU:1", "/job:localhost/replica:0/task:0/device:GPU:0"])
 def test_outputs_on_a_gpu_under_a_device(device):
-    """As programs for TF2 are written; without a GPU the batches come from the host device."""
+    """TF2 programs write `with tf.device("/gpu:0")`. Without a GPU the batches come from the host device."""
     make = lambda: pipeline_of(lambda: (fn.random.uniform(shape=[2]).gpu(), fn.random.uniform()))  # noqa: E731
     with tf.device(device):
         dataset = DALIDataset(make(), (tf.float32, tf.float32), ((3, 2), (3,)), device_id=0)
@@ -172,7 +172,7 @@ def test_iterators_are_independent(tmp_path):
 
 
 def test_an_error_belongs_to_its_batch(tmp_path):
-    """An error fails only its own batch: the next element is the next batch, as with other iterators."""
+    """An error fails only its batch. As with other iterators, the next element is the next batch."""
     files = numbered_files(tmp_path, 8)
     Path(files[5]).unlink()
 
@@ -188,7 +188,7 @@ def test_an_error_belongs_to_its_batch(tmp_path):
 
 
 class Pausing:
-    """A pipeline whose callback gives control to the test while an iteration runs."""
+    """A pipeline whose callback lets the test act while an iteration runs."""
 
     closed = False
 
@@ -207,7 +207,7 @@ class Pausing:
 
 
 def test_pipelines_end_with_their_owner_but_not_within_a_call(monkeypatch):
-    """Also when a thread of TensorFlow reads ahead while the data set is freed, and once more afterwards."""
+    """A pipeline is closed with its data set, but not during a call. A thread of TensorFlow reads while and after the data set is freed."""
     monkeypatch.setattr("asyncdali.plugin.tf.cursors.arrays_of", list)
     monkeypatch.setattr("asyncdali.plugin.tf.cursors.seek", lambda pipe, position: setattr(pipe, "runs", position))
     made = []
@@ -251,7 +251,7 @@ def test_restored_mid_epoch(tmp_path, kind):
         again = iter(through(DALIDataset(reader(files)), kind))
         tf.train.Checkpoint(it=again).restore(path).assert_consumed()
         assert taken(again, 9) == rest
-        tf.train.Checkpoint(it=again).restore(path)  # one that has run
+        tf.train.Checkpoint(it=again).restore(path)  # an iterator that has run
         assert taken(again, 9) == rest
 
 
@@ -301,7 +301,7 @@ def added(batch=3, **options):
 
 
 def test_inputs():
-    """Samples and batches; the last batch is smaller; a second iterator starts over."""
+    """Inputs of samples and of batches. The last batch is smaller, and a second iterator starts from the beginning."""
     a = tf.data.Dataset.range(8).map(lambda k: tf.fill([2], k))
     b = tf.data.Dataset.from_tensor_slices(np.arange(16).reshape(8, 2) * 10).batch(3)
     dataset = DALIDatasetWithInputs(
@@ -352,7 +352,7 @@ def test_refused_inputs(tmp_path):
 
 
 def test_keras_fits():
-    """A model learns a line from the pipeline's draws."""
+    """A model learns a linear function from the random numbers of a pipeline."""
     @pipeline_def(batch_size=32, num_threads=1, seed=3)
     def graph():
         x = fn.random.uniform(range=(-1.0, 1.0), shape=[1])
@@ -376,7 +376,7 @@ def _drawn():
 
 
 def test_dali_iterator():
-    """One batch after another, by calls; from a pipeline or its bytes."""
+    """DALIIterator returns one batch per call. It takes a pipeline or a serialized pipeline."""
     import asyncdali.plugin.tf as plugin
 
     reference = _drawn()

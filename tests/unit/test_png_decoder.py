@@ -1,4 +1,4 @@
-"""Our own PNG decoder: every filter, channel layout and kind of deflated block, damaged files, files that it leaves to OpenCV."""
+"""Our PNG decoder: every filter, channel layout and kind of deflated block, damaged files, and files that OpenCV must decode."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _file, _pixels, _scratch = Guarded(1 << 20), Guarded(1 << 20), Guarded(4 << 20)
 
 
 def decoded(data: bytes) -> np.ndarray | None:
-    """The pixels, decoded in memory before guard pages; None for a file that is left to OpenCV."""
+    """The pixels of a file; None if OpenCV must decode it. File and pixels end at guard pages."""
     file = _file.last(len(data))
     file[:] = np.frombuffer(data, np.uint8)
     addresses, sizes, headers = np.array([file.ctypes.data]), np.array([len(data)]), PNG_HEADER.zeros(1)
@@ -45,7 +45,7 @@ def decoded(data: bytes) -> np.ndarray | None:
 
 
 def filtered(image: np.ndarray, kinds: list[int]) -> bytes:
-    """The rows of uint8[height, width, channels] with these filters in turn (PNG specification, section 9.2)."""
+    """The filtered rows of uint8[height, width, channels]. The filters take turns (PNG specification, section 9.2)."""
     height, width, channels = image.shape
     wide = np.zeros((height + 1, width + 1, channels), np.int64)
     wide[1:, 1:] = image
@@ -62,7 +62,7 @@ def filtered(image: np.ndarray, kinds: list[int]) -> bytes:
 
 
 def file_of(image: np.ndarray, packed: bytes, extra: bytes = b"", parts: int = 1, behind: bytes = b"") -> bytes:
-    """A PNG of deflated rows in `parts` chunks."""
+    """A PNG whose deflated rows are divided into `parts` chunks."""
     height, width, channels = image.shape
     header = struct.pack(">IIBBBBB", width, height, 8, COLOURS[channels], 0, 0, 0)
     size = max(1, -(-len(packed) // parts))
@@ -71,7 +71,7 @@ def file_of(image: np.ndarray, packed: bytes, extra: bytes = b"", parts: int = 1
 
 
 def with_checksums(data: bytes) -> bytes:
-    """The file with the right checksum behind each chunk, as far as its chunks can be followed."""
+    """The file with a correct checksum behind each chunk, up to the first invalid chunk."""
     out, place = bytearray(data), 8
     while place + 12 <= len(out):
         length = struct.unpack_from(">I", out, place)[0]
@@ -137,7 +137,7 @@ def test_chunks_without_effect():
     np.testing.assert_array_equal(found, image)
 
 
-def test_files_for_opencv():
+def test_files_that_opencv_must_decode():
     image = image_of(9, 8, 3)
     packed = zlib.compress(filtered(image, [0]))
     apart = png_chunk(b"IDAT", packed[:9]) + png_chunk(b"tEXt", b"a\0b")
@@ -164,7 +164,7 @@ def test_damaged_data_is_left_to_opencv():
 
 @pytest.mark.parametrize("parts", [1, 5])
 def test_checksums_of_chunks(parts):
-    """As in DALI: wrong checksums of the header and the data are errors, those of other chunks are not."""
+    """As in DALI, a wrong checksum of the header or the data is an error. Wrong checksums of other chunks are ignored."""
     image = image_of(20, 30, 3)
     good = file_of(image, zlib.compress(filtered(image, [4, 1])), png_chunk(b"tEXt", b"Title\0x"), parts=parts)
     place, kinds = 8, []
@@ -182,15 +182,15 @@ def test_checksums_of_chunks(parts):
 
 def test_a_wrong_checksum_is_an_error_of_the_pipeline():
     data = bytearray(encode(picture(9, 8), "PNG"))
-    data[data.index(b"IHDR") + 4 + 13] ^= 1  # in the checksum of the header
+    data[data.index(b"IHDR") + 4 + 13] ^= 1  # a byte of the header's checksum
     pipe = pipeline_of(lambda: fn.decoders.image(fn.external_source(source=lambda: [np.frombuffer(data, np.uint8)])), batch_size=1)
     with pytest.raises(RuntimeError, match="decoders.image"):
         pipe.run()
 
 
 @pytest.mark.parametrize("level", [0, 1, 9])
-def test_damaged_files_never_leave_their_memory(level):
-    """Files, pixels and scratch end at guard pages. A file that is decoded although it is damaged has all of its pixels."""
+def test_damaged_files_are_decoded_without_access_to_other_memory(level):
+    """Files, pixels and scratch end at guard pages. If a damaged file is decoded, all of its pixels are written."""
     image, chance = image_of(40, 30, 3), random.Random(level)
     good = file_of(image, zlib.compress(filtered(image, [4, 3, 1]), level))
     begin = good.index(b"IDAT") + 4
@@ -215,7 +215,7 @@ def test_a_file_that_shrinks_after_its_header_was_read():
     file = np.frombuffer(data, np.uint8)
     addresses, sizes, headers = np.array([file.ctypes.data]), np.array([len(data)]), PNG_HEADER.zeros(1)
     assert png_kernels.read_headers(addresses.ctypes.data, sizes.ctypes.data, headers.ctypes.data, 1) == 1
-    headers[0, PNG_HEADER.word.packed] = second  # fewer bytes than the chunks have
+    headers[0, PNG_HEADER.word.packed] = second  # the file is shorter than its chunks
     out, scratch = np.zeros(image.size, np.uint8), _scratch.last(png_kernels.scratch_bytes(headers))
     thread, statuses = THREAD.zeros(1)[0], np.full(1, 7)
     thread[THREAD.word.scratch] = scratch.ctypes.data
@@ -229,7 +229,7 @@ def test_a_file_that_shrinks_after_its_header_was_read():
 @pytest.mark.parametrize("output_type", [types.RGB, types.BGR, types.GRAY, types.YCbCr, types.ANY_DATA])
 @pytest.mark.parametrize("dtype", [types.UINT8, types.FLOAT])
 def test_pipelines_give_the_pixels_of_opencv(output_type, dtype, monkeypatch):
-    """Mixed batches, in which some files are decoded by OpenCV."""
+    """In mixed batches OpenCV decodes some of the files."""
     png_kernels.read_headers.compile()
     png_kernels.decode_png.compile()
     files = [encode(image_of(31, 22, channels).squeeze(), "PNG") for channels in (1, 3, 4)]

@@ -1,4 +1,4 @@
-"""Queues of tasks in the shared file of a pool: the entries that a queue uses, and no lost task when a queue begins to use more entries."""
+"""Ring buffers of tasks in the shared memory of a pool: they grow only if needed, and lose no task when they grow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def ring():
     layout = Layout(2, 1, 2)
     descriptor = os.memfd_create("ring")
     os.ftruncate(descriptor, layout.size)
-    control = Control(descriptor, layout)  # its views do not keep the mapping alive
+    control = Control(descriptor, layout)  # so that no view keeps the mapping alive
     try:
         yield Ring(control, 1, -1)
     finally:
@@ -39,7 +39,7 @@ def taken(ring, count):
 
 
 def used_entries(ring):
-    """Entries that were ever written."""
+    """The number of entries that were ever written."""
     entries = bytes(ring._entries)
     return sum(any(entries[at : at + TASK_SIZE]) for at in range(0, len(entries), TASK_SIZE))
 
@@ -69,7 +69,7 @@ def test_a_full_ring(ring):
     assert ring.room(5) == 1
 
 
-def test_a_task_is_put_back_before_a_full_ring(ring):
+def test_a_task_can_be_put_back_at_the_front_of_a_full_ring(ring):
     add(ring, range(FIRST_ENTRIES))
     assert taken(ring, 1) == [0]
     add(ring, [FIRST_ENTRIES])

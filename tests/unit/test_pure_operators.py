@@ -42,7 +42,7 @@ ELSEWHERE = {"ssd_random_crop", "decoders.image_random_crop"}
 
 
 def found_cases():
-    """Inputs and constants of the operators in two files that draw."""
+    """Inputs and constants for each operator in two files that draws random numbers."""
     for name, kind in load_registry().items():
         if kind.stateful and issubclass(kind, TwoFileOperator) and name not in CASES:
             call = calls(name, kind.schema)[0]
@@ -56,7 +56,7 @@ CASES.update(found_cases())
 
 
 def planned(operator, inputs, position):
-    """The outputs of an iteration that begins at `position`."""
+    """The outputs of an iteration that starts at `position`."""
     count = len(inputs[0]) if inputs else 2
     batches = [batch_of(samples, "HWC" if samples is IMAGES else "") for samples in inputs]
     arguments, iteration = Arguments(operator.spec, {}, count), Iteration(0, count, position=position)
@@ -92,7 +92,7 @@ def test_every_stateful_operator_is_covered():
 
 
 def test_positions_can_be_kept_anywhere():
-    """Positions are values: equal after a round trip through pickle and through JSON."""
+    """Positions are values. They are equal after a round trip through pickle and through JSON."""
     for name, (inputs, constants) in CASES.items():
         operator = make(name, 2, constants, {}, len(inputs))
         position = operator.after(operator.start, 7)

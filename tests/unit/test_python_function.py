@@ -1,4 +1,4 @@
-"""User functions in the graph."""
+"""python_function: functions of the user in the graph."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_arguments():
 
 
 def test_other_operators_follow_and_overlap():
-    """A slow function of one iteration does not block compiled work of another."""
+    """While a slow function of one iteration runs, compiled operators of another iteration run, too."""
     gate = threading.Event()
 
     def function(sample):
@@ -134,7 +134,7 @@ def test_gpu_side():
 
 
 def seen_by_callback(look, **options):
-    """The result of `look(Pipeline.current())` in a callback, and the pipeline."""
+    """Returns the result of `look(Pipeline.current())` in a callback, and the pipeline."""
     found = []
     pipe = pipeline_of(lambda: fn.python_function(numbers(), function=lambda a: found.append(look(Pipeline.current())) or a), **options)
     pipe.run()

@@ -1,4 +1,4 @@
-"""random_bbox_crop: the conditions that its windows and boxes satisfy."""
+"""random_bbox_crop: windows are inside the image, boxes move with the window, and labels stay with their boxes."""
 
 from __future__ import annotations
 

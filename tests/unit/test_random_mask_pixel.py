@@ -1,4 +1,4 @@
-"""segmentation.random_mask_pixel: pixels of the foreground, all equally likely."""
+"""segmentation.random_mask_pixel: all pixels of the foreground are equally likely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""segmentation.random_object_bbox: boxes of objects of labelled masks."""
+"""segmentation.random_object_bbox: boxes of objects in labelled masks."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MASK[1:3, 1:4] = 1
 MASK[4:6, 5:7] = 2
 MASK[0, 8] = 1
 MASK[3, 0] = 2
-MASK[4, 1] = 2  # touches at a corner only
+MASK[4, 1] = 2  # touches the object at a corner only, so it is another object
 OBJECTS = {1: [(1, 1, 3, 4), (0, 8, 1, 9)], 2: [(4, 5, 6, 7), (3, 0, 4, 1), (4, 1, 5, 2)]}
 
 
 def boxes(mask, count=60, named=None, **constants):
-    """Draws of `count` samples of the same mask, (begin, end) as tuples, with the class that was drawn."""
+    """Boxes drawn for `count` copies of a mask: (begin, end) as tuples, with the class."""
     planned = plan(NAME, [batch([mask] * count)], named or {}, {"format": "box", "output_class": True, "seed": 7, **constants})
     run_planned(planned)
     box, label = planned.outputs
@@ -34,7 +34,7 @@ def test_every_object_is_found_with_its_class():
     drawn = Counter(boxes(MASK, 200))
     assert set(drawn) == {(box, label) for label, found in OBJECTS.items() for box in found}
     by_class = Counter(label for _, label in boxes(MASK, 200))
-    assert 70 < by_class[1] < 130  # classes are equally likely, whatever their number of objects
+    assert 70 < by_class[1] < 130  # all classes are equally likely, also if they differ in their number of objects
 
 
 def test_objects_are_those_of_a_flood_fill():
@@ -68,7 +68,7 @@ def test_weights_thresholds_and_the_largest():
     whole = (0, 0, 6, 9)
     assert set(boxes(MASK, threshold=[9, 9])) == {(whole, 0)}
     assert set(boxes(MASK, foreground_prob=0.0, background=3)) == {(whole, 3)}
-    assert set(boxes(MASK + 5, classes=[0])) == {(whole, -1)}  # the background must be another label
+    assert set(boxes(MASK + 5, classes=[0])) == {(whole, -1)}  # the background cannot be 0, which is a class here
     both = Counter(boxes(MASK, 200, foreground_prob=0.5, classes=[1]))
     assert 70 < both[whole, 0] < 130
 

@@ -1,4 +1,4 @@
-"""random_resized_crop: drawn windows, resized."""
+"""random_resized_crop: a random window of the picture is resized."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def test_the_size_and_a_window_of_the_picture():
     for sample in first[0]:
         assert sample.shape == (10, 20, 1)
         steps = np.diff(sample[:, 0, 0].astype(int))
-        assert (np.abs(steps - 10) <= 1).all()  # 50 rows of the 100 become 10
+        assert (np.abs(steps - 10) <= 1).all()  # 50 of 100 rows are resized to 10
         assert (sample == sample[:, :1]).all()
     assert any((one != two).any() for one, two in zip(first[0], second[0], strict=True))

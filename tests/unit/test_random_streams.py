@@ -1,4 +1,4 @@
-"""Random streams: golden values observed with DALI 2.4, and agreement with a naive model written from the definition."""
+"""Random streams: values recorded from DALI 2.4, and a simple model that is written from the definition."""
 
 import math
 import struct
@@ -42,7 +42,7 @@ def naive_words(position, sample, element, count):
 
 
 def random_position(rng):
-    """Places of all kinds, including those before a carry out of the low counter half."""
+    """A random position. Some positions are directly before a carry into the upper half of the counter."""
     key, hi, lo = (int(v) for v in rng.integers(0, 2**64, 3, np.uint64))
     lo = [0, lo, 2**64 - 1 - lo % 200][rng.integers(3)]
     return StreamPosition(key, hi, lo, int(rng.integers(4)))
@@ -54,7 +54,7 @@ def random_position(rng):
 def test_known_answers():
     words = [0x9CEAF053, 0x77F5493B, 0x12BF50AD, 0x5742B3D7, 0xFCDB2127, 0x53BA6CFD]
     assert naive_words(SEED, 0, 0, 6) == words
-    # A float64 uniform over [0, 1) shows 53 bits of its two words.
+    # A float64 that is uniform over [0, 1) contains 53 bits of two words.
     for k in range(4):
         drawn = uniform(StreamPosition(42, phase=k), 1, 0, 1, dtype=np.float64)[0]
         assert drawn == pytest.approx((words[k] + words[k + 1] * 2**32) / 2**64, abs=2**-53)
@@ -89,7 +89,7 @@ def test_advancing_wraps():
     assert SEED.advanced(4).advanced(3) == SEED.advanced(7)
 
 
-def test_slot_splits_a_batch():
+def test_a_slot_is_the_stream_of_one_sample():
     rng = np.random.default_rng(0)
     for _ in range(20):
         position = random_position(rng)
@@ -118,7 +118,7 @@ def test_seed_table(seed, first):
     assert seed_table(seed - 2**32) == table
 
 
-def test_seed_table_end():
+def test_the_end_of_the_seed_table():
     assert seed_table(42)[1023] == 0xC3B5B66B
 
 
@@ -138,7 +138,7 @@ def test_golden_uniform():
 
 
 def test_golden_notebook():
-    """DALI's own tutorial: pipeline seed 12, the fourth batch of rotation angles (the second operator that takes a seed)."""
+    """DALI's tutorial: pipeline seed 12, and the fourth batch of rotation angles. Their operator is the second one that takes a seed."""
     angles = uniform(StreamPosition.fresh(seed_table(12)[1]).advanced(24), 8, -30.0, 30.0)
     assert angles.round(4).tolist() == np.float32([-18.8415, 11.0461, -3.6668, 1.8544, 8.8177, -29.4673, -25.0191, 7.1832]).tolist()
 
@@ -172,7 +172,7 @@ def random_counts(rng, samples):
 
 
 def test_uniform_float_agrees_with_the_definition():
-    """float64 holds a float32 product exactly, and numpy's addition of it rounds within half a unit of the fused result."""
+    """A product of two float32 is exact in float64. The sum in NumPy differs by at most half a unit from the fused result."""
     rng = np.random.default_rng(1)
     for _ in range(30):
         position, samples = random_position(rng), int(rng.integers(1, 6))
@@ -215,9 +215,9 @@ def test_integer_results_are_rounded_within_the_range(dtype):
     [
         ("int32", 0.2, 0.9, 0, 0),  # truncated to [0, 0]
         ("int32", -1.5, 2.7, -1, 2),
-        ("uint8", -5, 5, 5, 251),  # -5 wraps to 251, then the bounds are exchanged
-        ("int8", 3e9, 4e9, 0, 0),  # beyond int32: 0
-        ("int32", 3e9, 4e9, -(2**31), -(2**31)),  # the x86 conversion's overflow value
+        ("uint8", -5, 5, 5, 251),  # -5 becomes 251, and then the bounds are exchanged
+        ("int8", 3e9, 4e9, 0, 0),  # values beyond int32 become 0
+        ("int32", 3e9, 4e9, -(2**31), -(2**31)),  # the value that x86 gives for an overflow
         ("int64", 1e19, 2e19, -(2**63), -(2**63)),
     ],
 )
@@ -226,7 +226,7 @@ def test_bounds_are_cast_like_c(dtype, low, high, least, most):
     assert (drawn.min(), drawn.max()) == (least, most)
 
 
-def test_values_pick_by_multiply_high():
+def test_values_are_picked_by_the_upper_half_of_a_product():
     rng = np.random.default_rng(3)
     for _ in range(10):
         position, samples = random_position(rng), 5
@@ -315,8 +315,8 @@ def test_windows_of_extreme_images():
     assert extents[3:].tolist() == [[1, 1], [1, 1]]
 
 
-def test_an_image_that_fits_no_window_is_clipped():
-    """The window would have to be the whole image, whose aspect ratio is not allowed. The widest allowed window is drawn."""
+def test_an_image_without_an_allowed_window_gets_the_widest_allowed_one():
+    """Only the whole image has the required area, but its aspect ratio is not allowed. The widest allowed window is drawn."""
     _, extents = draw_windows(SEED, [100], [1000], (0.5, 2.0), (1.0, 1.0))
     assert extents.tolist() == [[100, 200]]
 
@@ -438,14 +438,14 @@ def test_importing_does_not_bring_numba():
 
 
 def test_arguments_keep_the_bits_of_floats():
-    """A single parameter is passed by its bits: negative zero, denormals and infinities arrive unchanged."""
+    """Parameters are passed as bits, so negative zero, denormals and infinities arrive unchanged."""
     for bits in (0x80000000, 0x00000001, 0x7F7FFFFF, 0xFF7FFFFF):
         mean = struct.unpack("<f", struct.pack("<I", bits))[0]
         assert normal(SEED, 1, mean, 0.0)[0] == np.float32(mean)
 
 
-def test_negative_zero_is_another_bound_than_zero():
-    """Constants are remembered, and Python takes both for the same key."""
+def test_negative_zero_and_zero_are_different_bounds():
+    """Constants are cached, and -0.0 and 0.0 are equal dictionary keys in Python."""
     position = StreamPosition.fresh(3)
     for first, second in ((0.0, -0.0), (-0.0, 0.0)):
         made = [normal(position, 4, value, 0.0).view(np.uint32).tolist() for value in (first, second)]

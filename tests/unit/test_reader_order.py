@@ -1,4 +1,4 @@
-"""Reader order: golden tables and traces observed with DALI 2.4, and agreement with a naive reader that moves samples about."""
+"""The order of readers: tables and traces recorded from DALI 2.4, and a naive reader that moves samples one by one."""
 
 import json
 import random
@@ -23,7 +23,7 @@ def batches(text):
 
 
 class NaiveReader:
-    """The documented behaviour, sample by sample, given the permuted list of every shard-epoch (`lists(epoch)`)."""
+    """The documented behaviour, sample by sample. `lists(epoch)` gives the permuted list of each epoch of a shard."""
 
     def __init__(self, lists, count, batch, num_shards=1, shard_id=0, stick=False, pad=False, fill=None, seed=0):
         self.lists, self.count, self.batch, self.shards, self.shard_id = lists, count, batch, num_shards, shard_id
@@ -69,7 +69,7 @@ class NaiveReader:
 
 
 def permuted(count):
-    """The constant permutation of shuffled readers; numpy's legacy generator is the same Mersenne Twister (init_genrand)."""
+    """The fixed permutation of shuffled readers. NumPy's legacy generator is the same Mersenne Twister (init_genrand)."""
     words = np.random.MT19937()
     words._legacy_seeding(524287)
 
@@ -143,7 +143,7 @@ def test_engine_seeds(seed, state):
         (10, [5, 9, 1, 6, 7, 2, 0, 4, 8, 3]),
         (12, [5, 9, 1, 10, 7, 2, 0, 11, 8, 3, 6, 4]),
         (5, [3, 0, 2, 4, 1]),
-        (70000, [14022, 67989, 4767, 37944, 42924]),  # beyond 65535: one draw per element
+        (70000, [14022, 67989, 4767, 37944, 42924]),  # beyond 65535 elements there is one draw per element
     ],
 )
 def test_golden_permutation(count, expected):
@@ -199,7 +199,7 @@ def test_golden_containers():
         assert order.next_batch().tolist() == [3 * file + k for file in files for k in range(3)]
 
 
-def test_containers_may_differ_in_size_and_be_empty():
+def test_containers_may_be_empty_or_differ_in_size():
     sizes = [2, 0, 5, 1]
     order = Cursor(8, 8, shuffle_after_epoch=True, containers=sizes, pre_permute=False)
     records = [[0, 1], [], [2, 3, 4, 5, 6], [7]]
@@ -291,7 +291,7 @@ def test_agrees_with_the_naive_reader():
 
 
 def test_every_position_restores():
-    """From every batch of a run, through JSON, into a new order and into a used one: the remaining batches are the same."""
+    """The position after every batch is stored as JSON. A new order and a used one continue from it with the same batches."""
     rng = random.Random(2)
     for _ in range(120):
         arguments = random_arguments(rng)
@@ -333,7 +333,7 @@ def test_batch_sizes_may_vary():
         assert later.take(43).tolist() == whole[17:]
 
 
-def test_padding_fills_the_batch_asked_for():
+def test_padding_fills_the_requested_batch():
     order = Cursor(5, 2, pad_last_batch=True)
     assert order.take(4).tolist() == [0, 1, 2, 3]
     assert order.take(3).tolist() == [4, 4, 4]
@@ -353,14 +353,14 @@ def test_a_shard_epoch_delivers_its_shard_once():
         fill = rng.choice([1, 3, 20, 1000])
         cursors = [Cursor(count, 1, shards, s, random_shuffle=True, initial_fill=fill, seed=s) for s in range(shards)]
         owned = [[] for _ in range(shards)]
-        for _ in range(shards):  # after as many shard-epochs as shards, each reader has seen everything once
+        for _ in range(shards):  # after one epoch per shard, each reader has read all samples once
             together = []
             for s, cursor in enumerate(cursors):
                 size = len(range(*cursor.order._shard_bounds(cursor.position.epoch)))
                 part = cursor.take(size).tolist()
                 owned[s] += part
                 together += part
-            assert sorted(together) == list(range(count))  # no two readers share a sample in the same epoch
+            assert sorted(together) == list(range(count))  # in an epoch no two readers read the same sample
         assert all(sorted(seen) == list(range(count)) for seen in owned)
 
 
@@ -387,7 +387,7 @@ SETTINGS = [
 
 @pytest.mark.parametrize("options", SETTINGS)
 def test_any_batch_can_be_asked_for_at_any_time(options):
-    """In any order, several times, from several threads: the same indices, and the same next position."""
+    """A position gives the same indices and the same next position, in any order of calls, repeatedly, and on several threads."""
     order = order_of(29, seed=5, **options)
     sizes = [random.Random(1).choice([1, 4, 5, 11]) for _ in range(40)]
     expected, position = [], order.start
@@ -454,7 +454,7 @@ def test_wrong_arguments_are_refused(arguments, message):
         ((5, None, 1), "expected three integers"),
     ],
 )
-def test_foreign_positions_are_refused_and_change_nothing(position, message):
+def test_positions_of_other_readers_are_refused_and_change_nothing(position, message):
     order = Cursor(10, 2, 3, random_shuffle=True, seed=1)
     order.next_batch()
     before = order.position
@@ -464,7 +464,7 @@ def test_foreign_positions_are_refused_and_change_nothing(position, message):
 
 
 def test_a_position_at_a_shards_end_starts_the_next():
-    """Such a position comes from a padded reader; without padding there is nothing left to deliver of that shard."""
+    """Such a position comes from a padded reader. Without padding the shard has no samples left, so the next epoch starts."""
     order = Cursor(10, 4)
     order.restore((5, 0, 10))
     assert order.position[1:] == (1, 0)
@@ -496,7 +496,7 @@ def test_positions_are_immutable():
 # ----- cost
 
 
-def test_plain_orders_do_not_bring_numba():
+def test_orders_without_shuffling_do_not_import_numba():
     code = (
         "import sys; from asyncdali.sampling.order import SampleOrder, Sharding; o = SampleOrder(10, Sharding(2, pad_last_batch=True)); "
         "_, p = o.take(o.start, 4); o.take(o.checked(p), 4); assert 'numba' not in sys.modules"
@@ -505,7 +505,7 @@ def test_plain_orders_do_not_bring_numba():
 
 
 def best_of(runs, action):
-    """Seconds of processor time, because other programs may be busy on the machine."""
+    """The shortest of several runs, in seconds of processor time, because other programs may be busy."""
     times = []
     for _ in range(runs):
         start = time.thread_time()
@@ -516,7 +516,7 @@ def best_of(runs, action):
 
 @pytest.mark.slow  # measures processor time
 def test_restoring_is_cheap():
-    """An ImageNet-sized reader at the end of its epoch. Measured 0.005 ms and 25 ms; the bounds are the promise."""
+    """A reader of the size of ImageNet at the end of its epoch. Measured: 0.005 ms and 25 ms. The bounds are what the docs promise."""
     far = (980519533, 7, 1_281_000)
     plain = Cursor(1_281_167, 256)
     assert best_of(5, lambda: plain.restore(far)) < 0.001

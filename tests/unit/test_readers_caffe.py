@@ -1,4 +1,4 @@
-"""readers.caffe on databases written by LMDB itself (rows 73-75, 87)."""
+"""readers.caffe on databases that the LMDB library has written."""
 
 from __future__ import annotations
 

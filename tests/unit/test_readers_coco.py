@@ -1,4 +1,4 @@
-"""readers.coco: images, boxes, labels, polygons, masks, preprocessed folders, files that are not COCO (rows 79, 80)."""
+"""readers.coco: images, boxes, labels, polygons, masks, preprocessed folders, and files that are not COCO."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_polygons(data):
 
 
 def random_segmentation(rng, height, width):
-    """Polygons within, across and outside the image; runs."""
+    """A random segmentation: polygons inside, across and outside of the image, or run lengths."""
     from pycocotools import mask as tools
 
     kind = rng.integers(3)
@@ -104,9 +104,9 @@ def random_segmentation(rng, height, width):
     return {"size": [height, width], "counts": compressed if rng.random() < 0.7 else decode_runs(compressed)}
 
 
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of pycocotools beside NumPy 2
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # warnings of pycocotools with NumPy 2
 def test_pixelwise_masks_are_those_of_the_coco_tools(data):
-    """Against pycocotools: unions within a class, larger labels on top."""
+    """Masks equal those of pycocotools: masks of a class are united, and larger labels are on top."""
     tools = pytest.importorskip("pycocotools.mask")
     rng = np.random.default_rng(4)
     annotations, images = [], []

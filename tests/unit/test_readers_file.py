@@ -1,4 +1,4 @@
-"""readers.file: selection, labels and order of files (rows 41-72 of the readers' list, through the pipeline)."""
+"""readers.file in pipelines: selection, labels and order of files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GOLDEN = [
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """The golden tree: hidden, empty, linked and misleading entries. Every file holds its own path."""
+    """A tree with hidden, empty, linked and misleading entries. Every file contains its own path."""
     root = tmp_path_factory.mktemp("tree")
     extra = [("dirjpg/sub.jpg/inner.txt", 0), ("a/notes.txt", 0), ("top.jpg", 0), ("b/deep/deeper.jpg", 0)]
     for name, _ in GOLDEN + extra:
@@ -68,7 +68,7 @@ def indices(batches, batch_size=4, count=10, **arguments):
     return [[row[0] for row in values(pipe.run())[1]] for _ in range(batches)]
 
 
-# --- directories (rows 67, 68, 72)
+# --- directories
 
 
 def test_golden_tree(tree):
@@ -98,7 +98,7 @@ def test_filters(tree):
         reader(1, file_root=root, dir_filters=["A"], case_sensitive_filter=True)
 
 
-# --- lists (rows 69-71)
+# --- lists
 
 
 def test_files_and_labels(ten):
@@ -170,7 +170,7 @@ def test_an_empty_data_set_is_refused(tmp_path):
                   {"shuffle_after_epoch": True, "stick_to_shard": True}, {"shuffle_after_epoch": True, "random_shuffle": True}],
 )  # fmt: skip
 def test_arguments_out_of_range(ten, arguments):
-    """Rows 51, 58."""
+    """The error names the argument."""
     with pytest.raises((ValueError, RuntimeError), match=next(iter(arguments))):
         reader(1, files=ten, **arguments)
 
@@ -208,7 +208,7 @@ def test_metadata_while_a_lazy_reader_discovers(ten):
     assert [row[0] for row in values(pipe.outputs())[1]] == [0, 1]
 
 
-# --- data that cannot be read (row 66)
+# --- data that cannot be read
 
 
 def test_a_bad_file_fails_its_iteration_alone(tmp_path, ten):
@@ -232,7 +232,7 @@ def test_a_bad_file_fails_its_iteration_alone(tmp_path, ten):
         with pytest.raises(RuntimeError, match=r"sample 3"):
             batch.run()
     batch.close()
-    assert len(os.listdir("/proc/self/fd")) <= before  # failed iterations close the files that they opened
+    assert len(os.listdir("/proc/self/fd")) <= before  # failed iterations close their files
     assert values(reader(1, files=[str(tmp_path / "empty")], dont_use_mmap=True).run())[0] == [[]]
 
 
@@ -262,7 +262,7 @@ def _expect_error(pipe):
         pipe.run()
 
 
-# --- order through the pipeline (rows 41-63)
+# --- order
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def _expect_error(pipe):
 def test_golden_orders(ten, arguments, wanted):
     assert indices(len(wanted), files=ten, **arguments) == wanted
     faster = {"prefetch_queue_depth": 3, "read_ahead": True, "dont_use_mmap": True, "tensor_init_bytes": 5}
-    assert indices(len(wanted), files=ten, **arguments, **faster) == wanted  # row 62
+    assert indices(len(wanted), files=ten, **arguments, **faster) == wanted  # threads and queues do not change the order
 
 
 @pytest.mark.parametrize("checkpointing, seed, wanted", [
@@ -298,7 +298,7 @@ def test_shuffling_depends_on_the_seed(ten):
 
 
 def test_reader_metadata(ten):
-    """Rows 48-50."""
+    """`reader_meta` and `epoch_size`, with and without the name of the reader."""
     pipe = reader(4, files=ten, num_shards=3, shard_id=1, pad_last_batch=True)
     wanted = {"epoch_size": 10, "epoch_size_padded": 12, "number_of_shards": 3, "shard_id": 1, "pad_last_batch": 1, "stick_to_shard": 0}
     assert pipe.reader_meta("R") == wanted and pipe.reader_meta() == {"R": wanted}
@@ -321,14 +321,14 @@ def test_an_epoch_of_async_for(ten):
             lengths.append(len(batches))
         return lengths
 
-    assert asyncio.run(epochs()) == [3, 2, 3]  # samples already read belong to the next epoch
+    assert asyncio.run(epochs()) == [3, 2, 3]  # the prefetched samples belong to the next epoch
     assert asyncio.run(epochs(pad_last_batch=True)) == [3, 3, 3]
     assert asyncio.run(epochs(num_shards=2, stick_to_shard=True)) == [2, 1, 1]
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 5])
 def test_looking_ahead_asks_for_the_right_files(ten, depth, monkeypatch):
-    """prefetch_queue_depth: the files of the next batches are announced, each once, in their order."""
+    """With `prefetch_queue_depth` the reader announces the files of the next batches to the system, each file once and in order."""
     from asyncdali.readers.files import contents
 
     asked = []
@@ -356,7 +356,7 @@ def test_two_readers_in_one_graph(ten):
 
 @pytest.fixture
 def jobs(monkeypatch):
-    """The number of jobs that the reader has requested since the list was last emptied, an entry each."""
+    """A list with one entry for each job that the reader has requested."""
     from asyncdali.readers.files import contents
 
     asked: list[int] = []
@@ -376,7 +376,7 @@ def _files(folder, sizes):
 
 
 def _run_and_check(pipe, files):
-    """Each sample equals the content of its file."""
+    """Run a batch. Each sample must equal the content of its file."""
     contents, labels, _ = pipe.run()
     for sample, label in zip(contents, labels, strict=True):
         with open(files[int(np.asarray(label)[0])], "rb") as file:
@@ -418,11 +418,11 @@ def test_equal_files_share_an_array_until_one_differs(tmp_path, jobs):
             assert np.array_equal(contents.as_array(), np.stack([np.asarray(sample) for sample in contents]))
         counts.append(len(jobs))
     assert dense == [True, True, True, False, True, True] * 2
-    assert counts[:4] == [2, 1, 1, 2]  # the first, and the one that holds a file of another size
+    assert counts[:4] == [2, 1, 1, 2]  # the first batch, and the batch that contains a file of another size
 
 
 def test_a_slice_of_a_batch_keeps_its_files(ten):
-    """The origins of samples are text on demand, also in a slice."""
+    """`source_info()` of samples in a slice names their files. The texts are made on demand."""
     pipe = Pipeline(batch_size=4, num_threads=1)
     with pipe:
         pipe.set_outputs(fn.readers.file(files=ten)[0])

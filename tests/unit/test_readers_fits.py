@@ -1,4 +1,4 @@
-"""experimental.readers.fits: files of astropy and of our own, damage."""
+"""experimental.readers.fits: files of astropy, handwritten files, and damaged files."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def equal(found, wanted):
 
 
 def test_a_file_of_astropy():
-    """Where astropy is not installed, too."""
+    """A stored file of astropy can be read without astropy."""
     equal(reader(files=[str(FOREIGN)], hdu_indices=[1]).run()[0][0], np.array([[0, 1, 32768], [65533, 65534, 65535]], np.uint16))
 
 
 @pytest.mark.parametrize("kind", ["u1", "i1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"])
 def test_files_of_astropy(tmp_path, kind):
-    """astropy 8.0 writes all integer types; where FITS lacks a type, astropy uses zero points."""
+    """astropy 8.0 writes all integer types. For types that FITS lacks, astropy uses an offset (BZERO)."""
     astropy = pytest.importorskip("astropy.io.fits")
     rng = np.random.default_rng(2)
     images = [(rng.random(shape) * 300).astype(kind) for shape in ((3, 4), (5, 2, 7), (1,))]
@@ -63,7 +63,7 @@ def test_scaled_images_and_types(tmp_path):
 
 
 def test_for_a_gpu(tmp_path, monkeypatch):
-    """The CPU reads and uploads the data. The reader keeps its name and its position."""
+    """With device="gpu" the CPU reads the data, and it is uploaded. Name and position of the reader do not change."""
     monkeypatch.setenv("ASYNCDALI_DEVICE", "host")
     for k in range(5):
         (tmp_path / f"{k}.fits").write_bytes(fits(None, np.arange(6 + k, dtype=np.int16), np.full((2, k + 1), k, np.float32)))

@@ -1,4 +1,4 @@
-"""Compiled listing of directories, against the system's own."""
+"""The compiled listing of directories equals Python's listing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from asyncdali.readers.files.listing import list_files
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """Names of all kinds, in no order; links to files, to directories, to nothing; empty directories."""
+    """Names of all kinds in random order, links to files, to directories and to missing targets, and empty directories."""
     root = tmp_path_factory.mktemp("tree")
     rng = np.random.default_rng(0)
     letters = "aAbBzZ09_-. ü漢"
@@ -32,7 +32,7 @@ def tree(tmp_path_factory):
 
 
 def listed(root, folders, ends, fold):
-    """(path, number of the folder) by the interpreter."""
+    """(path, number of the folder) of each file, listed in Python."""
     def matches(name):
         return not ends or any((name.lower() if fold else name).endswith(end.lower() if fold else end) for end in ends)
 
@@ -90,7 +90,7 @@ def test_tables_of_names():
 
 
 def test_a_table_is_compact(tmp_path):
-    """The bytes of a path, and 12 more."""
+    """A table takes the bytes of each path and 12 bytes more."""
     (tmp_path / "c").mkdir()
     for k in range(1000):
         (tmp_path / "c" / f"{k:04d}.jpg").touch()

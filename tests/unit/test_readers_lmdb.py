@@ -1,4 +1,4 @@
-"""LMDB's format, and what readers.caffe and readers.caffe2 share."""
+"""The format of LMDB, and the common parts of readers.caffe and readers.caffe2."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from asyncdali.readers.lmdb.lmdb import locate, read_meta
 
 
 @pytest.mark.parametrize("sizes", [(1,), (0, 5, 2000, 2100, 4096, 100_000, 3), tuple(range(0, 3000, 7)), (3,) * 5000, (9000,) * 300])
-def test_where_the_values_are(tmp_path, sizes):
-    """Against what LMDB's own cursor says: small and large values, deep trees, keys of all lengths, pages used again."""
+def test_positions_of_values(tmp_path, sizes):
+    """Values are found where LMDB's cursor finds them: small and large values, deep trees, keys of all lengths, and reused pages."""
     import lmdb
 
     rng = np.random.default_rng(len(sizes))
     with lmdb.open(str(tmp_path), map_size=1 << 26, sync=False) as database:
-        for _ in range(2):  # the second time over, free pages are used again
+        for _ in range(2):  # the second round reuses freed pages
             with database.begin(write=True) as transaction:
                 for k, size in enumerate(sizes):
                     key = (b"%d" % k).zfill(1 + int(rng.integers(1, 200)))
@@ -84,7 +84,7 @@ def test_a_damaged_tree_is_refused(tmp_path):
 
 
 def test_messages_of_googles_library(tmp_path):
-    """Datum and TensorProtos serialized by Google's protobuf runtime from the published field numbers."""
+    """Datum and TensorProtos messages, serialized by Google's protobuf library with the published field numbers."""
     pytest.importorskip("google.protobuf")
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
@@ -115,7 +115,7 @@ def test_messages_of_googles_library(tmp_path):
 
 
 def test_resuming_on_another_shard(tmp_path):
-    """A checkpoint taken while another shard than `shard_id` is read continues there."""
+    """A checkpoint may be taken while the reader reads another shard than `shard_id`. The restored reader continues in that shard."""
     path = write_lmdb(tmp_path, [datum(b"%d" % k, k) for k in range(9)])
     arguments = {"num_shards": 3, "shard_id": 2}
 

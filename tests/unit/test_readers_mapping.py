@@ -1,4 +1,4 @@
-"""Records read in place from the page cache: they are read-only, they outlive the pipeline, and damage raises no signal."""
+"""Records that are used in place in the page cache: they are read-only and outlive the pipeline, and a shortened file raises no signal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAPPED = ("tfrecord", "caffe", "caffe2", "mxnet", "webdataset")
 
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
-    """Batches of a few bytes, too."""
+    """Small batches are mapped, too."""
     monkeypatch.setattr(containers, "WORTH_MAPPING", 0)
 
 
@@ -83,14 +83,14 @@ def test_outputs_outlive_pipeline_and_file(tmp_path):
 
 
 def test_mapped_samples_are_read_only_for_users(tmp_path):
-    """Arrays and buffers are read-only. DLPack and whole tensors of several pieces are copies."""
+    """Arrays and buffers are read-only. DLPack capsules, and whole tensors of several pieces, are copies."""
     data = [bytes([k]) * 600 for k in range(4)]
     _, outputs = tar(tmp_path, data)
     samples = built(outputs).run()[0]
     one = samples[2]
     assert not np.asarray(one).flags.writeable and one.__array_interface__["data"][1]
     for copy in (np.from_dlpack(one), np.asarray(samples.as_tensor()), samples.as_array(), samples.at(2)):
-        if copy.flags.writeable:  # numpy calls what an unversioned capsule has read-only
+        if copy.flags.writeable:  # NumPy marks the array of an unversioned capsule as read-only
             copy[...] = 99
     with pytest.raises(BufferError):
         one.__dlpack__(copy=False)
@@ -112,7 +112,7 @@ def test_torch_gets_a_copy(tmp_path):
 
 
 def test_functions_of_the_user(tmp_path):
-    """Python functions get read-only data; capsules are copies."""
+    """Python functions get read-only arrays. Capsules are copies."""
     _, reader = tar(tmp_path, [b"a" * 600] * 4)
 
     def shout(array):
@@ -160,7 +160,7 @@ def test_compiled_functions_of_the_user_get_a_copy(whole, tmp_path):
 
 
 def test_a_file_that_was_cut_short(tmp_path):
-    """Also within the last page, where a map has zeros. The next iteration continues."""
+    """The file is also cut within the last page, where a map contains zeros. The iteration fails, and the next one continues."""
     data = [os.urandom(3 * 4096) for _ in range(4)]
     path, outputs = tar(tmp_path, data)
     whole = open(path, "rb").read()
@@ -202,7 +202,7 @@ def test_more_containers_than_stay_open(tmp_path, monkeypatch):
     def watched(self, path):
         descriptor = opened(self, path)
         links = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
-        seen.append(sum(os.path.realpath(link) in paths for link in links))  # no other thread opens or closes descriptors during the count
+        seen.append(sum(os.path.realpath(link) in paths for link in links))  # no other thread opens descriptors now
         return descriptor
 
     monkeypatch.setattr(containers, "MAX_OPEN", 2)
@@ -215,7 +215,7 @@ def test_more_containers_than_stay_open(tmp_path, monkeypatch):
 
 
 def test_recordio_in_parts(tmp_path):
-    """Records written in parts are joined outside of the map. Labels have separate memory."""
+    """The parts of a divided record are joined in separate memory. Labels have separate memory, too."""
     magic = (0xCED7230A).to_bytes(4, "little")
     images = [b"x" * 40, b"ab" * 6 + magic + b"cd" * 8, b"y" * 44, magic + b"z" * 12]
     payloads = [b"\0" * 4 + np.float32(k).tobytes() + b"\0" * 16 + image for k, image in enumerate(images)]
@@ -233,7 +233,7 @@ def test_recordio_in_parts(tmp_path):
         assert [np.asarray(one).tobytes() for one in found] == images
         assert np.asarray(labels.as_tensor()).ravel().tolist() == [0, 1, 2, 3]
     broken = bytearray(b"".join(records))
-    broken[starts[3] + 7] = 0x40  # the first part of the last record calls itself a middle one
+    broken[starts[3] + 7] = 0x40  # the first part of the last record is marked as a middle part
     (tmp_path / "a.rec").write_bytes(broken)
     with pytest.raises(RuntimeError, match="(?s)sample 3.*not first, middle and last"):
         built(outputs()).run()
@@ -241,7 +241,7 @@ def test_recordio_in_parts(tmp_path):
 
 @pytest.mark.parametrize("kind", ["jpeg", "png"])
 def test_decoding_a_record_that_ends_with_the_map(kind, tmp_path):
-    """Nothing reads beyond the end, where no memory is mapped."""
+    """The decoder must not read beyond the record, where no memory is mapped."""
     image = picture(40, 60)
     data = encode(image, kind)
     if kind == "jpeg":
@@ -268,7 +268,7 @@ def test_decoding_a_record_that_ends_with_the_map(kind, tmp_path):
 
 
 def test_touched_records_cause_no_page_faults_later(tmp_path):
-    """The pages of a batch are in the map when the batch is returned, if the system supports this (Linux 5.14)."""
+    """When a batch is returned, its pages are mapped in memory, if the system supports this (Linux 5.14)."""
     probe = mmap.mmap(-1, 4096)
     try:
         probe.madvise(22)
@@ -280,5 +280,5 @@ def test_touched_records_cause_no_page_faults_later(tmp_path):
     views = [memoryview(np.asarray(sample)) for sample in pipe.run()[0]]
     before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
     total = sum(view[at] for view in views for at in range(0, 1 << 20, 4096))
-    assert resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before < 16  # of 1024 pages, 16 of which the kernel maps at a time
+    assert resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before < 16  # of 1024 pages, mapped 16 at a time
     assert total == sum(one[at] for one in data for at in range(0, 1 << 20, 4096))

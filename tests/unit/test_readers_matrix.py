@@ -1,4 +1,4 @@
-"""All readers: the order of samples, and checkpoints of every kind of position resumed exactly."""
+"""All readers: the order of samples, and exact resumption from every kind of position."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def data(request, tmp_path_factory):
 
 
 def arguments_of(kind, mode, shards, stick, pad):
-    """The arguments of one cell of the matrix, None where the reader refuses them."""
+    """The arguments of one combination; None if the reader refuses them."""
     arguments = {**MODES[mode], **SHARDS[shards], "stick_to_shard": stick, "pad_last_batch": pad}
     refused = not kind.after_epoch or stick or ("random_shuffle" in arguments and not kind.contained)
     return None if "shuffle_after_epoch" in arguments and refused else arguments
@@ -38,7 +38,7 @@ def expected(kind, arguments, batches):
 
 
 def check(data, case, depths=(1, 3), positions=(0, 1, 2, 3, 7, 9)):
-    """Positions: the start, in the middle, the last batch and the end of an epoch, in the third."""
+    """Positions: the start, the middle, the last batch and the end of an epoch, and one in the third epoch."""
     kind, files = data
     arguments = arguments_of(kind, *case)
     if arguments is None:
@@ -81,7 +81,7 @@ def test_skipping_reads_nothing(data, monkeypatch):
     state = pipeline(kind, {**files, "random_shuffle": True}, enable_checkpointing=True)
     delivered(kind, state, 7)
     saved = state.checkpoint()
-    first.close(), state.close()  # nothing else draws from here on
+    first.close(), state.close()  # no other operator draws from here on
     drawn = []
     real = ReaderOperator.draw
     monkeypatch.setattr(ReaderOperator, "draw", lambda self, *given: drawn.append(given) or real(self, *given))
@@ -107,7 +107,7 @@ def test_hints_change_nothing(data):
 
 
 def test_hints_reach_the_system(data, monkeypatch):
-    """With `prefetch_queue_depth` the files of coming batches are announced, and these files are read later."""
+    """With `prefetch_queue_depth` the files of the next batches are announced to the system, and are read later."""
     from asyncdali.readers.base import ReaderOperator
 
     kind, files = data
@@ -124,7 +124,7 @@ def test_hints_reach_the_system(data, monkeypatch):
 
 
 def test_every_reader_says_what_it_reads(data):
-    """The digest in a checkpoint."""
+    """A checkpoint contains a digest of the files that each reader reads."""
     kind, files = data
     saved = [pipeline(kind, files, enable_checkpointing=True).checkpoint() for _ in range(2)]
     entries = [json.loads(item)["body"]["graph"]["operators"]["R"] for item in saved]

@@ -1,4 +1,4 @@
-"""readers.mxnet: RecordIO of one and of several parts, labels, indices, damage (rows 78, 87)."""
+"""readers.mxnet: RecordIO files with undivided and divided records, labels, indices, and damaged files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def reader(path, index, batch=1, **arguments):
 
 
 def written(folder, *records, name="a"):
-    """(path, index path) of a file of these records."""
+    """Write a file of these records. Returns (path, index path)."""
     sizes = np.cumsum([0, *map(len, records)])
     (folder / f"{name}.rec").write_bytes(b"".join(records))
     (folder / f"{name}.idx").write_text("".join(f"{k}\t{at}\n" for k, at in enumerate(sizes[:-1])))
@@ -37,7 +37,7 @@ def texts(column):
 
 
 def test_files_of_mxnet():
-    """Written by MXNet 1.9.1 (MXIndexedRecordIO); the fourth record is in parts."""
+    """A file that MXNet 1.9.1 wrote (MXIndexedRecordIO). The fourth record is divided."""
     path = str(FOREIGN / "mxnet.rec")
     pipe = reader(path, str(FOREIGN / "mxnet.idx"), 5)
     image, label = pipe.run()

@@ -1,4 +1,4 @@
-"""readers.nemo_asr: manifests, WAV dialects, resampling, damage (row 85)."""
+"""readers.nemo_asr: manifests, variants of WAV, resampling, and damaged files."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_damaged_audio_names_the_file(tmp_path):
 
 
 def test_a_header_with_an_impossible_sampling_rate(tmp_path):
-    """A few bytes of a hostile file must not cause hours of work."""
+    """A few bytes of a hostile file must not cause hours of computation."""
     sound = written(tmp_path / "a.wav", np.zeros((4000, 1), "<i2"), rate=1)
     with pytest.raises(RuntimeError, match=r"(?s)sample 0.*a\.wav: 4000 samples at 1 Hz would be 64000000 at 16000 Hz"):
         reader([manifest(tmp_path / "m", {"audio_filepath": sound})], sample_rate=16000).run()

@@ -1,4 +1,4 @@
-"""readers.numpy: files of numpy.save, whole and in part; listings, damage (row 81)."""
+"""readers.numpy: files of numpy.save, read whole and in part; listings; damaged files."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_files_that_are_no_arrays(tmp_path):
         with pytest.raises(RuntimeError, match=rf"Failed to read file: {path}"):
             pipe.run()
         before = before or len(os.listdir("/proc/self/fd"))
-    pipe.close()  # iterations that run ahead open files
+    pipe.close()  # prefetched iterations open files, too
     assert len(os.listdir("/proc/self/fd")) <= before + 2
 
 
@@ -220,7 +220,7 @@ def test_golden_regions(tmp_path, region, wanted, fortran):
 
 
 def test_random_regions(tmp_path):
-    """Against numpy's own slicing and padding, with a region per sample."""
+    """Regions per sample equal NumPy's slicing and padding."""
     rng = np.random.default_rng(5)
     items = [rng.integers(0, 99, tuple(rng.integers(1, 9, 4))).astype("i2") for _ in range(24)]
     items = [item.T.copy().T if rng.random() < 0.5 else item for item in items]

@@ -1,4 +1,4 @@
-"""Every reader over URLs: memory:// and a local HTTP server that fails; retries without waiting."""
+"""Every reader with URLs: memory:// and a local HTTP server that fails at times. Reads are repeated without waits."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_every_reader(name, options, tmp_path, memory):
 
 
 def test_more_ways_to_name_files(tmp_path, memory):
-    """Indices that are missing, lists, classes in directories, sequences; local and remote files in one list."""
+    """Missing indices, lists, directories of classes, sequences, and lists of local and remote files."""
     tfrecord = KINDS["tfrecord"]
     arguments = tfrecord.write(tmp_path)
     plain = everything(tfrecord, {"path": arguments["path"]})
@@ -108,7 +108,7 @@ def numbered_files(folder, count):
 
 @pytest.mark.parametrize("kind", ["file", "numpy"])
 def test_several_batches_are_asked_for_at_a_time(kind, tmp_path, web):
-    """The server answers when the requests of three batches have arrived: the second and third come before the first is answered."""
+    """The server answers only when the requests of three batches have arrived, so they must arrive before the first answer."""
     numbered_files(tmp_path, 6)
     with Server(tmp_path, 0, False, together=6) as server:
         names = [f"{server.url}/{k}.{'bin' if kind == 'file' else 'npy'}" for k in range(6)]
@@ -119,14 +119,14 @@ def test_several_batches_are_asked_for_at_a_time(kind, tmp_path, web):
         pipe.build()
         first = pipe.run()[0]
         assert not server.met.broken and sorted(server.requests.values()) == [1] * 6
-        server.met.abort()  # from now on all requests are answered immediately
+        server.met.abort()  # from now on the server answers immediately
         found = [first, pipe.run()[0], pipe.run()[0]]
         values = [int(np.asarray(one).tobytes()) if kind == "file" else int(np.asarray(one)[0]) for batch in found for one in batch]
         assert values == list(range(6))
 
 
 def test_several_batches_of_containers(tmp_path, web):
-    """The same for records in ranges: one request for each component of two batches."""
+    """Records are read as ranges: one request for each component of two batches."""
     arguments = KINDS["webdataset"].write(tmp_path)
     expected = everything(KINDS["webdataset"], arguments, 2)
     with Server(tmp_path, 0, True) as server:
@@ -171,7 +171,7 @@ def test_resuming_with_batches_ahead(tmp_path, memory):
 
 
 def test_a_guess_that_was_wrong(tmp_path):
-    """Batches ahead are a guess. The delivered samples are always the right ones."""
+    """Requests ahead are a guess. The delivered samples are always correct."""
     reader = Cursor(100, 4)
     fetched = []
     batches = BatchesAhead(reader.order, 3, lambda indices: fetched.append(indices.tolist()) or indices.tolist(), Fetches())
@@ -181,7 +181,7 @@ def test_a_guess_that_was_wrong(tmp_path):
         asked.append(indices.tolist())
         assert batches.get(indices, reader.position) == asked[-1]
     assert all(indices in fetched for indices in asked)
-    assert fetched.count(asked[1]) == fetched.count(asked[3]) == 1  # these were guessed right
+    assert fetched.count(asked[1]) == fetched.count(asked[3]) == 1  # the guess was right for these files
 
 
 def test_named_files_and_back_off(tmp_path, web, waits):
@@ -218,7 +218,7 @@ def test_final_errors(tmp_path, web, waits):
 
 
 def test_sizes_of_a_server_that_fails(tmp_path, web, waits):
-    """A web server that does not report the size of a file may report it later. A missing file is final."""
+    """A web server that does not report the size of a file is asked again. A missing file is not requested again."""
     (tmp_path / "a.tar").write_bytes(b"content")
     with Server(tmp_path, 3) as server:
         assert remote.file_size(f"{server.url}/a.tar") == 7

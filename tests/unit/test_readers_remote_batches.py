@@ -1,4 +1,4 @@
-"""Readers that open files from Python, over URLs: a batch's files are requested together, each once, and several batches at a time."""
+"""Readers that open files in Python, with URLs: the files of several batches are requested together, and each file once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from asyncdali.readers.files import batch_files
 from asyncdali.readers.files.batch_files import SharedFiles
 from asyncdali.readers.remote.remote import RemoteError
 
-# Number of files of the first two and of the first six samples. Sequences of frames overlap; those of videos belong to one file.
+# Number of files of the first two samples and of the first six. Sequences of frames overlap; the sequences of a video share one file.
 FILES = {"fits": (2, 6), "nemo_asr": (2, 6), "sequence": (4, 10), "video": (1, 2), "readers.video": (1, 2)}
 FILES = {name: files for name, files in FILES.items() if name in EVERY_KIND}
 
@@ -39,7 +39,7 @@ def memory():
 
 
 def local(name, tmp_path):
-    """The kind, its arguments over local files; lists of names where the web has no directories."""
+    """(kind, its arguments for local files). The arguments are lists of names, because the web has no directories."""
     kind = EVERY_KIND[name]
     arguments = kind.write(tmp_path)
     if name == "fits":
@@ -59,8 +59,8 @@ def everything(outputs):
 
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("name", sorted(FILES))
-def test_asked_for_together(name, depth, tmp_path, web):
-    """The server answers when all files of the batches in flight have been requested, each once."""
+def test_files_of_several_batches_are_requested_together(name, depth, tmp_path, web):
+    """The server answers only when each file of the batches in flight has been requested once."""
     kind, arguments = local(name, tmp_path)
     expected = [everything(outputs) for outputs in (lambda pipe: [pipe.run() for _ in range(3)])(pipeline(kind, arguments, batch=2))]
     with Server(tmp_path, ranges=False) as server:
@@ -104,7 +104,7 @@ def test_a_server_that_fails_at_first(name, tmp_path, web, waits):
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_a_file_that_cannot_be_downloaded(name, depth, tmp_path, memory):
-    """Its sample and its URL are named, in its own iteration; the other iterations are as they should be."""
+    """The error names the sample and the URL, and fails only the iteration of the file."""
     kind, arguments = local(name, tmp_path)
     expected = delivered(kind, pipeline(kind, arguments, batch=1), 10)
     gone = {"fits": "4.fits", "nemo_asr": "4.wav", "sequence": "1/02.png"}.get(name, "1.webm")
@@ -144,7 +144,7 @@ def test_local_and_remote_files_together(tmp_path, memory):
 
 
 class Reads:
-    """Replaces `read_files`: calls wait until they may continue, and some files are missing."""
+    """Replaces `read_files`: calls wait until the test lets them continue, and some files are missing."""
 
     def __init__(self, monkeypatch, missing=()):
         self.calls, self.missing = [], missing
@@ -162,7 +162,7 @@ class Reads:
 
 
 def _at_the_same_time(reads, threads):
-    """All threads begin their reads before any of them continues."""
+    """Run the functions on threads. All threads begin their reads before one of them continues."""
     for thread in threads:
         thread.start()
         reads.begun.acquire()
@@ -171,7 +171,7 @@ def _at_the_same_time(reads, threads):
         thread.join(300)
 
 
-def test_files_in_flight_are_not_asked_for_again(monkeypatch):
+def test_files_in_flight_are_not_requested_again(monkeypatch):
     reads, files, found = Reads(monkeypatch), SharedFiles(1), {}
     threads = [threading.Thread(target=lambda k=k, paths=paths: found.update({k: files.read(paths)}))
                for k, paths in enumerate((["a", "b"], ["b", "c"]))]  # fmt: skip
@@ -182,11 +182,11 @@ def test_files_in_flight_are_not_asked_for_again(monkeypatch):
     assert len(reads.calls) == 2
     files.read(["d"])
     files.read([kept])
-    assert reads.calls[2:] == [["d"], [kept]]  # only one is kept
+    assert reads.calls[2:] == [["d"], [kept]]  # only one copy is kept
 
 
-def test_an_error_is_that_of_its_own_file(monkeypatch):
-    """A batch that waited for a file still gets it when another file of the same request failed."""
+def test_an_error_affects_only_its_file(monkeypatch):
+    """A batch waits for a file that another batch has requested. It gets the file even if another file of that request fails."""
     reads, files, found = Reads(monkeypatch, {"x"}), SharedFiles(0), []
 
     def with_error():

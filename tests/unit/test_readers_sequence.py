@@ -1,4 +1,4 @@
-"""readers.sequence and io.file.read (row 84)."""
+"""readers.sequence and io.file.read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def reader(batch=1, prefetch_queue_depth=2, **arguments):
 
 @pytest.fixture
 def streams(tmp_path):
-    """Streams of 3, 7 and 5 frames; the red of a frame is 10 x stream + number."""
+    """Streams of 3, 7 and 5 frames. The red value of a frame is 10 * stream + number."""
     for stream, count in enumerate((3, 7, 5)):
         (tmp_path / f"s{stream}").mkdir()
         for k in range(count):

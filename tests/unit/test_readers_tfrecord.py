@@ -1,4 +1,4 @@
-"""readers.tfrecord: features, indices, damaged files (rows 76, 77, 87)."""
+"""readers.tfrecord: features, indices and damaged files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def texts(column):
 
 
 def test_a_file_of_tensorflow():
-    """Written by TensorFlow 2.21 (tf.io.TFRecordWriter)."""
+    """A file that TensorFlow 2.21 wrote (tf.io.TFRecordWriter)."""
     features = {
         "image": TEXT, "label": tfrec.FixedLenFeature([1], tfrec.int64, -1), "box": tfrec.VarLenFeature([4], tfrec.float32, 0.0),
         "ids": tfrec.VarLenFeature(tfrec.int64, 0), "flat": tfrec.FixedLenFeature([2, 2], tfrec.float32, 9.0), "other": TEXT,
@@ -48,7 +48,7 @@ def test_a_file_of_tensorflow():
     pipe = reader(str(FOREIGN), features, 4, index=False)
     image, label, box, ids, flat, other = pipe.run()
     assert texts(image) == [b"first\0image", b"\xff\xd8second", b"", b"z" * 300]
-    assert values([label]) == [[[3], [-7], [0], [-1]]]  # the last one is stored as a float
+    assert values([label]) == [[[3], [-7], [0], [-1]]]  # the last number is stored as a float
     assert [np.asarray(sample).shape for sample in box] == [(2, 4), (0, 4), (1, 4), (0, 4)]
     np.testing.assert_array_equal(np.asarray(box[0]).ravel(), [1, 2, 3, 4, 5.5, 6, 7, 8])
     np.testing.assert_array_equal(np.asarray(box[2])[0], np.float32([0.5, -0.25, 1e-30, 3e38]))
@@ -74,7 +74,7 @@ def test_shapes_and_defaults(tmp_path):
 
 
 def test_unpacked_lists_and_the_last_of_several(tmp_path):
-    """Messages as other writers may produce them."""
+    """Other writers may produce unpacked lists and repeated fields. Of repeated fields the last one counts."""
     floats = field(2, b"".join(varint(1 << 3 | 5) + struct.pack("<f", value) for value in (1.0, 2.0)))
     numbers = field(3, field(1, 5) + field(1, varint(6) + varint(-7)) + field(9, b"unknown") + field(1, 8))
     twice = field(1, field(1, b"old")) + floats

@@ -1,4 +1,4 @@
-"""readers.video and experimental.readers.video (row 86): selected frames, files, and refusals."""
+"""readers.video and experimental.readers.video: selected frames, files, and refusals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def reader(name="experimental", batch=1, device="cpu", **arguments):
 
 
 def epoch(pipe):
-    """Frame numbers of all sequences."""
+    """The frame numbers of all sequences."""
     return [frame_numbers(pipe.run()[0][0]) for _ in range(pipe.epoch_size("R"))]
 
 
@@ -60,7 +60,7 @@ def test_outputs(seven):
 
 
 def test_frames_with_gaps_between_them(twenty):
-    """For any request in any order, the frames are those with the requested numbers."""
+    """Requests in any order return the frames with the requested numbers."""
     pipe = reader(filenames=[twenty], sequence_length=3, stride=4, step=3, random_shuffle=True, pad_mode="reflect_101", batch=3,
                   enable_frame_num="sequence")  # fmt: skip
     for _ in range(6):
@@ -76,7 +76,7 @@ def test_frames_with_gaps_between_them(twenty):
     ("mjpeg", "avi", "yuvj420p", {"q": "2"}), ("ffv1", "mkv", "yuv444p", {}),
 ])  # fmt: skip
 def test_formats(tmp_path, codec, suffix, pixels, options):
-    """Containers whose frames are shown in the stored order, and in another order."""
+    """Containers whose frames are stored in display order, and containers with another order."""
     path = write_video(tmp_path / f"v.{suffix}", 20, codec=codec, pixels=pixels, size=(32, 64), gop=7, **options)
     pipe = reader(filenames=[path], sequence_length=2, stride=9, step=1, random_shuffle=True, enable_frame_num="sequence")
     assert pipe.epoch_size("R") == 3
@@ -153,7 +153,7 @@ def test_device_gpu_gives_what_the_cpu_gives(name, seven, monkeypatch):
 
 @pytest.mark.parametrize("name", ["experimental", "classic"])
 def test_on_a_gpu(name, seven, twenty, cuda):
-    """The CPU decodes and uploads, all outputs; operators of the GPU use the frames."""
+    """The CPU decodes, all outputs are uploaded, and GPU operators use the frames."""
     made = []
     for device in ("cpu", "gpu"):
         pipe = Pipeline(batch_size=2, num_threads=2, seed=1, device_id=0)
@@ -174,7 +174,7 @@ def test_on_a_gpu(name, seven, twenty, cuda):
 
 
 def test_colours(tmp_path):
-    """YCbCr is computed from the RGB frames, as in image decoders."""
+    """As in image decoders, YCbCr is computed from RGB."""
     from asyncdali.codecs.image_formats import convert
 
     images = np.random.default_rng(0).integers(0, 255, (3, 16, 32, 3), np.uint8)

@@ -1,4 +1,4 @@
-"""readers.webdataset: grouping, index files, tar dialects, damage (rows 61, 82, 83, 87)."""
+"""readers.webdataset: grouping, index files, variants of tar, and damaged archives."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def texts(column):
 
 
 def test_an_archive_of_webdatasets_own_writer():
-    """Written by webdataset 1.0.2 (TarWriter), with pax headers."""
+    """An archive with pax headers that webdataset 1.0.2 wrote (TarWriter)."""
     pipe = reader(str(FOREIGN), ["txt", "bin", "cls"], 4)
     text, binary, label = pipe.run()
     assert texts(text) == [b"text %d" % k for k in range(4)] and texts(binary) == [bytes(range(k + 1)) for k in range(4)]
@@ -45,7 +45,7 @@ def test_an_archive_of_webdatasets_own_writer():
 
 
 def test_pax_names_sizes_and_everything_else(tmp_path):
-    """Names that only pax can hold, members that are not files, hidden ones, a file after the end of the archive."""
+    """Names that need pax headers, members that are not files, hidden members, and a file after the end of the archive."""
     path = tmp_path / "a.tar"
     names = ["ü" * 150 + ".x", "p/" * 200 + "deep.x", "short.x"]
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT, pax_headers={"comment": "global"}) as archive:
@@ -80,7 +80,7 @@ def test_large_numbers_in_headers(tmp_path):
 
 
 def test_many_members(tmp_path):
-    """More than one go of the scan."""
+    """More members than one pass of the scan reads."""
     path = write_tar(tmp_path / "a.tar", ((f"{k}.{ext}", b"%d" % k) for k in range(2500) for ext in "xy"))
     pipe = reader(path, ["y", "x"], 1250)
     assert [texts(column) for column in pipe.run()] == [[b"%d" % k for k in range(1250)]] * 2

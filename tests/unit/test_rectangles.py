@@ -1,4 +1,4 @@
-"""dilate, erode and median_blur beside NumPy and OpenCV; their kernels beside the compiled steps."""
+"""dilate, erode and median_blur beside NumPy and OpenCV, and their kernels beside the compiled steps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def picture(rng, dtype, *shape):
 
 
 def windows_of(image, size, anchor, mode, neutral=None):
-    """[H, W, C, elements]: the window of each pixel of an HWC image; size and anchor (x, y)."""
+    """The window of each pixel of an HWC image, as [H, W, C, elements]. Size and anchor are (x, y)."""
     (w, h), (ax, ay) = size, anchor
     width = ((ay, h - 1 - ay), (ax, w - 1 - ax), (0, 0))
     padded = np.pad(image, width, mode, constant_values=neutral) if mode == "constant" else np.pad(image, width, mode)
@@ -67,7 +67,7 @@ def test_random_masks(name, border, dtype):
 
 
 @pytest.mark.parametrize("border", ["constant", "replicate", "reflect", "reflect_101"])
-def test_as_opencv(border):
+def test_results_equal_opencvs(border):
     rng = np.random.default_rng(3)
     image = picture(rng, "uint8", 40, 51, 3)
     mask = np.ones((5, 4), np.uint8)
@@ -101,7 +101,7 @@ def test_median_blur(dtype):
 
 
 @pytest.mark.parametrize("dtype, size", [("uint8", 3), ("uint8", 9), ("uint16", 5), ("float32", 5)])
-def test_median_blur_as_opencv(dtype, size):
+def test_median_blur_equals_opencvs(dtype, size):
     image = picture(np.random.default_rng(6), dtype, 33, 40, 3)
     (found,) = run("experimental.median_blur", [image], "HWC", window_size=size)
     np.testing.assert_array_equal(found, cv2.medianBlur(image, size))

@@ -1,4 +1,4 @@
-"""reductions.* and normalize: in pipelines, exact where they can be, empty, wrong."""
+"""reductions.* and normalize: pipelines, exact integers, empty inputs, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of modules and the reference tables match the declarations; stubs: see test_stubs.py."""
+"""The list of modules and the reference tables agree with the declarations. test_stubs.py has the stubs."""
 
 from __future__ import annotations
 

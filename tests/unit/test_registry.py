@@ -1,4 +1,4 @@
-"""Every registered operator has: a serialization case, a parity case, a GPU twin that is tested, a row in the docs. Or a reason."""
+"""Every registered operator has a serialization case, a parity case, a tested GPU kernel and a row in the docs, or a reason for a gap."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def twins():
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("readers.") and (name in DALI or name.startswith("_"))])
 def test_parity_case_or_reason(name, parity):
-    """Of operators that DALI has. The graph makes those with an underscore."""
+    """All operators that DALI has. Operators with an underscore are internal."""
     assert mentions(name, parity) != (name in NO_PARITY), "give it a parity case or a reason, not both"
 
 
@@ -96,7 +96,7 @@ def test_gpu_twin_or_reason(name, twins):
         assert name in NO_GPU
 
 
-def test_reasons_are_of_operators():
+def test_reasons_belong_to_existing_operators():
     for reasons in (NO_PARITY, NO_GPU, SAME_KERNEL):
         assert set(reasons) <= set(REGISTRY)
     assert not [name for name in NO_GPU if REGISTRY[name].on_cuda] and not [name for name in SAME_KERNEL if not REGISTRY[name].on_cuda]
@@ -114,7 +114,7 @@ def test_docs_row(name):
 
 
 def test_serialization_cases():
-    """test_serialize_operators.py runs them (slow): those it names, and all others that run on the inputs that they declare."""
+    """test_serialize_operators.py (slow) runs operators that it names, and all others that accept the inputs of their declaration."""
     text = sources("unit/test_serialize_operators.py", "unit/test_video_input.py")
     public = [name for name in NAMES if not name.startswith("_") and name.rpartition("readers.")[2] not in EVERY_KIND]
     assert not [name for name in public if not mentions(name, text) and not calls(name, REGISTRY[name].schema)]

@@ -8,7 +8,7 @@ from helpers.pipelines import outputs_of
 from asyncdali import fn, types
 
 
-def test_bytes_stay():
+def test_the_bytes_do_not_change():
     sample = np.array([[1.0, -2.0]], np.float32)
 
     def graph():

@@ -1,4 +1,4 @@
-"""experimental.remap beside OpenCV and a NumPy model; its kernel beside the compiled step."""
+"""experimental.remap beside OpenCV and a NumPy model, and its kernel beside the compiled step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def images_and_maps(rng, dtype, count):
 
 
 def model(image, xs, ys, linear, corner):
-    """In float64; 0 outside."""
+    """remap in float64. Pixels outside of the image are 0."""
     height, width = image.shape[:2]
     padded = np.zeros((height + 8, width + 8, image.shape[2]))
     padded[4:-4, 4:-4] = image
@@ -60,14 +60,14 @@ def test_random_maps(dtype, interp, origin):
             np.testing.assert_array_equal(out, expected.astype(dtype))
 
 
-def test_as_opencv():
+def test_results_are_near_opencvs():
     (image,), (xs,), (ys,) = images_and_maps(np.random.default_rng(1), "float32", 1)
     (found,) = run_operator("experimental.remap", [image], [xs], [ys], pixel_origin="center")
     expected = cv2.remap(image, xs, ys, cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT, borderValue=0)
-    assert np.abs(found.reshape(expected.shape) - expected).max() < 50 * 5 / 32  # OpenCV's positions are multiples of 1 / 32
+    assert np.abs(found.reshape(expected.shape) - expected).max() < 50 * 5 / 32  # OpenCV rounds positions to multiples of 1 / 32
 
 
-def test_positions_that_are_no_numbers():
+def test_positions_that_are_nan_or_infinite():
     image = np.full((2, 3, 1), 9, np.uint8)
     places = np.array([[np.nan, np.inf, -np.inf], [1e30, 0.5, 1.5]], np.float32)
     for interp in (types.INTERP_NN, types.INTERP_LINEAR):

@@ -1,4 +1,4 @@
-"""Remote files are compared with memory while they arrive: a server may report and send any size."""
+"""The size of remote files is checked against the free memory while they arrive, because a server may report and send any size."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("waits", "small")
 
 @pytest.fixture
 def small(monkeypatch):
-    """Requests above 1 MiB are checked, against free memory that the test sets."""
+    """Requests above 1 MiB are checked against a free memory that the test sets."""
     monkeypatch.setattr(limits, "CHECKED", MIB)
     monkeypatch.setattr(downloads, "FIRST_PIECE", MIB // 4)
     fsspec.filesystem("http").clear_instance_cache()
@@ -47,7 +47,7 @@ def machine(tmp_path_factory, monkeypatch):
 
 
 class Liar:
-    """A web server that answers with `answer(handler)`. `sent` counts the bytes that it could send."""
+    """A web server that answers with `answer(handler)`. `sent` counts the bytes that it has sent."""
 
     def __init__(self, answer):
         self.sent, self.asked, liar = 0, [], self
@@ -84,7 +84,7 @@ class Liar:
 
 
 def endless(handler, write):
-    """No size, and no end."""
+    """An answer without a size and without an end."""
     handler.send_response(200)
     handler.end_headers()
     while True:
@@ -92,7 +92,7 @@ def endless(handler, write):
 
 
 def declared(handler, write):
-    """8 GiB are announced, one byte is sent."""
+    """An answer that announces 8 GiB and contains one byte."""
     handler.send_response(200)
     handler.send_header("Content-Length", str(1 << 33))
     handler.end_headers()
@@ -101,7 +101,7 @@ def declared(handler, write):
 
 
 def packed(handler, write):
-    """256 MiB in 260 KB."""
+    """An answer that compresses 256 MiB to 260 KB."""
     data = gzip.compress(bytes(256 * MIB), 1)
     handler.send_response(200)
     handler.send_header("Content-Encoding", "gzip")
@@ -118,13 +118,13 @@ def test_a_server_that_sends_too_much(answer, part, machine):
         with pytest.raises(RemoteError, match=r"/file \(1 attempt\).*bytes are needed; 104,857,600 are left by the free memory") as error:
             read_ranges([asked])
         assert isinstance(error.value, MemoryError) and error.value.index == 0
-        # The system's buffers are additional.
+        # The buffers of the system may contain more.
         assert len(server.asked) <= 1 and server.sent < 120 * MIB
 
 
 @pytest.mark.parametrize("answer", [endless, packed])
 def test_a_small_range_of_a_server_that_sends_all(answer, machine):
-    """If a server answers with the whole file, only the range is read."""
+    """If a server answers a request for a range with the whole file, only the range is read."""
     with Liar(answer) as server:
         assert read_ranges([Range(server.url, 10, 20)]) == [bytes(10)]
         assert server.sent < 20 * MIB
@@ -161,8 +161,8 @@ def test_one_request_for_each_file(size, ranges, tmp_path, machine):
         assert not server.sizes and set(server.requests.values()) == {2 if size > 9 else 1}
 
 
-def test_options_of_the_users_own(tmp_path, monkeypatch, machine):
-    """The user's fsspec configuration is sent with every request."""
+def test_options_of_the_user(tmp_path, monkeypatch, machine):
+    """Options of the user's fsspec configuration apply to every request."""
     heard = []
 
     def answer(handler, write):
@@ -180,7 +180,7 @@ def test_options_of_the_users_own(tmp_path, monkeypatch, machine):
 
 @pytest.mark.parametrize("size", [0, 1, MIB // 4 - 1, MIB // 4, MIB // 4 + 1, 3 * MIB])
 def test_other_file_systems(size, machine, tmp_path):
-    """Pieces: those that are not asynchronous (memory, files), and those that are."""
+    """Other file systems than HTTP are read in pieces. Memory and local files have no asynchronous interface."""
     data = np.random.default_rng(size).bytes(size)
     fsspec.filesystem("memory").pipe_file("/sizes/a", data)
     (tmp_path / "a").write_bytes(data)
@@ -188,7 +188,7 @@ def test_other_file_systems(size, machine, tmp_path):
 
 
 class Objects(AsyncFileSystem):
-    """A store of objects as S3 and its relatives: ranges of objects, no streams; a range of an empty object is an error."""
+    """An object store similar to S3. It reads ranges of objects, but no streams, and a range of an empty object is an error."""
 
     protocol = "objects"
     cachable = False
@@ -266,7 +266,7 @@ def test_readers(machine):
         pipe.close()
 
 
-def test_stand_ins(machine):
+def test_memory_files_of_a_batch_are_limited(machine):
     machine.free(MIB)
     stand_ins = remote.StandIns()
     with pytest.raises(limits.TooLarge, match="remote files of a batch"):
@@ -274,8 +274,8 @@ def test_stand_ins(machine):
     stand_ins.close()
 
 
-def test_lists_and_indices_that_are_local(machine, tmp_path):
-    """A sparse file has any size."""
+def test_local_lists_and_indices_are_limited(machine, tmp_path):
+    """Sizes of local files are checked, too: a sparse file may have any size."""
     path = tmp_path / "annotations.json"
     with path.open("wb") as file:
         file.truncate(1 << 30)

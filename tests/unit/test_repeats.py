@@ -1,4 +1,4 @@
-"""Repeated segments (``runtime/repeats.py``): which segments are copied, and that copies compute the same."""
+"""Repeated segments (``runtime/repeats.py``): conditions for copying a segment, and equal results of copies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAIN = 12
 
 
 class Source:
-    """Batches of given sizes, with other contents in every iteration."""
+    """A source of batches with given sizes. The contents differ in every iteration."""
 
     def __init__(self, *counts, shape=(6, 5, 3), dtype=np.uint8):
         self.counts, self.shape, self.dtype = counts, shape, dtype
@@ -55,7 +55,7 @@ GRAPHS = {
 
 @pytest.fixture
 def copied(monkeypatch):
-    """Counts the copied segments."""
+    """A list with one entry for each copied segment."""
     counts: Counter[str] = Counter()
     made = Repeat.job_for
 
@@ -100,7 +100,7 @@ def test_an_iteration_with_other_shapes_is_planned(copied):
 
 
 def failing_steps(monkeypatch, sample):
-    """Let the first step of every job report status 7 for one sample."""
+    """Lets the first step of every job report status 7 for one sample."""
     from asyncdali.compiled.step import step
 
     @step
@@ -166,7 +166,7 @@ def test_statistics_count_copied_segments(copied):
 
 
 class TestTheCallersThread:
-    """With one iteration in flight and one thread, the caller makes short segments."""
+    """With one iteration in flight and one thread, the thread that calls `run()` computes short segments."""
 
     @pytest.fixture
     def threads(self, monkeypatch):
@@ -184,23 +184,23 @@ class TestTheCallersThread:
     def run(self, iterations=PLAIN, **options):
         return results(chain, iterations, **{"num_threads": 1, "prefetch_queue_depth": 1, **options})
 
-    def test_the_caller_makes_the_segment(self, threads):
+    def test_the_caller_computes_the_segment(self, threads):
         self.run()
         assert threads[-1] == threading.current_thread().name
 
     @pytest.mark.parametrize("options", [{"num_threads": 2}, {"prefetch_queue_depth": 2}, {"set_affinity": True}])
-    def test_a_thread_that_may_work_at_the_same_time_makes_it(self, threads, options):
+    def test_a_thread_that_may_work_at_the_same_time_computes_the_segment(self, threads, options):
         self.run(**options)
         assert threading.current_thread().name not in threads
 
-    def test_scheduled_iterations_are_made_elsewhere(self, threads):
+    def test_scheduled_iterations_run_on_another_thread(self, threads):
         with pipeline_of(chain, batch_size=4, num_threads=1, prefetch_queue_depth=1) as pipeline:
             for _ in range(PLAIN):
                 pipeline.schedule_run()
                 pipeline.outputs()
         assert threading.current_thread().name not in threads
 
-    def test_a_signal_handler_that_may_raise_comes_first(self, threads):
+    def test_with_a_signal_handler_that_may_raise_another_thread_computes(self, threads):
         import signal
 
         before = signal.signal(signal.SIGUSR1, lambda *_: None)
@@ -210,10 +210,10 @@ class TestTheCallersThread:
             signal.signal(signal.SIGUSR1, before)
         assert threading.current_thread().name not in threads
 
-    def test_numpys_treatment_of_errors_is_not_the_callers(self, threads):
+    def test_numpys_error_settings_of_the_caller_do_not_apply(self, threads):
         with np.errstate(all="raise"):
             self.run()
         assert threads[-1] == threading.current_thread().name
 
-    def test_results_are_those_of_other_threads(self):
+    def test_results_equal_those_of_other_threads(self):
         assert self.run(30) == results(chain, 30, num_threads=2)

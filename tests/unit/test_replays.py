@@ -1,4 +1,4 @@
-"""Repeated plans (``runtime/replays.py``): which plans are copied, and that copies compute the same."""
+"""Repeated plans (``runtime/replays.py``): conditions for copying a plan, and equal results of copies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from asyncdali.runtime.replays import Replays
 
 
 class Source:
-    """Batches of given sizes, with other contents in every iteration."""
+    """A source of batches with given sizes. The contents differ in every iteration."""
 
     def __init__(self, *counts, shape=(6, 5, 3), dtype=np.uint8):
         self.counts, self.shape, self.dtype = counts, shape, dtype
@@ -90,7 +90,7 @@ def counted(name="crop", **constants):
 
 
 def planned(plans, operator, number, shape=(6, 5, 3), layout="HWC"):
-    """The samples of iteration `number`, computed by the steps that ``plans.plan`` returns."""
+    """The samples of iteration `number`, which the steps of ``plans.plan`` compute."""
     images = [np.random.default_rng([number, k]).integers(0, 255, shape, np.uint8) for k in range(2)]
     plan = plans.plan([batch_of(images, layout)], Arguments(operator.spec, {}, 2), Iteration(number, 2))
     (output,) = plan.outputs
@@ -127,7 +127,7 @@ def test_shapes_that_never_repeat_store_no_plans():
 
 
 def shifted(replays, operator, number, anchor):
-    """The samples of iteration `number`, cut out at `anchor` (one per iteration, in new memory)."""
+    """The samples of iteration `number`, cropped at `anchor`. The anchor of each iteration is in new memory."""
     images = [np.random.default_rng([number, k]).integers(0, 255, (6, 5, 3), np.uint8) for k in range(2)]
     named = Arguments(operator.spec, {"start": Batch.from_values(np.int32([[anchor]] * 2))}, 2)
     plan = replays.plan([batch_of(images, "HWC")], named, Iteration(number, 2))
@@ -164,7 +164,7 @@ def test_contents_that_never_repeat_are_no_longer_compared(monkeypatch):
 
 def test_large_contents_are_not_compared():
     operator = slicing()
-    replays = Replays(operator, ("start",), (0, 1))  # the images decide, too
+    replays = Replays(operator, ("start",), (0, 1))  # the images are compared, too
     for number in range(6):
         images = batch_of([np.zeros((50, 50, 3), np.uint8)] * 2, "HWC")
         named = Arguments(operator.spec, {"start": Batch.from_values(np.int32([[1]] * 2))}, 2)
@@ -173,7 +173,7 @@ def test_large_contents_are_not_compared():
 
 
 def test_addresses_of_samples_follow_the_samples():
-    """A plan that holds addresses of samples in an order of its own."""
+    """The plan contains addresses of samples in another order than the batch."""
     operator = counted()
 
     def change(plan):
@@ -213,7 +213,7 @@ def test_a_plan_with_another_array_is_not_copied():
     hidden = []
 
     def change(plan):
-        hidden.append(np.zeros(4, np.int64))  # an array that no plan keeps
+        hidden.append(np.zeros(4, np.int64))  # no plan keeps this array
         step = plan.steps[0]
         step.context = np.append(step.context, hidden[-1].ctypes.data)
         return plan
@@ -257,13 +257,13 @@ def test_arrays_that_a_step_wrote_to_are_copied_as_they_were_planned():
         plans.append(replays.plan([batch_of(images, "HWC")], Arguments(operator.spec, {}, 2), Iteration(number, 2)))
         for item in plans[-1].steps[0].keep:
             if isinstance(item, np.ndarray) and item.tolist() == [0, 1, 2, 3, 4]:
-                item[:] = 77  # as a step may do
+                item[:] = 77  # a step may write into its table
     assert operator.plans == 3
     block = plans[-1].steps[0].context.base
     assert not (block == 77).any()
 
 
-@pytest.mark.slow  # compiles nearly everything
+@pytest.mark.slow  # compiles nearly all kernels
 def test_every_operator_computes_the_same_from_copies(monkeypatch):
     from test_serialize_operators import CALLS
 

@@ -1,4 +1,4 @@
-"""reshape: shapes, a wildcard, shares, layouts."""
+"""reshape: shapes, a wildcard, relative shapes, and layouts."""
 
 from __future__ import annotations
 

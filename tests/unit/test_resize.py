@@ -1,4 +1,4 @@
-"""resize against a naive model: weights of a separable filter, written out as matrices."""
+"""resize beside a simple model: a separable filter whose weights are matrices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from asyncdali.types import DALIDataType, DALIInterpType
 
 
 def triangle_weights(extent: int, out_extent: int, lo: float, hi: float, antialias: bool) -> np.ndarray:
-    """float64[out, in]: a triangle over each output's centre; pixels outside count for the border."""
+    """Weights float64[out, in]: a triangle around the centre of each output. Weights of pixels outside are added to the border."""
     scale = (hi - lo) / out_extent
     widen = max(abs(scale), 1) if antialias else 1
     centers = lo + (np.arange(out_extent) + 0.5) * scale
@@ -46,7 +46,7 @@ def test_a_region_is_filtered_with_pixels_around_it():
 
 @pytest.mark.parametrize("kind", list(DALIInterpType))
 @pytest.mark.parametrize("dtype", ["uint8", "float32", *(pytest.param(k, marks=pytest.mark.slow) for k in ("int16", "uint16"))])
-def test_same_size_keeps_and_negative_size_flips(dtype, kind):
+def test_the_same_size_changes_nothing_and_a_negative_size_flips(dtype, kind):
     if kind == DALIInterpType.INTERP_GAUSSIAN:
         pytest.skip("a gaussian blurs")
     picture = np.random.default_rng(0).integers(0, 256, (9, 11, 3)).astype(dtype)
@@ -124,7 +124,7 @@ def test_wrong_inputs():
 
 
 def test_nearest_pixels_of_a_region_that_leaves_the_image():
-    """Pixels outside equal the nearest pixel of the image, on all sides."""
+    """On all sides, pixels outside of the image equal the nearest pixel of the image."""
     image = np.arange(12, dtype=np.uint8).reshape(3, 4, 1)
     region = {"roi_start": [-1.0, -2.0], "roi_end": [4.0, 6.0]}
     (found,) = harness.run("resize", [image], "HWC", size=[5.0, 8.0], **region, interp_type=DALIInterpType.INTERP_NN)

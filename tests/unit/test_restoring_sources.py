@@ -1,4 +1,4 @@
-"""The sources of a restored pipeline, at the ends of epochs, after errors, and with unusual sources."""
+"""Sources of a restored pipeline: at the ends of epochs, after errors, and with unusual iterators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZE = 1
 
 
 def make(*sources, depth=2, **options):
-    """A pipeline of sources, each given as keyword arguments of external_source."""
+    """A pipeline of sources. Each source is given as keyword arguments of external_source."""
     pipe = Pipeline(batch_size=SIZE, num_threads=1, seed=3, enable_checkpointing=True, prefetch_queue_depth=depth, **options)
     with pipe:
         pipe.set_outputs(*(fn.external_source(**given) for given in sources))
@@ -26,7 +26,7 @@ def make(*sources, depth=2, **options):
 
 
 def step(pipe):
-    """The numbers of the next batch, or a word for another outcome."""
+    """The numbers of the next batch, or a word such as "end" for another outcome."""
     try:
         return tuple(int(np.asarray(output[0])[0]) for output in pipe.run())
     except StopIteration:
@@ -45,7 +45,7 @@ def epoch(pipe, limit=20):
 
 
 def short(info):
-    """Batches 0, 1, 2 of every epoch: the position."""
+    """An epoch of three batches that contain their position: 0, 1, 2."""
     if info.iteration >= 3:
         raise StopIteration
     return np.int32([[10 * info.epoch_idx + info.iteration]])
@@ -55,7 +55,7 @@ PARALLEL = [False, pytest.param(True, id="parallel")]
 
 
 def slowly(value):
-    """A value between others, for the long run."""
+    """A parameter that only slow runs use."""
     return pytest.param(value, marks=pytest.mark.slow)
 
 
@@ -108,24 +108,24 @@ def test_a_stream_that_has_ended_permanently(parallel, every, ends):
 
 
 @pytest.mark.parametrize("depth", [3, 5])
-def test_a_reset_ahead_of_the_last_batches(depth):
-    """The producer has reached the end, and two batches are not delivered yet: reset() takes effect after them."""
+def test_a_reset_before_the_last_batches_are_delivered(depth):
+    """The source has ended, and two batches are not delivered yet. `reset()` takes effect after these batches."""
     sources = [{"source": short, "batch_info": True}, {"source": Endless(100)}]
 
-    def sources_anew():
+    def new_sources():
         return [sources[0], {"source": Endless(100)}]
 
-    pipe = make(*sources_anew(), depth=depth)
+    pipe = make(*new_sources(), depth=depth)
     assert [step(pipe), step(pipe)] == [(0, 100), (1, 101)]
     ahead = pipe.checkpoint()
     pipe.reset()
     behind = pipe.checkpoint()
     wanted = [(2, 102), (10, 104), (11, 105), (12, 106), "end"]
     assert epoch(pipe) == wanted
-    restored = make(*sources_anew(), depth=depth, checkpoint=behind)
+    restored = make(*new_sources(), depth=depth, checkpoint=behind)
     assert restored.checkpoint() == behind
     assert epoch(restored) == wanted
-    restored = make(*sources_anew(), depth=depth, checkpoint=ahead)
+    restored = make(*new_sources(), depth=depth, checkpoint=ahead)
     assert restored.checkpoint() == ahead
     restored.reset()
     assert epoch(restored) == wanted
@@ -137,7 +137,7 @@ def test_a_reset_ahead_of_the_last_batches(depth):
 @pytest.mark.parametrize("parallel", PARALLEL)
 @pytest.mark.parametrize("kind", [Rewinding, SelfRewinding, Counted, Numbers])
 @pytest.mark.parametrize("every", [1, slowly(2)])
-def test_an_iterator_that_begins_again_in_iter(parallel, kind, every):
+def test_an_iterator_that_restarts_in_iter(parallel, kind, every):
     def sources():
         return [{"source": kind(4), "parallel": parallel, "snapshot_every": every, "cycle": "raise" if kind is not SelfRewinding else None}]
 
@@ -159,14 +159,14 @@ def test_an_iterator_that_begins_again_in_iter(parallel, kind, every):
 
 
 class Forgetful(Numbers):
-    """An iterator that loses the state that it is given."""
+    """An iterator that ignores the state that it should load."""
 
     def load_state_dict(self, state):
         pass
 
 
 @pytest.mark.parametrize("parallel", PARALLEL)
-def test_a_state_that_a_source_does_not_keep(parallel):
+def test_a_source_that_ignores_its_state_is_refused(parallel):
     pipe = make({"source": Numbers(5), "name": "walk"})
     step(pipe)
     with pytest.raises((CheckpointError, ValueError), match=r"(?s)walk.*state_dict\(\)"):
@@ -192,7 +192,7 @@ def test_a_source_that_became_shorter(parallel):
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("every", [slowly(1), 3])
 def test_an_error_of_a_source_with_a_state(parallel, generator, depth, every):
-    """The iterator fails once, at its fourth batch. A generator ends with that."""
+    """The iterator fails once, at its fourth batch. A generator ends after such an error."""
 
     def sources():
         return [{"source": Broken(7, 3, generator), "parallel": parallel, "snapshot_every": every, "cycle": "raise"}]
@@ -215,8 +215,8 @@ def test_an_error_of_a_source_with_a_state(parallel, generator, depth, every):
         assert found == reference[k:], k
 
 
-def test_a_glitch_is_not_repeated():
-    """The source failed once for an external reason. Nothing is lost when it works again."""
+def test_a_temporary_error_is_not_repeated_after_a_restore():
+    """The source failed once for an external reason. When it works again, no batch is lost."""
     glitch = [2]
 
     class Glitches(Numbers):
@@ -286,7 +286,7 @@ def test_with_strict_false_sources_continue_with_the_restored_state(caplog):
 
 
 class Plain(BaseIterator):
-    """Numbers of each pipeline."""
+    """An iterator that returns the numbers of each pipeline."""
 
     def _converted(self, outputs, keep):
         return tuple(int(np.asarray(output[0])[0]) for output in outputs)
@@ -307,7 +307,7 @@ def test_an_iterator_saved_between_two_loops(prepare, depth, told):
     assert first == [(0, 0), (1, 1), (2, 2)]
     saved = iterator.checkpoints()
     wanted = list(iterator)
-    assert wanted == [(10, 4), (11, 5), (12, 6)]  # iter() resets, even if the program has not seen the end of the epoch
+    assert wanted == [(10, 4), (11, 5), (12, 6)]  # iter() starts the next epoch, even if the program has not seen the end of this one
     for again in range(2):
         pipe = make(*sources(), depth=depth, checkpoint=saved[0])
         restored = Plain(pipe, ["a", "b"], auto_reset=False, prepare_first_batch=prepare)
@@ -316,7 +316,7 @@ def test_an_iterator_saved_between_two_loops(prepare, depth, told):
         assert list(restored) == wanted
 
 
-def test_a_batch_that_one_pipeline_has_while_another_one_fails():
+def test_one_of_two_pipelines_fails():
     def pipes(checkpoints=(None, None)):
         return [make({"source": Endless(10)}, checkpoint=checkpoints[0]), make({"source": Broken(9, 2, False)}, checkpoint=checkpoints[1])]
 

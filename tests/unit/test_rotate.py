@@ -1,4 +1,4 @@
-"""rotate against a naive model: every pixel interpolated from the inverse map in float64."""
+"""rotate beside a simple model, which interpolates every pixel from the inverse map in float64."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_quarter_turns(dtype, kind):
         np.testing.assert_allclose(result, np.rot90(picture, turns), atol=1e-2)
 
 
-def test_canvas_keeps_parity_and_holds_the_picture():
+def test_the_canvas_contains_the_picture_and_keeps_parity():
     rng = np.random.default_rng(0)
     shapes = rng.integers(1, 100, (500, 2))
     angles = rng.uniform(-180, 180, 500).astype(np.float32)
@@ -102,7 +102,7 @@ def test_empty_pictures():
 
 
 def test_sums_in_steps():
-    """Many additions at a time give what single ones give: across exponents, signs, halves between floats, and where nothing moves."""
+    """A vectorized running sum equals single additions, also if the exponent or the sign changes, for halves, and for steps of 0."""
     rng = np.random.default_rng(1)
     special = [0, 0.5, 1, 3, -0.25, 1e-9, -1e-5, 1e5, 2**-24, 1 + 2**-23]
     steps = np.concatenate([rng.uniform(-2, 2, 300), rng.choice(special, 200)])

@@ -1,4 +1,4 @@
-"""Rows of a picture go to resize while the picture is decoded: same pixels, same errors, and the whole picture is never stored."""
+"""A decoder passes rows to resize while it decodes. Pixels and errors are the same, and the whole picture is never stored."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ NEVER = 1 << 60
 
 @pytest.fixture(scope="module", autouse=True)
 def kernels():
-    """With an empty kernel cache libjpeg-turbo would decode, and pictures would be stored, while another process compiles."""
+    """Compile the kernels first. Until they are compiled, libjpeg-turbo decodes, and whole pictures are stored."""
     for kernel in (window.decode_window, progressive.decode_scans, resize_rows.take_to_bytes, resize_rows.take_to_floats):
         kernel.compile()
 
 
 def files() -> list[bytes]:
-    """JPEGs of all samplings, progressive ones, with restart markers; a turned one, a PNG, a small one."""
+    """JPEGs of all chroma samplings, progressive, with restart markers, with an orientation, and a small one; and a PNG."""
     found = [jpeg_blocks(220, 150, [sampling, (1, 1), (1, 1)], seed=k) for k, sampling in enumerate([(1, 1), (2, 1), (2, 2), (1, 2)])]
     found.append(encode(picture(301, 180), "JPEG", quality=80, progressive=True))
     found.append(jpeg_blocks(190, 230, [(2, 2), (1, 1), (1, 1)], restart=3))
@@ -48,7 +48,10 @@ FED = 7
 
 
 def results(monkeypatch, graph, smallest: int, encoded: list[bytes] | None = None, **options) -> tuple[list[list[np.ndarray]], int]:
-    """The outputs of two iterations of `graph`, and how many pictures were passed on in rows; those of `smallest` bytes and more are."""
+    """The outputs of two iterations of `graph`, and the number of pictures that were passed on in rows.
+
+    Pictures of `smallest` bytes and more are passed on in rows.
+    """
     monkeypatch.setattr(resize_rows, "SMALLEST", smallest)
     arrays = [np.frombuffer(data, np.uint8) for data in encoded or files()]
 
@@ -101,7 +104,7 @@ GRAPHS = {
 @pytest.mark.parametrize("name", GRAPHS)
 def test_pixels_are_those_of_stored_pictures(monkeypatch, name):
     encoded = files()
-    if name == "crop":  # which does not fit into the small one
+    if name == "crop":  # this window does not fit into the small picture
         encoded = encoded[:-1]
     fed, count = results(monkeypatch, GRAPHS[name], 1, encoded)
     stored, none = results(monkeypatch, GRAPHS[name], NEVER, encoded)
@@ -148,7 +151,7 @@ def in_a_branch(x):
 
 
 @pytest.mark.parametrize("graph", [two_readers, returned, in_between])
-def test_others_may_read_the_picture(monkeypatch, graph):
+def test_a_picture_with_other_readers_is_stored(monkeypatch, graph):
     first, count = results(monkeypatch, graph, 1)
     second, _ = results(monkeypatch, graph, NEVER)
     same(first, second)
@@ -162,7 +165,7 @@ def test_branches_of_conditionals(monkeypatch):
     assert count == 0
 
 
-def test_both_decoders_hand_on_rows(monkeypatch):
+def test_both_decoders_pass_on_rows(monkeypatch):
     fed, count = results(monkeypatch, GRAPHS["crop afterwards"], 1)
     monkeypatch.setenv("ASYNCDALI_JPEG", "turbo")
     turbos, by_turbo = results(monkeypatch, GRAPHS["crop afterwards"], 1)
@@ -173,8 +176,8 @@ def test_both_decoders_hand_on_rows(monkeypatch):
     assert count == by_turbo == cut == 2 * FED
 
 
-def test_a_file_is_handed_over_when_rows_were_taken(monkeypatch):
-    """The picture's coefficients exceed the normal range. Our decoder detects this only at the end of the picture."""
+def test_a_file_is_handed_over_after_rows_were_passed_on(monkeypatch):
+    """Our decoder detects the extreme coefficients only at the end of the picture. Then libjpeg-turbo decodes the whole picture."""
     wild = bytearray(jpeg_blocks(220, 150, [(2, 2), (1, 1), (1, 1)]))
     table = wild.index(b"\xff\xdb") + 5
     wild[table : table + 64] = bytes([255] * 64)
@@ -221,8 +224,8 @@ def test_a_picture_cache_stores_whole_pictures(monkeypatch):
     assert count == 0
 
 
-def test_memory_is_that_of_the_ring(monkeypatch):
-    """Pictures too large for the threads' scratch took memory for the whole batch."""
+def test_memory_is_allocated_for_a_ring_of_rows_only(monkeypatch):
+    """Only a ring of rows is in memory. Pictures that are too large for the threads' scratch once took memory for the whole batch."""
     encoded = [encode_cv(picture(600, 400, seed=k), ".jpg") for k in range(4)]
     monkeypatch.setattr(segments, "MAX_SCRATCH", 200_000)
     held = []
@@ -242,12 +245,12 @@ def test_memory_is_that_of_the_ring(monkeypatch):
 
 
 def random_resize(rng: np.random.Generator) -> tuple[np.ndarray, Resampling, np.ndarray]:
-    """A picture, how it is resized, and the result without a feed."""
+    """A random picture, the arguments of a resize, and the result without rows."""
     height, width, channels = int(rng.integers(40, 300)), int(rng.integers(2, 60)), int(rng.choice([1, 3]))
     image = rng.integers(0, 256, (height, width, channels), np.uint8)
     lo, hi = np.sort(rng.uniform(0, 1, (2, 2)), 0) * (height, width) + [[0.0, 0.0], [1e-3, 1e-3]]
     if rng.random() < 0.3:
-        lo[1], hi[1] = hi[1], lo[1]  # flipped sideways
+        lo[1], hi[1] = hi[1], lo[1]  # flipped horizontally
     geometry = Geometry(rng.integers(1, 90, (1, 2)), lo[None], hi[None])
     filters = np.array([[int(rng.integers(1, 6))], [int(rng.integers(1, 6))]])
     resampling = Resampling(np.array([image.shape]), 0, geometry, filters, bool(rng.random() < 0.8))
@@ -263,8 +266,8 @@ def run(step: Step) -> None:
     assert ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(step.function)(address_of(step.context), 0, address_of(thread)) == 0
 
 
-def test_a_ring_is_enough_for_bands_of_any_rows(monkeypatch):
-    """Rows come in bands of 1 to BAND. The ring ends at a guard page, and old rows are overwritten."""
+def test_a_ring_suffices_for_bands_of_any_size(monkeypatch):
+    """Rows arrive in bands of 1 to BAND rows. The ring ends at a guard page, and old rows are overwritten."""
     monkeypatch.setattr(resize_rows, "SMALLEST", 1)
     compile_kernels((np.dtype(np.uint8), np.dtype(np.uint8)), on_gpu=False)
     rng, guarded, taken = np.random.default_rng(22), Guarded(1 << 20), 0
@@ -297,5 +300,5 @@ def test_a_ring_is_enough_for_bands_of_any_rows(monkeypatch):
                     made += 1
             resize_rows.take_to_bytes(state, made)
         np.testing.assert_array_equal(out, expected)
-        run(step)  # skips the sample: there is no input
+        run(step)  # skips the sample, which has no input
     assert taken > 60

@@ -1,4 +1,4 @@
-"""saturation: chroma, scaled."""
+"""saturation: the chroma is multiplied by a factor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""File names inside data: they stay below the root, and never choose a scheme, unless the program allows it."""
+"""File names inside data sets: they stay below the root and name no URL scheme, unless the program allows it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def contents(pipe):
 
 @pytest.fixture
 def places(tmp_path):
-    """A data set's root, and a secret beside it, in the memory of fsspec too."""
+    """The root of a data set and a secret file beside it, on disk and in the memory file system of fsspec."""
     fsspec = pytest.importorskip("fsspec", reason="reading URLs needs fsspec")
     root = tmp_path / "root"
     (root / "inner").mkdir(parents=True)
@@ -99,7 +99,7 @@ def test_entries_choose_no_scheme(places, source, entry):
 
 
 @pytest.mark.parametrize("entry", ["file:///etc/hostname", "local:///etc/hostname", "simplecache::file:///etc/hostname", "FILE:///etc/x"])
-def test_a_scheme_for_local_files_is_no_way_around(places, entry):
+def test_a_scheme_for_local_files_is_refused_too(places, entry):
     with pytest.raises(RuntimeError, match=r"leads to local files.*allow_outside_root=True"):
         built(listed(places, entry, file_root=str(places / "root"), allow_remote_entries=True))
 
@@ -110,9 +110,9 @@ def test_entries_below_the_root_are_read(places):
         assert contents(built(listed(places, entry, file_root=f"{places}/root/"))) == [b"a"]
     link = places / "link"
     link.symlink_to(places / "root")
-    for entry in (f"{places}/root/inner/a.jpg", f"{link}/inner/a.jpg"):  # by either name of the root
+    for entry in (f"{places}/root/inner/a.jpg", f"{link}/inner/a.jpg"):  # with both names of the root
         assert contents(built(listed(places, entry, file_root=str(link)))) == [b"a"]
-    for name in ("a..jpg", "..a", "a:b", "x::y", "10%.jpg", "a\\..\\b"):  # odd names, but names of files
+    for name in ("a..jpg", "..a", "a:b", "x::y", "10%.jpg", "a\\..\\b"):  # unusual, but valid names of files
         (places / "root" / name).write_bytes(b"odd")
         assert contents(built(listed(places, name, file_root=str(places / "root")))) == [b"odd"]
     assert contents(built(listed(places, "/" + "etc/hostname", file_root="/"))) == [open("/etc/hostname", "rb").read()]
@@ -124,7 +124,7 @@ def test_links_inside_the_root_belong_to_its_owner(places):
 
 
 def test_a_list_without_a_root(places, monkeypatch):
-    """DALI's programs list absolute paths, and names beside the list. Both are read, nothing else."""
+    """Lists of DALI programs have absolute paths, and names relative to the list's folder. Only these two forms are read."""
     assert contents(built(listed(places, f"{places}/root2/b.jpg"))) == [SECRET]
     assert contents(built(listed(places, "root/inner/a.jpg"))) == [b"a"]
     monkeypatch.chdir(places)
@@ -137,7 +137,7 @@ def test_a_list_without_a_root(places, monkeypatch):
         with pytest.raises(RuntimeError, match="allow_remote_entries"):
             built(listed(places, entry))
     monkeypatch.chdir(places)
-    (places / "list.txt").write_text("x/y://../../etc/passwd 0\n")  # neither a URL nor below
+    (places / "list.txt").write_text("x/y://../../etc/passwd 0\n")  # neither a URL nor below the root
     with pytest.raises(RuntimeError, match="allow_outside_root"):
         built(lambda: fn.readers.file(file_list="list.txt"))
 
@@ -156,7 +156,7 @@ def test_a_remote_root_is_read(places):
 
     for entry in ("inner/a.jpg", "memory://root/inner/a.jpg", "./inner/a.jpg", ".//inner/a.jpg", "././/inner/a.jpg"):
         assert contents(built(listed(places, entry, file_root="memory://root"))) == [b"a"]
-    for entry in ("inner/a.jpg", "memory://root/inner/a.jpg"):  # the list's own folder
+    for entry in ("inner/a.jpg", "memory://root/inner/a.jpg"):  # the folder of the list
         fsspec.filesystem("memory").pipe_file("memory://root/list.txt", f"{entry} 0\n".encode())
         assert contents(built(lambda: fn.readers.file(file_list="memory://root/list.txt"))) == [b"a"]
     for entry in ("../else/secret.jpg", "/etc/hostname", "memory://else/secret.jpg"):
@@ -165,7 +165,7 @@ def test_a_remote_root_is_read(places):
             built(lambda: fn.readers.file(file_list="memory://root/list.txt"))
 
 
-def test_arguments_of_the_program_go_anywhere(places):
+def test_arguments_of_the_program_may_name_any_file(places):
     for files in ([str(places / "secret.jpg")], [f"{places}/root/../secret.jpg"], ["memory://else/secret.jpg"]):
         assert contents(built(lambda files=files: fn.readers.file(files=files))) == [SECRET]
         assert contents(built(lambda files=files: fn.readers.file(files=files, file_root=str(places / "root")))) == [SECRET]
@@ -247,8 +247,8 @@ def test_lists_of_videos(places, name, monkeypatch):
     assert len(contents(reader("../v.webm", allow_outside_root=True))) == 1
 
 
-def test_names_from_the_pipelines_own_data(places):
-    """io.file.read: any local file, no scheme unless the program says so."""
+def test_names_that_the_pipeline_computes(places):
+    """io.file.read reads any local file. URLs are refused unless the program allows them."""
 
     def read(name, **more):
         text = np.frombuffer(name.encode(), np.uint8)
@@ -264,8 +264,8 @@ def test_names_from_the_pipelines_own_data(places):
 # --- names within containers, and indices
 
 
-def test_members_of_archives_are_never_files(tmp_path):
-    """Names that lead out, links and devices: only the archive's content is delivered, and no file is written."""
+def test_members_of_archives_are_never_opened_as_files(tmp_path):
+    """Members with names outside of the archive, links and devices: only the contents of members are delivered, and no file is written."""
     path = tmp_path / "in" / "a.tar"
     path.parent.mkdir()
     with tarfile.open(path, "w") as archive:
@@ -314,7 +314,7 @@ def test_an_index_names_offsets_and_no_files(tmp_path):
 
 @pytest.mark.skipif("video" not in EVERY_KIND, reason="needs PyAV")
 def test_a_video_cannot_open_other_files(tmp_path, monkeypatch):
-    """FFmpeg knows texts that are "videos": lists of other files, playlists, descriptions of sessions for which it listens on a port."""
+    """FFmpeg accepts texts as videos: lists of other files, playlists, and session descriptions, for which it listens on a port."""
     from helpers import videos
 
     videos.write_video(tmp_path / "secret.webm", 4, 0)
@@ -345,8 +345,8 @@ def test_a_video_cannot_open_other_files(tmp_path, monkeypatch):
 
 
 def test_large_lists_are_checked_quickly(monkeypatch):
-    """All names are checked together: checking names one by one would look up the root for each name."""
-    monkeypatch.setattr(EntryRules, "_refused", lambda *_: pytest.fail("a harmless name was looked at by itself"))
+    """All names are checked together. A check of single names would resolve the root for each name."""
+    monkeypatch.setattr(EntryRules, "_refused", lambda *_: pytest.fail("a harmless name was checked separately"))
     EntryRules("/data", "list").check([f"class {k}/image_{k}.jpeg" for k in range(1000)])
 
 
@@ -358,8 +358,8 @@ def test_folders(path, folder):
     assert folder_of(path) == folder
 
 
-def test_dots_hide_no_absolute_path():
-    """``.//etc/passwd`` below a URL was this machine's /etc/passwd."""
+def test_absolute_paths_behind_dots_are_refused():
+    """The entry ``.//etc/passwd`` of a list at a URL once named this machine's /etc/passwd."""
     table = FileTable.of([".//etc/passwd", "././//etc/passwd", "./a"], [0, 0, 0], "memory://root")
     assert [table.path(k) for k in range(3)] == ["memory://root/etc/passwd", "memory://root/etc/passwd", "memory://root/a"]
 
@@ -371,14 +371,14 @@ def test_only_urls_escape_joining():
 
 @pytest.mark.parametrize("names", [["/a/b/1.jpg"] * 3, ["inner/1.jpg", "10%.jpg", "x::y"]])
 def test_absolute_lists_are_checked_quickly(monkeypatch, names):
-    """Lists of absolute paths, without a root, are as common."""
-    monkeypatch.setattr(EntryRules, "_refused", lambda *_: pytest.fail("a harmless name was looked at by itself"))
+    """Lists of absolute paths without a root are common, too."""
+    monkeypatch.setattr(EntryRules, "_refused", lambda *_: pytest.fail("a harmless name was checked separately"))
     EntryRules("/data", "list", anywhere=True).check(names)
     EntryRules("/", "list", outside=True).check(names)
 
 
 def test_saved_annotations_follow_no_links(places):
-    """A link of another user in the folder is replaced, not written through."""
+    """Another user may put a link into the folder. The link is replaced, and its target is not written."""
     folder, victim = places / "saved", places / "victim"
     folder.mkdir()
     victim.write_bytes(b"victim")
@@ -427,5 +427,5 @@ def test_a_limited_graph_reads_only_allowed_places(parts, between):
         if Access(("/data", "memory://data")).may_read(path):
             local = os.path.normpath(os.path.abspath(path))
             assert path.startswith("memory://data/") or path == "memory://data" or local == "/data" or local.startswith("/data/")
-            decoded = unquote(unquote(path)) if "://" in path else path  # of local files a percent sign is a percent sign
+            decoded = unquote(unquote(path)) if "://" in path else path  # in local names a percent sign is no escape
             assert "::" not in path and ".." not in decoded.split("/")

@@ -1,4 +1,4 @@
-"""Code execution: helper processes, machine code on disk. Nothing is taken from the working directory or from other users."""
+"""Code execution by helper processes and stored machine code. No code comes from the working directory or from other users."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOSTILE = "raise SystemExit('the working directory was imported from')"
 
 @pytest.fixture
 def hostile_folder(tmp_path, monkeypatch):
-    """A folder of data with modules in it that shadow the standard library and this package."""
+    """A data folder with modules that shadow the standard library and this package."""
     for name in ("json", "ctypes", "time", "importlib", "pickle", "numpy", "asyncdali", "asyncdali_workers", "argparse", "dataclasses"):
         (tmp_path / f"{name}.py").write_text(HOSTILE)
     monkeypatch.chdir(tmp_path)
@@ -42,7 +42,7 @@ def test_arguments_and_module_path_arrive(hostile_folder):
 
 
 def test_plain_python_imports_from_the_hostile_folder(hostile_folder):
-    """Plain Python imports from the folder; otherwise the other tests would prove nothing."""
+    """Plain Python imports modules from the folder. Without this, the other tests would prove nothing."""
     done = subprocess.run([sys.executable, "-c", "import json"], capture_output=True, text=True, check=False)
     assert HOSTILE.split("'")[1] in done.stderr
 
@@ -71,7 +71,7 @@ def test_the_helper_that_compiles(hostile_folder):
     assert done.returncode == 0 and not done.stderr
 
 
-def test_the_other_half_of_a_comparison(hostile_folder):
+def test_the_process_that_runs_dali_for_a_comparison(hostile_folder):
     from pathlib import Path
 
     from asyncdali.tooling import rival
@@ -82,7 +82,7 @@ def test_the_other_half_of_a_comparison(hostile_folder):
 
 
 def test_workers_that_do_not_inherit(tmp_path, monkeypatch):
-    """A spawned worker reads its module path before it imports anything but what every interpreter has."""
+    """A spawned worker reads its module path first. Before that it imports only modules that every interpreter loads."""
     from asyncdali_workers.processes import spawning
 
     first = spawning._BOOT.partition("import os,sys,marshal;")
@@ -169,8 +169,8 @@ HOSTILE_OBJECTS = {"call": _Runs(), "run": subprocess.run, "system": os.system, 
 
 
 @pytest.mark.parametrize("made", HOSTILE_OBJECTS.values(), ids=HOSTILE_OBJECTS)
-def test_exceptions_of_workers_are_unpickled_with_care(made, monkeypatch):
-    """Only exception classes of imported modules, numbers and builtin containers are loaded; no code is executed."""
+def test_exceptions_of_workers_cannot_execute_code(made, monkeypatch):
+    """Only exception classes of imported modules, numbers and built-in containers are unpickled. No code is executed."""
     from asyncdali_workers import errors
 
     data = pickle.dumps(made)
@@ -195,7 +195,7 @@ def test_classes_that_are_not_imported_are_not_imported():
     b"push graphic-context\nimage over 0,0 0,0 '/etc/passwd'\n", b"\x01\xff\x02\x04\x03\x00\x02\x00 /etc/passwd",
 ], ids=["eps", "svg", "mvg", "fit"])  # fmt: skip
 def test_files_that_are_no_images_start_no_process(data, monkeypatch):
-    """Pillow would hand PostScript to Ghostscript; it is asked for TIFF alone."""
+    """Pillow would pass PostScript to Ghostscript, so it is allowed to decode TIFF only."""
     import numpy as np
 
     from asyncdali import Pipeline, fn
@@ -203,7 +203,7 @@ def test_files_that_are_no_images_start_no_process(data, monkeypatch):
     pipe = Pipeline(batch_size=1, num_threads=1, exec_pipelined=False, exec_async=False)
     with pipe:
         pipe.set_outputs(fn.decoders.image(fn.external_source(lambda: [np.frombuffer(data, np.uint8)])))
-    pipe.build()  # may start a process that compiles
+    pipe.build()  # may start the compiling process
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a process was started"))
     with pytest.raises(RuntimeError, match="sample 0"):
         pipe.run()

@@ -1,4 +1,4 @@
-"""Replaced files: permissions are kept, the umask is not changed, and a failure leaves the old file."""
+"""Replacing a file keeps its permissions, does not change the umask, and leaves the old file after a failure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def mode(path):
 
 
 def opened(path):
-    """The permissions that ``open()`` gives a new file here."""
+    """The permissions that ``open()`` gives to a new file."""
     with open(path, "wb"):
         pass
     return mode(path)
@@ -56,7 +56,7 @@ def test_a_private_checkpoint_stays_private(tmp_path):
 
 
 def test_a_private_file_is_private_at_every_moment(tmp_path, monkeypatch):
-    """The temporary file is private from its creation on: no other user can open it while it is written."""
+    """The temporary file is created as private, so no other user can open it while it is written."""
     path = tmp_path / "file"
     path.write_bytes(b"old")
     path.chmod(0o600)
@@ -82,8 +82,8 @@ def test_a_private_file_is_private_at_every_moment(tmp_path, monkeypatch):
     assert seen == made == [0o600]
 
 
-def test_the_umask_is_left_alone(tmp_path, monkeypatch):
-    """The umask belongs to the whole process. A file that another thread makes in the meantime would be writable by all users."""
+def test_the_umask_does_not_change(tmp_path, monkeypatch):
+    """The umask belongs to the process. If it were changed, files of other threads could be writable by all users."""
     monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the umask was changed"))
     pipe = pipeline_of(fn.random.uniform, enable_checkpointing=True)
     pipe.checkpoint(tmp_path / "state")
@@ -117,7 +117,7 @@ def test_a_failure_leaves_the_old_file(tmp_path, monkeypatch):
 
 
 def test_temporary_names_cannot_be_foreseen(tmp_path, monkeypatch):
-    """A link that waits at the temporary name is not followed, and not replaced."""
+    """A link with the temporary name is not followed and not replaced."""
     monkeypatch.setattr(_files.secrets, "token_hex", lambda size: "ab")
     target = tmp_path / "target"
     target.write_bytes(b"target")

@@ -1,4 +1,4 @@
-"""Web servers: a redirect to another host, port or scheme is refused before any request goes there."""
+"""A redirect of a web server to another host, port or scheme is refused before a request is sent there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("waits")
 
 
 class Web:
-    """A server that answers with files of `contents`, or with redirects. `asked` lists the requested paths."""
+    """A web server that answers with files of `contents`, or with redirects. `asked` lists the requested paths."""
 
     def __init__(self, contents, redirects=None):
         self.contents, self.redirects, self.asked = contents, redirects or {}, []
@@ -64,7 +64,7 @@ class Web:
 
 @pytest.fixture
 def webs():
-    """Two servers: one that programs name, and one inside the network that programs do not name."""
+    """Two servers: programs name the first one, and the second one is inside the network."""
     fsspec.filesystem("http").clear_instance_cache()
     with Web({"/data/secret.bin": b"secret", "/": b"secret"}) as inside, Web({"/data/a.bin": b"a", "/data/b.bin": b"b"}) as named:
         yield named, inside
@@ -80,7 +80,7 @@ def read(url, **more):
 
 
 @pytest.mark.parametrize("kind", ["", "302 "])
-def test_other_servers_are_not_asked(webs, kind):
+def test_redirects_to_other_servers_are_refused(webs, kind):
     named, inside = webs
     elsewhere = {
         "host": inside.url.replace("127.0.0.1", "localhost") + "/data/secret.bin",
@@ -97,7 +97,7 @@ def test_other_servers_are_not_asked(webs, kind):
     assert not inside.asked
 
 
-def test_a_server_may_send_to_itself(webs):
+def test_redirects_to_the_same_server_are_followed(webs):
     named, _ = webs
     named.redirects = {"/data/old.bin": "/data/a.bin", "/data/older.bin": f"{named.url}/data/old.bin", "/data/beside": "b.bin"}
     assert read(f"{named.url}/data/older.bin") == b"a" and read(f"{named.url}/data/beside") == b"b"
@@ -107,7 +107,7 @@ def test_the_program_may_allow_redirects(webs):
     named, inside = webs
     named.redirects = {"/data/far": f"{inside.url}/data/secret.bin"}
     assert read(f"{named.url}/data/far", allow_redirects=True) == b"secret"
-    with pytest.raises(RuntimeError, match="allow_redirects=True"):  # the other reader's session is another one
+    with pytest.raises(RuntimeError, match="allow_redirects=True"):  # the other reader has another session
         read(f"{named.url}/data/far")
 
     def reader(**more):
@@ -123,7 +123,7 @@ def test_the_program_may_allow_redirects(webs):
 
 
 def test_containers_are_sized_and_read_in_ranges(webs, tmp_path):
-    """Sizes are requested first, and fsspec reports any failure there as a missing file."""
+    """The sizes of containers are requested first. fsspec reports any failure of such a request as a missing file."""
     named, inside = webs
     inside.contents["/a.tar"] = open(write_tar(tmp_path / "a.tar", [("a.jpg", b"1")]), "rb").read()
     named.redirects = {"/a.tar": f"{inside.url}/a.tar"}
@@ -145,7 +145,7 @@ def test_chains_of_file_systems(webs):
 
 
 def test_the_users_own_sessions_are_used(webs, monkeypatch):
-    """`fsspec.config.conf` may say how sessions are made (proxies, certificates, passwords)."""
+    """`fsspec.config.conf` may configure sessions (proxies, certificates, passwords)."""
     import aiohttp
 
     named, inside = webs
@@ -163,8 +163,8 @@ def test_the_users_own_sessions_are_used(webs, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["x::memory", "%2e%2e", "a%2f..%2f..", ".."])
-def test_listings_of_servers_are_data(name, monkeypatch):
-    """A server's listing names entries below the folder that was listed, or is refused."""
+def test_entries_of_listings_stay_below_the_folder(name, monkeypatch):
+    """The listing of a server may only name entries below the listed folder. Other listings are refused."""
     memory = fsspec.filesystem("memory")
     monkeypatch.setattr(type(memory), "ls", lambda self, path, detail=True, **_: [{"name": f"/data/{name}", "type": "file", "size": 1}])
     with pytest.raises(RuntimeError, match="is not the name of a file"):

@@ -1,4 +1,4 @@
-"""Graphs from outside: deserializing opens no files, and the files that the graph reads and writes later can be limited."""
+"""Stored graphs of untrusted origin: deserializing opens no files, and a program can limit the files that the graph reads and writes."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def tree(tmp_path):
 
 
 @pytest.mark.parametrize("name", sorted(KINDS))
-def test_deserializing_touches_nothing(name, tmp_path, monkeypatch):
-    """No file is opened or listed, no process or socket is made: those that the graph names do not even exist."""
+def test_deserializing_has_no_side_effects(name, tmp_path, monkeypatch):
+    """Deserializing opens and lists no file, and starts no process or socket. The files that the graph names do not exist."""
     kind = KINDS[name]
     arguments = kind.write(tmp_path)
     data = stored(lambda: kind.outputs(__import__("asyncdali"), arguments))
@@ -65,12 +65,12 @@ def test_deserializing_touches_nothing(name, tmp_path, monkeypatch):
     assert pipe._core.session is None
     monkeypatch.undo()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* skips a file", category=UserWarning)  # one kind names each missing file
+        warnings.filterwarnings("ignore", message=".* skips a file", category=UserWarning)  # one kind of graph for each missing file
         with pytest.raises(RuntimeError, match="no/such/folder"):
             pipe.build()
 
 
-def test_an_index_is_not_written_where_the_bytes_say(tmp_path):
+def test_a_stored_graph_cannot_write_an_index_anywhere(tmp_path):
     path = write_tfrecord(tmp_path / "a.tfrecord", [example(label=k) for k in range(3)], index=False)
     index = tmp_path / "made.idx"
     data = stored(lambda: list(fn.readers.tfrecord(path=[path], index_path=[str(index)], features=FEATURES).values()))
@@ -93,7 +93,7 @@ def test_an_index_is_not_written_where_the_bytes_say(tmp_path):
     assert index.exists()
 
 
-def test_annotations_are_not_saved_where_the_bytes_say(tmp_path):
+def test_a_stored_graph_cannot_save_annotations_anywhere(tmp_path):
     arguments = EVERY_KIND["coco"].write(tmp_path)
     target = tmp_path / "saved"
     target.mkdir()
@@ -107,7 +107,7 @@ def test_annotations_are_not_saved_where_the_bytes_say(tmp_path):
 
 def test_reading_is_limited_to_what_is_allowed(tree):
     data = stored(lambda: fn.readers.file(file_root=str(tree / "private")))
-    assert first(Pipeline.deserialize(data)) == b"private"  # without a limit: the program trusts the bytes
+    assert first(Pipeline.deserialize(data)) == b"private"  # without a limit the program trusts the bytes
     assert first(Pipeline.deserialize(data, allow=[tree / "private"])) == first(Pipeline.deserialize(data, allow=str(tree))) == b"private"
     for allow in ([], [tree / "data"], ["s3://"], [str(tree / "priv")], ["file://"]):
         with pytest.raises(RuntimeError, match=r"(?s)Refused to open .*private.*argument `file_root`.*`allow`"):
@@ -134,7 +134,7 @@ def test_every_reader_is_limited(name, tmp_path):
 
 
 def test_entries_are_limited_too(tree):
-    """The limit holds even if the arguments in the stored graph allow everything."""
+    """The limit applies even if arguments in the stored graph allow all files."""
     (tree / "data" / "list.txt").write_text(f"{tree}/private/0/0.jpg 0\n")
     everything = {"allow_outside_root": True, "allow_remote_entries": True, "allow_redirects": True}
     data = stored(lambda: fn.readers.file(file_list=str(tree / "data" / "list.txt"), **everything))
@@ -249,7 +249,7 @@ def test_stored_operators_are_checked_as_calls_are(name, tree):
         Pipeline.deserialize(changed(data, CHANGES[name]))
 
 
-def test_bytes_hold_no_code():
+def test_stored_graphs_contain_no_code():
     """Functions cannot be stored, and no stored bytes are restored as a function."""
     with pytest.raises(RuntimeError, match="Could not serialize"):
         pipeline_of(lambda: fn.python_function(fn.random.uniform(), function=os.getpid)).serialize()
@@ -261,8 +261,8 @@ def test_bytes_hold_no_code():
         Pipeline.deserialize(json.dumps(document).encode()).run()
 
 
-def test_every_path_is_marked():
-    """Arguments that name files are those whose texts say so; a new one must be marked, or named here."""
+def test_every_argument_that_names_files_is_marked():
+    """An argument whose documentation mentions files must be marked with `path`, or be listed here."""
     load_registry()
     marked = {(kind.schema.name, arg.name) for kind in REGISTRY.values() for arg in kind.schema.args if arg.path}
     texts = {(kind.schema.name, arg.name) for kind in REGISTRY.values() for arg in kind.schema.args if arg.kind in ("str", "str_list")}

@@ -16,7 +16,7 @@ _FILES = ("replace", "rename", "unlink", "remove", "mkdir", "makedirs", "chmod",
 
 
 def kind_of(call: ast.Call) -> str | None:
-    """The row of the table that a call belongs to."""
+    """The row of the table to which a call belongs."""
     function = call.func
     if isinstance(function, ast.Name):
         if function.id in ("exec", "eval", "compile"):
@@ -58,7 +58,7 @@ def _writes(call: ast.Call) -> bool:
 
 @functools.cache
 def found() -> dict[str, set[str]]:
-    """Modules by row."""
+    """The modules that belong to each row."""
     rows: dict[str, set[str]] = {}
     for folder in ("asyncdali", "workers"):
         for path in (ROOT / folder).rglob("*.py"):
@@ -88,7 +88,7 @@ def test_every_module_is_in_the_table(kind):
     named = set(re.findall(r"`((?:asyncdali|workers)/[\w/]+\.py)`", section(KINDS[kind])))
     calls = found().get(kind, set())
     assert not calls - named, f"add to the part {KINDS[kind]!r} of SECURITY.md, with a test: {sorted(calls - named)}"
-    assert named - calls <= {"asyncdali/compiled/cache.py"}, "no longer in the code"  # Numba reads and writes for it
+    assert named - calls <= {"asyncdali/compiled/cache.py"}, "no longer in the code"  # Numba reads and writes for this module
 
 
 def test_every_row_has_a_test():
@@ -120,7 +120,7 @@ def test_only_engines_listen_and_nothing_sets_the_umask():
 
 
 def test_sockets_are_pairs():
-    """Between this process and its helper only: they have no address."""
+    """Sockets are pairs between this process and its helpers, and have no address."""
     text = (ROOT / "workers" / "processes" / "launch.py").read_text()
     assert text.count("socket.socketpair(socket.AF_UNIX") == 1 and not re.search(r"AF_INET|SOCK_DGRAM", text)
 

@@ -1,4 +1,4 @@
-"""segmentation.select_masks: the polygons of some masks."""
+"""segmentation.select_masks: the polygons of the selected masks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def selected(ids, polygons, vertices, **constants):
 
 
 def model(ids, polygons, vertices, reindex):
-    """The same, one polygon after another."""
+    """The operator in plain Python, polygon by polygon."""
     rows, points = [], [vertices[:0]]
     for k, mask in enumerate(ids):
         for own, begin, end in polygons:

@@ -1,4 +1,4 @@
-"""sequence_rearrange: frames by number, repeated and left out."""
+"""sequence_rearrange: frames are selected by number. They may be repeated or left out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_sequence_rearrange():
 
 
 def test_a_layout_of_frames_alone():
-    """DALI refuses it."""
+    """DALI refuses the layout "F"."""
     rows = [np.arange(4, dtype=np.int32)] * 2
     [[found]] = outputs_of(lambda: fn.sequence_rearrange(fn.external_source(lambda: rows, layout="F"), new_order=[3, 0, 0]), batch_size=2)
     assert [sample.tolist() for sample in found] == [[3, 0, 0]] * 2

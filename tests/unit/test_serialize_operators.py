@@ -1,4 +1,4 @@
-"""A pipeline with any of the operators survives ``serialize`` and ``deserialize``: the same outputs, the same stream."""
+"""For every operator: a pipeline that was serialized and deserialized gives the same outputs and draws the same numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from asyncdali.graph.serialize import decode_value, encode_value
 from asyncdali.operators import load_registry
 from asyncdali.operators.accepts import declared
 
-pytestmark = pytest.mark.slow  # compiles nearly everything
+pytestmark = pytest.mark.slow  # compiles nearly all kernels
 
 SIZE = 3
 
@@ -65,7 +65,7 @@ def array_file():
 
 
 def video():
-    """Three grey frames without compression."""
+    """An uncompressed video of three grey frames."""
     data = b"YUV4MPEG2 W2 H2 F1:1 C444\n" + b"".join(b"FRAME\n" + bytes([grey] * 4 + [128] * 8) for grey in (40, 80, 120))
     return fn.constant(idata=list(data), dtype=types.UINT8, shape=[len(data)])
 
@@ -191,7 +191,7 @@ if importlib.util.find_spec("av"):
     CALLS["decoders.video"] = lambda: fn.decoders.video(video(), frames=[2, 0, 4], pad_mode="constant", fill_value=[7, 8, 9])
 
 def as_declared(name):
-    """The first output of an operator on inputs of the type, rank and layout that it declares, called as helpers/guarded.py does."""
+    """The first output of an operator for inputs of the declared type, rank and layout, called as in helpers/guarded.py."""
     schema = load_registry()[name].schema
     call = calls(name, schema)[0]
     inputs = []
@@ -218,7 +218,7 @@ CALLS |= {
 
 
 def stored(pipe):
-    """The pipeline deserialized from a pipeline's text."""
+    """The pipeline, serialized and deserialized."""
     text = pipe.serialize()
     again = Pipeline.deserialize(text)
     assert again.serialize() == text
@@ -234,7 +234,7 @@ def operators_in(pipe):
 
 
 def both(graph, **options):
-    """Per output: two iterations of a pipeline, and of the deserialized pipeline."""
+    """For each output: two iterations of a pipeline, and two of the deserialized pipeline."""
     made = defined(graph, **options)
     return zip(*[[*map(list, zip(*(values(pipe.run()) for _ in range(2))))] for pipe in (made, stored(made))])
 
@@ -252,7 +252,7 @@ def test_round_trip(name, outputs):
 
 @pytest.mark.parametrize("name", ["flip", "filter", "box_encoder", "reductions.sum"])
 def test_operators_without_a_row(name):
-    """A new operator needs no row in CALLS. Here operators that have one are called in the same way."""
+    """A new operator needs no row in CALLS. This test calls the operators with a row in the way of operators without a row."""
     ((ours, again),) = both(lambda: (as_declared(name),))
     np.testing.assert_equal(again, ours)
 
@@ -291,7 +291,7 @@ def test_readers(name, tmp_path):
     ],
     ids=repr,
 )
-def test_features_of_records(feature):
+def test_features_of_tfrecord(feature):
     again = decode_value(json.loads(json.dumps(encode_value({"b": feature, "a": feature}))))
     assert list(again) == ["b", "a"] and repr(again["a"]) == repr(feature)
     for name, wrong in (("kind", 9), ("shape", [-1]), ("default", {"bytes": "AAAA"} if feature.kind != tfrecord.string else 5)):
@@ -315,7 +315,7 @@ def test_names_of_files_that_are_fed(tmp_path):
 
 
 @pytest.mark.parametrize("name", sorted(OF_PYTHON & set(load_registry())))
-def test_python_is_not_stored(name):
+def test_python_objects_are_refused(name):
     numba = {"in_types": [types.FLOAT], "out_types": [types.FLOAT], "ins_ndim": [0], "outs_ndim": [0], "run_fn": max}
     call, arguments = (fn.experimental.numba_function, numba) if "numba" in name else (getattr(fn, name), {"function": max})
     with pytest.raises(RuntimeError, match=f"Could not serialize the operator: `asyncdali.fn.{name}`"):
@@ -333,6 +333,6 @@ def test_every_operator_has_its_case(tmp_path):
         folder = tmp_path / name
         folder.mkdir()
         found |= operators_in(pipeline(EVERY_KIND[name], EVERY_KIND[name].write(folder)))
-    videos = {"decoders.video", "experimental.readers.video", "readers.video"}  # where PyAV is not
-    elsewhere = {"experimental.inputs.video", "readers.video_resize"}  # test_video_input.py
+    videos = {"decoders.video", "experimental.readers.video", "readers.video"}  # if PyAV is not installed
+    elsewhere = {"experimental.inputs.video", "readers.video_resize"}  # in test_video_input.py
     assert set(load_registry()) - OF_PYTHON - found <= {"_transfer", *videos, *elsewhere}

@@ -1,4 +1,4 @@
-"""slice and pad: in pipelines, at their limits, with errors."""
+"""slice and pad: pipelines, limits, and errors."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_fill_values_per_channel():
     policy = {"axes": [0], "out_of_bounds_policy": "pad", "fill_values": [1, 2, 3], "dtype": types.UINT8}
     result = ours("slice", [[sample]], ["HWC"], start=[-1], shape=[2], **policy).samples[0]
     assert result.tolist() == [[[1, 2, 3]] * 2, [[255] * 3] * 2]
-    assert ours("slice", [[sample]], ["XYZ"], start=[0], shape=[2], **policy).samples[0].shape == sample.shape  # no element is filled
+    assert ours("slice", [[sample]], ["XYZ"], start=[0], shape=[2], **policy).samples[0].shape == sample.shape  # nothing is filled
 
 
 def test_windows_without_elements_and_far_away():

@@ -1,4 +1,4 @@
-"""The compiled decoders of WAV and FLAC beside the interpreter's."""
+"""The compiled decoders of WAV and FLAC beside the decoders in Python."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def decoded(data, **options):
 
 @pytest.fixture
 def interpreted(monkeypatch):
-    """Counts the batches that the interpreter decodes; ``interpreted.only()`` makes it decode all of them."""
+    """Counts the batches that Python code decodes. ``interpreted.only()`` lets Python code decode all of them."""
 
     class Counter:
         batches = 0
@@ -84,7 +84,7 @@ def test_one_channel_without_its_axis(interpreted):
     tone = np.sin(np.arange(3000) / 20)
     sounds, _ = decoded([encoded(tone, "WAV", "PCM_16"), encoded(tone, "FLAC", "PCM_16")], downmix=True)
     assert [sound.shape for sound in sounds] == [(3000,), (3000,)]
-    np.testing.assert_allclose(*sounds, atol=2**-15)  # they are rounded by different rules
+    np.testing.assert_allclose(*sounds, atol=2**-15)  # the two decoders round differently
     assert interpreted.batches == 0
     decoded([encoded(np.stack([tone, tone], 1), "WAV", "PCM_16")], downmix=True)
     assert interpreted.batches > 0

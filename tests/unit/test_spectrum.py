@@ -1,4 +1,4 @@
-"""spectrogram and power_spectrum against numpy."""
+"""spectrogram and power_spectrum beside NumPy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_transforms_of_any_length(n):
 @pytest.mark.parametrize("n", [3, 7, 9, 14, 26, 401, 2047, 2049])
 @pytest.mark.parametrize("shape", [(1,), (19,), (3, 2), (2, 9)])
 def test_lengths_without_a_plan_of_stages(n, shape):
-    """Along every axis, with full and with partial vectors; 2,049 is the first length that is computed as a convolution."""
+    """Along every axis, with full and partial vectors. 2,049 is the first length that is computed as a convolution."""
     data = np.random.default_rng(n).standard_normal((*shape, n)).astype(np.float32)
     for axis in range(len(shape) + 1):
         moved = np.ascontiguousarray(np.moveaxis(data, -1, axis))
@@ -36,7 +36,7 @@ def test_lengths_without_a_plan_of_stages(n, shape):
 
 
 @pytest.mark.parametrize("nfft, length", [(13, 9), (13, 20), (22, 9), (22, 11), (22, 12), (22, 40)])
-def test_rows_that_are_cut_or_filled_up(nfft, length):
+def test_rows_that_are_truncated_or_padded(nfft, length):
     data = signal(5 * length).reshape(5, length)
     (found,) = harness.run("power_spectrum", [data], nfft=nfft)
     np.testing.assert_allclose(found, np.abs(np.fft.rfft(data.astype(np.float64), nfft)) ** 2, rtol=2e-7, atol=1e-10)

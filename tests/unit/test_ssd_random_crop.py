@@ -11,7 +11,7 @@ from asyncdali import fn
 HEIGHT, WIDTH, COUNT = 60, 80, 40
 BOXES = np.float32([[0.1, 0.2, 0.5, 0.6], [0.6, 0.6, 0.9, 0.95]])
 LABELS = np.int32([[3], [4]])
-# Every pixel contains its position.
+# Every pixel contains its own position.
 IMAGE = np.stack(np.broadcast_arrays(np.arange(HEIGHT)[:, None], np.arange(WIDTH)[None]), axis=-1).astype(np.uint8)
 
 
@@ -41,10 +41,10 @@ def test_boxes_and_labels_follow_the_image():
         for box, label in zip(found, kept[:, 0], strict=True):
             corners = BOXES[label - 3] * [WIDTH, HEIGHT, WIDTH, HEIGHT]
             wanted = (corners - [left, top, left, top]) / [right - left, bottom - top, right - left, bottom - top]
-            np.testing.assert_allclose(box, np.clip(wanted, 0, 1), atol=0.06)  # windows are rounded to pixels
+            np.testing.assert_allclose(box, np.clip(wanted, 0, 1), atol=0.06)  # the window is rounded to pixels
 
 
-def test_without_boxes_or_attempts_images_stay():
+def test_without_boxes_or_attempts_images_do_not_change():
     with pipeline_of(cropped(num_attempts=0), batch_size=COUNT) as pipeline:
         for image, boxes in zip(*pipeline.run()[:2], strict=True):
             np.testing.assert_array_equal(np.asarray(image), IMAGE)

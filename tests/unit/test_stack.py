@@ -1,4 +1,4 @@
-"""stack: the new axis."""
+"""stack: the new axis and its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``Pipeline.statistics()``: counted values in every mode, and no counting when it is switched off."""
+"""``Pipeline.statistics()``: counts and times in every mode, and no counting if it is switched off."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ragged(count):
 
 
 def sums():
-    """A source, two steps of pixels, and a draw."""
+    """A graph with a source, two operators with pixels, and a draw."""
     data = fn.external_source(lambda i: ragged(6), name="numbers")
     return fn.pad(data * 2.0, name="pad"), fn.random.uniform(name="draw")
 
@@ -43,7 +43,7 @@ def make(**options):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that stands still during a test, except where the test moves it."""
+    """A clock that stands still unless the test moves it."""
     return CountedClock(monkeypatch)
 
 
@@ -91,7 +91,7 @@ def test_ragged_batches_count_their_bytes():
     sizes = iter([3, 1, 4, 1, 5, 9, 2, 6, 5, 3] * 20)
     pipe = pipeline_of(lambda: fn.copy(fn.external_source(lambda i: [np.zeros((next(sizes), 7), np.int16)] * 2), name="copy"), batch_size=2)
     total = sum(np.asarray(sample).nbytes for _ in range(80) for sample in pipe.run()[0])
-    found = settled(pipe).operator("copy")  # two more are in work or done
+    found = settled(pipe).operator("copy")  # two more iterations run or are complete
     extra = found.iterations - 80
     rows = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3] * 20
     assert 0 <= extra <= 2
@@ -129,7 +129,7 @@ def test_the_search_for_the_slowest_sample_restarts():
     assert any(item.slowest_sample for item in settled(pipe).segments)
     pipe._core.session.counters.forget_slowest()
     assert not any(item.slowest_sample for item in settled(pipe).segments)
-    for _ in range(20):  # one iteration of sixteen looks
+    for _ in range(20):  # only one iteration in sixteen searches
         pipe.run()
     assert any(item.slowest_sample[1] >= 16 for item in settled(pipe).segments if item.slowest_sample)
     pipe.close()
@@ -205,8 +205,8 @@ def test_errors_count_as_iterations():
     pipe.close()
 
 
-def test_instant_operators_share_the_planning_of_their_segment():
-    """Their times are measured in one iteration of sixteen; the segment's in all."""
+def test_instant_operators_share_the_planning_time_of_their_segment():
+    """The times of the operators are measured in one iteration of sixteen. The time of the segment is measured in all iterations."""
     pipe = pipeline_of(lambda: (fn.random.uniform(name="one"), fn.random.normal(name="two")), batch_size=4)
     for count in (40, 100):
         before = settled(pipe)
@@ -214,7 +214,7 @@ def test_instant_operators_share_the_planning_of_their_segment():
             pipe.run()
         found = settled(pipe).since(before)
         (segment,) = found.segments
-        assert segment.stream == "loop" and abs(segment.iterations - count) <= 2  # iterations that are prefetched
+        assert segment.stream == "loop" and abs(segment.iterations - count) <= 2  # prefetched iterations count, too
         times = [item.planning_seconds for item in found.operators]
         assert min(times) > 0 and sum(times) <= segment.planning_seconds
         assert 0 < segment.planning_processor_seconds <= 2 * segment.planning_seconds
@@ -267,7 +267,7 @@ def test_time_away_of_a_slow_consumer(clock):
         clock.passes(10)
     found = settled(pipe)
     assert found.consumer.away_seconds == exactly(0.04) and found.consumer.wait_seconds == 0
-    assert found.segments[0].wait_output_seconds == exactly(0.04)  # it could have gone on
+    assert found.segments[0].wait_output_seconds == exactly(0.04)  # the segment could have continued
     assert found.segments[0].wait_input_seconds == found.segments[0].wait_turn_seconds == 0
     pipe.close()
 
@@ -286,12 +286,12 @@ def test_a_stage_waits_for_its_input(clock):
     found = settled(pipe)
     last = found.segments[-1]
     assert "slow" not in last.operators
-    assert last.wait_input_seconds == exactly(0.01 * 3)  # before the first iteration nothing waits
+    assert last.wait_input_seconds == exactly(0.01 * 3)  # before the first iteration no stage waits
     assert last.wait_turn_seconds == last.wait_output_seconds == 0
     assert found.operator("slow").planning_seconds == exactly(0.01 * 4)
     function = next(item for item in found.segments if "slow" in item.operators)
     assert function.planning_seconds == exactly(0.01 * 4)
-    assert function.planning_processor_seconds == exactly(0.002 * 4)  # it sleeps
+    assert function.planning_processor_seconds == exactly(0.002 * 4)  # the rest of the time the function sleeps
     assert found.consumer.latency_seconds == exactly(0.01 * 4)
     pipe.close()
 
@@ -308,8 +308,8 @@ def test_buffers_that_the_user_holds():
     pipe.close()
 
 
-def test_memory_of_others_is_not_counted():
-    """The owner of an output's memory need not be an array."""
+def test_memory_of_unknown_owners_is_not_counted():
+    """Memory of an owner that is no array, such as a GPU's, is not counted."""
     data = np.frombuffer(bytes(range(64)) * 4096, np.uint8).reshape(4, 65536)
     pipe = pipeline_of(lambda: fn.external_source(lambda i: data, no_copy=True), batch_size=4)
     kept = [pipe.run() for _ in range(3)]
@@ -319,7 +319,7 @@ def test_memory_of_others_is_not_counted():
 
 
 class OnAGpu(BlockOwner):
-    """Simulates the owner of a GPU's memory (tests/gpu need one)."""
+    """Simulates the owner of GPU memory. tests/gpu has the test with a GPU."""
 
     nbytes = 1000
 
@@ -327,7 +327,7 @@ class OnAGpu(BlockOwner):
 def test_memory_of_a_gpu_that_the_user_holds():
     counters = PipelineCounters()
     kept = [OnAGpu(), OnAGpu()]
-    for owner in (*kept, OnAGpu(), np.frombuffer(bytes(8), np.uint8)):  # the last one's memory is no array's
+    for owner in (*kept, OnAGpu(), np.frombuffer(bytes(8), np.uint8)):  # the owner of the last output is no array
         batch = Batch(np.full((1, 1), 1000, np.int64), types.UINT8, "", np.zeros(1, np.int64))
         batch.owner = owner
         counters.note_held([batch])
@@ -340,7 +340,7 @@ def test_a_user_who_keeps_everything(monkeypatch):
     pipe = pipeline_of(lambda: fn.random.uniform(name="draw"))
     kept = [pipe.run() for _ in range(600)]
     assert pipe.statistics().buffers.held_blocks == 600
-    assert pipe._core.session.counters._crowded >= 600  # the list of held blocks is searched after many batches, not after each
+    assert pipe._core.session.counters._crowded >= 600  # the list of held blocks is cleaned after many batches only
     kept.clear()
     gc.collect()
     assert pipe.statistics().buffers.held_blocks == 0
@@ -382,7 +382,7 @@ def test_worker_processes_count():
 
 @pytest.mark.parametrize("short", [True, False])
 def test_short_iterations_are_timed_now_and_then(short, monkeypatch):
-    """Counts stay exact; a timed iteration stands for those up to the next timed one."""
+    """Counts stay exact. A timed iteration represents the iterations up to the next timed one."""
     monkeypatch.setattr(counting, "SHORT", 1 << 40 if short else 0)
     calls, planned = [], SegmentCounters.planned
     monkeypatch.setattr(SegmentCounters, "planned", lambda self, *args: calls.append(1) or planned(self, *args))
@@ -392,7 +392,7 @@ def test_short_iterations_are_timed_now_and_then(short, monkeypatch):
     pipe._core.session.wait_all()
     found = pipe.statistics()
     segments = len(found.segments)
-    if short:  # the first 16 and those in flight are all timed; then one in 16
+    if short:  # the first 16 iterations and those in flight are all timed, later one in 16
         assert (16 + 1008 // 16) * segments <= len(calls) <= (60 + 1008 // 16) * segments
     else:
         assert len(calls) >= 1024 * segments
@@ -405,7 +405,7 @@ def test_short_iterations_are_timed_now_and_then(short, monkeypatch):
 
 
 @pytest.mark.parametrize("stride", [1, 16])
-def test_an_iteration_stands_for_others(stride, monkeypatch):
+def test_one_timed_iteration_represents_others(stride, monkeypatch):
     """If all iterations are equal, timing one in 16 gives the same statistics as timing each."""
     clock = [0]
     monkeypatch.setattr(counting, "now", lambda: clock[0])
@@ -424,7 +424,7 @@ def test_an_iteration_stands_for_others(stride, monkeypatch):
 
 @pytest.mark.slow  # measures processor time
 def test_counting_takes_microseconds():
-    """The cost per iteration of a pipeline of one instant operator, without and with counters: best processor time of several rounds."""
+    """Processor time per iteration of a pipeline with one instant operator, with and without counters: the best of several rounds."""
     pipes = [pipeline_of(lambda: fn.random.uniform(name="draw"), enable_statistics=on) for on in (True, False)]
     best = [1.0, 1.0]
     for _ in range(8):
@@ -433,7 +433,7 @@ def test_counting_takes_microseconds():
             for _ in range(128):
                 pipe.run()
             best[which] = min(best[which], (time.process_time() - start) / 128)
-    assert best[0] - best[1] < 60e-6, best  # some 10 on an idle machine; this one may be busy
+    assert best[0] - best[1] < 60e-6, best  # about 10 on an idle machine; this machine may be busy
     for pipe in pipes:
         pipe.close()
 
@@ -464,7 +464,7 @@ def test_the_driver_divides_its_time_among_the_steps():
     assert times.processor >= 0 and times.slowest > 0 and 0 <= times.sample < 50
 
 
-def test_without_times_the_driver_has_none():
+def test_without_measured_times_the_driver_reports_none():
     assert job_of(50, Timed.NO).times() is None
     assert job_of(0, Timed.YES).times().busy >= 0
 
@@ -473,8 +473,8 @@ def test_an_estimate_grows_by_the_share_last_measured():
     estimate = Estimate()
     estimate.measured(0, 100, 50)
     assert estimate.of(100) == pytest.approx(50)
-    estimate.measured(200, 100, 10)  # 100 before it were not measured
+    estimate.measured(200, 100, 10)  # the 100 iterations before were not measured
     assert estimate.of(300) == pytest.approx(50 + 50 + 10)
     assert estimate.of(500) == pytest.approx(50 + 50 + 10 + 20)
-    estimate.measured(500, 0, 0)  # nothing
+    estimate.measured(500, 0, 0)  # nothing was measured
     assert estimate.of(600) == pytest.approx(50 + 50 + 10 + 20)

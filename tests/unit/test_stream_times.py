@@ -1,4 +1,4 @@
-"""Busy times of a device's streams, over the CUDA simulator, where a piece of work takes a millisecond."""
+"""Busy times of CUDA streams, over the CUDA simulator, where each command takes a millisecond."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compile
 
 @pytest.fixture
 def cuda(monkeypatch):
-    """The CUDA simulator, as the machine's CUDA."""
+    """The CUDA simulator in place of the machine's CUDA."""
     driver = StandIn()
     use(driver, monkeypatch)
     driver.use(0)
@@ -32,8 +32,8 @@ def of_the_device(pipe):
     return sum(stream.device_seconds for stream in pipe.statistics().streams)
 
 
-def test_streams_tell_what_the_device_did(cuda):
-    """All batches have the same work: an upload of the data, one of the tables, a kernel. One iteration of sixteen is timed."""
+def test_streams_report_the_busy_time_of_the_device(cuda):
+    """Each batch has three commands: an upload of data, an upload of tables, and a kernel. One iteration of sixteen is timed."""
     pipe = flipped()
     for _ in range(33):
         pipe.run()
@@ -45,7 +45,7 @@ def test_streams_tell_what_the_device_did(cuda):
     for _ in range(64):
         pipe.run()
     assert 0.003 * 62 <= of_the_device(pipe) - before <= 0.003 * 66
-    assert cuda.calls["timer_create"] <= 6  # those there are serve again
+    assert cuda.calls["timer_create"] <= 6  # the existing timers are reused
     pipe.close()
 
 

@@ -1,4 +1,4 @@
-"""Stubs match the declarations."""
+"""The generated stubs agree with the declarations of operators."""
 
 from __future__ import annotations
 

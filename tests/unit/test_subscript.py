@@ -1,4 +1,4 @@
-"""Indexing of nodes: beside numpy, cases that DALI lacks, the time of computation, no copies, errors."""
+"""Indexing of nodes: NumPy's results, cases that DALI lacks, computation while planning, views, and errors."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def ragged(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     return [np.arange(int(np.prod(shape)), dtype=np.int16).reshape(shape) for shape in shapes]
 
 
-def test_slices_that_run_away_from_their_end_are_empty():
-    """With steps of more than 1 DALI raises an error, or stops the process."""
+def test_slices_whose_step_leads_away_from_the_end_are_empty():
+    """For such slices with steps of more than 1, DALI raises an error or kills the process."""
     (x,) = ragged((8, 5))
     for start, stop, step in ((3, 20, -2), (-9, -2, -2), (20, 3, 2), (6, 1, 7), (2, 5, -3), (2, 3, -2)):
         (found,) = one(lambda a=start, b=stop, c=step: feed(x)[a:b:c])
@@ -74,8 +74,8 @@ def test_every_element_type():
         np.testing.assert_array_equal(found, x[1, ::-2, 1:])
 
 
-def test_memory():
-    """Between guard bytes, element by element, to a scalar."""
+def test_selections_stay_within_their_memory():
+    """Outputs are between guard bytes. Some selections give single elements or scalars."""
     for constants, item in (({"at_0": 1, "at_1": -1, "count": 2}, (1, -1)), ({"lo_0": 1, "step_1": -2, "count": 2}, np.s_[1:, ::-2])):
         samples = ragged((2, 3), (4, 5))
         for x, found in zip(samples, harness.run("_tensor_subscript", samples, **constants)):
@@ -104,7 +104,7 @@ def test_newaxis():
 
 
 def test_shapes_are_indexed_while_planning():
-    """Indices of small known arrays need no segment and no pixels."""
+    """Small known arrays, such as shapes, are indexed while planning, without a segment and without pixels."""
 
     def graph():
         image = fn.constant(idata=list(range(12)), shape=[2, 2, 3], dtype=T.UINT8)

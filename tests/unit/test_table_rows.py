@@ -1,4 +1,4 @@
-"""`_table_row`: rows of a table, the magnitudes of auto_aug."""
+"""`_table_row` selects a row of a table. auto_aug uses it for magnitudes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_rows_by_number_and_from_the_end():
     assert planned.outputs[0].values.tolist() == [[5, 6], [1, 2], [5, 6]] and planned.outputs[0].dtype == types.FLOAT
 
 
-def test_a_row_that_is_not_there_names_its_sample():
+def test_the_error_of_a_missing_row_names_its_sample():
     with pytest.raises(SampleError, match="row 3 is out of range: the table has 3 rows") as caught:
         plan("_table_row", [batch([np.int32(0), np.int32(3)])], {}, {"table": TABLE, "dtype": types.FLOAT})
     assert caught.value.sample == 1

@@ -1,4 +1,4 @@
-"""Tables of kernels: declared once, laid out by name, and read by name everywhere."""
+"""Tables of kernels: each is declared once, and all code writes and reads its entries by name."""
 
 from __future__ import annotations
 

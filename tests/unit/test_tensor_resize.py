@@ -1,4 +1,4 @@
-"""tensor_resize: axes of any place, against `resize` and against matrices of weights."""
+"""tensor_resize for any axes, beside `resize` and beside matrices of weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(samples, layout="", per_sample=None, **constants):
 
 
 def matrix(extent, out):
-    """Linear interpolation with a triangle as wide as a step, float64[out, extent]."""
+    """Weights of a linear interpolation, float64[out, extent]: triangles that are as wide as a step."""
     scale = extent / out
     widen = max(scale, 1)
     taps = np.arange(-2 * extent, 3 * extent)
@@ -47,7 +47,7 @@ def test_any_axes(axes):
 
 
 def test_unchanged_axes_are_merged():
-    """Four and five axes are given, three of them change; nothing changes; wide elements along the last axes."""
+    """Four or five axes are given, but three or none change. Unchanged last axes make wide elements."""
     np.testing.assert_allclose(run([FIVE], sizes=[3, 2, 7, 3, 2])[0], resized(FIVE, [1, 2, 3], [2, 7, 3]), atol=1e-6)
     np.testing.assert_allclose(run([FIVE], axes=[0, 1, 2, 3], sizes=[3, 2, 7, 3])[0], resized(FIVE, [1, 2, 3], [2, 7, 3]), atol=1e-6)
     np.testing.assert_array_equal(run([FIVE], sizes=[3, 4, 5, 6, 2])[0], FIVE)
@@ -93,7 +93,7 @@ def test_lengths():
 
 
 def test_alignment_keeps_the_begin_middle_or_end():
-    """With one sample more than the exact length: the input's begin, middle or end is where it belongs."""
+    """The length is rounded up by one. Begin, middle or end of the input stays in place."""
     scale = 10 / 4.6
     for alignment in (0.0, 0.25, 0.5, 1.0):
         (found,) = run([LINE], sizes=[4.6], alignment=[alignment], antialias=False)
@@ -160,6 +160,6 @@ def test_in_a_pipeline_and_by_its_old_name():
 @pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 @pytest.mark.parametrize("axes", [[3], *[pytest.param(axes, marks=pytest.mark.slow) for axes in ([0], [1, 3], [1, 2, 3], [4])]])
 def test_the_gpu_kernel(axes):
-    """Compiled for the host, beside the compiled step."""
+    """The kernel, compiled for the host, equals the compiled step."""
     data = [FIVE, FIVE[:2, :3].copy()]
     assert_near(*both("tensor_resize", data, "", axes=axes, sizes=[2.5, 7, 3][: len(axes)]), 1e-6)

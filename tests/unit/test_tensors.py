@@ -1,4 +1,4 @@
-"""Tensors and tensor lists without DALI: views, lifetimes, conversions, errors."""
+"""Tensors and tensor lists: views, lifetimes, conversions and errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Owner:
 
 
 def batch_of(arrays, layout="", *, gaps=False):
-    """A placed batch of copies of `arrays`, as the executor makes it; with `gaps`, in separate pieces."""
+    """A batch of copies of `arrays`, placed in memory as by the executor. With `gaps` the samples are in separate pieces."""
     arrays = [np.ascontiguousarray(array).reshape(np.shape(array)) for array in arrays]
     shapes = np.array([array.shape for array in arrays], np.int64).reshape(len(arrays), arrays[0].ndim)
     batch = Batch(shapes, types.to_dali_type(arrays[0].dtype), layout, source_info=[f"file{i}" for i in range(len(arrays))])
@@ -98,7 +98,7 @@ def test_sample_views_share_memory(dense):
     first[0, 0] = 99
     assert dense.at(0)[0, 0] == 99
     assert np.asarray(dense.as_tensor())[0, 0, 0] == 99
-    # After that the list is in one piece.
+    # Now the list is in one piece.
     assert np.asarray(dense[0]).ctypes.data == dense.data_ptr() == dense.as_tensor().data_ptr() == dense[0].data_ptr()
     dense.as_array()[0] = 5
     assert dense.at(0)[0, 0] == 99
@@ -413,7 +413,7 @@ def test_tensor():
         with pytest.raises(TypeError):
             call(tensor)
     for call in (int, float):
-        with pytest.raises(TypeError if sys.version_info < (3, 12) else ValueError):  # then a buffer is text to them, as DALI's tensors are
+        with pytest.raises(TypeError if sys.version_info < (3, 12) else ValueError):  # before Python 3.12 a tensor has no buffer
             call(tensor)
 
 

@@ -8,7 +8,7 @@ from helpers.pipelines import pipeline_of
 from asyncdali import fn, types
 
 
-def test_there_and_back():
+def test_data_copied_to_the_gpu_and_back_is_the_same():
     rows = [np.arange(3 * k, dtype=np.int16).reshape(k, 3) for k in (1, 2, 3)]
 
     def graph():

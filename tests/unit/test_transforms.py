@@ -1,4 +1,4 @@
-"""transforms.*: products, values known while planning, wrong arguments."""
+"""transforms.*: products, values known while planning, and wrong arguments."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_chain_in_a_pipeline():
         np.testing.assert_allclose(applied(np.asarray(both[i]), [3, 4]), np.array(expected) * (2, 3), rtol=1e-5)
 
 
-def test_order():
+def test_the_order_of_products():
     first = ours("transforms.translation", [[M]], offset=[1, 2]).samples[0]
     np.testing.assert_array_equal(first, M + np.float32([[0, 0, 1], [0, 0, 2]]))
     last = ours("transforms.translation", [[M]], offset=[1, 2], reverse_order=True).samples[0]

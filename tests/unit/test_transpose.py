@@ -1,4 +1,4 @@
-"""transpose, coord_flip, bb_flip: in pipelines, as views, with empty input, with errors."""
+"""transpose, coord_flip and bb_flip: pipelines, views, empty inputs and errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_large_and_odd_shapes(dtype):
         np.testing.assert_array_equal(ours("transpose", [[sample]], perm=perm).samples[0], sample.transpose(perm))
 
 
-def test_extents_of_one_move_without_a_copy():
+def test_moving_axes_of_extent_one_makes_a_view():
     assert not plan("transpose", [batch([np.zeros((1, 4, 1, 3))])], {}, {"perm": [1, 0, 3, 2]}).steps
     assert plan("transpose", [batch([np.zeros((1, 4, 1, 3))])], {}, {"perm": [3, 0, 1, 2]}).steps
 

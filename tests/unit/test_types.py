@@ -1,4 +1,4 @@
-"""asyncdali.types without DALI: names, conversions, constants."""
+"""asyncdali.types: names, conversions and constants."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_stream_and_layout():
         types.TensorLayout(5)
 
 
-def test_import_brings_in_numpy_only():
+def test_the_import_loads_numpy_only():
     code = "import sys, numpy; before = {*sys.modules}; import asyncdali.types, asyncdali.tensors; print(*{*sys.modules} - before)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     heavy = {"asyncio", "numba", "cv2", "cupy", "torch", "nvidia", "concurrent", "multiprocessing"}
@@ -316,7 +316,7 @@ def test_array_likes():
 
 @pytest.fixture
 def nodes(monkeypatch):
-    """A stand-in for the graph that records the calls of `constant_node`."""
+    """Replaces the graph by a list of the calls of `constant_node`."""
     asked = lambda values, dtype, layout, device, name=None: (values.tolist(), dtype, layout, device, name)  # noqa: E731
     monkeypatch.setattr("asyncdali.types.constant.make_node", asked)
 

@@ -1,4 +1,4 @@
-"""Vectors of kernels: lane-wise operations, shuffles of bytes, tables, glibc's functions, and code that uses them."""
+"""Vector instructions in kernels: operations on lanes, shuffles of bytes, tables, functions of glibc, and code that uses them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_operations():
     a, b, out = np.float32([1, -2, 3, np.nan, 5, 6, 7, 8]), np.float32([8, 7, 1, 5, 4, 3, 2, 1]), np.zeros((4, 8), np.float32)
     run(operations, a, b, out)
     np.testing.assert_array_equal(out[0], np.where(a > b, a * b - a, (a + b) / 2))
-    np.testing.assert_array_equal(out[1], np.where(a < b, a, b))  # NaN is not smaller
+    np.testing.assert_array_equal(out[1], np.where(a < b, a, b))  # NaN is not smaller than any number
     np.testing.assert_array_equal(out[2], np.where(a > b, a, b))
     assert (out[3] == 8).all()
 
@@ -112,7 +112,7 @@ def test_functions_of_the_c_library_to_the_last_bit():
 
 @pytest.mark.parametrize("lo", [0, 2**64 - 3])
 def test_words_and_normal_numbers_of_many_elements(lo):
-    """The same as one by one, also where the counter carries."""
+    """Vectorized draws equal single draws, also where the counter carries."""
 
     def words(key, hi, lo, offset, out, single):
         words_32(key, hi, lo, offset, out)
@@ -154,7 +154,7 @@ def test_lengths_with_a_plan(n, kind):
 @pytest.mark.parametrize("n", [2, 4, 6, 10, 16, 30, 90, 200, 250, 360, 400, 480, 600, 2048])
 @pytest.mark.parametrize("shape", [(1,), (5,), (37,), (3, 2), (2, 19)])
 def test_real_transforms(n, shape):
-    """Along the last axis, and along one before it, with full and with partial vectors."""
+    """Transforms along the last axis and along an earlier one, with full and partial vectors."""
     rng = np.random.default_rng(n)
     data = rng.standard_normal((*shape, n)).astype(np.float32)
     for axis in range(len(shape) + 1):

@@ -1,4 +1,4 @@
-"""decoders.video: selection of frames, padding, damage. Formats are tested with the readers (test_readers_video.py)."""
+"""decoders.video: selected frames, padding and damaged files. test_readers_video.py tests formats."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from asyncdali import fn, types
 from asyncdali.errors import SampleError
 
 FIRST = 60
-FILL = 30  # of what would be frame -5
+FILL = 30  # the grey level of a frame with number -5
 """Grey of the first frame and of the padding."""
 MODES = ("none", "constant", "edge", "repeat", "reflect_1001", "symmetric", "reflect_101", "reflect")
 
@@ -32,7 +32,7 @@ def videos(tmp_path_factory):
 
 
 def decoded(samples, **arguments):
-    """Numbers of the frames of each sample; -5 where the fill value is."""
+    """The numbers of the frames of each sample. A frame of the fill value has number -5."""
     return [frame_numbers(frames, FIRST) for frames in run_operator("decoders.video", samples, fill_value=FILL, **arguments)]
 
 
@@ -107,7 +107,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("arguments, sample, message", WRONG, ids=str)
-def test_wrong_for_a_sample(videos, arguments, sample, message):
+def test_wrong_arguments_of_a_sample(videos, arguments, sample, message):
     with pytest.raises(SampleError, match=message) as error:
         decoded(videos[:2], **arguments)
     assert error.value.sample == sample
@@ -158,7 +158,7 @@ def test_damage_is_an_error_with_sample_and_source(videos, tmp_path):
 
 
 def test_tags_in_any_encoding(tmp_path):
-    """A title that is not UTF-8 does no harm."""
+    """A title that is not valid UTF-8 is no error."""
     path = tmp_path / "v.webm"
     data = Path(write_video(path, 3, FIRST)).read_bytes().replace(b"Lavf", b"L\xe9vf")
     assert b"L\xe9vf" in data
@@ -184,7 +184,7 @@ def test_a_frame_that_cannot_be_decoded(videos):
 
 
 def test_in_a_pipeline(videos, tmp_path, monkeypatch):
-    """Origins and layout stay with the frames. The older name, and the device for GPUs, give the same results."""
+    """Frames keep their origin and layout. The deprecated name, and the mixed device, give the same results."""
     monkeypatch.setenv("ASYNCDALI_DEVICE", "host")
     names = [str(tmp_path / f"{count}.webm") for count in (10, 7)]
     for name, data in zip(names, videos, strict=False):
@@ -211,7 +211,7 @@ def test_in_a_pipeline(videos, tmp_path, monkeypatch):
 
 
 def test_on_a_gpu(videos, cuda):
-    """The CPU decodes and uploads the frames; operators of the GPU use them."""
+    """The CPU decodes the frames, they are uploaded, and GPU operators use them."""
 
     def graph():
         files = fn.external_source(lambda: videos, batch=True)

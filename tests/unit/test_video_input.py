@@ -1,4 +1,4 @@
-"""experimental.inputs.video: fed videos, in batches of sequences."""
+"""experimental.inputs.video: videos that are fed to the pipeline, as batches of sequences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from asyncdali import Pipeline, fn, ops
 
 @pytest.fixture(scope="module")
 def videos(tmp_path_factory):
-    """Encoded videos of 11, 4 and 7 frames; the frames of the second begin at grey 50."""
+    """Encoded videos of 11, 4 and 7 frames. The frames of the second video start at grey level 50."""
     folder = tmp_path_factory.mktemp("videos")
     paths = [write_video(folder / "a.webm", 11), write_video(folder / "b.webm", 4, 50), write_video(folder / "c.webm", 7)]
     return [np.fromfile(path, np.uint8) for path in paths]
@@ -146,7 +146,7 @@ def test_a_broken_frame_names_its_sequence(videos):
 @pytest.mark.parametrize("done", range(7))
 @pytest.mark.parametrize("depth", [1, 2])
 def test_checkpoints(videos, done, depth):
-    """A restored program feeds the partly decoded video again, and the following ones."""
+    """After a restore, the program feeds the partly decoded video again, and then the following videos."""
     options = {"enable_checkpointing": True, "prefetch_queue_depth": depth}
 
     def feed(pipe, which):

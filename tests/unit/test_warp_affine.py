@@ -1,4 +1,4 @@
-"""warp_affine: exact maps, beside rotate, empty input, errors."""
+"""warp_affine: exact maps, the result of rotate, empty input and errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PICTURES = [np.random.default_rng(k).integers(0, 256, (20 + k, 30, 3), np.uint8)
 
 
 def test_whole_pixels_and_their_inverse():
-    matrix = [1, 0, 2, 0, 1, 3]  # the output's (0, 0) is the input's (2, 3)
+    matrix = [1, 0, 2, 0, 1, 3]  # output (0, 0) is input (2, 3)
     (moved,) = ours("warp_affine", [PICTURES[:1]], ["HWC"], matrix=matrix, fill_value=7.0).samples
     np.testing.assert_array_equal(moved[:-3, :-2], PICTURES[0][3:, 2:])
     assert (moved[-3:] == 7).all() and (moved[:, -2:] == 7).all()
@@ -21,8 +21,8 @@ def test_whole_pixels_and_their_inverse():
     np.testing.assert_array_equal(back[3:, 2:], PICTURES[0][:-3, :-2])
 
 
-def test_large_steps_leave_the_input_at_once():
-    """The pixel after the last inside pixel is completely fill value."""
+def test_with_large_steps_the_first_pixel_outside_is_filled():
+    """The pixel after the last one inside has exactly the fill value."""
     picture = np.full((9, 9, 3), 200, np.uint8)
     for step in np.arange(1, 6, 0.125):
         (result,) = ours("warp_affine", [[picture]], ["HWC"], matrix=[step, 0, 0, 0, 1, 0], fill_value=7.0, size=[9.0, 20.0]).samples
@@ -46,7 +46,7 @@ def test_random_transforms_in_a_pipeline(device):
     for a, b, c, picture in zip(by_name, by_position, inverse, PICTURES):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
         assert np.asarray(a).shape == (20, 30, 3) and (np.asarray(a) != np.asarray(c)).any()
-        assert np.abs(np.asarray(a)[10, 15].astype(int) - picture[9:12, 14:17].mean((0, 1))).max() < 128  # the centre stays
+        assert np.abs(np.asarray(a)[10, 15].astype(int) - picture[9:12, 14:17].mean((0, 1))).max() < 128  # the centre does not move
 
 
 def test_empty_batches():

@@ -24,7 +24,7 @@ def warped(samples, matrix=MATRIX, layout="HWC", **arguments):
 
 
 def nearest(image, matrix, size, fill, corner):
-    """The same with nearest pixels, and the distances of positions from the border between two pixels."""
+    """The model with nearest pixels, and the distance of each position from the border between two pixels."""
     shift = 0.5 if corner else 0.0
     y, x = np.mgrid[0 : size[0], 0 : size[1]] + shift
     u, v, w = np.tensordot(np.float64(matrix), np.stack([x, y, np.ones_like(x)]), 1)
@@ -37,7 +37,7 @@ def nearest(image, matrix, size, fill, corner):
 
 
 @pytest.mark.parametrize("origin", ["corner", "center"])
-def test_pixels_come_from_where_they_should(origin):
+def test_pixels_come_from_the_positions_of_the_formula(origin):
     images = [picture(30, 40, 3, 1), picture(21, 17, 3, 2)]
     options = {"interp_type": types.INTERP_NN, "pixel_origin": origin, "fill_value": [1.0, 2.0, 3.0]}
     for size in (None, [25.4, 33.0]):
@@ -57,7 +57,7 @@ def test_the_inverse_restores_the_image():
 
 
 @pytest.mark.parametrize("layout", ["HW", "CHW", "FHWC", "FCHW"])
-def test_layouts_are_those_of_hwc(layout):
+def test_all_layouts_give_the_results_of_hwc(layout):
     images = [picture(30, 40, 3, k) for k in range(2)]
     wanted = warped(images, fill_value=7.0)
     order = {"HW": lambda x: x[..., 0], "CHW": lambda x: x.transpose(2, 0, 1)}.get(layout.removeprefix("F"), lambda x: x)
@@ -104,8 +104,8 @@ def test_refusals(sample, layout, arguments, message):
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
 @pytest.mark.parametrize("border", ["constant", "replicate", "reflect", "reflect_101", "wrap"])
-def test_linear_bytes_beside_opencvs(channels, border):
-    """Sizes from one pixel on, pixels inside, at the border and far outside. OpenCV's rounding depends on the processor."""
+def test_linear_interpolation_of_bytes_equals_opencvs(channels, border):
+    """Sizes start at one pixel. Positions are inside, at the border and far outside. OpenCV's rounding depends on the processor."""
     rng = np.random.default_rng(channels)
     sizes = [(1, 1), (2, 9), (9, 2), (30, 17), (64, 300), (3, 40)]
     images = [rng.integers(0, 256, (*size, channels), np.uint8) for size in sizes]

@@ -69,7 +69,7 @@ def test_a_feature_is_where_the_table_says(row: Row):
 
 
 def test_names_of_right_guesses_are_found():
-    """A file name helps a search only if few files have the name: at most one file in each of two rooms."""
+    """A file name helps only if few files have it: at most two files, in different rooms."""
     files = [path for folder in ("asyncdali", "workers") for path in (ROOT / folder).rglob("*.py")]
     for row in ROWS:
         if row.is_right():

@@ -1,4 +1,4 @@
-"""The worker pool: batches arrive as requested, for any kind of source and any shape of results."""
+"""The worker pool returns the requested batches, for every kind of source and any shapes of results."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_many_outstanding_batches(make_pool):
 def test_more_tasks_than_a_ring_holds(make_pool):
     pool = make_pool(Source(ws.Counting(), "samples", 2))
     tickets = [pool.submit(0, i, 0) for i in range(1500)]
-    for iteration in (0, 1499, 700):  # any order
+    for iteration in (0, 1499, 700):  # received in any order
         assert pool.receive(tickets[iteration], 300).outputs[0].values[:, 0].tolist() == [2 * iteration, 2 * iteration + 1]
 
 
@@ -79,7 +79,7 @@ def test_large_ragged_samples_find_memory(make_pool):
     for iteration in range(4):
         for i, sample in enumerate(samples(ask(pool, iteration))):
             assert (sample == source.expected(8 * iteration + i)).all()
-    assert pool.statistics()["overflows"] > 0  # 1 MiB per slice was not enough at first
+    assert pool.statistics()["overflows"] > 0  # at first a slice has 1 MiB, which is too small
 
 
 def test_components(make_pool):
@@ -103,7 +103,7 @@ def test_large_components_beside_small_ones(make_pool, large):
         assert batch.outputs[1].values.tolist() == [6 * iteration + i for i in range(6)]
 
 
-def test_samples_carry_their_position(make_pool):
+def test_callables_get_the_position_of_each_sample(make_pool):
     def source(info):
         assert type(info) is SampleInfo
         return np.int64([info.idx_in_epoch, info.idx_in_batch, info.iteration, info.epoch_idx])
@@ -159,7 +159,7 @@ def test_batch_components(make_pool):
 
 
 def test_samples_change_their_shape_and_type(make_pool):
-    """A prediction is only a guess."""
+    """The pool predicts shape and type of samples. A wrong prediction is corrected."""
 
     def source(info):
         kind = [np.int32, np.float64, np.uint8][info.iteration // 3 % 3]
@@ -211,7 +211,7 @@ def test_one_slow_sample_does_not_hold_the_others(tmp_path):
 # ---------------------------------------------------------------------------------------------------------------- streams
 
 
-def test_streams_are_walked_by_one_worker(make_pool):
+def test_one_worker_iterates_over_a_stream(make_pool):
     def numbered():
         for number in range(6):
             yield np.array([[number, os.getpid()]])
@@ -254,7 +254,7 @@ def test_an_empty_stream_stops_even_when_it_cycles(make_pool):
     assert pulls(pool, 3) == ["stop"] * 3
 
 
-def test_streams_alone_need_no_more_workers():
+def test_each_stream_needs_at_most_one_worker():
     with pytest.warns(Warning, match="There will be run only 1 worker"):
         pool = WorkerPool([Source(ws.generated, "stream", 4)], num_workers=3)
     assert pool.num_workers == 1
@@ -298,7 +298,7 @@ def test_slots_are_used_again(make_pool):
 
 
 def test_slots_do_not_keep_their_first_layout(make_pool):
-    """Before the size of a sample is known, each worker writes to its own place of the slot. Later those pages have no use."""
+    """Before the size of a sample is known, each worker writes to a separate part of the slot. Later these pages are freed."""
     pool = make_pool(Source(ws.Counting(shape=(18_000,)), "samples", 2, prefetch=2))
     for iteration in range(20):
         batch = ask(pool, iteration)
@@ -310,14 +310,14 @@ def test_memory_is_given_back_after_a_peak(make_pool):
     pool = make_pool(Source(ws.Returns(lambda: np.full(50_000, 7, np.uint8)), "samples", 16))
     batches = [ask(pool, i) for i in range(40)]
     peak = pool.statistics()["used_bytes"]
-    assert peak > 38 * 16 * 50_000  # the first ones left only part of theirs
+    assert peak > 38 * 16 * 50_000  # the first batches used only a part of their slots
     del batches
     for iteration in range(200):
         ask(pool, iteration)
     assert pool.statistics()["used_bytes"] < peak / 10
 
 
-def test_an_array_needs_no_copy(make_pool):
+def test_a_batch_as_one_array_is_not_copied(make_pool):
     pool = make_pool(Source(ws.Counting(shape=(20_000,), dtype=np.uint8), "samples", 8))
     for iteration in range(3):
         output = ask(pool, iteration).outputs[0]
@@ -328,7 +328,7 @@ def test_an_array_needs_no_copy(make_pool):
 def test_capacities(make_pool):
     pool = make_pool(Source(ws.Counting(), "samples", 10, prefetch=3, bytes_per_sample_hint=1_000_000), workers=4)
     statistics = pool.statistics()
-    assert statistics["capacities"] == [3_002_368] * 12  # ceil(10 / 4) samples of a million bytes, whole pages
+    assert statistics["capacities"] == [3_002_368] * 12  # ceil(10 / 4) samples of a million bytes, rounded up to pages
     assert statistics["per_sample_capacities"] == [3_002_368 // 3] * 12
     small = make_pool(Source(ws.Counting(), "samples", 10), workers=2)
     assert small.statistics()["capacities"] == [1 << 20] * 2
@@ -355,7 +355,7 @@ def test_cancelled_tickets_do_not_run(make_pool, tmp_path):
     def source(iteration):
         if iteration == 0:
             open(entered, "w").close()
-            open(gate).close()  # until another process opens the other end
+            open(gate).close()  # waits until another process opens the other end
         return np.full((1, 1), iteration)
 
     pool = make_pool(Source(source, "batch", 1), workers=1)
@@ -365,12 +365,12 @@ def test_cancelled_tickets_do_not_run(make_pool, tmp_path):
         pool.cancel(ticket)
     open(gate, "w").close()
     assert pool.receive(tickets[3], 300).outputs[0].values[0, 0] == 3
-    assert pool.statistics()["workers"][0]["tasks"] == 2  # the one that had begun, and the last
+    assert pool.statistics()["workers"][0]["tasks"] == 2  # the ticket that had begun, and the last one
     with pytest.raises(WorkerError, match="cancelled"):
         pool.receive(tickets[0])
 
 
-def test_errors_of_cancelled_tickets_are_not_seen(make_pool):
+def test_errors_of_cancelled_tickets_are_dropped(make_pool):
     pool = make_pool(Source(ws.FailsAt(range(8), ValueError("no")), "samples", 4))
     for ticket in [pool.submit(0, i, 0) for i in range(2)]:
         pool.cancel(ticket)

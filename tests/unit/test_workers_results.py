@@ -1,4 +1,4 @@
-"""Results that a callable may return, refusals and their messages, and the errors of callables."""
+"""Results that a callable may return, refused results and their messages, and errors of callables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from helpers import worker_sources as ws
 
 @pytest.fixture
 def run():
-    """Runs a callback as the only source of a pool and returns its batches."""
+    """Runs a callback as the only source of a pool, and returns its batches."""
     pools = []
 
     def make(callback, kind="samples", batch_size=3, workers=2, **options):
@@ -88,7 +88,7 @@ ACCEPTED = {
 def test_accepted_samples(run, name):
     make, expected = ACCEPTED[name]
     ask = run(ws.Returns(make))
-    for iteration in range(3):  # as unknown, then as expected
+    for iteration in range(3):  # first without a prediction, then as predicted
         output = ask(iteration).outputs[0]
         assert output.dtype == expected.dtype and output.dtype.isnative
         for index in range(3):
@@ -260,7 +260,7 @@ def failure(ask, *position):
     return caught.value
 
 
-def test_an_error_is_what_the_callable_raised(run):
+def test_the_exception_of_the_callable_is_raised(run):
     ask = run(ws.FailsAt([4], KeyError("lost")))
     ask(0)
     error = failure(ask, 1)
@@ -278,13 +278,13 @@ def test_exceptions_of_users_classes(run):
     assert isinstance(pickle.loads(pickle.dumps(error)), WorkerCallbackError)
 
 
-def test_exceptions_that_cannot_be_made_again(run):
+def test_exceptions_that_cannot_be_unpickled(run):
     error = failure(run(ws.FailsAt([0], ws.Awkward(1, 2, 3))))
     assert type(error) is WorkerCallbackError and "Awkward: 1" in str(error)
     assert type(error.__cause__) is RuntimeError and str(error.__cause__) == "1"
 
 
-def test_exceptions_of_modules_unknown_here(run):
+def test_exceptions_of_modules_that_this_process_lacks(run):
     def source(info):
         exec("class Strange(Exception): pass", scope := {"__name__": "nowhere"})
         raise scope["Strange"](lambda: 3)

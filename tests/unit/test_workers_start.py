@@ -1,4 +1,4 @@
-"""Start methods, the way of sources to workers, and error messages."""
+"""Start methods, how sources reach the workers, and error messages."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_workers_that_die_at_the_start(make_pool):
 
 
 class Pickler:
-    """A pickler like a module. It notes its arguments."""
+    """A pickler with the functions of the module `pickle`. It notes their arguments."""
 
     @staticmethod
     def dumps(value, note="plain"):
@@ -164,7 +164,7 @@ def by_reference(iteration):
 
 
 def test_functions_by_value(make_pool, monkeypatch):
-    """A function is sent with its current globals; the other is imported again."""
+    """A function that is sent by value keeps its current globals. Other functions are imported again."""
     monkeypatch.setitem(globals(), "FACTOR", 10)
     assert value(make_pool(by_value, start_method="spawn"), 3) == [30]
     assert value(make_pool(by_reference, start_method="spawn"), 3) == [3]
@@ -223,14 +223,14 @@ def test_functions_of_main(tmp_path, method, way):
 
 
 def test_functions_of_main_with_a_plain_pickler(tmp_path):
-    """Then the main module is imported again, as `multiprocessing` does."""
+    """A plain pickler imports the main module again, as `multiprocessing` does."""
     (tmp_path / "program.py").write_text(main_program("spawn", pickler="__import__('pickle')"))
     done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout.splitlines() == ["[15, 20, 25]"], done.stderr
 
 
 def test_settings_of_multiprocessing_are_unchanged():
-    """Its start method can still be chosen after ours."""
+    """After a pool was started, a program can still choose the start method of `multiprocessing`."""
     code = main_program("spawn") + "\n    import multiprocessing\n    multiprocessing.set_start_method('spawn')\n    print('free')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout.splitlines()[-1] == "free", done.stderr
@@ -319,10 +319,10 @@ def test_no_fork_once_cuda_is_initialised(tmp_path):
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "driver.c"], check=True)
     done = subprocess.run([sys.executable, "-c", CUDA, str(library)], capture_output=True, text=True, timeout=300, check=False)
     lines = done.stdout.splitlines()
-    assert lines[:2] == ["1", "1"], done.stderr  # not loaded; loaded and not initialised
+    assert lines[:2] == ["1", "1"], done.stderr  # CUDA is not loaded, or loaded and not initialised
     assert "cannot be forked once CUDA is initialised" in lines[2] and "start_py_workers()" in lines[2] and "'spawn'" in lines[2]
     assert lines[3] == "1"
-    assert lines[4] == "1"  # the zygote was forked before: a replacement is no new fork of this process
+    assert lines[4] == "1"  # the zygote, which was forked before, forks the replacement
 
 
 def test_a_fork_is_allowed_without_cuda():
