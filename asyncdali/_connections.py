@@ -17,7 +17,7 @@ DEFAULT, MOST = 8, 32
 
 
 def request() -> None:
-    """Set the variable to the largest number. A value that is set stays, and so does the default of a driver that is in use."""
+    """Set the variable to the largest number, unless it has a value or the driver is in use."""
     if VARIABLE not in os.environ and not cuda_initialised():
         os.environ[VARIABLE] = str(MOST)
 

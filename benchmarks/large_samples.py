@@ -77,7 +77,7 @@ def run(which: str, method: str, size: int, batches: int) -> float:
 
 
 def measured(which: str, method: str, size: int, batches: int) -> tuple[float, float]:
-    """(seconds, peak of shared memory in bytes) of a process of its own. This process looks at its memory ten times a second."""
+    """(seconds, peak of shared memory in bytes) of a separate process, whose memory is read ten times a second."""
     command = [sys.executable, "-m", "benchmarks.large_samples", "one", which, method, str(size), str(batches)]
     peak = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

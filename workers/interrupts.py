@@ -11,7 +11,7 @@ from typing import Any
 
 _main = threading.main_thread().ident
 _OTHERS = sorted(int(number) for number in valid_signals() if number not in (SIGINT, 9, 19) and number < 32)
-"""Signals that may have a handler in Python, but for Ctrl-C and the real-time signals."""
+"""Signals that may have a handler in Python, except for Ctrl-C and the real-time signals."""
 
 
 def _after_fork() -> None:

@@ -337,7 +337,7 @@ def as_one_channel(data: bytes, tiff: TiffHeader) -> np.ndarray:
         (tag,) = struct.unpack_from(order + "H", data, here)
         if tag in wanted:
             struct.pack_into(order + "HII", copy, here + 2, 4, 1, wanted[tag])
-        elif tag in (258, 339):  # bits and format: copy the first channel's
+        elif tag in (258, 339):  # bits and sample format: use those of the first channel
             struct.pack_into(order + "HIHH", copy, here + 2, 3, 1, _field(data, order, entries[tag], tag), 0)
     if 338 in entries:  # the meaning of extra channels: delete the field, because one channel has none
         here, end = entries[338][2] - 8, at + 2 + 12 * count + 4

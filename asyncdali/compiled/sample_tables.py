@@ -24,7 +24,7 @@ SAMPLE = Table(
 
 @cache
 def sample_table(inputs: int, outputs: int) -> Table:
-    """The table of an operator with so many inputs and outputs."""
+    """The table of an operator with these numbers of inputs and outputs."""
     parts = [tuple(map(str, range(count))) for count in (inputs, outputs)]
     return SAMPLE.extended(
         *([Field("input", "addresses", "of the samples of each input", parts[0])] if inputs else []),

@@ -12,7 +12,7 @@ class Search:
     def __init__(self, low: int, high: int):
         self.low, self.high = low, high
         self.sample = -1
-        """The sample that ends engines. -1 before it is found, or if no sample does by itself."""
+        """The sample that ends engines. -1 before it is found, or if no single sample does."""
         self.deaths = 0
         self._again = False  # whether the last sample is being tried a second time
         self.probe: tuple[int, int] | None = self._half()

@@ -54,7 +54,7 @@ class DaliAttributes:
 
     @property
     def _init_args(self) -> dict[str, Any]:
-        """Arguments of the constructor, but for the name and the device."""
+        """Arguments of the constructor, except for the name and the device."""
         return {key: value for key, value in self._given.items() if key not in ("name", "device") and value is not None}
 
     @property

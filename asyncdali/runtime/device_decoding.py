@@ -140,7 +140,7 @@ class SplitDecode:
         return [(None, launch) for launch in launches + self._to_cache(keep)]
 
     def _copied_one_by_one(self, moves: np.ndarray, sources: np.ndarray, commands: Commands) -> np.ndarray:
-        """Copy the pictures at `sources` (0: none), each by itself. Returns the remaining moves."""
+        """Copy the pictures at `sources` (0: none), one copy for each. Returns the remaining moves."""
         batch, there = self._batch, sources != 0
         for target, source, size in zip(batch.addresses[there].tolist(), sources[there].tolist(), batch.sizes()[there].tolist()):
             commands.copy(target, source, size, pinned=True)

@@ -12,16 +12,16 @@ from time import perf_counter_ns
 SHORT_PIXELS_NS = 100_000
 """Pixels that take longer are shared by the worker threads."""
 QUICK_NS = 400_000
-"""Segments that take longer have the stage thread: decisions about other segments would wait too long."""
+"""Longer segments run on the stage thread, because decisions about other segments would wait for them."""
 AWAITED_NS = 20_000_000
-"""Segments that take longer have the stage thread, although the caller waits for them: Ctrl-C is delayed while they run."""
+"""Longer segments run on the stage thread even if the caller waits, because on the caller's thread they would delay Ctrl-C."""
 _MAYBE_SHORT = 4
 """Pixels that took less than this many times the limit on the worker threads, with the hand-over, may be short. The next ones are tried on
 the planning thread."""
 _PAUSE = 64
 """Iterations between two such trials."""
 _SURELY_LONG_NS = 2_000_000
-"""No thread waits that long for a processor by chance, or rarely enough."""
+"""Times from here on are believed at once: a thread almost never waits this long for a processor."""
 _MORE_NS = 10_000
 _UNKNOWN = 1 << 62
 
@@ -41,10 +41,10 @@ class Pace:
         self.quick = False
         """Whether the deciding thread makes the next iteration."""
         self.awaited = False
-        """Whether a caller that has nothing else to do makes the next iteration."""
+        """Whether a caller that waits for the next iteration makes it on its own thread."""
 
     def begins(self) -> None:
-        """An iteration begins to be planned."""
+        """The planning of an iteration begins."""
         self._began = perf_counter_ns()
 
     def planned(self) -> None:
@@ -52,7 +52,7 @@ class Pace:
         self._planned = perf_counter_ns() - self._began
 
     def shared(self, took: int) -> None:
-        """The pixels took so many nanoseconds on the worker threads."""
+        """The pixels took `took` nanoseconds on the worker threads."""
         self.quick = self.awaited = False
         self._pause -= 1
         if took < _MAYBE_SHORT * SHORT_PIXELS_NS and self._pause < 0:
@@ -61,13 +61,13 @@ class Pace:
             self._pixels = self._whole = _UNKNOWN
 
     def computed(self, took: int) -> None:
-        """The pixels took so many nanoseconds on the planning thread."""
+        """The pixels took `took` nanoseconds on the planning thread."""
         self._pixels = _estimate(self._pixels, took)
         self.brief = self._pixels < SHORT_PIXELS_NS
         self._ended(took)
 
     def without_pixels(self) -> None:
-        """The iteration was over when it was planned."""
+        """The iteration has no pixels: it was complete when it was planned."""
         self._ended(0)
 
     def _ended(self, took: int) -> None:

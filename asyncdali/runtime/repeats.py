@@ -63,7 +63,7 @@ class Repeats:
         return self._plans.get(self._key(edges)) if self._plans else None
 
     def learn(self, edges: Sequence[Any], most_scratch: int, timed: Timed) -> None:
-        """Repeat an iteration that was planned, if all its plans were copies. `timed`: of later jobs."""
+        """Keep a repeat of a planned iteration, if all its plans were copies. `timed`: how later jobs measure time."""
         if len(self._plans) >= _MOST_SEGMENTS or any(built.replays.last is None for built in self.rest):  # type: ignore[union-attr]
             return
         key = self._key(edges)

@@ -32,7 +32,7 @@ _MOST_BYTES = 1 << 16
 _MOST_CONTENTS = 1 << 12
 """Larger contents are not compared: that would take as long as small plans."""
 _TRIALS = 64
-"""Iterations after which contents that are always new are given up."""
+"""Number of iterations after which contents that were new each time are no longer compared."""
 _LEAST_ADDRESS = 1 << 32
 _LINE = 64
 
@@ -185,7 +185,7 @@ def _place(ranges: Sequence[tuple[int, int, int, int]], samples: _Samples, addre
 
 
 def _is_plain(batch: Batch, inputs: Sequence[Batch]) -> bool:
-    """Whether an output is a batch of its own that has shapes only."""
+    """Whether an output is a new batch that has shapes only."""
     if batch.owner is not None or batch.values is not None or batch.alias_of is not None or batch.links or batch.feed is not None:
         return False
     if batch.rows is not None or batch.reused is not False or any(batch is source for source in inputs):

@@ -245,7 +245,7 @@ class SegmentCounters:
                 output.changes(batch, self.iterations)
 
     def passed_by(self, count: int) -> None:
-        """So many iterations with the current shapes are planned."""
+        """This number of iterations with the current shapes is planned."""
         self.iterations += count
         self._free = now()
 

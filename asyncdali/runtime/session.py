@@ -194,7 +194,10 @@ class Session:
 
     @contextlib.contextmanager
     def quiet(self) -> Iterator[bool]:
-        """For a block, no other call queues or fetches an iteration. The value is False if one does so now, or if one is owed."""
+        """While the context is open, no other call queues or fetches an iteration.
+
+        The value is False if another call does so now, or if an interrupted call has queued an iteration that no call has taken.
+        """
         locks = self._fetching, self.producer.lock
         taken = [lock for lock in locks if lock.take()]
         try:
@@ -210,7 +213,7 @@ class Session:
 
     @property
     def checks_outputs(self) -> bool:
-        """Whether the user has said which types, dimensions or layouts the outputs have."""
+        """Whether the user has declared types, dimensions or layouts of the outputs."""
         return self._expects
 
     def calls_here(self, hook: bool) -> bool:

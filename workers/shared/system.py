@@ -112,11 +112,11 @@ _ours: weakref.WeakSet[Descriptors] = weakref.WeakSet()
 
 
 class Descriptors:
-    """The descriptors of one pool in this process. A forked child closes all that it does not keep."""
+    """The descriptors of one pool in this process. A forked child closes the descriptors that it does not keep."""
 
     def __init__(self) -> None:
         self.open: set[int] = set()
-        self.kept: frozenset[int] = frozenset()  # descriptors that the child keeps which this pool is forking
+        self.kept: frozenset[int] = frozenset()  # descriptors that the child, which this pool is forking, must keep
         self.forked = False  # whether this is a child that another party forked
         _ours.add(self)
 

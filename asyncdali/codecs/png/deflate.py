@@ -28,13 +28,13 @@ from ...compiled.step import inlined
 BROKEN = 1
 """Status: the data is damaged, or does not end where it should."""
 SLACK = 320
-"""Bytes behind the output that are written to."""
+"""Number of bytes behind the output that the decoder may overwrite."""
 PADDING = 64
 """Zero bytes behind the input."""
 
 _LITERAL_BITS, _DISTANCE_BITS, _ORDER_BITS = 11, 8, 7
 _LITERALS, _DISTANCES = 288, 32
-# Entries of the tables, 32 bits. All kinds have the number of bits of the code from bit 0 on. The other fields, with their first bits:
+# Entries of the tables have 32 bits. Every kind has the length of the code at bit 0. The other fields, with their first bits:
 #   literals      the sign; 24: how many literals; 8: the literals
 #   length        16: the base; 8: number of extra bits
 #   distance      12: the base; 8: number of extra bits
@@ -168,7 +168,7 @@ def _build(work, lengths, symbols, table, bits, kind):
 
 @inlined
 def _pair_literals(table):
-    """Let entries of the first level stand for two literals, where both codes fit."""
+    """Merge entries of the first level, so that one entry stands for two literals, where both codes fit into the index."""
     for k in range((1 << _LITERAL_BITS) - 1, -1, -1):
         entry = np.int64(load_i32(table + 4 * k))
         if entry < 0:
@@ -201,7 +201,7 @@ def _fixed_lengths(lengths):
 
 @inlined
 def _read_lengths(buffer, count, at, stop, work):
-    """Read the lengths of both codes of a block: (buffer, count, at, literals, distances); 0 literals: broken."""
+    """Read the lengths of both codes of a block: (buffer, count, at, literals, distances). `literals` is 0 if the data is damaged."""
     lengths = work + _LENGTHS
     buffer, count, at = _refilled(buffer, count, at)
     literals, distances, orders = 257 + (buffer & 31), 1 + (buffer >> 5 & 31), 4 + (buffer >> 10 & 15)
@@ -265,7 +265,7 @@ def _copy_match(out, distance, length):
 
 @inlined
 def _symbols(buffer, count, at, stop, work, start, out, limit):
-    """Decode the symbols of a block: (buffer, count, at, out); the last is 0 if the data is broken."""
+    """Decode the symbols of a block: (buffer, count, at, out). `out` is 0 if the data is damaged."""
     literals, distances = work + _LITERAL_TABLE, work + _DISTANCE_TABLE
     low, near = np.int64((1 << _LITERAL_BITS) - 1), np.int64((1 << _DISTANCE_BITS) - 1)
     while True:
@@ -319,8 +319,8 @@ def _symbols(buffer, count, at, stop, work, start, out, limit):
 
 @inlined
 def _stored(buffer, count, at, stop, out, limit):
-    """Copy a block that is not compressed: (at, out); the last is 0 if the data is broken."""
-    at -= count >> 3  # whole bytes of the buffer go back
+    """Copy a block that is not compressed: (at, out). `out` is 0 if the data is damaged."""
+    at -= count >> 3  # return the whole bytes of the buffer
     if at + 4 > stop:
         return at, np.int64(0)
     length = np.int64(load_u8(at)) | np.int64(load_u8(at + 1)) << 8

@@ -211,7 +211,7 @@ def _add_nearest(row, above, target, count, channels):
 
 @inlined
 def _unfilter(rows, target, height, count, channels, zeros):
-    """Undo the filters of all rows: each is `count` bytes behind a byte with the filter's number. Returns a status."""
+    """Undo the filters of all rows. A row is a byte with the number of its filter, then `count` bytes. Returns a status."""
     above = zeros
     for _ in range(height):
         kind, row = load_u8(rows), rows + 1

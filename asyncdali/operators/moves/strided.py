@@ -21,7 +21,7 @@ _HEAD = PIECE_HEAD.words
 _ROW = 64
 """Least bytes of a row that is moved line by line."""
 _MOST_CHANNELS = 4
-"""Of pixels that the kernel ``planes`` divides."""
+"""Largest number of channels of the pixels that the kernel ``planes`` divides."""
 _REVERSED = 12
 """Bytes that a thread of the kernel ``reversed`` moves."""
 

@@ -9,7 +9,7 @@ enum { GROUP = CHANNELS ? CHANNELS : 4, TILE_ROWS = 8, WARP = 32, QUAD = 4, SPAN
 
 // Round a float to the nearest integer, half to even, and saturate: adding 1.5 * 2**23 leaves the integer in the low bits.
 template <class T> DEVICE float32 with_integer(float32 value) {
-    const bool inside = !SIGNED && Same<T, uint8>::value;  // weights >= 0 add up to 1: the result is within 0..255 but for rounding
+    const bool inside = !SIGNED && Same<T, uint8>::value;  // weights >= 0 add up to 1: except for rounding, the result is within 0..255
     return (inside ? value : fminf(fmaxf(value, (float32)lowest<T>()), (float32)highest<T>())) + 12582912.0f;
 }
 DEVICE int32 byte(float32 value) {

@@ -19,9 +19,9 @@ _KINDS = {"value": 0, "square": 1, "deviation": 2, "largest": 3, "smallest": 4}
 _FEW, _MANY = 64, 1 << 16
 _PART, _MOST_PARTS = 8192, 256
 _LEAST_BYTES, _PART_BYTES = 1024, 16384
-"""Of a channel: the smallest that is reduced by lines (eight times as many if there are many outputs), and those of a part."""
+"""Bytes of a channel: the least for a reduction by lines (eight times as many if there are many outputs), and the bytes of one part."""
 _MANY_PARTS = 8
-"""More parts than one thread adds up."""
+"""If there are more parts, several threads add them."""
 
 
 @dataclass

@@ -18,7 +18,7 @@ _REVERSE = Arg("reverse_order", "bool", False, "Whether the new transform is app
 _CENTER = Arg("center", "float_list", None, "The point that stays where it is; by default the origin.", tensor=True)
 _INPUTS = (Input((DALIDataType.FLOAT,), name="transforms", ranks=(2, 3)),)
 _FEW = 4096
-"""So many products take less time than releasing the interpreter lock and waiting for it again."""
+"""This number of products takes less time than releasing the interpreter lock and waiting for it again."""
 _OUTPUT = (Output(DALIDataType.FLOAT, CHOSEN, CHOSEN),)
 
 

@@ -36,7 +36,7 @@ at, word = PERSPECTIVE.at, PERSPECTIVE_RECORD.word
 _F = np.float32
 
 CHANNELS = (1, 3, 4)
-"""Channels of the images that are computed here: two rows of a pair of pixels fit into words. (OpenCV's arithmetic for two is another.)"""
+"""Numbers of channels for which two rows of a pair of pixels fit into words. OpenCV computes two channels with another arithmetic."""
 _LANES = 16
 _REFLECT_101, _WRAP, _REPLICATE, _CONSTANT = 0, 2, 3, 4  # As in borders.cuh; 1 is "reflect".
 _FAR = _F(1 << 24)  # Positions are clamped to -_FAR.._FAR.
@@ -157,12 +157,12 @@ def _store_planes(builder: Any, planes: list[Any], out: Any) -> None:
 def perspective_step(channels: int) -> Compiled:
     """The step of PERSPECTIVE for UINT8 images of one of CHANNELS, linear."""
     blend = _blender(channels)
-    # Pixels are loaded as words of eight bytes, which must not cross the end of a row: the last columns are computed in another way.
+    # Pixels are loaded as words of eight bytes, which must not cross the end of a row. So the last columns are computed one by one.
     spare_columns = -(-8 // channels)
 
     @inlined
     def gather(pixels, m, parts, begin, end, height, width, border, fill, out, steps, numbers, places, words):
-        """Pixels `begin` to `end` of a row: weights and words of those whose taps lie inside, for groups of 16; other pixels are finished.
+        """Prepare pixels `begin` to `end` of a row: store weights and words of groups of 16 whose taps lie inside. Finish the other pixels.
 
         Returns a bit for each group that has words.
         """

@@ -40,7 +40,7 @@ from .file_tables import COPY_PATHS, OPEN_FILES, READ_DIRECT
 from .reserved_memory import ExpectedSizes
 
 _FEW = 1024
-"""So many paths are copied in less time than another thread takes to begin."""
+"""This number of paths is copied in less time than another thread takes to begin."""
 
 
 class _Names(Sequence[str]):

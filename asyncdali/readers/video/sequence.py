@@ -33,7 +33,7 @@ from ..remote.remote import is_remote
 
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".pnm", ".ppm", ".pgm", ".pbm", ".jp2", ".webp")
 _MUCH = 1 << 20
-"""More bytes are copied by all threads."""
+"""Batches with more bytes are copied by all threads."""
 _TYPES = (DALIImageType.RGB, DALIImageType.BGR, DALIImageType.GRAY, DALIImageType.YCbCr, DALIImageType.ANY_DATA)
 
 
