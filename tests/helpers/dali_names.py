@@ -1,4 +1,4 @@
-"""Lists the public names of an installed DALI by module. Run it with DALI installed to record the names (``tests/unit/test_names.py``).
+"""Lists the public names of an installed DALI by module. tests/unit/test_public_names.py compares them with ours. To record them:
 
     python tests/helpers/dali_names.py > tests/unit/dali_names.json
 

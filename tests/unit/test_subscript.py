@@ -32,7 +32,7 @@ def ragged(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     return [np.arange(int(np.prod(shape)), dtype=np.int16).reshape(shape) for shape in shapes]
 
 
-def test_slices_whose_step_leads_away_from_the_end_are_empty():
+def test_slices_with_a_step_away_from_the_end_are_empty():
     """For such slices with steps of more than 1, DALI raises an error or kills the process."""
     (x,) = ragged((8, 5))
     for start, stop, step in ((3, 20, -2), (-9, -2, -2), (20, 3, 2), (6, 1, 7), (2, 5, -3), (2, 3, -2)):
