@@ -12,7 +12,8 @@ from .._notices import warn
 from ..batch import Batch
 from ..compiled.addresses import address_of
 from ..operators.base import Arg, CompiledJob, Environment, Iteration, Operator, PythonJob, Spec
-from ..sampling.order import OrderPosition, SampleOrder, Sharding, Shuffling, engine_from_seed, load_kernels
+from ..sampling.order import OrderPosition, SampleOrder, Shuffling, engine_from_seed, load_kernels
+from ..sampling.sharding import Sharding
 from .digest import digest
 from .remote.prefetch import BatchesAhead, Fetches
 

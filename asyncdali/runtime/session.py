@@ -92,6 +92,30 @@ class Session:
         self.engines = engines
         self.depth = options.depth
         blueprint.check_scope()
+        self._plan(blueprint)
+        count = len(self.plan.outputs)
+        self.expected_dtype = options.expected("output_dtype", count)
+        self.expected_ndim = options.expected("output_ndim", count)
+        self.expected_layout = options.expected("output_layout", count)
+        self._expects = any(value is not None for value in (*self.expected_dtype, *self.expected_ndim, *self.expected_layout))
+        self.gpu_id = 0 if options.device_id is None else int(options.device_id)
+        with uninterrupted():  # it starts threads, which nothing else could stop yet
+            self.executor = self._new_executor(f"asyncdali-{id(blueprint.definition):x}")
+        if options.enable_memory_stats and not options.exec_dynamic:
+            self.executor.memory = MemoryStatistics()
+        if options.enable_statistics:
+            self.executor.counters = PipelineCounters()
+        self.counters: PipelineCounters | None = self.executor.counters
+        self._device_memory: Any = HostMemory(self.executor.allocate) if self.gpu is None else self.gpu.memory
+        try:
+            self._instantiate(blueprint.calling(self.seed), blueprint.access)
+        except BaseException:
+            self.close(workers=False)
+            raise
+
+    def _plan(self, blueprint: Blueprint) -> None:
+        """Choose the device, and cut the graph into segments."""
+        options, engines = self.options, self.engines
         # PER_OPERATOR gives every operator its own stream, so operators of different backends are not fused.
         fuse = FUSES_BACKENDS and options.stream_policy is not StreamPolicy.PER_OPERATOR
         seeds = Seeds(options.seed if engines is None else engines.seed)
@@ -107,33 +131,18 @@ class Session:
         if engines is not None:
             engines.cut(self.plan, fuse, self.gpu is not None)
         self.seed = seeds.seed
-        count = len(self.plan.outputs)
-        self.expected_dtype = options.expected("output_dtype", count)
-        self.expected_ndim = options.expected("output_ndim", count)
-        self.expected_layout = options.expected("output_layout", count)
-        self._expects = any(value is not None for value in (*self.expected_dtype, *self.expected_ndim, *self.expected_layout))
-        self.gpu_id = 0 if options.device_id is None else int(options.device_id)
-        with uninterrupted():  # it starts threads, which nothing else could stop yet
-            self.executor = Executor(
-                num_threads=options.num_threads,
-                concurrency=options.concurrency or OperatorConcurrency.BACKEND,
-                stream_policy=options.stream_policy or StreamPolicy.PER_BACKEND,
-                affinity=options.affinity(),
-                name=f"asyncdali-{id(blueprint.definition):x}",
-                gpu=self.gpu,
-                pool=None if engines is None else engines.pool,
-            )
-        if options.enable_memory_stats and not options.exec_dynamic:
-            self.executor.memory = MemoryStatistics()
-        if options.enable_statistics:
-            self.executor.counters = PipelineCounters()
-        self.counters = self.executor.counters
-        self._device_memory: Any = HostMemory(self.executor.allocate) if self.gpu is None else self.gpu.memory
-        try:
-            self._instantiate(blueprint.calling(self.seed), blueprint.access)
-        except BaseException:
-            self.close(workers=False)
-            raise
+
+    def _new_executor(self, name: str) -> Executor:
+        options = self.options
+        return Executor(
+            num_threads=options.num_threads,
+            concurrency=options.concurrency or OperatorConcurrency.BACKEND,
+            stream_policy=options.stream_policy or StreamPolicy.PER_BACKEND,
+            affinity=options.affinity(),
+            name=name,
+            gpu=self.gpu,
+            pool=None if self.engines is None else self.engines.pool,
+        )
 
     def _check_kernels(self) -> None:
         """Raise NotImplementedError that names the GPU operators which a CUDA device cannot run."""

@@ -29,7 +29,7 @@ import numpy as np
 from ..compiled.addresses import address_of
 from .order_tables import SHUFFLE
 from .seeds import seed_sequence
-from .sharding import shard_bounds
+from .sharding import Sharding, shard_bounds
 
 # Seed of the one-time permutation of shuffled readers, and default of shuffle_after_epoch_seed.
 PERMUTATION_SEED = 524287
@@ -216,33 +216,6 @@ def _permute_for_epoch(items: np.ndarray, seed: int, epoch: int) -> None:
 # ---------------------------------------------------------------------------------------------------------------------------------
 # The stream
 # ---------------------------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Sharding:
-    """The parts of a data set, and the order in which a reader reads them.
-
-    Args:
-        num_shards, shard_id: the data set is divided into `num_shards` parts whose sizes differ by at most one; reading starts with part
-            `shard_id`.
-        stick_to_shard: read the same shard in every epoch instead of moving to the next.
-        pad_last_batch: at a shard's end, fill the batch with the last delivered sample, and deliver the same number of batches for every
-            shard.
-    """
-
-    num_shards: int = 1
-    shard_id: int = 0
-    stick_to_shard: bool = False
-    pad_last_batch: bool = False
-
-    def check(self, count: int) -> None:
-        """ValueError unless `count` samples can be divided like this."""
-        if self.num_shards < 1:
-            raise ValueError(f"num_shards is {self.num_shards}; it must be at least 1")
-        if not 0 <= self.shard_id < self.num_shards:
-            raise ValueError(f"shard_id is {self.shard_id}; with num_shards={self.num_shards} it must be from 0 to {self.num_shards - 1}")
-        if self.num_shards > count:
-            raise ValueError(f"the data set has {count} samples, fewer than num_shards={self.num_shards}; every shard needs at least one")
 
 
 @dataclass(frozen=True)

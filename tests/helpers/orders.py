@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from asyncdali.sampling.order import OrderPosition, SampleOrder, Sharding, Shuffling
+from asyncdali.sampling.order import OrderPosition, SampleOrder, Shuffling
+from asyncdali.sampling.sharding import Sharding
 
 
 def order_of(count: int, num_shards: int = 1, shard_id: int = 0, **options: Any) -> SampleOrder:

@@ -498,7 +498,8 @@ def test_positions_are_immutable():
 
 def test_orders_without_shuffling_do_not_import_numba():
     code = (
-        "import sys; from asyncdali.sampling.order import SampleOrder, Sharding; o = SampleOrder(10, Sharding(2, pad_last_batch=True)); "
+        "import sys; from asyncdali.sampling.order import SampleOrder; from asyncdali.sampling.sharding import Sharding; "
+        "o = SampleOrder(10, Sharding(2, pad_last_batch=True)); "
         "_, p = o.take(o.start, 4); o.take(o.checked(p), 4); assert 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

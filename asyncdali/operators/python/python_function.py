@@ -38,7 +38,7 @@ def _arguments(batch_processing: bool) -> tuple[Arg, ...]:
     )
 
 
-class _PythonOperator(Operator):
+class PythonOperator(Operator):
     """Calls the function during planning: one call at a time, samples and iterations in order."""
 
     barrier = True
@@ -174,7 +174,7 @@ def _batch_like(found: list[Result]) -> Batch:
 
 
 @register
-class PythonFunction(_PythonOperator):
+class PythonFunction(PythonOperator):
     schema = Schema(
         name="python_function",
         doc="""Calls a Python function for each sample (or batch), in order, one call at a time.
@@ -197,7 +197,7 @@ class PythonFunction(_PythonOperator):
 
 
 @register
-class DLTensorPythonFunction(_PythonOperator):
+class DLTensorPythonFunction(PythonOperator):
     schema = Schema(
         name="dl_tensor_python_function",
         doc="""Like `python_function`, with DLPack capsules instead of arrays. Inputs are not copied, except records in mapped

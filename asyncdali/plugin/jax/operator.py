@@ -10,12 +10,12 @@ import numpy as np
 from ...batch import Batch
 from ...operators.accepts import CHOSEN, DATA, Output
 from ...operators.base import REQUIRED, Arg, Arguments, Iteration, Planned, Schema, Spec, register
-from ...operators.python.python_function import WHOLE_BATCH, _PythonOperator
+from ...operators.python.python_function import WHOLE_BATCH, PythonOperator
 from .arrays import on_device, sharded
 
 
 @register
-class JaxFunction(_PythonOperator):
+class JaxFunction(PythonOperator):
     schema = Schema(
         name="_jax.function",
         doc="""Calls a function with a jax array [samples, ...] per input, once per batch; it returns such arrays.""",
