@@ -8,8 +8,6 @@ make its pixels in pinned memory, and the result is uploaded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from asyncdali_workers import limits
 
@@ -25,7 +23,7 @@ from ..device.cuda.place_kernels import lay_out
 from ..device.launch import Launch
 from ..operators.base import Arguments, Iteration, Planned, Role, Step
 from .device_decoding import SplitDecode
-from .jobs import Job, Timed, Waiting
+from .jobs import Jobs, Timed, Waiting
 from .record import Record
 from .segments import BuiltOperator, BuiltSegment, Fresh, Host, SegmentRun, Slots, Steps
 
@@ -51,7 +49,7 @@ class DeviceSegmentRun(SegmentRun):
         self._ordered: set[int] = set()  # buffers and events (by id) that the stream already waits for
         self._split: set[int] = set()  # address arrays (by id) whose samples also belong to other batches
 
-    def phases(self) -> Iterator[Job]:
+    def phases(self) -> Jobs:
         self._device.enter()
         self._stream.throttle()
         self._order_inputs()
@@ -128,7 +126,7 @@ class DeviceSegmentRun(SegmentRun):
 
     # --- queueing
 
-    def _pixels(self, steps: Steps, fresh: Fresh, slots: Slots, scratch: int, timed: Timed) -> Iterator[Job]:
+    def _pixels(self, steps: Steps, fresh: Fresh, slots: Slots, scratch: int, timed: Timed) -> Jobs:
         compiled = [(built, step) for built, step in steps if isinstance(step, Step)]  # addresses of partial batches are known by now
         by_host: Steps = [(built, step) for built, step in compiled if step.launches is None and step.hardware is None]
         self._device.enter()  # this may be a worker thread, after Python work of an operator

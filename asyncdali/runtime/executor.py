@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from time import perf_counter_ns as now
 from typing import TYPE_CHECKING, Any, Protocol
@@ -31,7 +31,7 @@ from ..operators.base import Environment
 from ..types import OperatorConcurrency, StreamPolicy
 from .counters import PipelineCounters
 from .engine_protocol import Here
-from .jobs import CompiledSamples, Job, Waiting
+from .jobs import CompiledSamples, Job, Jobs, Waiting
 from .loop import LoopThread, shared_loop
 from .memory_statistics import MemoryStatistics
 from .record import Record as Record
@@ -91,7 +91,7 @@ class Executor:
         self._deciding = threading.Lock()
         self._decider = 0
         """The thread that is deciding."""
-        self._plannable: deque[tuple[SegmentRun, Iterator[Job]]] = deque()
+        self._plannable: deque[tuple[SegmentRun, Jobs]] = deque()
         self._planning = threading.Lock()
         self.one_at_a_time = False
         """Whether the only worker has nothing to do while a segment is planned, nor the planning thread while pixels are computed."""
@@ -359,7 +359,7 @@ class Executor:
         except BaseException as error:  # no thread could be started
             self._failed(run, error)
 
-    def _run_now(self, run: SegmentRun, phases: Iterator[Job]) -> None:
+    def _run_now(self, run: SegmentRun, phases: Jobs) -> None:
         """Plan a segment of instant operators on the deciding thread."""
         try:
             for job in phases:
@@ -401,13 +401,13 @@ class Executor:
 
     # --- on stage and worker threads
 
-    def _advance(self, run: SegmentRun, phases: Iterator[Job], state: WorkerState | None, error: BaseException | None) -> None:
+    def _advance(self, run: SegmentRun, phases: Jobs, state: WorkerState | None, error: BaseException | None) -> None:
         """Resume a run until it yields its next job or ends."""
         if self.closed:
-            phases.close()  # type: ignore[attr-defined]
+            phases.close()
             return
         try:
-            job = phases.throw(error) if error is not None else next(phases)  # type: ignore[attr-defined]
+            job = phases.throw(error) if error is not None else next(phases)
         except StopIteration:
             self._post(self.finish_segment, run)
             return
@@ -431,7 +431,7 @@ class Executor:
         if not run.committed:
             run.segment.commit_positions(run.record, {})
 
-    def _run_job(self, run: SegmentRun, phases: Iterator[Job], job: Job, state: WorkerState | None) -> None:
+    def _run_job(self, run: SegmentRun, phases: Jobs, job: Job, state: WorkerState | None) -> None:
         def finished() -> None:
             job.finished = _nothing  # breaks the cycle job -> this closure -> job, which would keep the batches alive
             self._jobs.discard(job)
@@ -446,7 +446,7 @@ class Executor:
         self._jobs.add(job)
         if self.closed:
             job.stop()
-        waits, pixels = isinstance(job, Waiting), getattr(job, "is_pixels", False)
+        waits, pixels = isinstance(job, Waiting), job.is_pixels
         if (waits or pixels) and not run.told:
             # The next iteration may be planned while the pixels of this one are computed.
             run.told = True

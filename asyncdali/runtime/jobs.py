@@ -7,10 +7,10 @@ import functools
 import itertools
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns as now
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -66,6 +66,8 @@ class Job:
     scratch_bytes = 0
     brief = False
     """Whether the job is too short to wake the workers. The planning thread then does all of it."""
+    is_pixels = False
+    """Whether the job computes pixels, the last work of a segment."""
 
     def __init__(self) -> None:
         self.on_thread: Callable[[int, int], None] | None = None
@@ -115,6 +117,10 @@ class Job:
                 raise failure
             finally:
                 del failure
+
+
+Jobs: TypeAlias = Generator[Job, None, None]
+"""The jobs of a segment in one iteration, one after another. An error of a job is raised in the generator."""
 
 
 @functools.cache

@@ -7,7 +7,7 @@ the pixels the worker that finished last. No thread waits.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from time import perf_counter_ns
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -23,7 +23,7 @@ from ..graph.plan import PlannedOperator, Segment
 from ..operators.base import Arguments, CompiledJob, Gate, Iteration, Operator, Planned, PythonJob, SampleError, Step
 from . import branches
 from .engine_protocol import Remote
-from .jobs import CompiledSamples, Job, PythonSamples, Timed
+from .jobs import CompiledSamples, Job, Jobs, PythonSamples, Timed
 from .pace import Pace
 from .repeats import Repeat, TooLargeOutput, repeats_of
 from .replays import replays_of
@@ -196,7 +196,7 @@ class SegmentRun:
         self._issue_on = stream
         self._scratch_places: dict[int, int] = {}  # offsets of partial batches in scratch memory
 
-    def phases(self) -> Iterator[Job]:
+    def phases(self) -> Jobs:
         """Yield the jobs of this run. Raises the error of the iteration."""
         steps: Steps = []
         fresh: Fresh = []
@@ -244,7 +244,7 @@ class SegmentRun:
 
     def _each(
         self, operators: Sequence[BuiltOperator], steps: Steps, fresh: Fresh, produced: dict[int, int], lap: Lap | None
-    ) -> Iterator[Job]:
+    ) -> Jobs:
         """Prepare and plan operators."""
         for built in operators:
             try:
@@ -263,7 +263,7 @@ class SegmentRun:
         fresh += made
         return job
 
-    def _pixels(self, steps: Steps, fresh: Fresh, slots: Slots, scratch: int, timed: Timed) -> Iterator[Job]:
+    def _pixels(self, steps: Steps, fresh: Fresh, slots: Slots, scratch: int, timed: Timed) -> Jobs:
         """Compute the outputs' contents: all steps as one job."""
         if self.record.careful:
             yield from self._one_by_one(steps, fresh)
@@ -279,10 +279,10 @@ class SegmentRun:
             if batch.links:
                 batch.settle()
 
-    def _computed(self, job: CompiledSamples) -> Iterator[Job]:
+    def _computed(self, job: CompiledSamples) -> Jobs:
         """Compute the outputs' contents."""
         counters, pace = self.segment.counters, self.segment.pace
-        job.is_pixels = True  # type: ignore[attr-defined]
+        job.is_pixels = True
         job.brief = pace.brief or self.executor.one_at_a_time
         began = perf_counter_ns()
         if counters is not None and counters.recorder is not None:
@@ -299,13 +299,13 @@ class SegmentRun:
         if counters is not None:
             counters.made(job, job.owners, self.record, job.count)
 
-    def _one_by_one(self, steps: Steps, fresh: Fresh) -> Iterator[Job]:
+    def _one_by_one(self, steps: Steps, fresh: Fresh) -> Jobs:
         """The outputs' contents, with one job per step, so that the running step is known. No data is in scratch memory."""
         for built, step in branches.resolved(steps, self._scratch_places):
             if self.executor.progress is not None:
                 self.executor.progress(self.record, (self.segment, built))
             job = CompiledSamples(_samples(fresh, self.record), [(built, step)], [], 0, Timed.NO)
-            job.is_pixels = True  # type: ignore[attr-defined]
+            job.is_pixels = True
             try:
                 yield job
             except SampleError as error:
@@ -314,7 +314,7 @@ class SegmentRun:
             if batch.links:
                 batch.settle()
 
-    def _one(self, built: BuiltOperator, steps: Steps, fresh: Fresh, produced: dict[int, int], lap: Lap | None) -> Iterator[Job]:
+    def _one(self, built: BuiltOperator, steps: Steps, fresh: Fresh, produced: dict[int, int], lap: Lap | None) -> Jobs:
         """Prepare and plan one operator."""
         record, operator = self.record, built.operator
         edges = record.edges

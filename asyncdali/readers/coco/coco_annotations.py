@@ -6,7 +6,7 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,7 +112,7 @@ def _loaded(path: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _naming(path: str, kind: str, number: int):  # type: ignore[no-untyped-def]
+def _naming(path: str, kind: str, number: int) -> Iterator[None]:
     """Adds the place to errors raised inside."""
     try:
         yield

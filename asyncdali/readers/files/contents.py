@@ -268,7 +268,7 @@ class FileContentsReader(ReaderOperator):
         sample = int(np.flatnonzero(sizes == 0)[0])
         raise SampleError(sample, f"File mapping failed: {self.table.path(int(indices[sample]))}: the file is empty")
 
-    def _explain(self, indices: np.ndarray):  # type: ignore[no-untyped-def]
+    def _explain(self, indices: np.ndarray) -> Callable[[int, str, int], str]:
         def explain(code: int, text: str, sample: int) -> str:
             path = self.table.path(int(indices[sample]))
             if code == self._kernels.SHORT_READ:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ...batch import Batch
@@ -106,7 +108,7 @@ class CaffeReader(LmdbReader):
         batch.source_info = self.names(indices)
         return batch
 
-    def _explain(self, indices: np.ndarray):  # type: ignore[no-untyped-def]
+    def _explain(self, indices: np.ndarray) -> Callable[[int, str, int], str]:
         def explain(code: int, text: str, sample: int) -> str:
             index = int(indices[sample])
             return f"Error while parsing Caffe file: {self.origin(index)} (raw data length: {self.records.sizes[index]} bytes)."

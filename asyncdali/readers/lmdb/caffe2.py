@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -209,12 +210,12 @@ class Caffe2Reader(LmdbReader):
         self._check(indices, kinds != kinds[0], lambda sample: f"Inconsistent data: the {what} has another type than in sample 0")
         return int(kinds[0])
 
-    def _check(self, indices: np.ndarray, wrong: np.ndarray, message) -> None:  # type: ignore[no-untyped-def]
+    def _check(self, indices: np.ndarray, wrong: np.ndarray, message: Callable[[int], str]) -> None:
         if wrong.any():
             sample = int(np.argmax(wrong))
             raise SampleError(sample, f"{self.origin(int(indices[sample]))}: {message(sample)}")
 
-    def _explain(self, indices: np.ndarray):  # type: ignore[no-untyped-def]
+    def _explain(self, indices: np.ndarray) -> Callable[[int, str, int], str]:
         def explain(code: int, text: str, sample: int) -> str:
             index = int(indices[sample])
             where = f"{self.origin(index)} (raw data length: {self.records.sizes[index]} bytes)"

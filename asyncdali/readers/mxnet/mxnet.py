@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 import numpy as np
 
@@ -157,7 +157,7 @@ class MXNetReader(ContainerReader):
             fetched.owner[at : at + part] = np.frombuffer(data, np.uint8)
             file, at, count = file + 1, at + part, count - part
 
-    def _explain(self, indices: np.ndarray):  # type: ignore[no-untyped-def]
+    def _explain(self, indices: np.ndarray) -> Callable[[int, str, int], str]:
         kernels = self._kernels
         reasons = {
             kernels.BAD_MAGIC: "Invalid RecordIO: wrong magic number",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -287,7 +287,7 @@ class NumpyReader(ListedReader):
     def _path(self, indices: np.ndarray, sample: int) -> str:
         return self.table.path(int(indices[sample]))
 
-    def _explain(self, indices: np.ndarray):  # type: ignore[no-untyped-def]
+    def _explain(self, indices: np.ndarray) -> Callable[[int, str, int], str]:
         known = {**reasons(), self._reading.SHORT_READ: "the file ends before its data does"}
 
         def explain(code: int, text: str, sample: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -191,7 +192,7 @@ class TFRecordReader(ContainerReader):
         )  # fmt: skip
         return CompiledJob(len(found), [Step(self._kernels.write_numbers.address, context, no_explanation, keep=[*keep, numbers])])
 
-    def _explain(self, indices: np.ndarray):  # type: ignore[no-untyped-def]
+    def _explain(self, indices: np.ndarray) -> Callable[[int, str, int], str]:
         def explain(code: int, text: str, sample: int) -> str:
             from . import tfrecord_index
 

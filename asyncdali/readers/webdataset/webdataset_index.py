@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ..containers.indices import read_bytes, write_text
 from .tar import BLOCK_SIZE, Component, grouped, scan
@@ -41,7 +41,7 @@ def read_index(path: str) -> Iterator[list[Component]]:
         yield [_component(tokens[k : k + fields], number, wrong) for k in range(0, len(tokens), fields)]
 
 
-def _component(tokens: list[str], line: int, wrong) -> Component:  # type: ignore[no-untyped-def]
+def _component(tokens: list[str], line: int, wrong: Callable[[int, str], Exception]) -> Component:
     for token in tokens[1:3]:
         if not (token.isascii() and token.isdigit()) or len(token) > 18:
             raise wrong(line, f"Could not find all necessary component parameters: {token[:40]!r} is not an offset or a size")
