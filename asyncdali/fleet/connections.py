@@ -247,7 +247,7 @@ class Connections(Ordered[Request]):
 
 
 def _attempt(loader: weakref.ref[Connections], place: Place, token: bytes) -> None:
-    """Connect to an actor, on a thread of its own.
+    """Connect to an actor, on a separate thread.
 
     A host that is silent takes :data:`ATTEMPT` seconds. A loader that is dropped meanwhile must not stay in its fleet for this time, so
     this thread has no strong reference.

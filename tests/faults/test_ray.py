@@ -348,7 +348,7 @@ def test_a_pipeline_keeps_its_fleet(cluster, train, wanted):
 
 @pytest.mark.parametrize("lost", [False, True], ids=["all engines live", "an engine was killed"])
 def test_a_trainer_leaves_when_its_pipeline_is_dropped(cluster, train, lost):
-    """Before `reconnect_timeout`."""
+    """The trainer leaves before `reconnect_timeout` is over, also after an engine was killed."""
     with Fleet(actors=1, resources=ENGINE, lookahead=3) as fleet:
         made = loader(train, fleet=fleet, reconnect_timeout=3600.0).__enter__()
         trainer, pipeline, pid = made._trainer, made.pipeline, made.engines()[0]["pid"]

@@ -1,4 +1,4 @@
-"""A loader that is dropped is freed soon, whatever its engines do: then its trainer leaves the fleet, and its memory is free."""
+"""A dropped loader is freed without waiting for its engines. Then its trainer leaves the fleet, and its memory is free."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from asyncdali import fn, pipeline_def
 from asyncdali.fleet import Actor, connections, loader
 
 HOUR = 3600.0
-"""Nothing in these tests may wait for a time limit of the loader."""
+"""A time limit of the loader that is too long for these tests, which must not wait for it."""
 SOON = 300.0
 """Seconds that suffice on any machine."""
 
@@ -26,7 +26,7 @@ def train():
 
 
 def dropped(batches, close):
-    """Drop a loader. Returns an event: it is freed."""
+    """Drop a loader. Returns an event that is set when the loader is freed."""
     freed = threading.Event()
     weakref.finalize(batches._actors, freed.set)  # `asyncdali.ray` leaves the fleet here
     if close:
@@ -35,8 +35,8 @@ def dropped(batches, close):
 
 
 @pytest.mark.parametrize("close", [True, False], ids=["closed", "dropped only"])
-def test_after_the_loss_of_an_engine(monkeypatch, close):
-    """The timer of `reconnect_timeout` once kept the loader."""
+def test_a_dropped_loader_is_freed_after_the_loss_of_an_engine(monkeypatch, close):
+    """The timer of `reconnect_timeout` once kept the loader alive."""
     lost, original = threading.Event(), connections.Connections._failed
 
     def failed(self, *args):
@@ -56,7 +56,7 @@ def test_after_the_loss_of_an_engine(monkeypatch, close):
 
 
 @pytest.mark.parametrize("close", [True, False], ids=["closed", "dropped only"])
-def test_while_a_host_does_not_answer(monkeypatch, close):
+def test_a_dropped_loader_is_freed_while_a_host_does_not_answer(monkeypatch, close):
     monkeypatch.setattr(connections, "ATTEMPT", HOUR)
     with Actor(train, token=TOKEN) as actor, socket.create_server(("127.0.0.1", 0)) as silent:
         batches = loader(train, engines=[actor.address], token=TOKEN)

@@ -29,7 +29,7 @@ def test_the_number_follows_what_trainers_wait_for(count, waiting, busy, expecte
 
 
 def test_a_trainer_that_was_killed_does_not_count(monkeypatch):
-    """It cannot leave the fleet, so its last report stays. The report of a waiting rank once kept all engines."""
+    """A killed trainer cannot leave the fleet. Its last report said that it waits, which once kept all engines running."""
     pytest.importorskip("ray", reason="the manager is a Ray actor")
     from asyncdali.ray import manager
 
