@@ -1,4 +1,4 @@
-"""Engines that die, stop or hang: the stream stays the same, and no process or memory is left."""
+"""Engines that die, stop or hang: batches stay the same, and no process or memory is left behind."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def send(pipe, signals, choose):
     for pid in choose(pids(pipe)):
         try:
             os.kill(pid, signals())
-        except ProcessLookupError:  # a replacement has its place already
+        except ProcessLookupError:  # a replacement has taken its place already
             pass
 
 
@@ -132,14 +132,14 @@ DEFAULT = int(signal.SIG_DFL)
 
 def crashes(out, given):
     if given[0] == 21:
-        set_handler(signal.SIGSEGV, DEFAULT)  # not pytest's handler, which the engine inherits and which prints all stacks
-        store_i64(8, 1)  # an address that belongs to no mapping
+        set_handler(signal.SIGSEGV, DEFAULT)  # the engine would inherit pytest's handler, which prints all stacks
+        store_i64(8, 1)  # an address where no memory is mapped
     out[0] = given[0]
 
 
 @pytest.mark.parametrize("rank, ranks", [(0, 1), (1, 2)])
 def test_a_crash_in_compiled_code_is_traced_to_its_sample(rank, ranks):
-    """Threads make pixels of all samples at a time. Bisection finds the sample, and single steps find the operator."""
+    """Threads compute the pixels of all samples at the same time. Bisection finds the sample, and single steps find the operator."""
 
     @pipeline_def(batch_size=8, num_threads=2, seed=1)
     def train():
@@ -161,7 +161,7 @@ def test_a_crash_in_compiled_code_is_traced_to_its_sample(rank, ranks):
 
 
 def test_the_search_for_the_sample_that_ends_engines():
-    """Bisection finds any sample that ends engines, and names none if no sample does."""
+    """Bisection finds any sample that ends engines. It names no sample if no single sample ends engines."""
     for size in range(1, 20):
         for guilty in (*range(size), None):
             search, deaths = Search(10, 10 + size), 0
@@ -208,7 +208,7 @@ def test_a_hung_function_is_an_error(tmp_path, monkeypatch):
 
 
 def test_an_iteration_is_made_again_when_no_sample_ends_engines(tmp_path):
-    """Two engines end at an iteration, and none of its parts ends a third one: the whole iteration is repeated."""
+    """Two engines end at an iteration, and no part of the iteration ends a third engine. Then the whole iteration is repeated."""
     ends = tmp_path / "ends"
     ends.touch()
 
@@ -252,7 +252,7 @@ def test_a_source_that_ends_engines_is_an_error_that_names_the_sample():
 
     pipe = pipeline(sourced(ends), 2)
     assert len(stream(pipe, 2)) == 2
-    for _ in range(2):  # the same position is asked for again, as after any error of a source
+    for _ in range(2):  # the same position is requested again, as after any error of a source
         with pytest.raises(RuntimeError, match="while it called the source 'rows'. 3 engines ended at this call") as caught:
             pipe.run()
         assert (caught.value.name, caught.value.iteration, caught.value.sample) == ("rows", 2, 2)
@@ -393,7 +393,7 @@ LIMITS = """
     ],
 )  # fmt: skip
 def test_limits_are_named(kind, number, text):
-    """Each iteration fails separately, and no process dies."""
+    """The error names the limit. Only the affected iterations fail, and no process dies."""
     done = run_script(LIMITS, kind, number)
     lines = done.stdout.splitlines()
     assert len(lines) == 2 and all(text in line for line in lines), (done.stdout, done.stderr)
@@ -425,7 +425,7 @@ NO_ROOM = """
 
 
 def test_no_room_for_a_block_fails_one_iteration():
-    """A block that could not be mapped is mapped for a later iteration, and its lease went back."""
+    """A block that could not be mapped is mapped for a later iteration, and its lease was returned."""
     done = run_script(NO_ROOM)
     assert "bytes of address space: ulimit -v" in done.stdout, (done.stdout, done.stderr)
     assert int(done.stdout.split("lent")[-1]) <= 3, done.stdout

@@ -1,4 +1,4 @@
-"""Ctrl-C in `run()` and `build()`: the batch that `run` would have returned comes next, once. A build leaves nothing behind.
+"""Ctrl-C in `run()`: the next call returns the batch of the interrupted call. Ctrl-C in `build()` leaves nothing behind.
 
 The interrupts come at fixed places of the program (by default at some of them; slow: at all), and at random instants (slow).
 """
@@ -303,7 +303,7 @@ ALL = [pytest.param(1, name, marks=pytest.mark.slow) for name in BUILT]
 @pytest.mark.parametrize("parts, names", [*SOME, *ALL])
 def test_interrupts_at_chosen_places_of_build(parts, names, tmp_path):
     """`parts`: one place in `parts` is tried. 1: all places, and each also for the second and the last time."""
-    environment = {"PYTHONWARNINGS": "ignore", "ASYNCDALI_COMPILE_AHEAD": "0"}  # processes that compile kernels would be children
+    environment = {"PYTHONWARNINGS": "ignore", "ASYNCDALI_COMPILE_AHEAD": "0"}  # processes that compile kernels would count as children
     limit = 3000 if parts == 1 else 600
     done = run_script(BUILDS + CHOSEN_BUILDS, tmp_path, parts, *names.split(), timeout=limit, **environment)
     assert done.stdout == "nothing left\n", done.stderr

@@ -1,4 +1,4 @@
-"""Dropping the last reference ends threads and worker processes immediately, without the garbage collector, after any history.
+"""Dropping the last reference to a pipeline ends its threads and workers immediately, without the garbage collector, after any history.
 
 A kept exception keeps the frames of its traceback alive, and so the pipeline. These tests try every place that keeps an exception.
 """
@@ -261,7 +261,7 @@ ANY_FRAMEWORK = """
 
 
 def test_no_iterator_of_any_framework_is_in_a_cycle():
-    """Without the collector: after the end, after errors of sources and operators, in the constructor and in `next`."""
+    """Iterators are freed without the collector: after the end, and after errors of sources and operators in constructor and `next`."""
     done = run_script(ANY_FRAMEWORK, timeout=300)
     assert done.stdout == "all gone\n", done.stderr
 
@@ -335,14 +335,14 @@ def dying(k):
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_workers_that_still_import_end_with_the_last_reference(method, when, tmp_path):
     if method == "forkserver" and when == "replacement":
-        pytest.skip("its workers are forked: a replacement imports nothing")
+        pytest.skip("its workers are forked, so a replacement imports nothing")
     (tmp_path / "slow_import.py").write_text(SLOW_IMPORT)
     done = run_script(IMPORTING, method, tmp_path, when, timeout=300)
     assert done.stdout == "all gone\n", done.stderr
 
 
 def test_reading_stacks_keeps_no_frame_alive():
-    """A call that waits for more than 50 ms looks at the stacks of all threads, including its own."""
+    """A call that waits for more than 50 ms inspects the stacks of all threads, also of its own thread."""
 
     class Thing:
         pass

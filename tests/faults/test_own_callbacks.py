@@ -274,7 +274,7 @@ def test_debug_mode(call):
 
 
 def joined(call):
-    """The call runs on another thread, which the callback joins."""
+    """Run the call on another thread, which the callback joins."""
     thread = threading.Thread(target=call)
     thread.start()
     thread.join()
@@ -306,7 +306,7 @@ WAITING = ["run", "schedule_run", "reset", "checkpoint", "feed_input", "outputs"
 @pytest.mark.parametrize("hand", HANDS)
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_a_callback_that_waits_for_a_thread_which_runs_the_pipeline(graph, hand):
-    """RuntimeError in that thread, after a moment, and no data is lost."""
+    """After a moment the call in that thread raises RuntimeError, and no data is lost."""
     refused = []
 
     def call():
@@ -350,7 +350,7 @@ def outcome(call):
 
 @pytest.mark.parametrize("graph", [called, function])
 def test_other_consumers_wait_for_a_slow_callback(graph):
-    """An older consumer, and a consumer that another thread starts while the callback is busy, even if its starter joins it."""
+    """Two consumers wait: an older one, and one that another thread starts and joins while the callback is busy."""
     inside, go, found = threading.Event(), threading.Event(), []
 
     def meddle(k):
@@ -374,7 +374,7 @@ def test_other_consumers_wait_for_a_slow_callback(graph):
 
 
 def test_a_function_ahead_of_the_consumer_may_wait_for_a_thread_that_consumes():
-    """The thread gets a batch that does not depend on the callback's return."""
+    """The thread gets a batch that is complete before the callback returns."""
     found = []
 
     def look(sample):
@@ -394,7 +394,7 @@ def test_a_function_ahead_of_the_consumer_may_wait_for_a_thread_that_consumes():
 
 @pytest.mark.parametrize("graph", [called, function])
 def test_possible_deadlocks_are_logged(graph, monkeypatch, caplog):
-    """A callback that waits for an event is no deadlock: another thread could set the event."""
+    """A callback that waits for an event is no proven deadlock, because another thread could set the event. The log names the wait."""
     monkeypatch.setattr(_deadlocks, "PATIENCE", 0.2)
     over, found = threading.Event(), []
 

@@ -1,4 +1,4 @@
-"""Callables that misbehave. The pool survives, or reports what happened."""
+"""Callables that misbehave. The pool continues, or its error says what happened."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_closing_standard_streams(make_pool):
 
 @pytest.mark.parametrize("reuse", [False, True])
 def test_closing_our_descriptors(reuse, tmp_path):
-    """That worker cannot answer any more. It is replaced, and none of our data goes to files that it opens later."""
+    """A worker without its descriptors cannot answer. It is replaced, and none of our data goes to files that it opens later."""
     code = f"""
 import os, numpy as np
 from asyncdali_workers import Source, WorkerDied, WorkerError, WorkerPool
@@ -157,7 +157,7 @@ def test_ending_the_process(make_pool):
         if iteration == 1:
             os._exit(3)
         if iteration == 2:
-            signal.signal(signal.SIGABRT, signal.SIG_DFL)  # not the test runner's handler
+            signal.signal(signal.SIGABRT, signal.SIG_DFL)  # without the handler of the test runner
             os.abort()
         return np.full((1, 1), iteration)
 
@@ -228,7 +228,7 @@ def test_threads_of_a_callable(make_pool):
     import threading
 
     def source(iteration):
-        threading.Thread(target=threading.Event().wait, daemon=False).start()  # never ends
+        threading.Thread(target=threading.Event().wait, daemon=False).start()  # this thread never ends
         return np.full((1, 1), iteration)
 
     pool = make_pool(source)
@@ -268,7 +268,7 @@ def test_libraries_get_one_thread(make_pool, monkeypatch):
     cv2.setNumThreads(4)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     image = np.zeros((2000, 2000, 3), np.uint8)
-    cv2.GaussianBlur(image, (31, 31), 5)  # OpenCV's threads run now; a forked child that uses them hangs
+    cv2.GaussianBlur(image, (31, 31), 5)  # OpenCV's threads run now, and a forked child that uses them hangs
 
     def source(iteration):
         cv2.GaussianBlur(image, (31, 31), 5)
@@ -279,7 +279,7 @@ def test_libraries_get_one_thread(make_pool, monkeypatch):
     assert ask(pool).outputs[0].sample(0).tolist() == [1, 1, 3]
     os.kill(pool.pids[0], signal.SIGKILL)
     wait_for_zygote(pool)
-    os.kill(pool._dispatcher._launcher.process, signal.SIGKILL)  # a new zygote is forked later
+    os.kill(pool._dispatcher._launcher.process, signal.SIGKILL)  # a new zygote will be forked later
     for iteration in range(4):
         assert ask(pool, iteration).outputs[0].sample(0).tolist() == [1, 1, 3]
     assert cv2.getNumThreads() == 4

@@ -1,4 +1,4 @@
-"""Workers and their helper die at any time: the stream of batches stays the same."""
+"""Workers and their helper process die at any time, and the batches stay the same."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def kill_and_wait(pid):
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
-        return  # it is dead, but the pool has not noticed
+        return  # the worker is dead, but the pool has not noticed yet
     signal.pidfd_send_signal(descriptor, signal.SIGKILL)
     assert select.select([descriptor], [], [], 300)[0]
     os.close(descriptor)
 
 
 def until_replaced(pool, count):
-    """Receive batches until all workers are there again."""
+    """Receive batches until all workers have been replaced."""
     limit = time.monotonic() + 300
     number = 0
     while len(pool.pids) < count or not pool.statistics()["restarts"]:  # a death is noticed by a waiting thread, or every 64 batches
@@ -120,7 +120,7 @@ def endure(pool, source, seconds, interval, seed, zygote):
             try:
                 os.kill(victim, signal.SIGKILL)
             except ProcessLookupError:
-                pass  # it has just died
+                pass  # the worker has just died
         source.check(pool.receive(tickets.pop(0), 300), received)
         tickets.append(pool.submit(0, received + 4, 0))
         received += 1
@@ -132,7 +132,7 @@ def endure(pool, source, seconds, interval, seed, zygote):
 
 @pytest.fixture
 def patience(monkeypatch):
-    """On a slow machine a process may be killed many times before it is ready. The test must not give up then."""
+    """Raises the limit of failed starts: on a slow machine a process may be killed many times before it is ready."""
     monkeypatch.setattr(replacement, "FAILED_STARTS", 1 << 30)
     monkeypatch.setattr(launch, "FAILED_STARTS", 1 << 30)
 
@@ -248,7 +248,7 @@ def test_the_zygote_is_restarted(make_pool):
 
 
 def test_the_zygote_dies_before_it_reports_a_worker(make_pool, monkeypatch, tmp_path):
-    """That worker must not start: the next zygote gets the same request, and both workers would write claims to the same place."""
+    """A worker that was not reported must not start. The next zygote gets the same request, and two workers would share a claim block."""
     from asyncdali_workers.processes import zygote
 
     once, tell = tmp_path / "untold", zygote.socket.send_fds
@@ -269,7 +269,7 @@ def test_the_zygote_dies_before_it_reports_a_worker(make_pool, monkeypatch, tmp_
 
 
 def test_the_zygote_dies_with_a_request_unread(make_pool, monkeypatch, tmp_path):
-    """Then the socket reports a reset before it returns the zygote's messages."""
+    """In this case the socket reports a reset before it returns the last messages of the zygote."""
     from asyncdali_workers.processes import zygote
 
     once, obey, fork, collect = tmp_path / "told", zygote.Zygote._obey, zygote.fork, launch.ZygoteLauncher.collect
@@ -302,7 +302,7 @@ def test_the_zygote_dies_with_a_request_unread(make_pool, monkeypatch, tmp_path)
 
 
 def test_a_worker_dies_while_it_takes_a_task(make_pool, monkeypatch, tmp_path):
-    """The worker has written its claim and not advanced the head. Another worker takes the task, which must not run twice."""
+    """The worker has written its claim, but not advanced the head of the ring. Another worker takes the task, which must not run twice."""
     from asyncdali_workers.shared import control
 
     once, started, go_on, claim = tmp_path / "once", tmp_path / "started", tmp_path / "go_on", control.Ring.claim
@@ -329,9 +329,9 @@ def test_a_worker_dies_while_it_takes_a_task(make_pool, monkeypatch, tmp_path):
     ticket = pool.submit(0, 0, 0)
     wait_until(lambda: once.exists() and once.read_text())
     assert ended(int(once.read_text()))
-    pool.submit(0, 1, 0)  # its token wakes the other worker
+    pool.submit(0, 1, 0)  # the token of the task wakes the other worker
     wait_until(started.exists)
-    pool.ready(ticket)  # notices the death
+    pool.ready(ticket)  # lets the pool notice the death
     assert len(pool.pids) == 1 or pool.statistics()["restarts"]
     go_on.touch()
     assert pool.receive(ticket, 300).outputs[0].values.tolist() == [[0]]
@@ -366,7 +366,7 @@ def test_without_zygote_and_fork_replacement_is_unavailable(make_pool, monkeypat
     kill_and_wait(pool.pids[0])
     while len(pool.pids) > 1:
         ask(pool)
-    assert ask(pool, 3).count == 4  # the other worker does all of it
+    assert ask(pool, 3).count == 4  # the other worker does all work
     kill_and_wait(pool.pids[0])
     with pytest.raises(WorkerDied, match="cannot be started again: CUDA is there"):
         ask(pool)
@@ -463,7 +463,7 @@ def sample(info):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_worker_killed_while_starting_is_replaced_later(make_pool, tmp_path, monkeypatch, workers):
-    """One worker: its waiting tasks fail, and the next request tries again. Two: the other one works, and a replacement comes later."""
+    """With one worker, waiting tasks fail, and the next request starts a worker. With two, the other one works until then."""
     (tmp_path / "slow_start_of_a_worker.py").write_text(SLOW_START)
     monkeypatch.syspath_prepend(str(tmp_path))
     import slow_start_of_a_worker

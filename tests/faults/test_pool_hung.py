@@ -72,7 +72,7 @@ def test_a_hung_callable_is_shown(make_pool, how):
     text = str(caught.value)
     assert "slow, sample 2 of iteration 1" in text and "600.0 s (worker_timeout)" in text
     assert f"in {how}" in text and "test_pool_hung.py" in text  # the worker's stack
-    assert "callbacks.py" not in text and "pytest" not in text.replace("test_pool", "")  # and only frames of the callable
+    assert "callbacks.py" not in text and "pytest" not in text.replace("test_pool", "")  # the stack has only frames of the callable
     while len(pool.pids) < 2:
         ask(pool, 7)
     assert len(before & set(pool.pids)) == 1
@@ -125,7 +125,7 @@ def test_a_stopped_worker_is_replaced(make_pool):
 
 
 def test_the_limit_is_for_one_sample_and_not_for_a_slice_of_them(make_pool, tmp_path):
-    """The pool reads when the running sample began."""
+    """The time of a sample counts from its own start, not from the start of its slice."""
 
     def source(info):
         (tmp_path / f"began {info.idx_in_epoch}").touch()
@@ -155,7 +155,7 @@ def test_idle_workers_do_not_count_as_hung(make_pool):
 
 @pytest.mark.slow
 def test_slow_batches_of_quick_samples_do_not_count_as_hung():
-    """With the real clock. A busy machine would fail this test."""
+    """This test uses the real clock, so a busy machine could fail it."""
 
     def source(info):
         time.sleep(0.06)

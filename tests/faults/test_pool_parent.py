@@ -1,4 +1,4 @@
-"""The parent ends in any way: no worker outlives it."""
+"""However the parent ends, no worker outlives the parent."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ def run(then, what="time.sleep(1000)", busy=0, method="fork", **options):
     code = PROGRAM.format(busy=busy, what=what, then=textwrap.indent(then, "    ").strip(), method=method)
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
     line = b""
-    while not line.endswith(b"\n") and (byte := os.read(process.stdout.fileno(), 1)):  # read only this line: the rest is for communicate
+    while not line.endswith(b"\n") and (byte := os.read(process.stdout.fileno(), 1)):  # `communicate` reads the rest
         line += byte
     if not line:
         raise AssertionError(process.communicate()[1])
     descriptors = []
     for pid in line.split():
-        with contextlib.suppress(ProcessLookupError):  # gone already
+        with contextlib.suppress(ProcessLookupError):  # the process has ended already
             descriptors.append(os.pidfd_open(int(pid)))
     return process, descriptors
 
 
 def ended(descriptors):
-    """Whether all of these processes end without a signal. Their work would take a quarter of an hour."""
+    """Whether all processes end without a signal, although their work would take a quarter of an hour."""
     limit = time.monotonic() + 300
     try:
         return all(select.select([descriptor], [], [], max(0, limit - time.monotonic()))[0] for descriptor in descriptors)
@@ -87,7 +87,7 @@ def test_a_forked_child_of_the_parent_does_not_keep_workers_alive():
     process.kill()
     process.wait()
     assert ended(workers)
-    process.communicate()  # closes its input, which ends the child
+    process.communicate()  # closing its input ends the child
 
 
 ENDS = {

@@ -1,4 +1,4 @@
-"""Engines as Ray actors, on several nodes of this machine. Ordered lists are compared, never sets."""
+"""Engines as Ray actors, on several Ray nodes of this machine. Batches are compared in order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cluster():
 
 
 def train_of(folder):
-    """A pipeline of files, draws and fed numbers. A nested function, so that Ray's actors get it by value."""
+    """A pipeline of files, draws and fed numbers. The function is nested, so that Ray sends it by value."""
     files = data_files(folder, 29)
 
     @pipeline_def(batch_size=12, num_threads=1, seed=5)
@@ -81,7 +81,7 @@ class Ranks:
         return side_by_side([[batch_of(batch) for batch in rank] for rank in self.ranks])
 
     def close(self):
-        """The checkpoint, which is equal on all ranks."""
+        """Close all ranks. Returns the checkpoint, which all ranks share."""
         saved = {rank.checkpoint() for rank in self.ranks}
         for rank in self.ranks:
             rank.close()
@@ -308,7 +308,7 @@ def test_wrong_calls(cluster, train):
             fleet.scale(3)
         with pytest.raises(ValueError, match="engines, prefetch_queue_depth cannot be given with a fleet"):
             loader(train, fleet=fleet, engines=2, prefetch_queue_depth=3)
-    fleet.close()  # may be repeated
+    fleet.close()  # this call may be repeated
 
 
 def test_the_fleet_grows_when_trainers_wait(cluster):
@@ -362,7 +362,7 @@ def test_a_trainer_leaves_when_its_pipeline_is_dropped(cluster, train, lost):
         del pipeline
         gc.collect()
         news, version = (0, []), 0
-        while news is not None:  # None: the trainer has left
+        while news is not None:  # None if the trainer has left
             news = ray.get(fleet.manager.changes.remote(trainer, version), timeout=60)
             version = news and news[0]
 

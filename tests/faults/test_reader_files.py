@@ -68,7 +68,7 @@ def test_pipes_and_devices_in_place_of_files(name, tmp_path):
 @pytest.fixture(scope="module")
 def denied():
     if os.geteuid() == 0 and sys.platform != "linux":
-        pytest.skip("who is root may read everything")
+        pytest.skip("root may read all files")
     paths = os.pathsep.join([str(HELPERS.parent), str(HELPERS.parent.parent), os.environ.get("PYTHONPATH", "")])
     run = subprocess.run([sys.executable, str(HELPERS / "denied_readers.py")], capture_output=True, text=True, timeout=300,
                          check=False, env={**os.environ, "PYTHONPATH": paths})  # fmt: skip
@@ -81,4 +81,4 @@ def test_permission_denied(name, denied):
     at_build, at_run = denied[name]
     for text in (at_build, at_run):
         assert text is not None and "Permission denied" in text, text
-        assert f"/{name}/" in text  # the folder of the file
+        assert f"/{name}/" in text  # the folder that contains the file

@@ -1,4 +1,4 @@
-"""Pipelines that are closed while a server keeps them waiting: the requests end, no thread stays, and no call hangs."""
+"""Pipelines that are closed while they wait for a server: requests end, no thread is left behind, and no call hangs."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class Stuck(fsspec.AbstractFileSystem):
 
 
 def test_a_file_system_that_cannot_be_interrupted(tmp_path):
-    """No thread of ours waits for its answer; the thread that does ends with the answer."""
+    """`close()` does not wait for the answer. The thread that waits ends with the answer."""
     fsspec.register_implementation("stuck", Stuck, clobber=True)
     Stuck.answer.clear()
     pipe = Pipeline(batch_size=1, num_threads=1, device_id=None)

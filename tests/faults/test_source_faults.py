@@ -42,7 +42,7 @@ def alive(pid):
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):  # gone before it was opened, or while it was read
+    except (FileNotFoundError, ProcessLookupError):  # the process ended before its file was opened, or while it was read
         return False
 
 
@@ -86,7 +86,7 @@ def test_a_killed_worker_changes_nothing(method):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
 def test_a_minute_of_killing(method):
-    """A random worker dies every 200 ms for 60 s. The stream stays the same, and no process is left. (With the zygote: test_pool_death.)"""
+    """For 60 s a random worker dies every 200 ms. Batches stay the same, and no process is left. test_pool_death also kills the zygote."""
     pipe = make(Positions(ENDLESS), py_start_method=method)
     chance = random.Random(2)
     descriptors = None
@@ -239,7 +239,7 @@ CTRL_C = """
 
 
 def test_ctrl_c_reaches_main_only():
-    """SIGINT to the whole group, as a terminal sends it: workers live on. (Interrupts in `run` itself: test_interrupts.)"""
+    """A terminal sends SIGINT to the whole process group. Workers ignore it. test_interrupts has interrupts in `run`."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(CTRL_C)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -285,7 +285,7 @@ def test_odd_results_are_refused_by_name():
 
 
 def test_small_shared_memory_folder_does_not_matter():
-    """Neither this process nor a worker has a file of /dev/shm open or mapped. (Its listing may change: other programs use it, too.)"""
+    """Neither this process nor a worker has a file of /dev/shm open or mapped. Other programs may change the listing of the folder."""
     pipe = make(Positions(ENDLESS))
     pipe.run()
     for pid in (os.getpid(), *workers_of(pipe)):

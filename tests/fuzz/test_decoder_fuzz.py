@@ -180,7 +180,7 @@ def test_mutated_images_through_the_pipeline(tmp_path):
 
 
 def bombs() -> dict[str, bytes]:
-    """60000x60000 pixels in a few bytes, in every format."""
+    """Files of a few bytes whose headers declare 60000x60000 pixels, in every format."""
     side = 60000
     rgb = picture(24, 36)
     ifd = b"".join(
@@ -209,7 +209,7 @@ def bombs() -> dict[str, bytes]:
 @pytest.mark.parametrize("name", list(bombs()))
 @pytest.mark.parametrize("dtype", [types.UINT8, types.FLOAT])
 def test_header_bombs_are_refused_before_memory_is_taken(name, dtype):
-    run_operator("decoders.image", [encode(picture(8, 8), "JPEG")], dtype=dtype)  # compiles kernels, which takes memory
+    run_operator("decoders.image", [encode(picture(8, 8), "JPEG")], dtype=dtype)  # compile kernels first, because compiling takes memory
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     begin = time.process_time()
     with pytest.raises(SampleError, match="60000x60000"):

@@ -1,4 +1,4 @@
-"""Mutated JPEGs through our own decoder: it gives libjpeg-turbo's pixels or hands over, and touches only its own memory.
+"""Mutated JPEGs: our decoder gives libjpeg-turbo's pixels or hands the file over, and touches only its own memory.
 
 Files, pixels and work area end at guard pages, so an access outside ends the process.
 """
@@ -85,7 +85,7 @@ def fuzz(sampling: str, count: int, seed: int) -> tuple[int, int]:
         if rng.random() < 0.3:  # as in a second epoch, with block positions that the first epoch noted
             data += bytes(positions.SMALLEST_FILE)
             decoders.ours(data, (width // 2, height // 2, 1, 1), index=index)
-        ring = int(rng.integers(BAND, 40)) if rng.random() < 0.2 else 0  # the rows leave through a ring while they are decoded
+        ring = int(rng.integers(BAND, 40)) if rng.random() < 0.2 else 0  # a reader takes the rows from a ring while they are decoded
         image = decoders.ours(data, place, channels, index=index, ring=ring)
         if image is None:
             over += 1

@@ -53,7 +53,7 @@ def damaged(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def mutate(name: str, folder: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of the cases read from mapped files."""
+    """Mutate files and read them. Half of the cases read mapped files."""
     kind = KINDS[name]
     rng = np.random.default_rng(7)
     arguments = {**kind.write(folder), **kind.hostile}

@@ -32,7 +32,7 @@ def damaged(rng: np.random.Generator, data: np.ndarray) -> np.ndarray:
     kind = rng.integers(6)
     tables = [found for found in segments(data) if found[0] in (0xC4, 0xDB)]
     _, at, size = tables[rng.integers(len(tables))]
-    if kind == 0:  # bytes of a table, be it the length of a code
+    if kind == 0:  # bytes of a table, for example the length of a code
         data[at + rng.integers(2, size, 3)] = rng.integers(0, 256, 3)
     elif kind == 1:
         data = np.delete(data, slice(at, at + size))
@@ -73,7 +73,7 @@ def test_damaged_pictures(decoder):
         else:
             outcomes.append(True)
         for k in set(range(BATCH)) - set(bad):
-            # Which lane takes a picture depends on the whole batch; lanes differ at the edges of these noisy pictures.
+            # The lane of a picture depends on the whole batch, and lanes differ at the edges of these noisy pictures.
             assert made[k].shape == expected[k].shape and np.abs(made[k].astype(int) - expected[k].astype(int)).mean() < 10
     assert len(set(outcomes)) == 2
     pipe.close()

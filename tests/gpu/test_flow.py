@@ -267,7 +267,7 @@ def test_two_gpus_at_once(gpu):  # noqa: F811
     import cupy
 
     for k, pipe in enumerate(pipes):
-        for mine in (0, 1):  # the user's thread keeps its device
+        for mine in (0, 1):  # the current device of the user's thread does not change
             with cupy.cuda.Device(mine):
                 (small, _) = pipe.run()
                 assert small.device_id() == k

@@ -113,7 +113,7 @@ def test_operator(name):
 
 
 def test_there_and_back():
-    """GPU -> CPU -> GPU, and an argument of the CPU computed from data of the GPU."""
+    """Data goes from the GPU to the CPU and back, and a CPU argument is computed from GPU data."""
 
     def body(data):
         there = fn.resize(data, size=[30.0, 40.0])
@@ -135,7 +135,7 @@ def numbered():
 
 @pytest.mark.parametrize("policy", list(types.StreamPolicy.__members__.values()))
 def test_a_slow_consumer_on_its_own_stream(policy):
-    """Outputs stay unchanged until the consumer's stream has finished with them, however late."""
+    """Outputs stay unchanged until the consumer's stream has read them, however late that is."""
     import cupy
 
     pipe = numbered(stream_policy=policy)
@@ -156,7 +156,7 @@ def test_a_slow_consumer_on_its_own_stream(policy):
 
 
 def test_memory_is_flat():
-    """Asks the card for its free memory: no other process may use it meanwhile."""
+    """The free memory of the card does not change. No other process may use the card during the test."""
     import cupy
 
     pipe = numbered()

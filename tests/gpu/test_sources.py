@@ -23,7 +23,7 @@ def ragged(iteration):
 
 
 def check(source, expected, **options):
-    """Two outputs, one of them the data themselves. The outputs are compared only at the end."""
+    """Compare two outputs, of which one is the data itself. They are compared only at the end."""
 
     @pipeline_def(batch_size=BATCH, num_threads=2, device_id=0, py_start_method="spawn", py_callback_pickler=cloudpickle)
     def graph():

@@ -1,4 +1,4 @@
-"""On a GPU: the time that its streams were busy."""
+"""On a GPU: the busy times of its streams."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def device_seconds(sigma, iterations=48):
     return seconds, took
 
 
-def test_streams_tell_how_long_the_device_worked():
+def test_streams_report_the_busy_time_of_the_device():
     """The busy time is at most the elapsed time, and longer for more work."""
     small, took = device_seconds(0.5)
     large, took_longer = device_seconds(12.0)

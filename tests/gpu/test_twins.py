@@ -30,7 +30,7 @@ def ulps(a, b):
     kind = {2: np.int16, 4: np.int32, 8: np.int64}[a.itemsize]
     places = [np.where(x.view(kind) < 0, np.iinfo(kind).min - x.view(kind).astype(np.int64), x.view(kind)) for x in (a, b)]
     same = (a == b) | (np.isnan(a) & np.isnan(b))
-    return np.where(same, 0, np.abs(places[0] - places[1]))  # in integers, because a float64 cannot hold them
+    return np.where(same, 0, np.abs(places[0] - places[1]))  # exact in integers only
 
 
 def compare(body, source, layout="", most_ulps=0, relative=0.0, steps=0):
@@ -180,7 +180,7 @@ def test_noise():
     compare(lambda x: fn.noise.gaussian(x, stddev=20.0), images, "HWC", steps=1)
     compare(lambda x: fn.noise.gaussian(x, stddev=20.0), positive, "HWC", relative=2e-6)
     compare(lambda x: fn.noise.salt_and_pepper(x, prob=0.3), images, "HWC")
-    compare(lambda x: fn.noise.shot(x, factor=3.0), images, "HWC")  # means of up to 85: both of its methods
+    compare(lambda x: fn.noise.shot(x, factor=3.0), images, "HWC")  # means of up to 85 use both methods
     compare(lambda x: fn.grid_mask(x, angle=0.4, tile=20), images, "HWC")
 
 

@@ -1,4 +1,4 @@
-"""Clocks that a test moves: for time limits that a busy machine must not reach by chance."""
+"""Clocks that a test moves. A busy machine cannot reach a time limit by chance with them."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _COMMANDS = {
 
 
 class Misuse(Exception):
-    """A use of CUDA that CUDA would answer with an error, or not at all."""
+    """A use of CUDA that is undefined, or that CUDA would answer with an error."""
 
 
 class _Marker:
@@ -129,7 +129,7 @@ class StandIn:
 
     def free(self, address: int) -> None:
         with self._entered():
-            if self._depth > 1:  # the garbage collector is running
+            if self._depth > 1:  # called by the garbage collector
                 self._freed.append(lambda: self.free(address))
                 return
             self.calls["free"] += 1

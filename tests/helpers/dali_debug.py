@@ -24,11 +24,11 @@ class _OneOperator:
         self._pipe: Any = None
 
     def run(self, inputs: list[Any], arguments: dict[str, Any]) -> list[Any]:
-        if self._manager.op_helper.schema_name == "_conditional__Merge":  # its inputs differ in size, which sources do not allow
+        if self._manager.op_helper.schema_name == "_conditional__Merge":  # the inputs differ in size, which sources do not allow
             parts = [iter(list(part)) for part in inputs]
             chosen = [next(parts[0] if bool(np.asarray(taken)) else parts[1]) for taken in arguments["predicate"]]
             return [dali.tensors.TensorListCPU([np.asarray(sample) for sample in chosen])]
-        if self._pipe is None:  # on another thread, which does not know the function being run
+        if self._pipe is None:  # on another thread, where no pipeline function is active
             with ThreadPoolExecutor(1) as other:
                 other.submit(self._build, len(inputs), list(arguments)).result()
         for k, data in enumerate(inputs):
@@ -38,7 +38,7 @@ class _OneOperator:
         return list(self._pipe.run())
 
     def _build(self, count: int, names: list[str]) -> None:
-        # One iteration at a time, so no draws run ahead.
+        # One iteration at a time, so that no draws are made ahead.
         pipe = self._pipe = dali.Pipeline(self._batch_size, 1, None, prefetch_queue_depth=1, exec_async=False, exec_pipelined=False)
         with pipe:
             nodes = [dali.fn.external_source(name=f"input{k}") for k in range(count)]

@@ -1,4 +1,4 @@
-"""The operators of docs/adding_an_operator.md: their files are taken from the page, literally."""
+"""The operators of docs/adding_an_operator.md. Their files are copied from the page, without changes."""
 
 from __future__ import annotations
 

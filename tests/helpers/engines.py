@@ -12,7 +12,7 @@ from asyncdali import Pipeline
 
 
 def stream(pipe: Pipeline, count: int) -> list[list[list[bytes]]]:
-    """The next iterations: bytes by output and sample."""
+    """The next iterations, as bytes of each sample of each output."""
     return [[[np.asarray(sample).tobytes() for sample in output] for output in pipe.run()] for _ in range(count)]
 
 

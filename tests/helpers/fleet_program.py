@@ -13,7 +13,7 @@ from asyncdali import fn, pipeline_def
 
 
 def faulty(number: np.ndarray) -> np.ndarray:
-    """Half of the number. In a process with FLEET_FAULTS the first call with 17 ends the process, the first with 67 stops it."""
+    """Half of the number. With FLEET_FAULTS, the first call with 17 ends the process, and the first call with 67 stops it."""
     folder = os.environ.get("FLEET_FAULTS")
     signals = {17: signal.SIGKILL, 67: signal.SIGSTOP}
     if folder and int(number[0]) in signals:

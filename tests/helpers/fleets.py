@@ -1,4 +1,4 @@
-"""Engines of other machines, in this process or in processes of their own."""
+"""Engines for other machines, in this process or in separate processes."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ def processes(
 
 
 def batches_of(pipe: Any, count: int) -> list[list[list[bytes]]]:
-    """The next batches: bytes by output and sample."""
+    """The next batches, as bytes of each sample of each output."""
     return [[[np.asarray(sample).tobytes() for sample in output] for output in pipe.run()] for _ in range(count)]

@@ -345,7 +345,7 @@ class Runner:
         return self._made[1]  # type: ignore[index]
 
     def run(self, case: Case) -> bool:
-        """Whether there was a result; False for a refusal. Raises AssertionError, or any other exception, for a bug."""
+        """Returns True for a result and False for a refusal. Raises AssertionError, or any other exception, for a bug."""
         operator = self.operator(case)
         call = calls(case.name, operator.schema)[case.call]
         count = 0 if case.empty == "batch" else COUNT

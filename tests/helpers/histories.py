@@ -451,7 +451,7 @@ class Lived:
     asked: list[int]  # of sources that are positioned by hand
 
     def check(self, place: int, found: list[Any]) -> None:
-        """AssertionError that says where a restored run differs."""
+        """Raise AssertionError if a restored run differs. The text says where."""
         wanted = self.outcomes[place:]
         assert found == wanted, f"history {self.history.number} restored before event {place} of {self.history}:\n{found}\n!=\n{wanted}"
 
@@ -466,7 +466,7 @@ def live(history: History, length: int = 16) -> Lived | None:
         return None
     lived = Lived(history, [], [], [])
     returned = 0
-    mid = False  # reset() in the midst of an epoch: its effect depends on the queue's depth
+    mid = False  # the effect of reset() in the middle of an epoch depends on the depth of the queue
     try:
         for _ in range(length):
             lived.saved.append(subject.save())
@@ -515,7 +515,7 @@ def continued(history: History, saved: list[bytes], asked: int, place: int, chai
 
 
 def quiet() -> None:
-    """Sources without a state warn, and iterators that are reset in the middle of an epoch log."""
+    """Hide expected messages: warnings of sources without a state, and log lines of iterators that are reset in the middle of an epoch."""
     warnings.simplefilter("ignore")
     logging.getLogger("asyncdali").setLevel(logging.ERROR)
 

@@ -144,5 +144,5 @@ def run_operator(name: str, *inputs: list[Any], **arguments: Any) -> list[np.nda
 
 
 def _batch_of_data(samples: list[Any]) -> Batch:
-    """As :func:`batch_of`; samples may be bytes."""
+    """Like :func:`batch_of`, but samples may also be bytes."""
     return batch_of([np.frombuffer(sample, np.uint8) if isinstance(sample, bytes) else np.asarray(sample) for sample in samples])

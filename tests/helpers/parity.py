@@ -73,7 +73,7 @@ def _feeder(values: Any) -> Any:
 
 
 def assert_both_refuse(name: str, samples: Sequence[np.ndarray], layout: str = "", **constants: Any) -> None:
-    """Both raise an error. Ours is one that the runtime reports with operator and line."""
+    """Both libraries raise an error. Ours is of a type that the runtime reports with the operator and the user's line."""
     with pytest.raises((RuntimeError, ValueError, TypeError)):
         dali_output(name, samples, layout, **constants)
     with pytest.raises((SampleError, ValueError, TypeError)):

@@ -152,7 +152,7 @@ def _write_coco(folder: Path) -> dict[str, Any]:
 
 
 def _write_sequence(folder: Path) -> dict[str, Any]:
-    """Streams of 6, 5 and 5 frames: 4, 3 and 3 sequences of 3 frames; the grey of a frame tells the number."""
+    """Streams of 6, 5 and 5 frames: 4, 3 and 3 sequences of 3 frames; the grey level of a frame gives its number."""
     from PIL import Image
 
     for part, count in enumerate(PARTS):
@@ -188,7 +188,7 @@ def _write_fits(folder: Path) -> dict[str, Any]:
 
 
 def _write_video(folder: Path) -> dict[str, Any]:
-    """Videos of 6, 5 and 5 frames: 4, 3 and 3 sequences of 3 frames; the grey of a frame tells the number."""
+    """Videos of 6, 5 and 5 frames: 4, 3 and 3 sequences of 3 frames; the grey level of a frame gives its number."""
     paths = [videos.write_video(folder / f"{part}.webm", count + 2, videos.STEP * sum(PARTS[:part])) for part, count in enumerate(PARTS)]
     return {"filenames": paths, "labels": [3, 1, 2], "sequence_length": 3, "step": 1, "enable_timestamps": True}
 

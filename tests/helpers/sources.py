@@ -11,7 +11,7 @@ SIZE = 4
 
 
 def position(info):
-    """The position a callable was given, as numbers."""
+    """The position that a callable got, as numbers."""
     if isinstance(info, int):
         return [info]
     return [getattr(info, name) for name in ("idx_in_epoch", "idx_in_batch", "iteration", "epoch_idx") if hasattr(info, name)]

@@ -35,7 +35,7 @@ class Counted(Numbered):
 
 
 class Numbers(Numbered):
-    """Its own iterator; the rounds are counted, and are part of the numbers."""
+    """An iterable that is its own iterator. It counts the rounds, which are part of the numbers."""
 
     def __init__(self, length):
         self.length, self.index, self.rounds = length, 0, 0
@@ -97,7 +97,7 @@ class Endless(Numbered):
 
 
 class Broken(Numbered):
-    """As :class:`Counted`, but fails once, at `at`. A generator has ended then."""
+    """Like :class:`Counted`, but it fails once, at `at`. A generator ends after the error."""
 
     def __init__(self, length, at, generator):
         self.length, self.at, self.generator = length, at, generator

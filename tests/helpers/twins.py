@@ -48,7 +48,7 @@ def outputs_of(
     planned = operator.plan(sources, arguments, iteration)
     memories = []
     for output in planned.outputs:
-        if output.is_placed:  # the jobs have filled it
+        if output.is_placed:  # the jobs have filled the output
             continue
         memory = np.full(int(output.sizes().sum()) + 2 * GUARD, 0xA5, np.uint8)
         output.place(memory[GUARD:-GUARD])

@@ -81,7 +81,7 @@ class Server:
                 self.wfile.write(data)
 
             def handle(self):
-                with contextlib.suppress(ConnectionError):  # the client has gone
+                with contextlib.suppress(ConnectionError):  # the client has closed the connection
                     super().handle()
 
             def log_message(self, *_):

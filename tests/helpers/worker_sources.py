@@ -78,7 +78,7 @@ class CustomError(Exception):
 
 
 class Awkward(Exception):
-    """A source that cannot be made again from its arguments."""
+    """An exception that cannot be made again from its arguments."""
 
     def __init__(self, one, two, three):
         super().__init__(one)

@@ -146,7 +146,7 @@ def _recordio(folder: Path, encoded: list[bytes]) -> None:
 def _video(path: Path) -> None:
     try:
         import av
-    except ImportError:  # the programs that need it are skipped
+    except ImportError:  # the programs that need this file are skipped
         return
     with av.open(str(path), "w") as container:
         stream = container.add_stream("mjpeg", rate=25, options={"qscale": "2"})
