@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import time
@@ -34,6 +35,7 @@ class Engine:
         train, options = pickle.loads(program)
         listen = Address(ray.util.get_node_ip_address(), 0)
         self._actor = Actor(train, listen=str(listen), token=self._token, **options)
+        gc.freeze()  # as `asyncdali engine` does
         return {"address": self._actor.address, "pid": os.getpid(), "node": ray.get_runtime_context().get_node_id()}
 
     def wait(self) -> None:
