@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from numba import types
 
-from .intrinsics import call2, load_i64, store_i64
+from .intrinsics import call2, fetch_add, load_i64, store_i64
 from .job_tables import CREW, FLAGS, JOB, THREAD
 from .step import compiled, inlined
 
@@ -126,9 +126,11 @@ def serve(crew, thread):
             call2(load_i64(crew + crew_at.run), job, thread)
         _lock(crew + _mutex)
         if _leave(crew, job):
-            report = load_i64(job + job_at.crew_report)
+            report, joint = load_i64(job + job_at.crew_report), load_i64(job + job_at.crew_joint)
             if load_i64(job + job_at.crew_waits) != 0:
                 _broadcast(crew + _left)
+            elif joint != 0 and fetch_add(joint, -1) > 1:
+                continue  # another job of the joint ends later and reports both; this job may be gone by now
             elif report == 0:
                 _unlock(crew + _mutex)
                 return job | OVER
@@ -137,6 +139,12 @@ def serve(crew, thread):
                 store_i64(job + job_at.crew_call, 2)
                 _append(report, job, 1)
                 _lock(crew + _mutex)
+
+
+@compiled(2, brief=True)
+def change(joint, amount):
+    """Add to the number of jobs of a joint that have not ended. Returns the new number."""
+    return fetch_add(joint, amount) + amount
 
 
 @compiled(1, brief=True)

@@ -44,6 +44,7 @@ JOB = Table(
     Field("crew_over", "int64", "1: a thread has found no sample left, so no other thread begins"),
     Field("crew_waits", "int64", "1: a thread outside of the crew waits for the end and reports it"),
     Field("crew_report", "CREW", "the crew whose thread reports the end; 0: the thread that leaves last does so itself"),
+    Field("crew_joint", "address", "of the number of jobs that are reported together and have not ended; 0: reported alone"),
     Field("crew_call", "int64", "1: a call of Python, with only the words of the crew; 2: an end to be reported"),
 )
 CREW = Table(

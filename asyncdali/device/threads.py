@@ -19,6 +19,7 @@ from asyncdali_workers.interrupts import uninterrupted
 from ..compiled.addresses import address_of
 from ..compiled.job_tables import CREW, JOB, THREAD
 from ..errors import PipelineClosed
+from .joint import Joint
 
 log = logging.getLogger("asyncdali")
 
@@ -65,12 +66,15 @@ class CompiledWork(Work, Protocol):
 
     address    of its JOB;  crew  the threads that do it, once it is submitted
     finished   called on the thread that leaves last
+    joint      the jobs that are reported together with it; None: it is reported alone
     """
 
     crew: WorkerThreads | None
+    joint: Joint | None
 
     @property
     def address(self) -> int: ...
+    def join(self, joint: Joint) -> None: ...
     def finished(self) -> None: ...
     def grow(self, thread: WorkerState) -> None: ...
 
@@ -96,7 +100,7 @@ class WorkerThreads:
         """
         from ..compiled import crew, driver
 
-        for function in (crew.offer, crew.serve, crew.reported, crew.take_part, crew.close, crew.recall):
+        for function in (crew.offer, crew.serve, crew.reported, crew.take_part, crew.change, crew.close, crew.recall):
             function.compile()
         self.count = count
         self.reports_to = reports_to
@@ -138,6 +142,10 @@ class WorkerThreads:
             self._jobs.pop(job.address, None)
         return last
 
+    def forget(self, job: CompiledWork) -> None:
+        """A job is over, and another thread reports it."""
+        self._jobs.pop(job.address, None)
+
     def close(self) -> None:
         """End the threads when the queued jobs are done."""
         self._crew.close(self.address)
@@ -165,7 +173,9 @@ def _serve_crew(
             return
         try:
             if wanted == crew.OVER:
-                jobs.pop(address).finished()
+                done = jobs.pop(address)
+                (done.finished if done.joint is None else done.joint.finish)()
+                del done
             elif wanted == crew.CALL:
                 call = calls[address]
                 call.left -= 1

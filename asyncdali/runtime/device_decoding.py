@@ -19,6 +19,7 @@ from ..device.cuda.gather import gather_launch
 from ..device.cuda.memory import CudaEvent, DeviceBuffer
 from ..device.cuda.nvjpeg import DecodedImages, Files
 from ..device.cuda.nvjpeg_library import ALLOCATOR_FAILURE, IMAGE, NvjpegError
+from ..device.joint import Joint
 from ..device.launch import Launch
 from ..operators.base import Step
 from . import branches
@@ -44,8 +45,16 @@ class SplitDecode:
         self._share: Share | None = None
         self._keeps = False  # samples are copied to the cache
 
-    def start(self, device: CudaDevice, commands: Commands) -> list[tuple[BuiltOperator, Step]]:
-        """Start the GPU's decoders on their parts and return the steps for the rest. `commands` go to the stream that makes the batch."""
+    @property
+    def measures(self) -> bool:
+        """Whether the time of each part is measured."""
+        return self._plan.balance is not None
+
+    def start(self, device: CudaDevice, commands: Commands, joint: Joint | None) -> list[tuple[BuiltOperator, Step]]:
+        """Start the GPU's decoders on their parts and return the steps for the rest. `commands` go to the stream that makes the batch.
+
+        The ends of the parts are reported together with the other jobs of `joint`; None: one by one.
+        """
         plan, self._device = self._plan, device
         self.images = []
         if plan.balance is not None:
@@ -57,7 +66,7 @@ class SplitDecode:
             # Whole images are decoded into the batch's memory; the event orders the decoder behind its earlier users.
             targets = None if files.space else (self._batch.memory_owner, device.events.last(commands))
             then = functools.partial(self._share.over, "engines") if self._share is not None and lane.decoder.engines else None
-            self.images.append(lane.decoder.start(files, plan.bgr, targets, then))
+            self.images.append(lane.decoder.start(files, plan.bgr, targets, then, joint))
         return self._by_host(device)
 
     def host_over(self) -> None:

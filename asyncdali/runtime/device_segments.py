@@ -20,10 +20,11 @@ from ..device.cuda.gather import gather_launch
 from ..device.cuda.memory import CudaEvent, DeviceBuffer
 from ..device.cuda.nvjpeg import AllDecoded
 from ..device.cuda.place_kernels import lay_out
+from ..device.joint import Joint
 from ..device.launch import Launch
 from ..operators.base import Arguments, Iteration, Planned, Role, Step
 from .device_decoding import SplitDecode
-from .jobs import Jobs, Timed, Waiting
+from .jobs import CompiledSamples, Jobs, Timed, Waiting
 from .record import Record
 from .segments import BuiltOperator, BuiltSegment, Fresh, Host, SegmentRun, Slots, Steps
 
@@ -47,6 +48,7 @@ class DeviceSegmentRun(SegmentRun):
         self._passing: list[DeviceBuffer] = []  # buffers that only this object knows
         self._read: list[DeviceBuffer] = []  # buffers of others that this iteration's commands use
         self._ordered: set[int] = set()  # buffers and events (by id) that the stream already waits for
+        self._joint: Joint | None = None  # of the decoders' parts, until the worker threads' part joins it
         self._split: set[int] = set()  # address arrays (by id) whose samples also belong to other batches
 
     def phases(self) -> Jobs:
@@ -130,11 +132,13 @@ class DeviceSegmentRun(SegmentRun):
         compiled = [(built, step) for built, step in steps if isinstance(step, Step)]  # addresses of partial batches are known by now
         by_host: Steps = [(built, step) for built, step in compiled if step.launches is None and step.hardware is None]
         self._device.enter()  # this may be a worker thread, after Python work of an operator
-        for decode in self._decoded:
-            by_host.extend(decode.start(self._device, self._commands))
+        self._joint = joint = self._new_joint()
         try:
+            for decode in self._decoded:
+                by_host.extend(decode.start(self._device, self._commands, joint))
             yield from super()._pixels(by_host, fresh, slots, scratch, timed)
         finally:
+            self._leave_joint()
             for decode in self._decoded:
                 decode.host_over()
         for decode in self._decoded:
@@ -179,6 +183,25 @@ class DeviceSegmentRun(SegmentRun):
                 afterwards()
             except Exception as error:
                 raise self._wrap(built, error) from error
+
+    def _new_joint(self) -> Joint | None:
+        """For the parts of the decoders and of the worker threads, whose ends are reported together. None: they are reported one by one.
+
+        A trace, a measured balance, and a search for a sample look at single parts."""
+        counters = self.segment.counters
+        traced = self.record.careful or (counters is not None and counters.recorder is not None)
+        return Joint() if self._decoded and not traced and not any(decode.measures for decode in self._decoded) else None
+
+    def _begins(self, job: CompiledSamples) -> None:
+        if self._joint is not None:
+            self._joint.replace(job)
+            self._joint = None
+
+    def _leave_joint(self) -> None:
+        """The worker threads have no part."""
+        joint, self._joint = self._joint, None
+        if joint is not None:
+            joint.leave()
 
     def _launch(self, launches: list[tuple[BuiltOperator | None, Launch]], keep: list[object]) -> None:
         """Queue the launches, for operators or on behalf of none. An error of the compiler names the operator."""

@@ -17,6 +17,7 @@ import numpy as np
 from ..compiled.addresses import address_of
 from ..compiled.job_tables import FLAGS, JOB, OWN_TIMES, TIMES
 from ..device.base import Event
+from ..device.joint import Joint
 from ..device.threads import WorkerState, WorkerThreads
 from ..operators.base import PythonJob, SampleError, Step
 
@@ -97,7 +98,11 @@ class Job:
                 self._active -= 1
                 last = self._active == 0
         if last:
-            self.finished()
+            self._over()
+
+    def _over(self) -> None:
+        """The calling thread was the last to take part."""
+        self.finished()
 
     def _run(self, thread: WorkerState) -> None:
         raise TypeError("abstract")
@@ -168,6 +173,7 @@ class CompiledSamples(Job):
         texts = status + count
         self._own_times = OWN_TIMES.words + len(steps) if timed else 0
         self.crew: WorkerThreads | None = None
+        self.joint: Joint | None = None
         self._places = functions, contexts, slot_arrays, times, status, texts
         self._block = block = np.empty(texts + count * _TEXT, np.int64)
         at = self._address = address_of(block)
@@ -176,7 +182,7 @@ class CompiledSamples(Job):
             slots=len(slots), slot_arrays=at + 8 * slot_arrays, slot_offsets=at + 8 * offsets, status=at + 8 * status,
             texts=at + 8 * texts, text_bytes=ERROR_TEXT_BYTES, times=at + 8 * times if timed else 0,
             needs_scratch_bytes=self.scratch_bytes, needs_times_words=self._own_times,
-            crew_next=0, crew_left=0, crew_active=0, crew_over=0, crew_waits=0, crew_report=0, crew_call=0,
+            crew_next=0, crew_left=0, crew_active=0, crew_over=0, crew_waits=0, crew_report=0, crew_joint=0, crew_call=0,
         )  # fmt: skip
         block[:status] = [
             *table, *_NO_FLAGS,
@@ -222,7 +228,7 @@ class CompiledSamples(Job):
         Job.__init__(job)
         functions, _, _, times, status, texts = job._places = self._places
         job.count, job.owners, job.steps, job.scratch_bytes = self.count, self.owners, self.steps, self.scratch_bytes
-        job._own_times, job._keep, job.crew = self._own_times, keep, None
+        job._own_times, job._keep, job.crew, job.joint = self._own_times, keep, None, None
         job._block, job._address = block, address_of(block)
         job._flags = block[JOB.words : functions]
         job._times = block[times:status] if times < status else None
@@ -246,7 +252,14 @@ class CompiledSamples(Job):
             self._fail(error)
             record = thread.record_for(0)  # no sample is left
         if self.crew.take_part(self, record):
-            self.finished()
+            self._over()
+
+    def join(self, joint: Joint) -> None:
+        """Be reported together with other jobs. To be called before the job is submitted."""
+        self.joint, self._block[JOB.word.crew_joint] = joint, joint.address
+
+    def _over(self) -> None:
+        (self.finished if self.joint is None else self.joint.leave)()
 
     def grow(self, thread: WorkerState) -> None:
         """Give a thread the memory that it needs to take part. If there is none, the job fails."""

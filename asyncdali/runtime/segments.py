@@ -284,6 +284,7 @@ class SegmentRun:
         counters, pace = self.segment.counters, self.segment.pace
         job.is_pixels = True
         job.brief = pace.brief or self.executor.one_at_a_time
+        self._begins(job)
         began = perf_counter_ns()
         if counters is not None and counters.recorder is not None:
             counters.watch(job, f"pixels of segment {counters.index}", self.record.index)
@@ -298,6 +299,9 @@ class SegmentRun:
             pace.shared(took)
         if counters is not None:
             counters.made(job, job.owners, self.record, job.count)
+
+    def _begins(self, job: CompiledSamples) -> None:
+        """A job of pixels is about to begin."""
 
     def _one_by_one(self, steps: Steps, fresh: Fresh) -> Jobs:
         """The outputs' contents, with one job per step, so that the running step is known. No data is in scratch memory."""

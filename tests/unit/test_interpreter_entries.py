@@ -19,11 +19,11 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler for the stubs"),
 ]
 
-ALL = {("training", 0): 6, ("two_views", 0): 8, ("training", 1): 5, ("two_views", 1): 5}
+ALL = {("training", 0): 4.5, ("two_views", 0): 4.5, ("training", 1): 4, ("two_views", 1): 4}
 """Entries of all threads, by number of engines. The number is the same for four operators and for eight."""
 
 
-ALONE = {"cpu": 2, "engines": 1.5, "device": 2, "MainThread": 1.5}
+ALONE = {"cpu": 2, "engines": 1.5, "MainThread": 1.5}
 """Entries of single threads. The caller of `run()` waits once, for the iteration and for the GPU. With engines it sends the request."""
 
 
@@ -35,5 +35,6 @@ def test_entries_of_an_iteration(pipeline, engines, threads):
         assert found.get(role, 0) < most + 0.5 * engines * (role == "MainThread"), found
     assert not found.get("gpu"), found  # the thread that reports a result also plans the next segments
     assert found.get("loop", 0) < 0.5, found
-    assert found["worker"] < 2, found  # one entry per job, for any number of threads
+    # The threads that decode report once per iteration: the last of all, however many there are.
+    assert found.get("worker", 0) + found.get("device", 0) < 1.5, found
     assert sum(found.values()) < ALL[pipeline, engines], found

@@ -20,6 +20,7 @@ from .driver import DriverError
 from .nvjpeg_library import NvjpegError
 
 if TYPE_CHECKING:
+    from ..joint import Joint
     from ..threads import WorkerState, WorkerThreads
     from .driver import Driver
     from .memory import CudaEvent, DeviceBuffer
@@ -147,11 +148,13 @@ class Commands:
             buffer.stream_is_behind()
         del kept
 
-    def perform_on(self, threads: WorkerThreads, settled: CudaEvent, done: Callable[[Exception | None], None]) -> None:
+    def perform_on(
+        self, threads: WorkerThreads, settled: CudaEvent, done: Callable[[Exception | None], None], joint: Joint | None = None
+    ) -> None:
         """Let a thread of `threads` queue all commands, and start an empty list. The thread does not enter the interpreter.
 
         `done` is called on a thread that reports, with the error that :meth:`perform` would raise. After an error the thread has waited for
-        the commands that were queued, with the event `settled`.
+        the commands that were queued, with the event `settled`. The end is reported together with the other jobs of `joint`.
         """
         words, kept, buffers, owners, calls = self._words, self._kept, self._buffers, self._owners, self._calls
         self._words, self._kept, self._buffers, self._owners, self._calls = [], [], [], [], []
@@ -167,7 +170,10 @@ class Commands:
                     buffer.stream_is_behind()
             done(None if error is None else _explained(error, owners, calls))
 
-        threads.submit(_Performed(self._driver, np.array(words, np.int64), end, settled, threads, over), 1)
+        job = _Performed(self._driver, np.array(words, np.int64), end, settled, threads, over)
+        if joint is not None:
+            joint.add(job)
+        threads.submit(job, 1)
 
 
 def _explained(error: DriverError, owners: list[tuple[int, object]], calls: list[tuple[int, str]]) -> Exception:
@@ -198,6 +204,11 @@ class _Performed:
         self._block[JOB.word.contexts] = address_of(self._table)
         self._block[JOB.word.crew_report] = threads.reports_to.address if threads.reports_to is not None else 0
         self.crew: WorkerThreads | None = None
+        self.joint: Joint | None = None
+
+    def join(self, joint: Joint) -> None:
+        """Be reported together with other jobs."""
+        self.joint, self._block[JOB.word.crew_joint] = joint, joint.address
 
     def finished(self) -> None:
         result = int(self._table[tables.PERFORM.word.result])

@@ -26,6 +26,7 @@ from .idle import leave_stream, take_stream
 from .memory import CudaEvent, DeviceBuffer
 
 if TYPE_CHECKING:
+    from ..joint import Joint
     from .device import CudaDevice
 
 log = logging.getLogger("asyncdali")
@@ -193,11 +194,14 @@ class BatchDecoder:
             for state in self._states:
                 library.call("DecodeBatchedPreAllocate", self._handle, state.state, batch, *sizes, _444, nvjpeg.OUTPUT_RGBI)
 
-    def start(self, files: Files, bgr: bool, targets: Targets | None = None, then: Callable[[], None] | None = None) -> DecodedImages:
+    def start(
+        self, files: Files, bgr: bool, targets: Targets | None = None, then: Callable[[], None] | None = None, joint: Joint | None = None
+    ) -> DecodedImages:
         """Decode JPEGs.
 
         targets    the target buffer, and an event after which it may be written; default: own memory
         then       see :class:`DecodedImages`
+        joint      jobs that are reported together with this one
 
         The data must stay alive until the work is done on the device.
         """
@@ -207,7 +211,7 @@ class BatchDecoder:
         self._turn = (self._turn + 1) % len(self._states)
         output = nvjpeg.OUTPUT_BGRI if bgr else nvjpeg.OUTPUT_RGBI
         try:
-            self._queue(state, result, files, output, targets)
+            self._queue(state, result, files, output, targets, joint)
         except Exception as error:
             self._fail(result, error)
             result.over()
@@ -229,7 +233,9 @@ class BatchDecoder:
             self._said.add(self.what)
             warn(f"{reason}; the CPU decoded it", RuntimeWarning)
 
-    def _queue(self, state: _State, result: DecodedImages, files: Files, output: int, targets: Targets | None) -> None:
+    def _queue(
+        self, state: _State, result: DecodedImages, files: Files, output: int, targets: Targets | None, joint: Joint | None
+    ) -> None:
         commands = Commands(self._device.driver, state.stream)
         if state.last is not None:
             commands.synchronize(state.last)
@@ -256,7 +262,7 @@ class BatchDecoder:
                 self._fail(result, error)
             result.over()
 
-        commands.perform_on(state.thread, ready, done)
+        commands.perform_on(state.thread, ready, done, joint)
 
     def close(self) -> None:
         """End the threads when the queued calls are submitted."""

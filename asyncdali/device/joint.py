@@ -1,0 +1,52 @@
+"""Jobs of several crews that are reported together: the thread that ends last enters the interpreter, the others do not.
+
+The GPU's decoders and the worker threads decode a batch together. Nothing can be planned before both have finished. Beside a thread that
+runs pure Python, the report of the first would take a switch interval (5 ms) of the second.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..compiled.addresses import address_of
+
+if TYPE_CHECKING:
+    from .threads import CompiledWork
+
+
+class Joint:
+    """Counts jobs that have not ended. The thread that makes it is one of them, until :meth:`replace` or :meth:`leave`."""
+
+    def __init__(self) -> None:
+        from ..compiled import crew
+
+        crew.change.compile()
+        self._change = crew.change
+        self._left = np.ones(1, np.int64)
+        self.address = address_of(self._left)
+        self._jobs: list[CompiledWork] = []
+
+    def add(self, job: CompiledWork) -> None:
+        """Add a job that is not submitted yet."""
+        self._change(self.address, 1)
+        self.replace(job)
+
+    def replace(self, job: CompiledWork) -> None:
+        """From now on a job that is not submitted yet counts in place of the calling thread."""
+        job.join(self)
+        self._jobs.append(job)
+
+    def leave(self) -> None:
+        """A job ended on the calling thread; or the calling thread, which made this object, has no job."""
+        if self._change(self.address, -1) == 0:
+            self.finish()
+
+    def finish(self) -> None:
+        """Report all jobs, in the order in which they were added. Called once, after the last has ended."""
+        jobs, self._jobs = self._jobs, []
+        for job in jobs:
+            if job.crew is not None:
+                job.crew.forget(job)
+            job.finished()
