@@ -68,7 +68,7 @@ class Job:
     brief = False
     """Whether the job is too short to wake the workers. The planning thread then does all of it."""
     is_pixels = False
-    """Whether the job computes pixels, the last work of a segment."""
+    """Whether the job computes pixels, which is the last work of a segment."""
 
     def __init__(self) -> None:
         self.on_thread: Callable[[int, int], None] | None = None

@@ -127,7 +127,7 @@ class Session:
             cut_for_gpu(self.plan)
         self.part: Part | None = blueprint.part
         self.whole = "" if self.part is None else why_whole(self.plan)
-        """The reason for which all samples of an iteration are made although only a part is returned; empty: the part is made."""
+        """Why every iteration computes all samples although it returns a part of them. Empty: it computes only the part."""
         if engines is not None:
             engines.cut(self.plan, fuse, self.gpu is not None)
         self.seed = seeds.seed

@@ -23,7 +23,7 @@ class Sharding:
     pad_last_batch: bool = False
 
     def check(self, count: int) -> None:
-        """ValueError unless `count` samples can be divided like this."""
+        """Raise ValueError if `count` samples cannot be divided into these shards."""
         if self.num_shards < 1:
             raise ValueError(f"num_shards is {self.num_shards}; it must be at least 1")
         if not 0 <= self.shard_id < self.num_shards:
