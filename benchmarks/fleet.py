@@ -7,6 +7,7 @@ They and a pipeline with two threads run in turns.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import socket
 import statistics
@@ -61,6 +62,7 @@ def train_of(name: str) -> Any:
 def serve(name: str, token: str) -> None:
     """The engine's process."""
     with Actor(train_of(name), token=read_token(token), threads=1) as actor:
+        gc.freeze()  # as `asyncdali engine` does
         print(actor.address, flush=True)
         actor.wait()
 
