@@ -85,21 +85,25 @@ def filter_step(in_dtype: str, out_dtype: str) -> Compiled:
         table = load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
         acc = table + 8 * taps
         padded, padded_row = acc + 4 * row, 4 * (out_width + wide - 1) * channels
+        # A filter of one plane needs `high` rows at a time, which are a ring in the cache. Deeper filters keep the whole volume.
+        ring = high if deep == 1 else (out_depth + deep - 1) * total_rows
         for plane in range(planes):
-            for z in range(out_depth + deep - 1):
-                from_z = inside(z - record[word.anchor_depth], depth, border)
-                for y in range(total_rows):
-                    from_y = inside(y - record[word.anchor_height], height, border)
-                    address = np.int64(0)
-                    if from_z >= 0 and from_y >= 0:
-                        address = source + in_bytes * ((plane * depth + from_z) * height + from_y) * width * channels
-                    place = padded + padded_row * (z * total_rows + y)
-                    load_row(place, address, width, channels, out_width + wide - 1, record[word.anchor_width], border, fill)
+            made = 0
             for z in range(out_depth):
                 for y in range(out_height):
+                    needed = (z + deep - 1) * total_rows + y + high
+                    while made < needed:
+                        from_z = inside(made // total_rows - record[word.anchor_depth], depth, border)
+                        from_y = inside(made % total_rows - record[word.anchor_height], height, border)
+                        address = np.int64(0)
+                        if from_z >= 0 and from_y >= 0:
+                            address = source + in_bytes * ((plane * depth + from_z) * height + from_y) * width * channels
+                        place = padded + padded_row * (made % ring)
+                        load_row(place, address, width, channels, out_width + wide - 1, record[word.anchor_width], border, fill)
+                        made += 1
                     for k in range(taps):
                         line = (z + k // (high * wide)) * total_rows + y + k // wide % high
-                        store_i64(table + 8 * k, padded + padded_row * line + 4 * channels * (k % wide))
+                        store_i64(table + 8 * k, padded + padded_row * (line % ring) + 4 * channels * (k % wide))
                     weighted_sum(acc, table, weights, taps, row)
                     out = view_out(target + out_bytes * ((plane * out_depth + z) * out_height + y) * row, row)
                     sums = view_f32(acc, row)
@@ -141,6 +145,8 @@ def _scratch(records: np.ndarray) -> int:
     """Bytes of scratch for the largest sample; see the step."""
     if not len(records):
         return 0
-    padded = (_extents(records, "out") + _extents(records, "filter") - 1).prod(axis=1)
+    padded = _extents(records, "out") + _extents(records, "filter") - 1
+    flat = records[:, word.filter_depth] == 1
+    padded = padded[:, 2] * np.where(flat, records[:, word.filter_height], padded[:, 0] * padded[:, 1])
     floats = (padded + records[:, word.out_width]) * records[:, word.channels]
     return int((8 * _extents(records, "filter").prod(axis=1) + 4 * floats).max()) + 64

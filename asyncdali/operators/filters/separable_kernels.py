@@ -12,9 +12,10 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...compiled.convert_kernels import converter, load_value, storage, view
-from ...compiled.intrinsics import load_f32, load_i64, store_i64, view_f32, view_i64
+from ...compiled.intrinsics import load_f32, load_i64, smaller, store_i64, view_f32, view_i64
 from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
+from ...compiled.vectors import lanes
 from ..base import Step, no_explanation
 from .plane_tables import PLANES
 from .separable_launches import separable_launches
@@ -35,37 +36,41 @@ def reflected(index, extent):
     return period - index if index >= extent else index
 
 
+_BLOCK = 64
+"""Elements whose sums are in registers at the same time."""
+_block = lanes("float32", _BLOCK)
+_load, _store, _splat = _block.load, _block.store, _block.splat
+
+
 @inlined
 def weighted_sum(target, table, weights, taps, count):
-    """float32 target[count] = sum of weights[k] * the `count` floats at address table[k], in order."""
-    out = view_f32(target, count)
-    a = view_f32(load_i64(table), count)
-    wa = load_f32(weights)
-    for i in range(count):
-        out[i] = wa * a[i]
-    k = 1
-    while k + 4 <= taps:
-        a, b = view_f32(load_i64(table + 8 * k), count), view_f32(load_i64(table + 8 * k + 8), count)
-        c, d = view_f32(load_i64(table + 8 * k + 16), count), view_f32(load_i64(table + 8 * k + 24), count)
-        wa, wb = load_f32(weights + 4 * k), load_f32(weights + 4 * k + 4)
-        wc, wd = load_f32(weights + 4 * k + 8), load_f32(weights + 4 * k + 12)
-        for i in range(count):
-            out[i] = out[i] + wa * a[i] + wb * b[i] + wc * c[i] + wd * d[i]
-        k += 4
-    while k < taps:
-        a = view_f32(load_i64(table + 8 * k), count)
-        wa = load_f32(weights + 4 * k)
-        for i in range(count):
-            out[i] = out[i] + wa * a[i]
-        k += 1
+    """float32 target[count] = sum of weights[k] * the `count` floats at address table[k], in order. `target` is none of them."""
+    if count < _BLOCK:
+        out = view_f32(target, count)
+        for k in range(taps):
+            a, wa = view_f32(load_i64(table + 8 * k), count), load_f32(weights + 4 * k)
+            for i in range(count):
+                out[i] = out[i] + wa * a[i] if k > 0 else wa * a[i]
+        return
+    done = 0
+    while done < count:
+        place = 4 * smaller(done, count - _BLOCK)  # The last block overlaps the one before.
+        total = _splat(load_f32(weights)) * _load(load_i64(table) + place)
+        for k in range(1, taps):
+            total = total + _splat(load_f32(weights + 4 * k)) * _load(load_i64(table + 8 * k) + place)
+        _store(target + place, total)
+        done += _BLOCK
 
 
 @inlined
-def along_rows(target, first, stride, index, extent, window, table, count):
-    """target[count] = the window of rows about row `index` of `extent` rows that start at `first`, `stride` bytes apart."""
+def along_rows(target, first, stride, index, extent, ring, window, table, count):
+    """target[count] = the window of rows about row `index` of `extent` rows.
+
+    Row k is number k modulo `ring` of the rows at `first`, which are `stride` bytes apart.
+    """
     weights, taps = load_i64(window + _window.weights), load_i64(window + _window.taps)
     for k in range(taps):
-        store_i64(table + 8 * k, first + stride * reflected(index + k - taps // 2, extent))
+        store_i64(table + 8 * k, first + stride * (reflected(index + k - taps // 2, extent) % ring))
     weighted_sum(target, table, weights, taps, count)
 
 
@@ -89,8 +94,9 @@ def separable_step(in_dtype: str, out_dtype: str) -> Compiled:
     def load_padded(padded, address, width, channels, radius):
         source = view_in(address, width * channels)
         row = view_f32(padded, (width + 2 * radius) * channels)
+        inner = view_f32(padded + 4 * radius * channels, width * channels)  # Indices with an offset become scatter instructions.
         for i in range(width * channels):
-            row[radius * channels + i] = np.float32(value(source[i]))
+            inner[i] = np.float32(value(source[i]))
         for x in range(radius):
             left = (radius + reflected(x - radius, width)) * channels
             right = (radius + reflected(width + x, width)) * channels
@@ -126,36 +132,57 @@ def separable_step(in_dtype: str, out_dtype: str) -> Compiled:
         depth, height, width = record[word.in_depth], record[word.in_height], record[word.in_width]
         source, target = load_i64(load_i64(context + at.inputs) + 8 * sample), load_i64(load_i64(context + at.outputs) + 8 * sample)
         terms, most_taps = load_i64(context + at.terms), load_i64(context + at.most_taps)
-        row = width * channels
-        rows = depth * height
+        row, rows = width * channels, depth * height
         if planes * rows * row == 0:
             return 0
         table = load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
-        padded = table + 8 * most_taps
+        made = table + 8 * most_taps
+        padded = made + 8 * terms
         acc = padded + 4 * (width + most_taps) * channels
         lines = acc + 4 * row
-        sheets = lines + 4 * rows * row
-        sums = sheets + (4 * rows * row if depth > 1 else 0)
+        factors, all_windows = load_i64(context + at.factors), load_i64(context + at.windows)
         for plane in range(planes):
+            first = source + in_bytes * plane * rows * row
+            last = target + out_bytes * plane * rows * row
+            if depth == 1:
+                # Each term keeps the lines that the next rows need, in a ring. The ring stays in the cache.
+                ring = smaller(most_taps, height)
+                sums = lines + 4 * terms * ring * row
+                for term in range(terms):
+                    store_i64(made + 8 * term, 0)
+                for y in range(height):
+                    for term in range(terms):
+                        windows = all_windows + _windows.size * (terms * sample + term)
+                        factor = load_f32(factors + 4 * (terms * sample + term))
+                        own = lines + 4 * term * ring * row
+                        radius = load_i64(windows + _windows.width_taps) // 2
+                        done = load_i64(made + 8 * term)
+                        while done < smaller(y + load_i64(windows + _windows.height_taps) // 2 + 1, height):
+                            load_padded(padded, first + in_bytes * done * row, width, channels, radius)
+                            place = own + 4 * row * (done % ring)
+                            along_width(place, padded, width, channels, windows + _windows.width_weights, table)
+                            done += 1
+                        store_i64(made + 8 * term, done)
+                        along_rows(acc, own, 4 * row, y, height, ring, windows + _windows.height_weights, table, row)
+                        finish(last + out_bytes * y * row, acc, sums, row, term, terms, factor)
+                continue
+            sheets = lines + 4 * rows * row
+            sums = sheets + 4 * rows * row
             for term in range(terms):
-                windows = load_i64(context + at.windows) + _windows.size * (terms * sample + term)
-                factor = load_f32(load_i64(context + at.factors) + 4 * (terms * sample + term))
+                windows = all_windows + _windows.size * (terms * sample + term)
+                factor = load_f32(factors + 4 * (terms * sample + term))
                 radius = load_i64(windows + _windows.width_taps) // 2
                 for y in range(rows):
-                    load_padded(padded, source + in_bytes * (plane * rows + y) * row, width, channels, radius)
+                    load_padded(padded, first + in_bytes * y * row, width, channels, radius)
                     along_width(lines + 4 * y * row, padded, width, channels, windows + _windows.width_weights, table)
-                if depth == 1:
-                    for y in range(height):
-                        along_rows(acc, lines, 4 * row, y, height, windows + _windows.height_weights, table, row)
-                        finish(target + out_bytes * (plane * rows + y) * row, acc, sums + 4 * y * row, row, term, terms, factor)
-                else:
-                    for y in range(rows):
-                        first = lines + 4 * row * height * (y // height)
-                        along_rows(sheets + 4 * y * row, first, 4 * row, y % height, height, windows + _windows.height_weights, table, row)
-                    for y in range(rows):
-                        first = sheets + 4 * row * (y % height)
-                        along_rows(acc, first, 4 * row * height, y // height, depth, windows + _windows.depth_weights, table, row)
-                        finish(target + out_bytes * (plane * rows + y) * row, acc, sums + 4 * y * row, row, term, terms, factor)
+                for y in range(rows):
+                    own = lines + 4 * row * height * (y // height)
+                    high = windows + _windows.height_weights
+                    along_rows(sheets + 4 * y * row, own, 4 * row, y % height, height, height, high, table, row)
+                for y in range(rows):
+                    own = sheets + 4 * row * (y % height)
+                    along_rows(acc, own, 4 * row * height, y // height, depth, depth, windows + _windows.depth_weights, table, row)
+                    finish(last + out_bytes * y * row, acc, sums + 4 * y * row, row, term, terms, factor)
         return 0
 
     return separable
@@ -186,8 +213,9 @@ def _scratch(records: np.ndarray, terms: int, taps: int) -> int:
     """Bytes of scratch for the largest sample; see the step."""
     if not len(records):
         return 0
-    depth, width, channels = records[:, word.in_depth], records[:, word.in_width], records[:, word.channels]
-    rows, row = depth * records[:, word.in_height], width * channels
-    volumes = 1 + (depth > 1) + (terms > 1)
-    floats = (width + taps) * channels + row + rows * row * volumes
-    return int((8 * taps + 4 * floats).max()) + 64
+    depth, height, width, channels = (records[:, name] for name in (word.in_depth, word.in_height, word.in_width, word.channels))
+    row = width * channels
+    flat = (terms * np.minimum(taps, height) + (terms > 1)) * row
+    deep = depth * height * row * (2 + (terms > 1))
+    floats = (width + taps) * channels + row + np.where(depth == 1, flat, deep)
+    return int((8 * (taps + terms) + 4 * floats).max()) + 64
