@@ -18,9 +18,9 @@ from llvmlite import ir
 from ...batch import storage_dtype
 from ...types import DALIDataType
 from .expression_tables import PROGRAM
-from .float_functions import FUNCTIONS
+from .float_functions import DOUBLE_FUNCTIONS, FUNCTIONS
 from .function_probes import same_as_library
-from .llvm_compiler import library_function, machine_code, new_module, prefer_long_vectors
+from .llvm_compiler import float_lanes, library_function, machine_code, new_module, prefer_long_vectors
 from .loops import loop
 from .programs import Input, Literal, Operand, Program
 from .types import FLOATS, SIGNED, UNSIGNED, promote, promote_all
@@ -317,26 +317,29 @@ class _Row:
         for index in sorted(fixed):
             self._fixed_results[index] = self._instruction(index, self._fixed_inputs, self._fixed_results)
         self._note_zero()
-        self.long_vectors = self._calls_functions()
+        called = self._called_functions()
+        self.long_vectors = any(name in FUNCTIONS and same_as_library(name) for name in called)
         if self.long_vectors:
-            self._blocks()
+            self._blocks(0 if called & DOUBLE_FUNCTIONS else float_lanes())
         else:
             loop(builder, self.count, self._element)
         builder.branch(end)
         builder.position_at_end(end)
         builder.ret_void()
 
-    def _calls_functions(self) -> bool:
-        """Whether vectorised forms of functions are available here."""
-        names = {
+    def _called_functions(self) -> set[str]:
+        """The functions of float32 that are called for each element."""
+        return {
             _LIBRARY_NAMES.get(item.name, item.name)
             for index, item in enumerate(self.program.instructions)
             if index not in self._fixed_results and self.types[index] in FLOATS and self.types[index] is not _T.FLOAT64
         }
-        return any(name in FUNCTIONS and same_as_library(name) for name in names)
 
-    def _blocks(self) -> None:
-        """Compute the row in blocks: vectorised, then again for blocks with an element that the vectorised form does not cover."""
+    def _blocks(self, lanes: int) -> None:
+        """Compute the row in blocks: vectorised, then again for blocks with an element that the vectorised form does not cover.
+
+        `lanes`: elements that are computed at a time, see ``loops``.
+        """
         builder, emitter = self.builder, self.emitter
         with builder.goto_entry_block():  # Elsewhere, it would allocate stack for every row.
             beyond = builder.alloca(_I8)
@@ -355,7 +358,7 @@ class _Row:
 
             builder.store(_I8(0), beyond)
             emitter.vectorised = True
-            loop(builder, count, element)
+            loop(builder, count, element, lanes)
             emitter.vectorised = False
             with builder.if_then(builder.icmp_unsigned("!=", builder.load(beyond), _I8(0))):
                 loop(builder, count, element)

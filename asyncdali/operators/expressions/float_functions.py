@@ -36,6 +36,8 @@ def _h(text: str) -> float:
 
 _ONE, _TWO, _INFINITY, _MANTISSA = 0x3F800000, 0x40000000, 0x7F800000, 23
 _NORMAL = 0x00800000
+_NOT_A_NUMBER = 0xFFC00000 - (1 << 32)
+"""What processors give for 0 / 0."""
 _LN2_HI, _LN2_LO = _f(0x3F317180), _f(0x3717F7D1)
 
 
@@ -431,10 +433,11 @@ def sinh(x: Value) -> Result:
     size, a = _size(x), x.magnitude()
     half = (x * 0.0 + 0.5).with_sign_of(x)
     t = _expm1f((size < 0x41B00000).choose(a, 1.0))
-    small = half * (t * 2.0 - t * t / (t + 1.0))
-    middle = half * (t + t / (t + 1.0))
+    low = size < _ONE
+    quotient = low.choose(t * t, t) / (t + 1.0)  # One division for both, because divisions take most of the time.
+    near = half * low.choose(t * 2.0 - quotient, t + quotient)
     far = half * _expf(a)
-    result = (size < 0x41B00000).choose((size < 0x31800000).choose(x, (size < _ONE).choose(small, middle)), far)
+    result = (size < 0x41B00000).choose((size < 0x31800000).choose(x, near), far)
     return result, (a < _LARGEST_EXPONENT).negated()
 
 
@@ -443,9 +446,10 @@ def cosh(x: Value) -> Result:
     low = size < 0x3EB17218
     t = _expm1f(low.choose(a, 0.25))
     w = t + 1.0
-    near = (size < 0x24000000).choose(w, t * t / (w + w) + 1.0)
     power = _expf(a)
-    result = low.choose(near, (size < 0x41B00000).choose(power * 0.5 + 0.5 / power, power * 0.5))
+    quotient = low.choose(t * t, 0.5) / low.choose(w + w, power)
+    near = (size < 0x24000000).choose(w, quotient + 1.0)
+    result = low.choose(near, (size < 0x41B00000).choose(power * 0.5 + quotient, power * 0.5))
     return result, (a < _LARGEST_EXPONENT).negated()
 
 
@@ -453,7 +457,8 @@ def tanh(x: Value) -> Result:
     size, a = _size(x), x.magnitude()
     low = size < _ONE
     t = _expm1f((size < 0x41B00000).choose(low.choose(a * -2.0, a * 2.0), 1.0))
-    z = low.choose(-t / (t + 2.0), 1.0 - 2.0 / (t + 2.0))
+    quotient = low.choose(-t, 2.0) / (t + 2.0)
+    z = low.choose(quotient, 1.0 - quotient)
     z = (size < 0x41B00000).choose(z, 1.0).with_sign_of(x)
     return (size < 0x24000000).choose(x * (x + 1.0), z), (size < _INFINITY).negated()
 
@@ -461,11 +466,12 @@ def tanh(x: Value) -> Result:
 def asinh(x: Value) -> Result:
     size, a = _size(x), x.magnitude()
     t = a * a
-    low, hard = _log1pf(a + t / ((t + 1.0).root() + 1.0))
-    large = size > 0x47000000
-    logarithm = _logf(large.choose(a, a * 2.0 + 1.0 / ((t + 1.0).root() + a)))
+    above, large = size > _TWO, size > 0x47000000
+    one = a * 0.0 + 1.0
+    quotient = above.choose(one, t) / ((t + 1.0).root() + above.choose(a, one))
+    low, hard = _log1pf(a + quotient)
+    logarithm = _logf(large.choose(a, a * 2.0 + quotient))
     logarithm = large.choose(logarithm + _f(0x3F317218), logarithm)
-    above = size > _TWO
     result = above.choose(logarithm, low).with_sign_of(x)
     return (size < 0x38000000).choose(x, result), (hard & above.negated()) | (size < _INFINITY).negated()
 
@@ -473,12 +479,12 @@ def asinh(x: Value) -> Result:
 def acosh(x: Value) -> Result:
     bits = x.bits()
     t = x - 1.0
-    low, hard = _log1pf(t + (t * 2.0 + t * t).root())
-    huge = bits >= 0x4D800000
-    logarithm = _logf(huge.choose(x, x * 2.0 - 1.0 / (x + (x * x - 1.0).root())))
+    above, huge = bits > _TWO, bits >= 0x4D800000
+    root = above.choose(x * x - 1.0, t * 2.0 + t * t).root()
+    low, hard = _log1pf(t + root)
+    logarithm = _logf(huge.choose(x, x * 2.0 - 1.0 / (x + root)))
     logarithm = huge.choose(logarithm + _f(0x3F317218), logarithm)
-    above = bits > _TWO
-    nothing = (x - x) / (x - x)
+    nothing = (bits & 0 | _NOT_A_NUMBER).as_float()
     below, one = x < 1.0, bits.equals(_ONE)
     result = below.choose(nothing, one.choose(t, above.choose(logarithm, low)))
     hard = hard & above.negated() & (below | one).negated()
@@ -501,3 +507,6 @@ FUNCTIONS: dict[str, Callable[..., Result]] = {
     "atan2": atan2, "asin": asin, "acos": acos, "sinh": sinh, "cosh": cosh, "tanh": tanh, "asinh": asinh, "acosh": acosh, "atanh": atanh,
 }  # fmt: skip
 """Functions by the name of the C function without its final f."""
+
+DOUBLE_FUNCTIONS = {"exp", "log", "log2", "log10", "pow", "sin", "cos"}
+"""Functions that compute in float64. The others need it for a few operations, or not at all."""

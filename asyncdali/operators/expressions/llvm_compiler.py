@@ -53,6 +53,13 @@ def prefer_long_vectors(function: ir.Function) -> None:
     set.add(function.attributes, '"prefer-vector-width"="512"')  # `add` supports only attributes without values.
 
 
+@functools.cache
+def float_lanes() -> int:
+    """Number of float32 in a register, for loops whose operations are mostly on float32; 0: LLVM's choice."""
+    features = _features().split(",")
+    return 16 if "+avx512f" in features else 8 if "+avx2" in features else 0
+
+
 def machine_code(module: ir.Module, function: str) -> int:
     """Optimise a module; returns the address of `function`."""
     with _lock:

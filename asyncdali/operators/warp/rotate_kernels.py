@@ -29,8 +29,10 @@ from ...compiled.intrinsics import (
     load_f32,
     load_i32,
     load_i64,
+    load_u8,
     smaller,
     store_i32,
+    store_u8,
     view_f32,
     view_i64,
 )
@@ -197,10 +199,47 @@ def make_edge(in_dtype: str, out_dtype: str) -> Any:
 
 
 @cache
+def _make_beside(in_dtype: str, out_dtype: str) -> Any:
+    """``beside(source, px, dx, py, dy, begin, end, height, width, linear, out) -> (px, py)``: pixels of three bytes that may lie outside.
+
+    Outside, the border is repeated. There the interpolation along one axis is between equal colours, which is exact. Gives the bits of
+    :func:`make_edge`, which computes the pixels inside: it interpolates along the other axis first.
+    """
+    edge, blend = make_edge(in_dtype, out_dtype), _make_blend("uint8")
+
+    @contracted
+    def beside(source, px, dx, py, dy, begin, end, height, width, linear, out):
+        row_bytes, half, nothing = width * 3, np.float32(0.5), np.float32(0)
+        shift = half if linear else nothing
+        last = source + height * row_bytes - 8  # The last address that a pixel can be loaded from: 8 bytes are read.
+        for i in range(begin, end):
+            x, y = px - shift, py - shift
+            px += dx
+            py += dy
+            x0, y0 = np.int64(np.floor(x)), np.int64(np.floor(y))
+            column, line = smaller(larger(x0, 0), width - 1), smaller(larger(y0, 0), height - 1)
+            at = source + line * row_bytes + 3 * column
+            across, down = 0 <= x0 < width - 1, 0 <= y0 < height - 1
+            below = at + row_bytes if down else at
+            to = out + 3 * i
+            if linear and ((across and down) or below > last or x - x + (y - y) != nothing):
+                edge(source, x, y, height, width, 3, nothing, 1, linear, to)  # Also for positions that are not finite.
+            elif not linear or not (across or down):
+                store_u8(to, load_u8(at))
+                store_u8(to + 1, load_u8(at + 1))
+                store_u8(to + 2, load_u8(at + 2))
+            else:
+                blend(at, below, x - np.float32(x0) if across else nothing, y - np.float32(y0) if down else nothing, to)
+        return px, py
+
+    return beside
+
+
+@cache
 def _make_voxel(in_dtype: str, out_dtype: str) -> Any:
     """Like :func:`make_edge` for a voxel: ``voxel(source, px, py, pz, depth, height, width, channels, fill, clamp, linear, out)``."""
     view_in, view_out = view(in_dtype), view(out_dtype)
-    convert = converter("float32", out_dtype)
+    convert, in_size = converter("float32", out_dtype), np.dtype(in_dtype).itemsize
 
     @contracted
     def voxel(source, px, py, pz, depth, height, width, channels, fill, clamp, linear, out):
@@ -210,6 +249,27 @@ def _make_voxel(in_dtype: str, out_dtype: str) -> Any:
         x, y, z = np.int64(np.floor(px)), np.int64(np.floor(py)), np.int64(np.floor(pz))
         fx, fy, fz = px - np.float32(x), py - np.float32(y), pz - np.float32(z)
         one = np.float32(1)
+        if linear and 0 <= x < width - 1 and 0 <= y < height - 1 and 0 <= z < depth - 1:
+            gx, gy, gz = one - fx, one - fy, one - fz
+            row = width * channels
+            for c in range(channels):
+                near = view_in(source + ((z * height + y) * row + x * channels + c) * in_size, row + channels + 1)
+                far = view_in(source + (((z + 1) * height + y) * row + x * channels + c) * in_size, row + channels + 1)
+                total = np.float32(0)
+                total += np.float32(near[0]) * (gx * gy * gz)
+                total += np.float32(near[channels]) * (fx * gy * gz)
+                total += np.float32(near[row]) * (gx * fy * gz)
+                total += np.float32(near[row + channels]) * (fx * fy * gz)
+                total += np.float32(far[0]) * (gx * gy * fz)
+                total += np.float32(far[channels]) * (fx * gy * fz)
+                total += np.float32(far[row]) * (gx * fy * fz)
+                total += np.float32(far[row + channels]) * (fx * fy * fz)
+                to[c] = convert(total)
+            return
+        if linear and not clamp and fill == 0 and not (-1 <= x < width and -1 <= y < height and -1 <= z < depth):
+            for c in range(channels):
+                to[c] = convert(np.float32(0))
+            return
         for c in range(channels):
             total = np.float32(0)
             for k in range(8 if linear else 1):
@@ -306,8 +366,14 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
     convert = converter("float32", out_dtype)
     in_size, out_size = np.dtype(in_dtype).itemsize, np.dtype(out_dtype).itemsize
 
+    beside = _make_beside(in_dtype, out_dtype)
+
     @_inline
     def edges(source, px, dx, py, dy, begin, end, height, width, channels, fill, clamp, linear, to):
+        if in_dtype == out_dtype == "uint8" and clamp != 0 and channels == 3:
+            # The last pixel is left to the loop below, because the fast one may write one byte too many.
+            px, py = beside(source, px, dx, py, dy, begin, end - 1, height, width, linear, to)
+            begin = larger(begin, end - 1)
         shift = np.float32(0.5) if linear else np.float32(0)
         for i in range(begin, end):
             edge(source, px - shift, py - shift, height, width, channels, fill, clamp, linear, to + i * channels * out_size)
