@@ -84,11 +84,15 @@ def conversion_step(in_channels: int, out_channels: int) -> Compiled:
         a0, a1, a2 = f[factor.after_0], f[factor.after_1], f[factor.after_2]
         source = view_u8(load_i64(load_i64(context + at.inputs) + 8 * sample), in_channels * count)
         out = view_u8(load_i64(load_i64(context + at.outputs) + 8 * sample), out_channels * count)
+        reverse = first != 0
         for i in range(count):
-            x = np.float32(source[in_channels * i + first]) - b0
-            y, z = np.float32(0), np.float32(0)
+            x, y, z = np.float32(source[in_channels * i]), np.float32(0), np.float32(0)
             if wide_in:
-                y, z = np.float32(source[3 * i + 1]) - b1, np.float32(source[3 * i + 2 - first]) - b2
+                # Indices are constants, because LLVM makes gather instructions of others.
+                y, z = np.float32(source[3 * i + 1]) - b1, np.float32(source[3 * i + 2])
+                x, z = (z if reverse else x) - b0, (x if reverse else z) - b2
+            else:
+                x = x - b0
             out[out_channels * i] = convert(m0 * x + m1 * y + m2 * z + a0)
             if wide_out:
                 out[3 * i + 1] = convert(m3 * x + m4 * y + m5 * z + a1)

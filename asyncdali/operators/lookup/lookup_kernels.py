@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from ...compiled.byte_vectors import has_byte_tables, translator
-from ...compiled.convert_kernels import view
+from ...compiled.convert_kernels import storage, view
 from ...compiled.intrinsics import address, load_i64, local_array, view_u8
 from ...compiled.step import Compiled, step_variant
 from .lookup_tables import LOOKUP, ONE_HOT, ONE_HOT_RECORD
@@ -22,6 +22,9 @@ def lookup_step(in_dtype: str, out_dtype: str) -> Compiled:
     if in_dtype == out_dtype == "uint8" and has_byte_tables():
         return _lookup_of_bytes()
 
+    if in_dtype == "uint8":
+        return _lookup_with_bytes(out_dtype)
+
     @step_variant("lookup", in_dtype, out_dtype)
     def lookup(context, sample, thread):
         count, length = load_i64(load_i64(context + at.counts) + 8 * sample), load_i64(context + at.length)
@@ -32,6 +35,25 @@ def lookup_step(in_dtype: str, out_dtype: str) -> Compiled:
             # As an unsigned number, a negative key exceeds `length` and gets the default value.
             key = np.uint64(np.int64(source[i]))
             out[i] = table[key if key < np.uint64(length) else np.uint64(length)]
+        return 0
+
+    return lookup
+
+
+def _lookup_with_bytes(out_dtype: str) -> Compiled:
+    """Keys are bytes: a table of 256 elements has one for each, so that keys are not compared with its length."""
+    view_out, new_table = view(out_dtype), local_array(storage(out_dtype), 256)
+
+    @step_variant("lookup with bytes", out_dtype)
+    def lookup(context, sample, thread):
+        count, length = load_i64(load_i64(context + at.counts) + 8 * sample), load_i64(context + at.length)
+        given, table = view_out(load_i64(context + at.table), length + 1), new_table()
+        for k in range(256):
+            table[k] = given[k if k < length else length]
+        source = view_u8(load_i64(load_i64(context + at.inputs) + 8 * sample), count)
+        out = view_out(load_i64(load_i64(context + at.outputs) + 8 * sample), count)
+        for i in range(count):
+            out[i] = table[source[i]]
         return 0
 
     return lookup

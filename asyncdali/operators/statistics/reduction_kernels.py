@@ -17,12 +17,24 @@ from ...compiled.convert_kernels import storage, view
 from ...compiled.intrinsics import load_i64, local_array, view_f32, view_i64, view_of, view_u8, view_u32
 from ...compiled.step import Compiled, inlined, step_variant
 from .reduction_tables import MAX_AXES, REDUCTION
-from .reduction_vectors import EXACT_BYTES, LEAST, MOST, byte_sum, extreme_of, node_sum, pixel_chunks, supported
+from .reduction_vectors import (
+    EXACT_BYTES,
+    EXACT_SQUARES,
+    LEAST,
+    MOST,
+    SQUARES_READ,
+    byte_sum,
+    extreme_of,
+    node_sum,
+    pixel_chunks,
+    square_sum,
+    supported,
+)  # fmt: skip
 
 at = REDUCTION.at
 _CHUNK = 32
 _LONG = 64  # Least elements for which vectors are worth their set-up.
-_HALVED, _WALKED, _FOUR, _MANY, _EXACT = range(5)  # How a node is computed.
+_HALVED, _WALKED, _FOUR, _MANY, _EXACT, _SQUARES = range(6)  # How a node is computed.
 _indices, _wholes, _floats = (local_array(kind, MAX_AXES) for kind in (np.int64, np.int64, np.float32))
 _DEPTH = 256
 TOGETHER = 3  # Outputs that are summed at the same time: channels of interleaved pixels.
@@ -88,6 +100,7 @@ def _make_tree(view_in: Any, add: Any, walk: Any, in_dtype: str, kind: str) -> A
     zero, size = np.float32(0), storage(in_dtype).itemsize
     fast, exact = supported(in_dtype, kind), in_dtype == "uint8" and kind == "value"
     many: Any = node_sum(in_dtype, kind) if fast else None
+    squares = in_dtype == "uint8" and kind == "square"
     pixels, chunks = in_dtype == "float32", pixel_chunks(kind)
 
     @inlined
@@ -121,6 +134,8 @@ def _make_tree(view_in: Any, add: Any, walk: Any, in_dtype: str, kind: str) -> A
         if fast and inner == 1 and (stride == size or stride == 3 * size):
             if exact and count <= EXACT_BYTES:
                 return _EXACT
+            if squares and stride == size and base + count + SQUARES_READ <= end:
+                return _SQUARES if count <= EXACT_SQUARES else _HALVED
             if (stride == size or size < 4) and LEAST <= count <= MOST and base + (count + 16) * stride <= end:
                 return _MANY
         if inner == 1 and 2 * _CHUNK + 2 <= count <= 4 * _CHUNK:
@@ -156,6 +171,8 @@ def _make_tree(view_in: Any, add: Any, walk: Any, in_dtype: str, kind: str) -> A
                     at, mean = base + c * size, means[c]
                     if fast and kind_of_leaf == _MANY:
                         sums[TOGETHER * done + c] = many(at, 1 if strides[k] == size else 3, count, mean)
+                    elif squares and kind_of_leaf == _SQUARES:
+                        sums[TOGETHER * done + c] = square_sum(at, count)
                     elif kind_of_leaf == _EXACT:
                         sums[TOGETHER * done + c] = np.float32(byte_sum(at, strides[k], count))
                     elif kind_of_leaf == _FOUR:
@@ -247,6 +264,12 @@ def _row(extents, strides, kept):
 
 
 @inlined
+def _triples(count, stride, apart, itemsize):
+    """Whether outputs are made of three elements each, and everything is contiguous."""
+    return count == 3 and stride == itemsize and apart == 3 * itemsize
+
+
+@inlined
 def _place(source, index, extents, strides, kept):
     """Address of the first element of output number `index`."""
     for k in range(kept - 1, -1, -1):
@@ -277,6 +300,19 @@ def float_step(in_dtype: str, kind: str) -> Compiled:
             view_f32(out + 4 * i, 1)[0] = total
         else:
             _store(out, i, size, _whole(total, size, signed))
+
+    @inlined
+    def of_triples(base, out, count, finish, scale):
+        """Sums of three neighbouring elements each. Everything is constant, so that LLVM vectorises the loop."""
+        x, y, nothing = view_in(base, 3 * count), view_f32(out, count), np.float32(0)
+        for i in range(count):
+            y[i] = add(add(add(nothing, x[3 * i], nothing), x[3 * i + 1], nothing), x[3 * i + 2], nothing)
+        if finish == 1:
+            for i in range(count):
+                y[i] = np.float32(y[i] * scale)
+        elif finish == 2:
+            for i in range(count):
+                y[i] = np.float32(math.sqrt(np.float32(y[i] * scale)))
 
     @step_variant("float", in_dtype, kind)
     def reduce(context, sample, thread):
@@ -319,6 +355,9 @@ def float_step(in_dtype: str, kind: str) -> Compiled:
             together = TOGETHER
         some_means, found = _some(), _some()
         i, outputs = 0, _outputs(extents, kept)
+        if kind != "deviation" and axes == 1 and size == 0 and row == outputs and _triples(reach, inner_strides[0], step, itemsize):
+            of_triples(base, out, outputs, finish, scale)
+            return 0
         while axes == 1 and reach <= _CHUNK and i < outputs:
             if along == row:
                 base, along = _place(source, i, extents, strides, kept), 0
@@ -363,7 +402,7 @@ def whole_step(in_dtype: str, kind: str) -> Compiled:
     _, value = _values(in_dtype, kind)
     add = inlined(lambda total, element, mean: np.int64(total + value(element, mean)))
     merge = inlined(lambda a, b: np.int64(a + b))
-    walk = _make_walk(view_in, add, merge)
+    walk, itemsize = _make_walk(view_in, add, merge), storage(in_dtype).itemsize
 
     @inlined
     def made_of(total, finish, volume, size, signed):
@@ -373,6 +412,12 @@ def whole_step(in_dtype: str, kind: str) -> Compiled:
         x = np.float32(np.uint64(total)) if unsigned else np.float32(total)
         x = np.float32(x * np.float32(np.float32(1) / np.float32(volume)))
         return _whole(np.float32(math.sqrt(x)) if finish == 2 else x, size, signed)
+
+    @inlined
+    def of_triples(base, out, count):
+        x, y = view_in(base, 3 * count), view_i64(out, count)
+        for i in range(count):
+            y[i] = value(x[3 * i], np.float32(0)) + value(x[3 * i + 1], np.float32(0)) + value(x[3 * i + 2], np.float32(0))
 
     @step_variant("whole", in_dtype, kind)
     def reduce(context, sample, thread):
@@ -394,6 +439,9 @@ def whole_step(in_dtype: str, kind: str) -> Compiled:
         base, along = source, 0
         many_bytes = bytes_only and axes == 1 and inner_extents[0] >= _LONG and (inner_strides[0] == 1 or inner_strides[0] == 3)
         short, i, outputs = axes == 1 and not many_bytes, 0, _outputs(extents, kept)
+        if short and finish == 0 and size == 8 and row == outputs and _triples(inner_extents[0], inner_strides[0], step, itemsize):
+            of_triples(source, out, outputs)
+            return 0
         # A separate loop: combined with the vectors below, LLVM generates slower code.
         while short and i < outputs:
             if along == row:

@@ -216,6 +216,46 @@ def byte_sum(base, apart, count):
     return total
 
 
+EXACT_SQUARES = (1 << 24) // 255**2  # Bytes whose squares have a sum that is exact in float32.
+SQUARES_READ = 64  # Bytes that `square_sum` may read behind the last one.
+_sums_kind = lanes("int32", 16)
+
+
+def _square_adder(some: bool) -> Any:
+    """``add(sums, at, valid)``: add the squares of 64 bytes to 16 sums; with `some`, of the first `valid` bytes."""
+    words, wide = ir.VectorType(I16, 32), ir.VectorType(I32, 16)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        total, at, valid = args
+        loaded = load_ir(builder, at, ir.VectorType(I8, 64))
+        if some:
+            there = builder.icmp_unsigned("<", ir.Constant(loaded.type, list(range(64))), splat_ir(builder, builder.trunc(valid, I8), 64))
+            loaded = builder.select(there, loaded, ir.Constant(loaded.type, [0] * 64))
+        for half in (0, 32):
+            own = builder.zext(shuffled_ir(builder, loaded, list(range(half, half + 32))), words)
+            squares = builder.bitcast(builder.mul(own, own), wide)  # A square has 16 bits, without a sign.
+            total = builder.add(total, builder.and_(squares, ir.Constant(wide, [0xFFFF] * 16)))
+            total = builder.add(total, builder.lshr(squares, ir.Constant(wide, [16] * 16)))
+        return total
+
+    return function_of(_sums_kind.kind(_sums_kind.kind, types.int64, types.int64), codegen)
+
+
+_add_squares, _add_some_squares = _square_adder(False), _square_adder(True)
+_no_sums, _sums_total = _sums_kind.splat, _sums_kind.total
+
+
+@inlined
+def square_sum(base, count):
+    """The sum of the squares of up to EXACT_SQUARES bytes, as float32."""
+    sums, done = _no_sums(np.int32(0)), 0
+    while done + 64 <= count:
+        sums = _add_squares(sums, base + done, 64)
+        done += 64
+    sums = _add_some_squares(sums, base + done, count - done)
+    return np.float32(_sums_total(sums))
+
+
 def _extreme_block(dtype: str, largest: bool, apart: int) -> Any:
     """``block(found, at)``: a vector of the best elements so far, and `apart` vectors of which every `apart`-th element counts."""
     count = 64 // np.dtype(dtype).itemsize
