@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...compiled.convert_kernels import converter, slicing_converter, storage, view
-from ...compiled.intrinsics import load_i64, view_i64, view_of, view_u8, view_u32
+from ...compiled.intrinsics import copy_bytes, load_i64, smaller, view_i64, view_of, view_u8, view_u32
 from ...compiled.step import Compiled, inlined, step_variant
 from .strided_tables import BORDERED, PIECE_HEAD, PIECES
 
@@ -69,6 +69,19 @@ def _make_row(view_elements: Any, size: int) -> Any:
 _row1, _row2, _row4, _row8 = _make_row(view_u8, 1), _make_row(_view_u16, 2), _make_row(view_u32, 4), _make_row(_view_u64, 8)
 
 
+_MANY = 16  # Least blocks for which doubling takes less time than one copy per block.
+
+
+@inlined
+def _repeat(source, out, count, size):
+    """Fill `count` blocks with one block, by copying what is filled already: a pixel of three bytes takes no vector instruction."""
+    _bytes(source, out, size)
+    filled, whole = size, count * size
+    while filled < whole:
+        copy_bytes(out + filled, out, smaller(filled, whole - filled))
+        filled *= 2
+
+
 @inlined
 def _row(source, out, count, stride, target, size):
     """Copy a row of `count` blocks of `size` bytes."""
@@ -80,6 +93,8 @@ def _row(source, out, count, stride, target, size):
         _row4(source, out, count, stride, target)
     elif size == 8:
         _row8(source, out, count, stride, target)
+    elif stride == 0 and target == size and count >= _MANY:
+        _repeat(source, out, count, size)
     elif size == 3:
         for i in range(count):
             a, b = view_u8(source + i * stride, 3), view_u8(out + i * target, 3)
