@@ -37,7 +37,7 @@ def _h(text: str) -> float:
 _ONE, _TWO, _INFINITY, _MANTISSA = 0x3F800000, 0x40000000, 0x7F800000, 23
 _NORMAL = 0x00800000
 _NOT_A_NUMBER = 0xFFC00000 - (1 << 32)
-"""What processors give for 0 / 0."""
+"""The bits of NaN that the division 0 / 0 has on x86."""
 _LN2_HI, _LN2_LO = _f(0x3F317180), _f(0x3717F7D1)
 
 
