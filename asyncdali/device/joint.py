@@ -1,7 +1,7 @@
 """Jobs of several crews that are reported together: the thread that ends last enters the interpreter, the others do not.
 
-The GPU's decoders and the worker threads decode a batch together. Nothing can be planned before both have finished. Beside a thread that
-runs pure Python, the report of the first would take a switch interval (5 ms) of the second.
+The GPU's decoders and the worker threads decode a batch together. Nothing can be planned before both have finished. If each of
+them reported on its own while another thread runs pure Python, each report could wait for a switch interval (5 ms).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Joint:
-    """Counts jobs that have not ended. The thread that makes it is one of them, until :meth:`replace` or :meth:`leave`."""
+    """Counts the jobs that have not ended. The thread that creates this object counts as a job until :meth:`replace` or :meth:`leave`."""
 
     def __init__(self) -> None:
         from ..compiled import crew
@@ -34,12 +34,12 @@ class Joint:
         self.replace(job)
 
     def replace(self, job: CompiledWork) -> None:
-        """From now on a job that is not submitted yet counts in place of the calling thread."""
+        """Count a job, not submitted yet, in place of the calling thread."""
         job.join(self)
         self._jobs.append(job)
 
     def leave(self) -> None:
-        """A job ended on the calling thread; or the calling thread, which made this object, has no job."""
+        """Count one job less: it ended on the calling thread, or the thread that created this object has no job."""
         if self._change(self.address, -1) == 0:
             self.finish()
 

@@ -185,9 +185,9 @@ class DeviceSegmentRun(SegmentRun):
                 raise self._wrap(built, error) from error
 
     def _new_joint(self) -> Joint | None:
-        """For the parts of the decoders and of the worker threads, whose ends are reported together. None: they are reported one by one.
+        """Reports the parts of the decoders and of the worker threads together. None: each part is reported alone.
 
-        A trace, a measured balance, and a search for a sample look at single parts."""
+        A trace, a measured balance, and a search for a sample need the end of each part."""
         counters = self.segment.counters
         traced = self.record.careful or (counters is not None and counters.recorder is not None)
         return Joint() if self._decoded and not traced and not any(decode.measures for decode in self._decoded) else None

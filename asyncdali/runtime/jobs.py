@@ -255,7 +255,7 @@ class CompiledSamples(Job):
             self._over()
 
     def join(self, joint: Joint) -> None:
-        """Be reported together with other jobs. To be called before the job is submitted."""
+        """Report this job together with other jobs. Called before the job is submitted."""
         self.joint, self._block[JOB.word.crew_joint] = joint, joint.address
 
     def _over(self) -> None:

@@ -79,7 +79,7 @@ def test_the_thread_that_ends_last_reports_both(crews, last):
     assert crews.found.empty()
 
 
-def test_a_joint_without_a_job_of_its_maker(crews):
+def test_a_thread_without_a_job_leaves_before_the_other_job_ends(crews):
     joint = Joint()
     job = crews.job(0)
     joint.add(job)
@@ -90,7 +90,7 @@ def test_a_joint_without_a_job_of_its_maker(crews):
     assert crews.found.get(timeout=LONG)[0] == 0
 
 
-def test_the_maker_leaves_last(crews):
+def test_a_thread_without_a_job_leaves_after_the_other_job_and_reports_it(crews):
     joint = Joint()
     job = crews.job(0)
     joint.add(job)
@@ -103,7 +103,7 @@ def test_the_maker_leaves_last(crews):
 
 
 @pytest.mark.parametrize("offered", [True, False])
-def test_a_thread_outside_of_the_crew_takes_part(crews, offered):
+def test_a_thread_outside_of_the_crew_does_the_work_of_a_job(crews, offered):
     joint = Joint()
     jobs = [crews.job(k) for k in range(2)]
     joint.add(jobs[0])

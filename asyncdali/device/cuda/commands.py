@@ -207,7 +207,7 @@ class _Performed:
         self.joint: Joint | None = None
 
     def join(self, joint: Joint) -> None:
-        """Be reported together with other jobs."""
+        """Report this job together with other jobs. Called before the job is submitted."""
         self.joint, self._block[JOB.word.crew_joint] = joint, joint.address
 
     def finished(self) -> None:
