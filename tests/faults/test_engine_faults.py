@@ -21,7 +21,7 @@ from helpers.processes import children, wait_until
 
 from asyncdali import fn, pipeline_def, types
 from asyncdali.compiled.intrinsics import store_i64
-from asyncdali.engines import faults
+from asyncdali.engines import blocks, faults
 from asyncdali.engines.search import Search
 from asyncdali.fleet import loader
 
@@ -397,6 +397,34 @@ def test_limits_are_named(kind, number, text):
     done = run_script(LIMITS, kind, number)
     lines = done.stdout.splitlines()
     assert len(lines) == 2 and all(text in line for line in lines), (done.stdout, done.stderr)
+
+
+def many_shapes():
+    """Answers whose frames are too large for a message: 8,000 shapes."""
+    return fn.external_source(lambda info: np.zeros(info.idx_in_epoch % 3 + 1, np.uint8), batch=False)
+
+
+def test_no_room_for_a_large_frame_fails_one_iteration(monkeypatch):
+    """The frame of an answer lies in a block, which cannot be mapped for once."""
+    refused, read = [], blocks.ForeignBlocks.bytes
+
+    def bytes_of(self, place):
+        if not refused:
+            refused.append(place)
+            raise MemoryError("no room for the block")
+        return read(self, place)
+
+    plain = pipeline(many_shapes, 0, batch_size=8000)
+    wanted = stream(plain, 4)
+    plain.close()
+    pipe = pipeline(many_shapes, 1, batch_size=8000)
+    monkeypatch.setattr(blocks.ForeignBlocks, "bytes", bytes_of)
+    with pytest.raises((RuntimeError, MemoryError), match="the answer of engine 0 cannot be used: no room for the block"):
+        pipe.run()
+    assert len(refused) == 1
+    assert stream(pipe, 3) == wanted[1:]
+    assert max(engine.lent for engine in pipe.statistics().engines) <= 3
+    pipe.close()
 
 
 NO_ROOM = """
