@@ -66,6 +66,8 @@ class Operator:
     """Whether it changes elements to its argument `dtype` and makes about as many. Other machines send the input, if that is smaller."""
     barrier: ClassVar[bool] = False
     """Whether it must be alone in its segment (user Python)."""
+    reads_files: ClassVar[bool] = False
+    """Whether `prepare` reads local files."""
     on_cuda: ClassVar[bool] = False
     """Whether the operator runs on a CUDA device: every step has a launch, or there are no steps. GPU pipelines refuse other operators."""
 
@@ -174,6 +176,11 @@ class Operator:
         """
         return False
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether it may wait long: for the network, for another process, or for the user's Python. By default, `prepare` may."""
+        return self.barrier or self.prepares(self.spec)
+
     def counted(self) -> tuple[tuple[str, int], ...]:
         """Counts since ``build()``: (name, number) pairs, always with the same names in the same order."""
         return ()
@@ -193,7 +200,8 @@ class Operator:
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         """Work per sample that must be done before :meth:`plan`.
 
-        A generator of jobs. It is resumed after each job; its return value is ``iteration.prepared`` in `plan`.
+        A generator of jobs. It is resumed after each job, with the job's error if there is one; its return value is
+        ``iteration.prepared`` in `plan`.
         """
         return NOTHING
 

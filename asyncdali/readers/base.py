@@ -99,6 +99,7 @@ class ReaderOperator(Operator):
 
     eager = True
     only_compiles = False
+    reads_files = True
     stateful = True
     pre_permute: ClassVar[bool] = True
     """Whether `random_shuffle` also permutes the whole list once, before mixing it with its buffer."""
@@ -121,6 +122,15 @@ class ReaderOperator(Operator):
             reserve(environment, spec.constant("tensor_init_bytes"), "tensor_init_bytes")
         if not spec.constant("lazy_init"):
             self.order  # noqa: B018  discover the data set now
+
+    @property
+    def may_wait(self) -> bool:
+        return self._order is None or self.any_remote
+
+    @property
+    def any_remote(self) -> bool:
+        """Whether some of the files are remote, after `discover`."""
+        return True
 
     def _optional(self, name: str, default: Any = False) -> Any:
         """An argument that not every reader has; None if this reader has none."""

@@ -432,15 +432,18 @@ class Executor:
             run.segment.commit_positions(run.record, {})
 
     def _run_job(self, run: SegmentRun, phases: Jobs, job: Job, state: WorkerState | None) -> None:
+        alone = state if job.brief else None
+        """The state of this thread, if it does the whole job. The thread then resumes the run, and may do its next job, too."""
+
         def finished() -> None:
             job.finished = _nothing  # breaks the cycle job -> this closure -> job, which would keep the batches alive
             self._jobs.discard(job)
             try:
                 job.raise_error()
             except BaseException as error:
-                self._advance(run, phases, None, error)
+                self._advance(run, phases, alone, error)
             else:
-                self._advance(run, phases, None, None)
+                self._advance(run, phases, alone, None)
 
         job.finished = finished
         self._jobs.add(job)
@@ -455,7 +458,7 @@ class Executor:
             job.begin(self._waits.submit)
             return
         samples = job.count if isinstance(job, CompiledSamples) else self._workers.count
-        if not (job.brief and state is not None):
+        if alone is None:
             self._workers.submit(job, samples)
         if state is not None and (job.brief or not pixels):
             job.work(state)  # the stage thread helps, because planning waits for this job

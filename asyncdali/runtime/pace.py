@@ -15,6 +15,8 @@ QUICK_NS = 400_000
 """Longer segments run on the stage thread, because decisions about other segments would wait for them."""
 AWAITED_NS = 20_000_000
 """Longer segments run on the stage thread even if the caller waits, because on the caller's thread they would delay Ctrl-C."""
+AWAITED_FILES_NS = 2_000_000
+"""The same limit for segments that read local files. Files that come this fast are in the system's cache."""
 _MAYBE_SHORT = 4
 """Pixels that took less than this many times the limit on the worker threads, with the hand-over, may be short. The next ones are tried on
 the planning thread."""
@@ -29,11 +31,13 @@ _UNKNOWN = 1 << 62
 class Pace:
     """How long an iteration of a segment takes. Single times are noisy: a thread may wait for a processor or the interpreter lock."""
 
-    __slots__ = ("_began", "_may_be_quick", "_pause", "_pixels", "_planned", "_whole", "awaited", "brief", "quick")
+    __slots__ = ("_awaited_ns", "_began", "_may_be_quick", "_pause", "_pixels", "_planned", "_whole", "awaited", "brief", "quick")
 
-    def __init__(self, may_be_quick: bool) -> None:
-        """`may_be_quick`: the segment neither waits for anything nor calls the user's Python."""
+    def __init__(self, may_be_quick: bool, awaited_ns: int | None = None) -> None:
+        """`may_be_quick`: the segment neither waits for anything nor calls the user's Python. `awaited_ns`: a caller that has nothing else
+        to do makes iterations that take less; by default AWAITED_NS if the segment may be quick, else none."""
         self._may_be_quick = may_be_quick
+        self._awaited_ns = (AWAITED_NS if may_be_quick else 0) if awaited_ns is None else awaited_ns
         self._began = self._planned = self._pause = 0
         self._pixels = self._whole = _UNKNOWN
         self.brief = False
@@ -73,7 +77,7 @@ class Pace:
     def _ended(self, took: int) -> None:
         self._whole = _estimate(self._whole, self._planned + took)
         self.quick = self._may_be_quick and self._whole < QUICK_NS
-        self.awaited = self._may_be_quick and self._whole < AWAITED_NS
+        self.awaited = self._whole < self._awaited_ns
 
 
 def _estimate(before: int, took: int) -> int:

@@ -24,7 +24,7 @@ from ..operators.base import Arguments, CompiledJob, Gate, Iteration, Operator, 
 from . import branches
 from .engine_protocol import Remote
 from .jobs import CompiledSamples, Job, Jobs, PythonSamples, Timed
-from .pace import Pace
+from .pace import AWAITED_FILES_NS, AWAITED_NS, Pace
 from .repeats import Repeat, TooLargeOutput, repeats_of
 from .replays import replays_of
 from .segment_counters import Lap, OperatorCounters, SegmentCounters
@@ -104,7 +104,7 @@ class BuiltSegment:
         self.remote: Remote | None = None
         """The engines that make the segment; None: this process makes it."""
         self.counters: SegmentCounters | None = None
-        self.pace = Pace(all(_plain(built.operator) for built in operators))
+        self.pace = _pace_of([built.operator for built in operators])
         _find_feeds(operators, self.kept)
         self.repeats = repeats_of(operators, self.kept)
         """Iterations that may be repeated as a whole; None: an operator is planned in every iteration."""
@@ -132,9 +132,13 @@ class BuiltSegment:
             record.on_planned()
 
 
-def _plain(operator: Operator) -> bool:
-    """Whether an operator only plans and computes: it neither waits for files nor calls the user's Python."""
-    return not operator.prepares(operator.spec) and not operator.barrier
+def _pace_of(operators: Sequence[Operator]) -> Pace:
+    """The pace of a segment of these operators."""
+    if any(operator.may_wait for operator in operators):
+        return Pace(False)
+    if any(operator.reads_files for operator in operators):
+        return Pace(False, AWAITED_FILES_NS)
+    return Pace(not any(operator.prepares(operator.spec) for operator in operators), AWAITED_NS)
 
 
 def _find_feeds(operators: Sequence[BuiltOperator], kept: Iterable[int]) -> None:
@@ -360,17 +364,25 @@ class SegmentRun:
             steps.append((built, step if rows is None else branches.in_branch(step, rows)))
 
     def _prepare(self, built: BuiltOperator, preparation: Generator[Any, None, Any], lap: Lap | None) -> Generator[Job, None, Any]:
-        """Yield the jobs of a preparation and return the operator's result."""
+        """Yield the jobs of a preparation and return the operator's result. The preparation gets the error of its job."""
+        error: BaseException | None = None
         try:
             while True:
                 try:
-                    wanted = next(preparation)
+                    wanted = next(preparation) if error is None else preparation.throw(error)
                 except StopIteration as end:
                     return end.value
+                finally:
+                    error = None  # the frame must not keep the error, whose traceback holds the frame
                 job = _as_job(wanted, built, Timed.NO if lap is None else lap.timed)
+                job.brief = job.brief or self.executor.one_at_a_time
                 if lap is not None:
                     lap.yields(job, built.counters)  # type: ignore[arg-type]
-                yield job
+                try:
+                    yield job
+                except Exception as failure:
+                    error = failure
+                    continue
                 if lap is not None:
                     lap.resumes(job, built.counters)  # type: ignore[arg-type]
         finally:

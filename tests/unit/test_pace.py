@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from asyncdali import fn, pipeline_def
-from asyncdali.runtime.pace import QUICK_NS, SHORT_PIXELS_NS, Pace
+from asyncdali.operators.base import PythonJob, SampleError
+from asyncdali.readers.files.contents import FileContentsReader
+from asyncdali.readers.files.file_table import FileTable
+from asyncdali.runtime.pace import AWAITED_FILES_NS, AWAITED_NS, QUICK_NS, SHORT_PIXELS_NS, Pace
 
 
 def _run(pace: Pace, pixels: int, planning: int = 1000) -> None:
@@ -138,3 +141,64 @@ def test_segments_of_known_contents_are_made_by_the_deciding_thread(monkeypatch:
         for _ in range(20):
             pipe.run()
     assert threads[-1] == threading.current_thread().name
+
+
+@pytest.mark.parametrize(("files", "limit"), [(True, AWAITED_FILES_NS), (False, AWAITED_NS)])
+def test_a_caller_that_waits_reads_local_files_only_if_they_come_fast(files: bool, limit: int) -> None:
+    pace = Pace(False, AWAITED_FILES_NS if files else AWAITED_NS)
+    for planning in (limit - 1, limit):
+        pace.begins()
+        pace.planned()
+        pace._planned, pace._whole = planning, limit
+        pace.without_pixels()
+        assert pace.awaited == (planning < limit) and not pace.quick
+
+
+def test_readers_of_remote_files_never_run_on_the_calling_thread(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server may never answer, and Ctrl-C must work. `on_caller`: whether a time of 0 puts the segment on the calling thread."""
+    (tmp_path / "a").write_bytes(b"a")
+    on_caller, ended = [], Pace._ended
+    for remote in (False, True):
+        with monkeypatch.context() as patch:
+            patch.setattr(FileTable, "remote", property(lambda table, remote=remote: remote, lambda table, found: None), raising=False)
+            patch.setattr(FileContentsReader, "fetched", lambda self, draw, fetch: fetch(draw.indices))
+            paths: list[Pace] = []
+            patch.setattr(Pace, "_ended", lambda self, took, paths=paths: paths.append(self) or ended(self, took))
+
+            @pipeline_def(batch_size=1, num_threads=1, device_id=None, prefetch_queue_depth=1)
+            def graph():
+                return fn.readers.file(files=[str(tmp_path / "a")])[0]
+
+            with graph() as pipe:
+                pipe.run()
+            paths[0]._planned = paths[0]._whole = 0
+            paths[0].without_pixels()
+            on_caller.append(paths[0].awaited)
+    assert on_caller == [True, False]
+
+
+def test_a_preparation_gets_the_error_of_its_job() -> None:
+    """It may catch the error, or raise another one."""
+
+    def fail(sample: int) -> None:
+        raise SampleError(sample, f"job {sample}")
+
+    def prepare(self, inputs, arguments, iteration):
+        try:
+            yield PythonJob([1], fail)
+        except SampleError as error:
+            found = str(error)
+        try:
+            yield PythonJob([0], fail)
+        except SampleError as error:
+            raise SampleError(1, f"{found}, then {error}") from error
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FileContentsReader, "read_contents", lambda self, draw: prepare(self, None, None, None))
+
+        @pipeline_def(batch_size=2, num_threads=2, device_id=None)
+        def graph():
+            return fn.readers.file(files=[__file__])[0]
+
+        with graph() as pipe, pytest.raises(RuntimeError, match=r"(?s)sample 1.*job 1, then job 0"):
+            pipe.run()

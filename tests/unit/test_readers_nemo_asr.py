@@ -11,6 +11,7 @@ import pytest
 from helpers.pipelines import values
 
 from asyncdali import Pipeline, fn, types
+from asyncdali.batch import Batch, storage_dtype
 from asyncdali.codecs.audio.audio_formats import decode_audio
 from asyncdali.codecs.audio.resampling import resample
 
@@ -139,3 +140,57 @@ def test_a_header_with_an_impossible_sampling_rate(tmp_path):
         reader([manifest(tmp_path / "m", {"audio_filepath": sound})], sample_rate=16000).run()
     slow = written(tmp_path / "b.wav", np.zeros((40, 1), "<i2"), rate=100)
     assert len(np.asarray(reader([manifest(tmp_path / "n", {"audio_filepath": slow})], sample_rate=16000).run()[0][0])) == 6400
+
+
+def _riff(kind, bits, channels, rate, data, more=b""):
+    head = struct.pack("<HHIIHH", kind, channels, rate, 0, 0, bits)
+    body = b"WAVE" + more + b"fmt " + struct.pack("<I", len(head)) + head + b"data" + struct.pack("<I", len(data)) + data
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+_NUMBERS = np.random.default_rng(3).uniform(-1, 1, 60_000)
+_FILES = {
+    "small16": _riff(1, 16, 1, 8000, (_NUMBERS[:900] * 2**15).astype("<i2").tobytes()),
+    "large16": _riff(1, 16, 1, 8000, (_NUMBERS * 2**15).astype("<i2").tobytes()),
+    "large24": _riff(1, 24, 1, 8000, b"".join(int(n * 2**23).to_bytes(3, "little", signed=True) for n in _NUMBERS[:50_000])),
+    "large8": _riff(1, 8, 1, 8000, (_NUMBERS * 127 + 128).astype("u1").tobytes()),
+    "float": _riff(3, 32, 1, 8000, _NUMBERS.astype("<f4").tobytes()),
+    "double": _riff(3, 64, 1, 8000, _NUMBERS.astype("<f8").tobytes()),
+    "stereo": _riff(1, 16, 2, 16000, (_NUMBERS * 2**15).astype("<i2").tobytes()),
+    "other rate": _riff(1, 16, 1, 11025, (_NUMBERS[:5000] * 2**15).astype("<i2").tobytes()),
+    "long head": _riff(1, 16, 1, 8000, (_NUMBERS[:5000] * 2**15).astype("<i2").tobytes(), b"LIST" + struct.pack("<I", 6000) + bytes(6000)),
+}
+"""WAV files that compiled code reads, and such that are left to the interpreter."""
+
+
+@pytest.mark.parametrize("options", [{}, {"downmix": False}, {"sample_rate": 8000.0}, {"sample_rate": 9000.5}], ids=str)
+@pytest.mark.parametrize("dtype", [types.FLOAT, types.INT16, types.INT32], ids=str)
+def test_parts_of_files_are_equal_to_those_of_the_interpreter(tmp_path, options, dtype):
+    entries, wanted = [], []
+    for name, data in _FILES.items():
+        (tmp_path / name).write_bytes(data)
+        for offset, duration in ((0.0, -1.0), (0.05, -1.0), (0.011, 0.0601), (0.02, 99.0), (0.1, 0.0), (-3.0, 0.05)):
+            entries.append({"audio_filepath": str(tmp_path / name), "offset": offset, "duration": duration})
+            settings = {"downmix": options.get("downmix", True), "rate": options.get("sample_rate", 0.0)}
+            with open(tmp_path / name, "rb") as file:
+                wanted.append(decode_audio(file, storage_dtype(dtype), offset=offset, duration=duration, **settings))
+    sounds, rates, _ = reader([manifest(tmp_path / "m", *entries)], len(entries), dtype=dtype, **options).run()
+    for sample, (sound, rate) in enumerate(wanted):
+        np.testing.assert_array_equal(np.asarray(sounds[sample]), sound, err_msg=str(entries[sample]))
+        assert float(np.asarray(rates[sample])) == rate
+
+
+def test_a_file_that_becomes_shorter_is_left_to_the_interpreter(tmp_path, monkeypatch):
+    """The head is read before the samples. A file that was truncated in between is decoded again, and only its own error is reported."""
+    (tmp_path / "a").write_bytes(_FILES["large16"])
+    pipe = reader([manifest(tmp_path / "m", {"audio_filepath": str(tmp_path / "a")})])
+    reserve = Batch.reserve
+
+    def truncated(batch, allocate):
+        with open(tmp_path / "a", "r+b") as file:
+            file.truncate(10_000)
+        reserve(batch, allocate)
+
+    monkeypatch.setattr(Batch, "reserve", truncated)
+    (sound, *_) = pipe.run()
+    assert np.asarray(sound[0]).shape == ((10_000 - 44) // 2,)

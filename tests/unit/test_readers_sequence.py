@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from asyncdali import Pipeline, fn, types
-from asyncdali.readers.video import frame_files, sequence
+from asyncdali.readers.video import sequence
 
 
 def reader(batch=1, prefetch_queue_depth=2, **arguments):
@@ -52,14 +52,41 @@ def test_golden_sequences(streams):
 
 
 @pytest.mark.parametrize("much", [0, 1 << 30])
-def test_frames_that_sequences_share_are_decoded_once(streams, monkeypatch, much):
-    read, paths = frame_files.read_frame, []
-    monkeypatch.setattr(frame_files, "read_frame", lambda path, *rest: paths.append(path) or read(path, *rest))
-    monkeypatch.setattr(sequence, "_MUCH", much)
-    (samples,) = reader(9, file_root=str(streams), sequence_length=3, prefetch_queue_depth=1).run()
-    found = [np.asarray(sample)[:, 0, 0, 0].tolist() for sample in samples]
-    assert found == [[first, first + 1, first + 2] for first in (0, *range(10, 15), *range(20, 23))]
-    assert len(paths) == len(set(paths)) == 3 + 7 + 5
+@pytest.mark.parametrize("image_type", [types.RGB, types.YCbCr, types.GRAY])
+def test_frames_that_sequences_share_are_decoded_once(streams, monkeypatch, much, image_type):
+    """RGB frames are decoded in compiled code, which counts the files; others are finished by the interpreter."""
+    compiled, calls = sequence.decoded_pngs, []
+
+    def counted(files, *rest):
+        calls.append(len(files))
+        return (yield from compiled(files, *rest))
+
+    finished, converted = sequence.decode_frame, []
+    monkeypatch.setattr(sequence, "decoded_pngs", counted)
+    monkeypatch.setattr(sequence, "decode_frame", lambda *rest: converted.append(1) or finished(*rest))
+    monkeypatch.setattr(sequence, "_FEW", much)
+    (samples,) = reader(9, file_root=str(streams), sequence_length=3, prefetch_queue_depth=1, image_type=image_type).run()
+    assert calls == [3 + 7 + 5] and len(converted) in (0, 3 + 7 + 5)
+    if image_type == types.RGB:
+        found = [np.asarray(sample)[:, 0, 0, 0].tolist() for sample in samples]
+        assert found == [[first, first + 1, first + 2] for first in (0, *range(10, 15), *range(20, 23))]
+
+
+def test_sequences_of_several_sizes_and_formats(tmp_path):
+    """Streams of different sizes and file formats in one batch; every frame is what Pillow decodes."""
+    rng = np.random.default_rng(5)
+    wanted = {}
+    for stream, (kind, size) in enumerate((("png", (6, 9)), ("bmp", (5, 7)), ("png", (40, 33)))):
+        (tmp_path / f"s{stream}").mkdir()
+        for k in range(3):
+            path = tmp_path / f"s{stream}" / f"{k}.{kind}"
+            Image.fromarray(rng.integers(0, 256, (*size, 3)).astype(np.uint8)).save(path)
+            wanted[stream, k] = np.asarray(Image.open(path).convert("RGB"))
+    pipe = reader(6, file_root=str(tmp_path), sequence_length=2)
+    for _ in range(3):
+        (samples,) = pipe.run()
+        for sample, (stream, first) in enumerate((stream, first) for stream in range(3) for first in range(2)):
+            np.testing.assert_array_equal(np.asarray(samples[sample]), [wanted[stream, first], wanted[stream, first + 1]])
 
 
 def test_a_damaged_frame_names_the_first_sequence_with_it(streams):

@@ -30,7 +30,7 @@ from .sound_tables import SOUND, SOUNDS
 PCM, REAL, FLAC = 1, 2, 3
 """Sample formats: integers and floats of WAV files; FLAC."""
 INT16, INT32, FLOAT = 0, 1, 2
-_RIFF, _WAVE, _FORMAT, _DATA, _FLAC_MARK = (int.from_bytes(name, "little") for name in (b"RIFF", b"WAVE", b"fmt ", b"data", b"fLaC"))
+RIFF, WAVE, _FORMAT, _DATA, _FLAC_MARK = (int.from_bytes(name, "little") for name in (b"RIFF", b"WAVE", b"fmt ", b"data", b"fLaC"))
 _KIND_PCM, _KIND_FLOAT, _KIND_EXTENSIBLE = 1, 3, 0xFFFE
 _LARGEST_BLOCK, _LEAST_FRAME = 65535, 10
 _TAGS = 4
@@ -46,13 +46,14 @@ def _load_u32(address):
 
 
 @inlined
-def _scan_wav(file, size, record):
+def scan_wav(file, held, size, record):
+    """Read the header of a WAV file of `size` bytes, of which the first `held` are in memory. Returns the format; 0: not for us."""
     place, kind, channels, bits, rate = 12, 0, 0, 0, 0
-    while place + 8 <= size:
+    while place + 8 <= held:
         name, length = _load_u32(file + place), smaller(_load_u32(file + place + 4), size - place - 8)
         data = file + place + 8
         if name == _FORMAT:
-            if length < 16:
+            if length < 16 or place + 8 + smaller(length, 26) > held:
                 return 0
             kind, channels, rate, bits = load_u16(data), load_u16(data + 2), _load_u32(data + 4), load_u16(data + 14)
             if kind == _KIND_EXTENSIBLE and length >= 26:
@@ -143,8 +144,8 @@ def scan_sounds(addresses, sizes, records, count):
         format = np.int64(0)
         if size >= 12:
             mark = _load_u32(file)
-            if mark == _RIFF and _load_u32(file + 8) == _WAVE:
-                format = _scan_wav(file, size, record)
+            if mark == RIFF and _load_u32(file + 8) == WAVE:
+                format = scan_wav(file, size, size, record)
             elif mark == _FLAC_MARK:
                 format = _scan_flac(file, size, record)
         store_i64(record + record_at.format, format)
@@ -213,6 +214,19 @@ def _convert(source, count, bits, out, kind):
             ints[k] = np.int32(stored[k]) << 16
 
 
+@inlined
+def convert_wav(source, count, format, bits, out, kind):
+    """Convert `count` numbers of a WAV file. Floats are only converted to FLOAT."""
+    if format == PCM:
+        _convert(source, count, bits, out, kind)
+    elif bits == 32:
+        copy_bytes(out, source, 4 * count)
+    else:
+        made, wide = view_f32(out, count), view_f64(source, count)
+        for k in range(count):
+            made[k] = _F(wide[k])
+
+
 @step
 def sound_step(context, sample, thread):
     """Decode one file; see ``sound_tables``."""
@@ -220,15 +234,8 @@ def sound_step(context, sample, thread):
     source = load_i64(load_i64(context + at.inputs) + 8 * sample) + load_i64(record + record_at.data)
     out, kind = load_i64(load_i64(context + at.outputs) + 8 * sample), load_i64(context + at.kind)
     count, format = load_i64(record + record_at.frames) * load_i64(record + record_at.channels), load_i64(record + record_at.format)
-    if format == PCM:
-        _convert(source, count, load_i64(record + record_at.bits), out, kind)
-    elif format == REAL:
-        if load_i64(record + record_at.bits) == 32:
-            copy_bytes(out, source, 4 * count)
-        else:
-            made, wide = view_f32(out, count), view_f64(source, count)
-            for k in range(count):
-                made[k] = _F(wide[k])
+    if format == PCM or format == REAL:
+        convert_wav(source, count, format, load_i64(record + record_at.bits), out, kind)
     else:
         scratch = load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
         store_i64(record + record_at.failed, decode_flac(source, record, out, kind, scratch))

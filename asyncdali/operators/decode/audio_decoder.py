@@ -73,6 +73,10 @@ class DecodeAudio(Operator):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [self.spec.constant("dtype"), DALIDataType.FLOAT]
 
+    @property
+    def may_wait(self) -> bool:
+        return False
+
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
         wanted = arguments.scalars("sample_rate", np.float32)

@@ -193,6 +193,10 @@ class ImageDecoder(Operator):
 
     # --- one iteration
 
+    @property
+    def may_wait(self) -> bool:
+        return False
+
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
         shapes = source.shapes
@@ -211,7 +215,8 @@ class ImageDecoder(Operator):
         headers[hits, head.found] = self._kernels.NOT_JPEG  # These pictures are in the cache, so no decoder gets them.
         others = np.flatnonzero(~compiled)
         if len(others):
-            pixels = yield from decoded_pngs(source, sizes, others, self._output_type, self.environment.allocate)
+            found = yield from decoded_pngs(source, sizes, others, self._output_type, self.environment.allocate)
+            pixels = found.images()
             scanned.ready.update((i, image) for i, image in pixels.items() if self._is_final(image))
             left = [i for i in others.tolist() if i not in scanned.ready]
             if left:

@@ -66,6 +66,10 @@ class PeekImageShape(Operator):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [self._dtype]
 
+    @property
+    def may_wait(self) -> bool:
+        return False
+
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
         headers, _ = self._kernels.read_headers(source.addresses, np.ascontiguousarray(source.shapes[:, 0]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from functools import cache
 from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,24 +34,42 @@ def _kernels() -> ModuleType | None:
     return kernels if all(ready) else None
 
 
+class DecodedPngs(NamedTuple):
+    """Decoded files of a batch.
+
+    pixels   UINT8, HWC as stored; samples that are not decoded have no pixels
+    samples  the numbers of the decoded samples, int64[decoded]
+    """
+
+    pixels: Batch
+    samples: np.ndarray
+
+    def images(self) -> dict[int, np.ndarray]:
+        """The images by sample, uint8[height, width, channels] each."""
+        return {i: self.pixels.sample(i) for i in self.samples.tolist()}
+
+
+_NOTHING = DecodedPngs(Batch(np.zeros((0, 3), np.int64), DALIDataType.UINT8), np.zeros(0, np.int64))
+
+
 def decoded_pngs(
     source: Batch, sizes: np.ndarray, samples: np.ndarray, output_type: DALIImageType, allocate: Callable[[int], np.ndarray]
-) -> Generator[CompiledJob, None, dict[int, np.ndarray]]:
-    """The job that decodes the PNG files among `samples`. Returns their pixels, uint8[height, width, channels] as stored, by sample.
+) -> Generator[CompiledJob, None, DecodedPngs]:
+    """The job that decodes the PNG files among `samples`.
 
     The result lacks damaged files and files that compiled code cannot decode. It also lacks colour images that become grey, because OpenCV
     rounds them in another way. `sizes`: bytes of all files, int64.
     """
     kernels = _kernels()
     if kernels is None:
-        return {}
+        return _NOTHING
     headers, sizes = PNG_HEADER.zeros(len(sizes)), np.ascontiguousarray(sizes, np.int64)
     kernels.read_headers(address_of(source.addresses), address_of(sizes), address_of(headers), len(sizes))
     wanted = samples[headers[samples, word.found] == 1]
     if output_type == DALIImageType.GRAY:
         wanted = wanted[headers[wanted, word.channels] == 1]
     if not len(wanted):
-        return {}
+        return _NOTHING
     shapes = np.zeros((len(sizes), 3), np.int64)
     shapes[wanted] = headers[wanted][:, [word.height, word.width, word.channels]]
     pixels = Batch(shapes, DALIDataType.UINT8)
@@ -63,4 +82,4 @@ def decoded_pngs(
     scratch = kernels.scratch_bytes(headers[wanted])
     step = Step(kernels.decode_png.address, context, no_explanation, scratch, DECODE_PNGS.word.scratch, [*keep, source, pixels])
     yield CompiledJob(len(wanted), [step])
-    return {int(i): pixels.sample(int(i)) for i in wanted[statuses[wanted] == 0]}
+    return DecodedPngs(pixels, wanted[statuses[wanted] == 0])

@@ -176,6 +176,10 @@ class Normalize(Operator):
 
     # --- one iteration
 
+    @property
+    def may_wait(self) -> bool:
+        return False
+
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         """With `batch`, compute and return (mean, factor) of the batch. None, for one or both, leaves the computation to `plan`."""
         if not self.spec.constant("batch") or not len(inputs[0]) or self._on_gpu:

@@ -129,6 +129,10 @@ class WarpPerspective(Operator):
         interpolation: DALIInterpType = self.spec.constant("interp_type")
         return interpolation == DALIInterpType.INTERP_LINEAR
 
+    @property
+    def may_wait(self) -> bool:
+        return False
+
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         return () if self._on_gpu else self._by_host(inputs, arguments)
 

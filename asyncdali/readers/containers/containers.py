@@ -441,6 +441,10 @@ class ContainerReader(ReaderOperator):
 
         return explain
 
+    @property
+    def any_remote(self) -> bool:
+        return self._containers is None or self._containers.any_remote
+
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         draw = self.draw(iteration, arguments.count)
         with self._at_hand(draw):

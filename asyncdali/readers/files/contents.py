@@ -197,6 +197,10 @@ class FileContentsReader(ReaderOperator):
         assert self._table is not None
         return self._table
 
+    @property
+    def any_remote(self) -> bool:
+        return self.table.remote
+
     def identity(self) -> list[bytes | np.ndarray]:
         return [names_of(self.table)]
 

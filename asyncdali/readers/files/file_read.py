@@ -96,6 +96,12 @@ class FileRead(Operator):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.UINT8]
 
+    reads_files = True
+
+    @property
+    def may_wait(self) -> bool:
+        return bool(self._remote)
+
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source, kernels = inputs[0], self._kernels
         count, lengths = len(source), source.sizes()

@@ -89,6 +89,10 @@ class ListedReader(ReaderOperator):
         self._table = FileTable.of(names, np.zeros(len(names), np.int32), root or "")
         return len(names)
 
+    @property
+    def any_remote(self) -> bool:
+        return self.table.remote
+
     @contextmanager
     def local_paths(self, draw: Draw) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Paths that the system can open, as (block of NUL-terminated paths, their starts). Remote files are fetched together."""

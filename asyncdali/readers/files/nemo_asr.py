@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +13,13 @@ from ..._notices import warn
 from ...batch import Batch, storage_dtype
 from ...codecs.audio.audio_formats import batch_of_sounds, check_dtype, check_rate, decode_audio
 from ...codecs.audio.resampling import check_quality, compile_kernels
+from ...codecs.audio.sound_tables import SOUND
+from ...compiled.addresses import address_of, zero_words
 from ...operators.base import (
     REQUIRED,
     Arg,
     Arguments,
+    CompiledJob,
     Environment,
     Iteration,
     Planned,
@@ -23,16 +27,23 @@ from ...operators.base import (
     PythonJob,
     Schema,
     Spec,
+    Step,
+    no_explanation,
     register,
 )
 from ...types import DALIDataType
-from ..base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, ReaderOperator
+from ..base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Draw, ReaderOperator
 from ..containers.containers import RecordNames
 from ..containers.indices import read_bytes
 from ..digest import names_of
 from .batch_files import BatchFiles
+from .contents import MAX_OPEN
 from .entries import ENTRY_ARGS, EntryRules
 from .file_table import FileTable
+from .speech_tables import OPEN_SPEECH, READ_SPEECH
+
+_KINDS = (DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
+"""Element types in the order of ``sound_kernels``."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +141,15 @@ class NemoAsrReader(ReaderOperator):
         check_dtype(self._dtype)
         check_quality(constant("quality"))
         check_rate(constant("sample_rate"))
+        rate = constant("sample_rate")
+        self._rate = 0 if rate <= 0 else int(rate) if rate == int(rate) else -1  # The rates of files are integers.
         if constant("sample_rate") > 0:
             compile_kernels()
+        from ...compiled.step import compile_all
+        from . import speech_kernels
+
+        self._kernels = speech_kernels
+        compile_all(speech_kernels)
         super().__init__(spec, environment)
 
     def discover(self) -> int:
@@ -146,10 +164,16 @@ class NemoAsrReader(ReaderOperator):
         self._entries = entries
         self._table = FileTable.of([entry.path for entry in entries], np.zeros(len(entries), np.int32))
         self._files = BatchFiles(self, self._table, lambda samples: samples)
+        self._windows = np.array([(entry.offset, entry.duration) for entry in entries], np.float64)
+        self._numbers = np.array([[entry.index] for entry in entries], np.int64)
         return len(entries)
 
     def identity(self) -> list[bytes | np.ndarray]:
         return [names_of(self._table), np.array([(entry.offset or 0, entry.duration or 0) for entry in self._entries], np.float64)]
+
+    @property
+    def any_remote(self) -> bool:
+        return self._table.remote
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         constant = self.spec.constant
@@ -159,20 +183,58 @@ class NemoAsrReader(ReaderOperator):
     # --- one iteration
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
-        constant = self.spec.constant
         draw = self.draw(iteration, arguments.count)
-        entries = [self._entries[int(index)] for index in draw.indices]
-        audio: list[Any] = [None] * len(entries)
-        rates = np.zeros(len(entries), np.float32)
+        yield from self._files.hints(draw)
+        if self._table.remote:
+            sounds, rates = yield from self._interpreted(draw, range(len(draw.indices)))
+            return draw.indices, batch_of_sounds(sounds, self._dtype), rates
+        batch, rates, left = yield from self._compiled(draw.indices)
+        if len(left):
+            sounds, rates[left] = yield from self._interpreted(draw, left)
+            batch = _merged(batch, left, sounds)
+        return draw.indices, batch, rates
+
+    def _compiled(self, indices: np.ndarray) -> Generator[CompiledJob, None, tuple[Batch, np.ndarray, Sequence[int]]]:
+        """Jobs that read WAV files. Returns the sounds, the files' rates, and the samples that are left to the interpreter's decoder."""
+        kernels, word, count, constant = self._kernels, SOUND.word, len(indices), self.spec.constant
+        starts = np.ascontiguousarray(self._table.starts[indices])
+        descriptors, held, heads = np.full(count, -1, np.int64), zero_words(count), np.empty(count * kernels.HEAD, np.uint8)
+        records, mono = SOUND.zeros(count), constant("downmix")
+        files = {"paths": self._table.paths, "starts": starts, "descriptors": descriptors, "heads": heads, "held": held, "records": records}
+        try:
+            context, keep = OPEN_SPEECH.make(
+                **files, indices=indices, windows=self._windows, rate=self._rate, mono=mono, exact=self._dtype != DALIDataType.FLOAT,
+                may_stay_open=MAX_OPEN,
+            )  # fmt: skip
+            yield CompiledJob(count, [Step(kernels.open_speech.address, context, no_explanation, keep=keep)])
+            rates = records[:, word.rate].astype(np.float32)
+            left = records[:, word.format] == 0
+            if left.any():
+                records[left, word.frames] = 0
+            batch = Batch(records[:, [word.frames] if mono else [word.frames, word.channels]], self._dtype)
+            batch.reserve(self.environment.allocate)
+            context, keep = READ_SPEECH.make(**files, outputs=batch.addresses, kind=_KINDS.index(self._dtype), scratch=0)
+            step = Step(kernels.read_speech.address, context, no_explanation, kernels.PIECE, READ_SPEECH.word.scratch, [*keep, batch])
+            yield CompiledJob(count, [step])
+        finally:
+            kernels.close_all(address_of(descriptors), count)
+        left |= records[:, word.failed] != 0
+        return batch, rates, np.flatnonzero(left).tolist() if left.any() else ()
+
+    def _interpreted(self, draw: Draw, samples: Sequence[int]) -> Generator[PythonJob, None, tuple[list[np.ndarray], np.ndarray]]:
+        """Jobs that decode the files of some samples, each in the interpreter. Returns the sounds and the files' rates."""
+        constant = self.spec.constant
+        sounds: list[Any] = [None] * len(samples)
+        rates = np.zeros(len(samples), np.float32)
         open_file = self._files.opener(draw)
         wanted = {"rate": constant("sample_rate"), "quality": constant("quality"), "downmix": constant("downmix")}
-        dtype = storage_dtype(self._dtype)
+        dtype, places = storage_dtype(self._dtype), {sample: k for k, sample in enumerate(samples)}
 
         def work(sample: int) -> None:
-            entry = entries[sample]
+            entry = self._entries[int(draw.indices[sample])]
             try:
                 with open_file(entry.path) as file:
-                    audio[sample], rates[sample] = decode_audio(
+                    sounds[places[sample]], rates[places[sample]] = decode_audio(
                         file, dtype, offset=entry.offset, duration=entry.duration, **wanted
                     )
             except OSError as error:
@@ -180,28 +242,39 @@ class NemoAsrReader(ReaderOperator):
             except ValueError as error:
                 raise RuntimeError(f"{entry.path}: {error}") from error
 
-        yield from self._files.hints(draw)
-        yield PythonJob(range(len(entries)), work)
-        return draw.indices, entries, audio, rates
+        yield PythonJob(samples, work)
+        return sounds, rates
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         constant = self.spec.constant
-        indices, entries, audio, rates = iteration.prepared
-        outputs = [batch_of_sounds(audio, self._dtype)]
+        indices, sounds, rates = iteration.prepared
+        outputs = [sounds]
         if constant("read_sample_rate"):
             outputs.append(Batch.from_values(rates))
         if constant("read_text"):
-            outputs.append(_texts([entry.text for entry in entries]))
+            outputs.append(_texts([self._entries[index].text for index in indices.tolist()]))
         if constant("read_idxs"):
-            outputs.append(Batch.from_values(np.array([[entry.index] for entry in entries], np.int64)))
-        names = RecordNames(lambda index: self._entries[index].path, indices)
+            outputs.append(Batch.from_values(self._numbers[indices]))
+        names = RecordNames(self._path, indices)
         for output in outputs:
             output.source_info = names
         return Planned(outputs)
 
+    def _path(self, index: int) -> str:
+        return self._entries[index].path
+
+
+def _merged(batch: Batch, samples: Sequence[int], sounds: list[np.ndarray]) -> Batch:
+    """A batch with separate arrays in place of some samples of `batch`."""
+    other = batch_of_sounds(sounds, batch.dtype)
+    shapes, addresses = batch.shapes.copy(), batch.addresses.copy()
+    shapes[samples], addresses[samples] = other.shapes, other.addresses
+    return Batch(shapes, batch.dtype, "", addresses, [batch.owner, other.owner])
+
 
 def _texts(texts: list[bytes]) -> Batch:
-    """An output over separate texts."""
-    samples = [np.frombuffer(bytearray(text), np.uint8) for text in texts]
-    addresses = np.array([sample.ctypes.data for sample in samples], np.int64)
-    return Batch(np.array([sample.shape for sample in samples], np.int64), DALIDataType.UINT8, "", addresses, samples)
+    """An output of texts, one after another in memory."""
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    batch = Batch(lengths.reshape(-1, 1), DALIDataType.UINT8)
+    batch.place(np.frombuffer(bytearray(b"".join(texts) + b"\0"), np.uint8))
+    return batch

@@ -6,21 +6,27 @@ import numpy as np
 
 from ...codecs.image_formats import convert, decode_opencv, decode_other, orient
 from ...types import DALIDataType, DALIImageType
-from ..containers.indices import read_bytes
-from ..remote.remote import Opener
+
+_CHANNELS = {DALIImageType.RGB: 3, DALIImageType.GRAY: 1}
 
 
-def read_frame(path: str, image_type: DALIImageType, open_file: Opener) -> np.ndarray:
-    """The frame in a file, uint8[height, width, channels]; errors name the file."""
-    data = np.frombuffer(read_bytes(path, open_file=open_file), np.uint8)
-    try:
-        if data[:2].tobytes() == b"\xff\xd8":
-            image, orientation = _jpeg(data, image_type), 1
-        else:
-            image, orientation = decode_other(data, image_type)
-        return np.ascontiguousarray(convert(orient(image, orientation), image_type, DALIDataType.UINT8))
-    except ValueError as error:
-        raise RuntimeError(f"{path}: {error}") from error
+def are_final(channels: np.ndarray, image_type: DALIImageType) -> bool:
+    """Whether the pixels that files store are the frames. `channels`: of the files, integers."""
+    return image_type == DALIImageType.ANY_DATA or (channels == _CHANNELS.get(image_type)).all()
+
+
+def decode_frame(data: np.ndarray, image_type: DALIImageType, stored: np.ndarray | None = None) -> np.ndarray:
+    """The frame in a file of bytes `data`: uint8[height, width, channels]. ValueError names the error in the data.
+
+    `stored`: the decoded pixels of the file, if they are known.
+    """
+    if stored is not None:
+        image, orientation = stored, 1
+    elif data[:2].tobytes() == b"\xff\xd8":
+        image, orientation = _jpeg(data, image_type), 1
+    else:
+        image, orientation = decode_other(data, image_type)
+    return np.ascontiguousarray(convert(orient(image, orientation), image_type, DALIDataType.UINT8))
 
 
 def _jpeg(data: np.ndarray, image_type: DALIImageType) -> np.ndarray:

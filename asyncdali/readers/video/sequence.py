@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Generator, Sequence
 
 import numpy as np
 
 from ..._notices import warn
-from ...batch import Batch
+from ...batch import Batch, ReadOnlyMemory
+from ...compiled.addresses import address_of
+from ...errors import explained
 from ...operators.base import (
     REQUIRED,
     Arg,
     Arguments,
+    CompiledJob,
     Environment,
     Iteration,
     Planned,
@@ -21,19 +25,27 @@ from ...operators.base import (
     SampleError,
     Schema,
     Spec,
+    Step,
+    no_explanation,
     register,
 )
+from ...operators.decode.png_samples import decoded_pngs
 from ...types import DALIDataType, DALIImageType
-from ..base import READER_ARGS, ReaderOperator
+from ..base import READER_ARGS, Draw, ReaderOperator
 from ..containers.containers import RecordNames
+from ..containers.indices import read_bytes
 from ..digest import names_of
 from ..files.batch_files import BatchFiles
+from ..files.contents import PathTexts, whole_files
 from ..files.file_table import FileTable, sorted_entries
+from ..files.reserved_memory import ExpectedSizes
 from ..remote.remote import is_remote
+from .frame_files import are_final, decode_frame
+from .frame_tables import COPY_FRAMES
 
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".pnm", ".ppm", ".pgm", ".pbm", ".jp2", ".webp")
-_MUCH = 1 << 20
-"""Batches with more bytes are copied by all threads."""
+_FEW = 1 << 16
+"""So many bytes are copied by the planning thread."""
 _TYPES = (DALIImageType.RGB, DALIImageType.BGR, DALIImageType.GRAY, DALIImageType.YCbCr, DALIImageType.ANY_DATA)
 
 
@@ -66,6 +78,16 @@ class SequenceReader(ReaderOperator):
         self._type = spec.constant("image_type")
         if self._type not in _TYPES:
             raise ValueError(f"`image_type` is {self._type.name}; frames are decoded as {', '.join(kind.name for kind in _TYPES)}")
+        from ...compiled.step import compile_all
+        from ..containers import record_kernels
+        from ..files import file_kernels
+        from . import frame_kernels
+
+        compile_all(file_kernels)
+        record_kernels.lay_out.compile()
+        self._kernels = frame_kernels
+        compile_all(frame_kernels)
+        self._expected = ExpectedSizes()
         super().__init__(spec, environment)
 
     # --- discovery
@@ -100,53 +122,92 @@ class SequenceReader(ReaderOperator):
 
     # --- one iteration
 
+    @property
+    def any_remote(self) -> bool:
+        return self._frames.remote
+
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.UINT8]
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         """Decode the frames, each once: sequences share frames where they overlap. Returns indices and the finished batch."""
-        from . import frame_files
-
         draw = self.draw(iteration, arguments.count)
         length = self.spec.constant("sequence_length")
-        wanted = self._files.numbers(draw.indices)
-        order = list(dict.fromkeys(wanted.tolist()))  # in the order of use: the first error then belongs to the first broken sample
-        frames: dict[int, np.ndarray] = {}
-        open_file = self._files.opener(draw)
-
-        def decode(k: int) -> None:
-            frame = order[k]
-            try:
-                frames[frame] = frame_files.read_frame(self._frames.path(frame), self._type, open_file)
-            except Exception as error:
-                raise SampleError(int(np.argmax(wanted == frame)) // length, str(error)) from error
-
+        wanted = self._files.numbers(draw.indices).tolist()
+        order = list(dict.fromkeys(wanted))  # in the order of use: the first error then belongs to the first broken sample
         yield from self._files.hints(draw)
-        yield PythonJob(range(len(order)), decode)
-        batch = self._batch(wanted.reshape(-1, length).tolist(), frames)
-
-        def copy(sample: int) -> None:
-            np.stack([frames[frame] for frame in wanted[sample * length : (sample + 1) * length].tolist()], out=batch.sample(sample))
-
-        if batch.owner.nbytes > _MUCH:
-            yield PythonJob(range(len(batch)), copy)
+        try:
+            files = (yield from self._remote(draw, order)) if self._frames.remote else (yield from self._local(order))
+            frames = yield from self._decoded(order, files)
+        except SampleError as error:
+            raise SampleError(wanted.index(order[error.sample]) // length, str(error)) from error
+        places = {frame: k for k, frame in enumerate(order)}
+        uses = np.array([places[frame] for frame in wanted], np.int64).reshape(-1, length)
+        batch = self._batch(uses, order, frames.shapes)
+        context, keep = COPY_FRAMES.make(
+            frames=frames.addresses[uses], length=length, sizes=batch.sizes() // length, outputs=batch.addresses
+        )
+        if batch.owner.nbytes <= _FEW:
+            self._kernels.copy_sequences(address_of(context), len(uses))
         else:
-            for sample in range(len(batch)):
-                copy(sample)
+            yield CompiledJob(len(uses), [Step(self._kernels.copy_frames.address, context, no_explanation, keep=[*keep, frames, batch])])
         return draw.indices, batch
 
-    def _batch(self, sequences: list[list[int]], frames: dict[int, np.ndarray]) -> Batch:
-        """A batch of sequences, given by the numbers of their frames; with memory, not filled yet. SampleError for different sizes."""
-        shapes = []
-        for sample, (first, *others) in enumerate(sequences):
-            shape = frames[first].shape
-            for other in others:
-                if frames[other].shape != shape:
-                    paths = self._frames.path(first), self._frames.path(other)
-                    message = f"{paths[0]} is {shape}, {paths[1]} is {frames[other].shape}"
-                    raise SampleError(sample, f"frames of one sequence must be of one size: {message}")
-            shapes.append((1 + len(others), *shape))
-        batch = Batch(np.array(shapes, np.int64).reshape(-1, 4), DALIDataType.UINT8, "FHWC")
+    def _local(self, order: Sequence[int]) -> Generator[PythonJob | CompiledJob, None, Batch]:
+        """Jobs that read files. Returns their contents. SampleErrors here and below number the files in `order`."""
+        table = self._frames
+
+        def explain(code: int, text: str, k: int) -> str:
+            return explained(code, f"{table.path(order[k])}: {_reason(code)}")
+
+        paths = PathTexts(table.paths_at, table.starts[order], table)
+        return (yield from whole_files(paths, self._expected, self.environment.allocate, explain, _accept, 0))
+
+    def _remote(self, draw: Draw, order: Sequence[int]) -> Generator[PythonJob, None, Batch]:
+        """The same for a table with remote files."""
+        open_file = self._files.opener(draw)
+        found: list[np.ndarray] = [np.empty(0, np.uint8)] * len(order)
+
+        def read(k: int) -> None:
+            found[k] = np.frombuffer(read_bytes(self._frames.path(order[k]), open_file=open_file), np.uint8)
+
+        yield PythonJob(range(len(order)), read)
+        shapes, addresses = np.array([data.shape for data in found], np.int64), np.array([address_of(data) for data in found], np.int64)
+        return Batch(shapes, DALIDataType.UINT8, "", addresses, ReadOnlyMemory(found))
+
+    def _decoded(self, order: Sequence[int], files: Batch) -> Generator[PythonJob | CompiledJob, None, Batch]:
+        """Jobs that decode files. Returns the frames, HWC."""
+        every = np.arange(len(order))
+        stored = yield from decoded_pngs(files, files.sizes(), every, self._type, self.environment.allocate)
+        if len(stored.samples) == len(order) and are_final(stored.pixels.shapes[:, 2], self._type):
+            return stored.pixels
+        images, frames = stored.images(), [np.empty(0, np.uint8)] * len(order)
+
+        def decode(k: int) -> None:
+            try:
+                frames[k] = decode_frame(files.sample(k), self._type, images.get(k))
+            except ValueError as error:
+                raise SampleError(k, f"{self._frames.path(order[k])}: {error}") from error
+
+        yield PythonJob(range(len(order)), decode)
+        shapes, addresses = np.array([frame.shape for frame in frames], np.int64), [address_of(frame) for frame in frames]
+        return Batch(shapes, DALIDataType.UINT8, "HWC", np.array(addresses, np.int64), frames)
+
+    def _batch(self, uses: np.ndarray, order: Sequence[int], sizes: np.ndarray) -> Batch:
+        """A batch of sequences with memory, not filled yet. SampleError for frames of different sizes in a sequence.
+
+        `uses`: the numbers of the frames in `order`. `sizes`: the shapes of these frames.
+        """
+        shapes = sizes[uses]
+        other = (shapes != shapes[:, :1]).any(axis=2)
+        if other.any():
+            sample, place = (int(found[0]) for found in np.nonzero(other))
+            frames = int(uses[sample, 0]), int(uses[sample, place])
+            one, two = (f"{self._frames.path(order[k])} is {tuple(sizes[k].tolist())}" for k in frames)
+            raise SampleError(sample, f"frames of one sequence must be of one size: {one}, {two}")
+        extents = np.empty((len(uses), 4), np.int64)
+        extents[:, 0], extents[:, 1:] = uses.shape[1], shapes[:, 0]
+        batch = Batch(extents, DALIDataType.UINT8, "FHWC")
         batch.reserve(self.environment.allocate)
         return batch
 
@@ -154,6 +215,16 @@ class SequenceReader(ReaderOperator):
         indices, batch = iteration.prepared
         batch.source_info = RecordNames(self._frames.path, self._starts[indices])
         return Planned([batch])
+
+
+def _accept(sizes: np.ndarray) -> None:
+    """Empty files are left to the decoder, which reports the error."""
+
+
+def _reason(code: int) -> str:
+    from ..files.file_kernels import SHORT_READ
+
+    return "the file became shorter while it was read" if code == SHORT_READ else os.strerror(code)
 
 
 def _frame_paths(root: str) -> list[str]:
