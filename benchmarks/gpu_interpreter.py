@@ -16,6 +16,7 @@ import argparse
 import cProfile
 import ctypes
 import gc
+import math
 import os
 import pstats
 import resource
@@ -25,11 +26,15 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from .gpu import BATCH, decoded, rotated, training, two_views
+from .gpu_operators import OPERATORS, pipeline
 
 _PIPELINES = (decoded, training, rotated, two_views)
 _ROLES = ("nvjpeg", "loop", "cpu", "mixed", "gpu", "device", "worker", "Main")
@@ -43,6 +48,44 @@ def _built_stub(folder: str) -> Any:
     path = f"{folder}/libcuda.so.1"
     subprocess.run(["g++", "-std=c++17", "-O2", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", path, str(_SOURCE)], check=True)
     return ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+
+
+class _Array:
+    """An array of the stub's memory, with the part of CuPy's interface that the driver uses. CuPy, too, makes most of these objects at
+    each access."""
+
+    __slots__ = ("_shape", "dtype", "memory", "size")
+
+    def __init__(self, address: int, shape: tuple[int, ...], dtype: np.dtype):
+        self.memory, self._shape, self.dtype = (address, 0), shape, dtype
+        self.size = math.prod(shape)
+
+    @property
+    def data(self) -> Any:
+        return _Pointer(self.memory)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self._shape)
+
+    @property
+    def flags(self) -> Any:
+        return _FLAGS
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        place = self.memory[0], False
+        return {"shape": self._shape, "typestr": self.dtype.str, "data": place, "version": 3, "strides": None, "stream": 1}
+
+
+class _Pointer:
+    __slots__ = ("device_id", "ptr")
+
+    def __init__(self, memory: tuple[int, int]):
+        self.ptr, self.device_id = memory
+
+
+_FLAGS = SimpleNamespace(c_contiguous=True)
 
 
 def _cupy(stub: Any) -> Any:
@@ -63,7 +106,7 @@ def _cupy(stub: Any) -> Any:
         eventElapsedTime=function("elapsed", 2, ctypes.c_double),
         getDeviceCount=lambda: 1, CUDARuntimeError=RuntimeError,
     )  # fmt: skip
-    return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), ndarray=SimpleNamespace)
+    return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), ndarray=_Array)
 
 
 def use_stub(folder: str, pace: float) -> Any:
@@ -172,10 +215,57 @@ def operators(make: Any, photos: str, threads: int, depth: int, iterations: int)
     pipe.close()
 
 
+def _fed(stub: Any, large: bool) -> list[_Array]:
+    """Arrays with the shapes of the pictures of ``benchmarks.gpu operators``."""
+    rng = np.random.default_rng(3)
+    shapes = [(1080, 1920, 3)] * 32 if large else [(*rng.integers(300, 601, 2).tolist(), 3) for _ in range(64)]
+    stub.stub_malloc.restype = ctypes.c_int64
+    return [_Array(stub.stub_malloc(ctypes.c_int64(math.prod(shape))), shape, np.dtype(np.uint8)) for shape in shapes]
+
+
+def fed_operators(names: Sequence[str], iterations: int, stub: Any) -> None:
+    """Print the time per batch of single operators on pictures that are fed from GPU memory, as in ``benchmarks.gpu operators``."""
+    import asyncdali
+
+    for large in (False, True):
+        fed = _fed(stub, large)
+        print(f"{'32 pictures of 1920 x 1080' if large else '64 pictures with sides of 300 to 600'}: us per batch (best of {_STRETCHES})")
+        print(f"  {'operator':24} {'wall':>8} {'all threads':>12} {'calling thread':>15}")
+        sums = []
+        for name in names:
+            pipe = pipeline(asyncdali, name, fed)
+            for _ in range(12):
+                pipe.run()
+            found = []
+            for _ in range(_STRETCHES):
+                clocks = time.perf_counter, time.process_time, time.thread_time
+                began = [clock() for clock in clocks]
+                for _ in range(iterations):
+                    pipe.run()
+                found.append([(clock() - start) / iterations * 1e6 for clock, start in zip(clocks, began)])
+            best = np.min(found, 0)
+            sums.append(best)
+            print(f"  {name:24} {best[0]:8.0f} {best[1]:12.0f} {best[2]:15.0f}", flush=True)
+            pipe.close()
+        mean = np.exp(np.mean(np.log(sums), 0))
+        print(f"  {'geometric mean':24} {mean[0]:8.0f} {mean[1]:12.0f} {mean[2]:15.0f}", flush=True)
+
+
+def profile_fed(name: str, iterations: int, lines: int, order: str, stub: Any) -> None:
+    """Print functions of a fed operator by their own processor time, on all threads."""
+    import asyncdali
+
+    _profiled(lambda: pipeline(asyncdali, name, _fed(stub, False)), 2, iterations, lines, order)
+
+
 def profile(make: Any, photos: str, threads: int, depth: int, iterations: int, lines: int, order: str) -> None:
     """Print functions of all threads by their own processor time."""
     import asyncdali
 
+    _profiled(lambda: make(asyncdali, photos, threads, depth), depth, iterations, lines, order)
+
+
+def _profiled(make: Callable[[], Any], depth: int, iterations: int, lines: int, order: str) -> None:
     profiles: list[cProfile.Profile] = []
 
     def begin(*_: Any) -> None:
@@ -186,7 +276,7 @@ def profile(make: Any, photos: str, threads: int, depth: int, iterations: int, l
     threading.setprofile(begin)
     begin()
     try:
-        pipe = make(asyncdali, photos, threads, depth)
+        pipe = make()
         pipe.build()
         for _ in range(3 * depth):
             pipe.run()
@@ -214,12 +304,20 @@ def main() -> None:
     parser.add_argument("--pace", type=float, default=6.0, help="milliseconds that a batch takes on the engines")
     parser.add_argument("--only", choices=tuple(make.__name__ for make in _PIPELINES))
     parser.add_argument("--operators", action="store_true", help="a table of operators")
+    parser.add_argument("--fed", nargs="*", metavar="OPERATOR", help="single operators on pictures in GPU memory; default: all")
     parser.add_argument("--profile", type=int, default=0, metavar="LINES")
     parser.add_argument("--order", default="tottime", help="of the profile's lines")
     options = parser.parse_args()
     makers = [make for make in _PIPELINES if options.only in (None, make.__name__)]
     with tempfile.TemporaryDirectory() as folder:
         stub = use_stub(folder, options.pace)
+        if options.fed is not None:
+            names = options.fed or list(OPERATORS)
+            if options.profile:
+                profile_fed(names[0], options.iterations, options.profile, options.order, stub)
+            else:
+                fed_operators(names, options.iterations, stub)
+            return
         for make in makers:
             if options.operators:
                 operators(make, options.photos, options.threads, options.depth, options.iterations)

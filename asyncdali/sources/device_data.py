@@ -36,6 +36,9 @@ class DeviceData:
         if isinstance(data, TensorListGPU):
             return self._tensor_list(data)
         if isinstance(data, (list, tuple)):
+            made = self._arrays.alike(data, handle, self._no_copy) if data else None
+            if made is not None:
+                return made
             return self._samples(data, handle) if data and self._is_here(data[0]) else None
         if not whole or not self._is_here(data):
             return None

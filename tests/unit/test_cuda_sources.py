@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from helpers.cuda import LazyArray, StandIn, use
 from helpers.processes import wait_until
 
 from asyncdali import fn, pipeline_def, types
+from asyncdali.device.cuda.driver import CupyDriver, Places
 from asyncdali.device.cuda.fed_arrays import FedArrays
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
@@ -278,8 +280,7 @@ def test_addresses_of_cupy_arrays_come_from_the_driver(cuda, monkeypatch, fed, n
     asked = []
     interface = LazyArray.__cuda_array_interface__.fget
     monkeypatch.setattr(LazyArray, "__cuda_array_interface__", property(lambda self: (asked.append(1), interface(self))[1]))
-    places = lambda values: [(item.address, item.shape, item.dtype, 0) for item in values]  # noqa: E731
-    monkeypatch.setattr(cuda, "places", places, raising=True)
+    monkeypatch.setattr(cuda, "places", lambda values: places(values, 0))
     lend, gone = Lender(cuda), []
 
     def source(iteration):
@@ -290,14 +291,41 @@ def test_addresses_of_cupy_arrays_come_from_the_driver(cuda, monkeypatch, fed, n
     pipe = built(lambda: fn.flip(fn.flip(fn.external_source(source, device="gpu", layout="HWC", no_copy=no_copy))), depth=1)
     for i in range(8):
         assert_pictures(pipe.run()[0], i, fed)
-    assert len(asked) <= 2 * 10  # two questions to the first array of each of up to ten batches: its address and its stream
+    assert len(asked) <= 10  # in each of up to ten batches the first array is asked for its stream
     gc.collect()
     assert sum(item() is not None for item in gone) <= 3 * BATCH
-    monkeypatch.setattr(cuda, "places", lambda values: [(item.address, item.shape, item.dtype, 3) for item in values])
+    monkeypatch.setattr(cuda, "places", lambda values: places(values, 3))
     with pytest.raises(RuntimeError, match=r"the data is on GPU 3, the pipeline runs on GPU 0: copy the data there first"):
         for _ in range(4):
             pipe.run()
     pipe.close()
+
+
+def places(values, device):
+    """The driver's answer for arrays of one type and rank."""
+    return Places([item.address for item in values], [item.shape for item in values], values[0].dtype, {device})
+
+
+class CupyArray:
+    """The properties of a CuPy array that the driver reads."""
+
+    def __init__(self, address, shape, dtype=np.uint8, dense=True, device=0):
+        self.data = SimpleNamespace(ptr=address, device_id=device)
+        self.shape, self.dtype, self.size = shape, np.dtype(dtype), int(np.prod(shape))
+        self.flags = SimpleNamespace(c_contiguous=dense)
+
+
+def test_the_driver_reads_each_property_of_an_array_once():
+    driver = CupyDriver.__new__(CupyDriver)
+    driver.array_type = CupyArray
+    found = driver.places([CupyArray(64, (2, 3)), CupyArray(128, (4, 5), device=1)])
+    assert found == Places([64, 128], [(2, 3), (4, 5)], np.dtype(np.uint8), {0, 1})
+    others = [
+        CupyArray(0, (4, 0)), CupyArray(64, (4, 5), dense=False), CupyArray(64, (4, 5), np.int8), CupyArray(64, (4, 5, 6)), np.zeros((4, 5))
+    ]
+    for other in others:
+        assert driver.places([CupyArray(64, (2, 3)), other]) is None
+        assert driver.places([other, CupyArray(64, (2, 3))]) is None
 
 
 def test_dropped_arrays_are_kept_until_they_are_read(cuda):

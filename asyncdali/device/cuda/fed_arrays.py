@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...batch import Batch, from_numpy_dtype
+from ...types.conversions import FROM_DTYPE
 from .arrays import CudaMemory, DeviceArray
 from .commands import Commands
 from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer
@@ -43,14 +44,14 @@ class Lent(Result):
         self.stream, self.ours = stream, ours
 
 
-class _Lenders:
+class _Together:
     """Arrays of one batch that one stream of the user makes. They are kept, and released, together."""
 
-    __slots__ = ("address", "lents")
+    __slots__ = ("address", "arrays")
 
-    def __init__(self) -> None:
+    def __init__(self, arrays: list[Any]) -> None:
         self.address = 0
-        self.lents: list[Lent] = []
+        self.arrays = arrays
 
 
 class FedArrays:
@@ -86,14 +87,33 @@ class FedArrays:
         RuntimeError for arrays of another GPU.
         """
         with self._device.entered():
-            places = self._driver.places(values) if len(values) > 1 else None
-            if places is None:
-                return [self._found(value, stream) for value in values]
-            for _, _, _, index in places:
-                self._check_index(index)
-            if stream is None:  # all of CuPy's arrays name the current stream
-                stream = self._named(values[0], array_interface(values[0]))
-            return [Lent(address, shape, dtype, value, stream) for (address, shape, dtype, _), value in zip(places, values)]
+            return [self._found(value, stream) for value in values]
+
+    def alike(self, values: Sequence[Any], stream: int | None, no_copy: bool) -> Batch | None:
+        """:meth:`find` and :meth:`batch` at once, for dense arrays of CuPy that have one element type and rank; None for other values.
+
+        An object per array would take half of the time in which a small batch is made.
+        """
+        if type(values[0]) is not self._driver.array_type:
+            return None
+        places = self._driver.places(values)
+        kind = None if places is None else FROM_DTYPE.get(places.dtype)
+        if places is None or kind is None:
+            return None
+        for index in places.devices:
+            self._check_index(index)
+        with self._device.entered():
+            self._settle()
+            shapes = np.array(places.shapes, np.int64).reshape(len(values), -1)
+            addresses = np.fromiter(places.addresses, np.int64, len(values))
+            source = Batch(shapes, kind, "", addresses, device="gpu")
+            # All of CuPy's arrays name the current stream.
+            lender = self._named(values[0], array_interface(values[0])) if stream is None else stream
+            source.owner = [self._borrowed(list(values), int(source.sizes().sum()), LEGACY_STREAM if lender is None else lender)]
+            if not no_copy:
+                return self._copied(source, {lender})
+            source.reused = True
+            return source
 
     def batch(self, found: Sequence[Lent], whole: bool, no_copy: bool) -> Batch:
         """A batch of arrays of one type and rank; with `whole`, of the rows of the only array. With `no_copy` the arrays are used in place
@@ -159,24 +179,26 @@ class FedArrays:
     def _where_they_lie(self, found: Sequence[Lent], whole: bool) -> Batch:
         """The user's memory as a batch, ordered after the earlier work of the users' streams."""
         owners: list[Any] = []
-        lenders: dict[int, _Lenders] = {}
+        lenders: dict[int, list[Lent]] = {}
         for lent in found:
             if isinstance(lent.keep, DeviceArray):
                 owners.append(lent.keep.owner)
                 continue
             handle = self._handle if lent.ours else LEGACY_STREAM if lent.stream is None else lent.stream
-            if handle not in lenders:
-                lenders[handle] = _Lenders()
-            lenders[handle].lents.append(lent)
-        for handle, together in lenders.items():  # one buffer for all: each buffer has its events and its bookkeeping
-            buffer = DeviceBuffer(together, self._returned, sum([lent.nbytes for lent in together.lents]), handle)
-            buffer.readers, buffer.ready = set(), self._device.events.record(handle)
-            owners.append(buffer)
+            lenders.setdefault(handle, []).append(lent)
+        for handle, together in lenders.items():
+            owners.append(self._borrowed(together, sum([lent.nbytes for lent in together]), handle))
         samples = found[0].samples() if whole else found
         ndim = len(found[0].shape) - whole
         shapes = np.array([sample.shape for sample in samples], np.int64).reshape(len(samples), ndim)
         addresses = np.array([sample.address for sample in samples], np.int64)
         return Batch(shapes, from_numpy_dtype(found[0].dtype), "", addresses, owners, contiguous=whole, device="gpu")
+
+    def _borrowed(self, arrays: list[Any], size: int, handle: int) -> DeviceBuffer:
+        """The owner of arrays of one batch that the user's stream `handle` makes: one for all, because each has its own bookkeeping."""
+        buffer = DeviceBuffer(_Together(arrays), self._returned, size, handle)
+        buffer.readers, buffer.ready = set(), self._device.events.record(handle)
+        return buffer
 
     def _copied(self, source: Batch, lenders: set[int | None]) -> Batch:
         """A copy in the pipeline's memory, made in the order of the `lenders`' streams."""
