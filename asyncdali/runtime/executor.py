@@ -6,6 +6,7 @@ Worker threads take the compiled work of one backend in the order in which it wa
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import functools
 import logging
@@ -95,6 +96,8 @@ class Executor:
         self._planning = threading.Lock()
         self.one_at_a_time = False
         """Whether the only worker has nothing to do while a segment is planned, nor the planning thread while pixels are computed."""
+        self._plans_for_device = False
+        """Whether iterations consist of planning for the GPU alone: no thread works at the same time, and nothing waits."""
         self._pinned = bool(affinity)
         self._caller = 0
         """The thread of the user that decides while it waits; see :meth:`submit`."""
@@ -150,6 +153,7 @@ class Executor:
             segment.anywhere = self._on_gpu(segment) and all(one.only_compiles and not one.barrier for one in operators)
         if self.counters is not None:
             self._count(self.counters)
+        self._plans_for_device = all(segment.anywhere for segment in segments)
         self._scheduler = Scheduler(segments, self._concurrency, self._start)
         self._loop = shared_loop()
         first = [segment for segment in segments if not segment.producers]
@@ -249,14 +253,16 @@ class Executor:
         """Queue an iteration. A second call with the same record does nothing.
 
         Returns immediately, unless the caller waits for the iteration (`awaited`) and no thread would work at the same time. The caller
-        then makes short segments itself: waking another thread and waiting for it would take 20 to 60 us of processor time.
+        then makes short segments itself, and plans segments of a GPU: waking another thread and waiting for it would take 20 to 60 us of
+        processor time.
         """
         if self._loop is None or (self.here is not None and self.here.decide(self._admit, record)):
             return
-        if awaited and self.one_at_a_time and self.gpu is None and not self.on_loop and not self._pinned and only_ctrl_c():
+        here = self._plans_for_device if self.gpu is not None else self.one_at_a_time and not self._pinned
+        if awaited and here and not self.on_loop and only_ctrl_c():
             self._submitted.append(record)
             # numpy's treatment of errors belongs to the context, and the user's must not apply here.
-            with uninterrupted():
+            with uninterrupted(), contextlib.nullcontext() if self.gpu is None else self.gpu.entered():
                 contextvars.Context().run(self._decide_here)
             return
         if self.on_loop:
