@@ -205,6 +205,7 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=60)
     parser.add_argument("--dali-only", action="store_true", help="pipelines: DALI's sweep alone")
     parser.add_argument("--only", default="", help="operators: names, separated by commas")
+    parser.add_argument("--batches", type=int, default=1, help="operators: different batches that are fed in turn (sizes differ, too)")
     parser.add_argument("--rounds", type=int, default=3, help="two-views, busy, train: measurements of each, in turns")
     parser.add_argument("--engines", type=int, default=0, help="busy: engines of our pipelines, which make the part on the CPU")
     options = parser.parse_args()
@@ -213,7 +214,7 @@ def main() -> None:
         from . import gpu_operators
 
         only = tuple(name.strip() for name in options.only.split(",") if name.strip())
-        gpu_operators.report(installed_dali(), options.iterations, only)
+        gpu_operators.report(installed_dali(), options.iterations, only, options.batches)
     elif options.what == "pipelines":
         if not options.dali_only:
             ours(options.photos, options.iterations)

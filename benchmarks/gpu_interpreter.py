@@ -215,20 +215,23 @@ def operators(make: Any, photos: str, threads: int, depth: int, iterations: int)
     pipe.close()
 
 
-def _fed(stub: Any, large: bool) -> list[_Array]:
-    """Arrays with the shapes of the pictures of ``benchmarks.gpu operators``."""
-    rng = np.random.default_rng(3)
-    shapes = [(1080, 1920, 3)] * 32 if large else [(*rng.integers(300, 601, 2).tolist(), 3) for _ in range(64)]
+def _fed(stub: Any, large: bool, batches: int) -> list[list[_Array]]:
+    """Batches of arrays with the shapes of the pictures of ``benchmarks.gpu operators``."""
     stub.stub_malloc.restype = ctypes.c_int64
-    return [_Array(stub.stub_malloc(ctypes.c_int64(math.prod(shape))), shape, np.dtype(np.uint8)) for shape in shapes]
+    made = []
+    for k in range(batches):
+        rng = np.random.default_rng(3 + k)
+        shapes = [(1080, 1920, 3)] * 32 if large else [(*rng.integers(300, 601, 2).tolist(), 3) for _ in range(64)]
+        made.append([_Array(stub.stub_malloc(ctypes.c_int64(math.prod(shape))), shape, np.dtype(np.uint8)) for shape in shapes])
+    return made
 
 
-def fed_operators(names: Sequence[str], iterations: int, stub: Any) -> None:
+def fed_operators(names: Sequence[str], iterations: int, stub: Any, batches: int) -> None:
     """Print the time per batch of single operators on pictures that are fed from GPU memory, as in ``benchmarks.gpu operators``."""
     import asyncdali
 
     for large in (False, True):
-        fed = _fed(stub, large)
+        fed = _fed(stub, large, batches)
         print(f"{'32 pictures of 1920 x 1080' if large else '64 pictures with sides of 300 to 600'}: us per batch (best of {_STRETCHES})")
         print(f"  {'operator':24} {'wall':>8} {'all threads':>12} {'calling thread':>15}")
         sums = []
@@ -251,11 +254,11 @@ def fed_operators(names: Sequence[str], iterations: int, stub: Any) -> None:
         print(f"  {'geometric mean':24} {mean[0]:8.0f} {mean[1]:12.0f} {mean[2]:15.0f}", flush=True)
 
 
-def profile_fed(name: str, iterations: int, lines: int, order: str, stub: Any) -> None:
+def profile_fed(name: str, iterations: int, lines: int, order: str, stub: Any, batches: int) -> None:
     """Print functions of a fed operator by their own processor time, on all threads."""
     import asyncdali
 
-    _profiled(lambda: pipeline(asyncdali, name, _fed(stub, False)), 2, iterations, lines, order)
+    _profiled(lambda: pipeline(asyncdali, name, _fed(stub, False, batches)), 2, iterations, lines, order)
 
 
 def profile(make: Any, photos: str, threads: int, depth: int, iterations: int, lines: int, order: str) -> None:
@@ -305,6 +308,7 @@ def main() -> None:
     parser.add_argument("--only", choices=tuple(make.__name__ for make in _PIPELINES))
     parser.add_argument("--operators", action="store_true", help="a table of operators")
     parser.add_argument("--fed", nargs="*", metavar="OPERATOR", help="single operators on pictures in GPU memory; default: all")
+    parser.add_argument("--batches", type=int, default=1, help="of --fed: different batches that are fed in turn")
     parser.add_argument("--profile", type=int, default=0, metavar="LINES")
     parser.add_argument("--order", default="tottime", help="of the profile's lines")
     options = parser.parse_args()
@@ -314,9 +318,9 @@ def main() -> None:
         if options.fed is not None:
             names = options.fed or list(OPERATORS)
             if options.profile:
-                profile_fed(names[0], options.iterations, options.profile, options.order, stub)
+                profile_fed(names[0], options.iterations, options.profile, options.order, stub, options.batches)
             else:
-                fed_operators(names, options.iterations, stub)
+                fed_operators(names, options.iterations, stub, options.batches)
             return
         for make in makers:
             if options.operators:

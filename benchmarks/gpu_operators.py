@@ -7,6 +7,7 @@ repeating the last batch's launches alone.
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable
@@ -51,19 +52,20 @@ OPERATORS: dict[str, Graph] = {
 }
 
 
-def pictures(large: bool) -> list[np.ndarray]:
+def pictures(large: bool, seed: int = 3) -> list[np.ndarray]:
     """64 pictures with sides of 300 to 600 pixels, or 32 of 1920 x 1080."""
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(seed)
     shapes = [(1080, 1920, 3)] * 32 if large else [(*rng.integers(300, 601, 2).tolist(), 3) for _ in range(64)]
     return [rng.integers(0, 256, shape, np.uint8) for shape in shapes]
 
 
-def pipeline(lib: Any, name: str, fed: list[Any], depth: int = 2) -> Any:
-    """The operator on pictures that are fed from GPU memory without a copy."""
+def pipeline(lib: Any, name: str, fed: list[list[Any]], depth: int = 2) -> Any:
+    """The operator on pictures that are fed from GPU memory without a copy: the batches `fed` in turn."""
+    turns = itertools.cycle(fed)
 
-    @lib.pipeline_def(batch_size=len(fed), num_threads=4, device_id=0, prefetch_queue_depth=depth, seed=3)
+    @lib.pipeline_def(batch_size=len(fed[0]), num_threads=4, device_id=0, prefetch_queue_depth=depth, seed=3)
     def graph() -> Any:
-        source = lib.fn.external_source(source=lambda: fed, device="gpu", no_copy=True, layout="HWC")
+        source = lib.fn.external_source(source=lambda: next(turns), device="gpu", no_copy=True, layout="HWC")
         return OPERATORS[name](lib.fn, lib.types, source)
 
     made = graph()
@@ -96,13 +98,22 @@ class LastLaunches:
         self._words: list[list[int]] = []
         word = LAUNCH_COMMAND.word
 
+        self._driver = driver
+
         def noted(commands: np.ndarray, brief: bool = False) -> None:
             launches = [words for _, words in listed(commands) if words[word.kind] == LAUNCH]
             if launches:
                 self._words, self._stream = launches, launches[0][word.stream]
             self.perform(commands, brief)
 
-        driver.perform = noted
+        self._noted = noted
+
+    def __enter__(self) -> None:
+        """Remember launches within the block only, because looking at command lists takes longer than executing them."""
+        self._driver.perform = self._noted
+
+    def __exit__(self, *_: object) -> None:
+        self._driver.perform = self.perform
 
     def milliseconds(self, repetitions: int = 15) -> float:
         """Repeat the launches alone and return the median time."""
@@ -124,8 +135,8 @@ class LastLaunches:
         return float(np.median(times))
 
 
-def report(dali: Any, iterations: int, only: tuple[str, ...] = ()) -> None:
-    """Print the tables. `dali` is None where DALI is not installed."""
+def report(dali: Any, iterations: int, only: tuple[str, ...] = (), batches: int = 1) -> None:
+    """Print the tables. `dali` is None where DALI is not installed. `batches`: number of different batches that are fed in turn."""
     os.environ["ASYNCDALI_DEVICE"] = "cuda"
     import cupy
 
@@ -139,9 +150,8 @@ def report(dali: Any, iterations: int, only: tuple[str, ...] = ()) -> None:
     select._driver = select.make_driver()
     last = LastLaunches(select._driver)
     for large in (False, True):
-        hosted = pictures(large)
-        fed = [cupy.asarray(picture) for picture in hosted]
-        given = sum(picture.nbytes for picture in hosted)
+        fed = [[cupy.asarray(picture) for picture in pictures(large, 3 + k)] for k in range(batches)]
+        given = sum(picture.nbytes for picture in fed[0])
         print(f"{'32 pictures of 1920 x 1080' if large else '64 pictures with sides of 300 to 600'}, ms per batch (median of 3)")
         print(f"  {'operator':24} {'ours':>8} {'DALI':>8} {'DALI/ours':>9} {'device':>8} {'bytes':>7} {'of copy':>8}", flush=True)
         ratios = []
@@ -156,8 +166,10 @@ def report(dali: Any, iterations: int, only: tuple[str, ...] = ()) -> None:
                 for _ in range(3):
                     for key, pipe in pipes.items():
                         times[key].append(milliseconds(pipe, iterations))
-                outputs = pipes["ours"].run()
-                pipes["ours"]._core.session.wait_all()
+                with last:
+                    for _ in range(batches - iterations * 3 % batches):
+                        outputs = pipes["ours"].run()
+                    pipes["ours"]._core.session.wait_all()
                 made = int(outputs[0]._batch.sizes().sum())
                 cupy.cuda.runtime.deviceSynchronize()
                 device = last.milliseconds()

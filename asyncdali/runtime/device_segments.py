@@ -8,6 +8,8 @@ make its pixels in pinned memory, and the result is uploaded.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, TypeAlias
+
 import numpy as np
 from asyncdali_workers import limits
 
@@ -24,11 +26,19 @@ from ..device.joint import Joint
 from ..device.launch import Launch
 from ..operators.base import Arguments, Iteration, Planned, Role, Step
 from .device_decoding import SplitDecode
+from .device_repeats import DeviceRepeat, DeviceRepeats, Queueable
 from .jobs import CompiledSamples, Jobs, Timed, Waiting
 from .record import Record
+from .repeats import TooLargeOutput
 from .segments import BuiltOperator, BuiltSegment, Fresh, Host, SegmentRun, Slots, Steps
 
+if TYPE_CHECKING:
+    from .segment_counters import DeviceTimes, Lap
+
 _ANY_SIZE = 1 << 62
+
+Launches: TypeAlias = "list[tuple[BuiltOperator | None, Launch]]"
+"""Launches, and the operators that errors name."""
 
 
 class DeviceSegmentRun(SegmentRun):
@@ -49,6 +59,8 @@ class DeviceSegmentRun(SegmentRun):
         self._read: list[DeviceBuffer] = []  # buffers of others that this iteration's commands use
         self._ordered: set[int] = set()  # buffers and events (by id) that the stream already waits for
         self._joint: Joint | None = None  # of the decoders' parts, until the worker threads' part joins it
+        self._repeating: DeviceRepeats | None = None  # may serve the iteration, or learn from it
+        self._lap: Lap | None = None
         self._split: set[int] = set()  # address arrays (by id) whose samples also belong to other batches
 
     def phases(self) -> Jobs:
@@ -58,6 +70,40 @@ class DeviceSegmentRun(SegmentRun):
         if self._direct:
             self._commands.perform()
         yield from super().phases()
+
+    # --- repeated iterations
+
+    def _repeats(self, lap: Lap | None) -> DeviceRepeats | None:
+        self._lap = lap
+        self._repeating = self.segment.device_repeats if self._is_plain() else None
+        return self._repeating
+
+    def _learn(self, repeats: object) -> None:
+        """The launches are not known yet; see :meth:`_pixels`."""
+
+    def _repeated(self, repeat: DeviceRepeat, fresh: Fresh) -> Queueable:
+        """Make the outputs of an iteration that is copied, and record its commands."""
+        times, marks = self._marks(Timed.NO if self._lap is None else self._lap.timed)
+        keep: list[object] = [self._uploads, repeat]
+        for batch, source in self._uploads:
+            keep.extend(self._copy(batch, source))
+        assert self._repeating is not None
+        try:
+            keep.append(self._repeating.queue(repeat, self.record.edges, self._device, self._commands, self._made, self._passing))
+        except TooLargeOutput as error:
+            raise self._wrap(error.built, error.error) from error.error
+        if self._lap is not None:
+            for _ in self._repeating.rest:
+                self._lap.planned()
+        return Queueable(times, marks, keep)
+
+    def _computed(self, job: CompiledSamples | Queueable) -> Jobs:
+        """Queue an iteration that is copied; or let the worker threads do a job."""
+        if isinstance(job, Queueable):
+            self.segment.pace.without_pixels()
+            self._ran(*job)
+        else:
+            yield from super()._computed(job)
 
     # --- planning
 
@@ -149,9 +195,7 @@ class DeviceSegmentRun(SegmentRun):
                 yield from super()._pixels(decode.all_by_host(self._device), fresh, slots, scratch, Timed.NO)
                 decode.judge()
         self._device.enter()  # this thread finished the work last, or waited for it
-        counters = self.segment.counters
-        times = None if counters is None or timed is not Timed.PROCESSOR else counters.times
-        marks = [] if times is None else [times.mark(self._commands)]
+        times, marks = self._marks(timed)
         keep: list[object] = [self._uploads, self._downloads, compiled]
         for batch in self._by_host:
             host = Batch(batch.shapes, batch.dtype, batch.layout)
@@ -160,22 +204,19 @@ class DeviceSegmentRun(SegmentRun):
             self._uploads.append((batch, host))
         for batch, source in (*self._uploads, *self._downloads):
             keep.extend(self._copy(batch, source))
-        launches: list[tuple[BuiltOperator | None, Launch]] = []
+        launches: Launches = []
         for decode in self._decoded:
             launches += decode.gather(self._device, self._commands, self._passing, keep)
         for built, step in compiled:
             if step.launches is not None:
                 launches += [(built, launch) for launch in step.launches()]
-        launches += self._gathered(keep)
-        self._launch(launches, keep)
-        if times is not None:
-            marks.append(times.mark(self._commands))
-        event = self._queue(keep)
-        for decode in self._decoded:
-            decode.queued(event)
-        if counters is not None:
-            counters.ran_on_device(marks)
+        gathered = self._gathered(keep)
+        launches = self._launch(launches + gathered, keep)
         told = [(built, step.afterwards) for built, step in compiled if step.afterwards is not None]
+        more = gathered or told or self._downloads or self._by_host or self._decoded
+        if self._repeating is not None and not more:
+            self._repeating.learn(self.record.edges, launches, self._device, self._made, [batch for batch, _ in self._uploads])
+        event = self._ran(times, marks, keep)
         if self._downloads or told:
             yield Waiting(event)
         for built, afterwards in told:
@@ -203,8 +244,8 @@ class DeviceSegmentRun(SegmentRun):
         if joint is not None:
             joint.leave()
 
-    def _launch(self, launches: list[tuple[BuiltOperator | None, Launch]], keep: list[object]) -> None:
-        """Queue the launches, for operators or on behalf of none. An error of the compiler names the operator."""
+    def _launch(self, launches: Launches, keep: list[object]) -> Launches:
+        """Queue the launches, for operators or on behalf of none. An error of the compiler names the operator. Returns what is queued."""
         if any(launch.offers is not None for _, launch in launches):
             launches = self._fused(launches)
         for built, launch in launches:
@@ -214,6 +255,24 @@ class DeviceSegmentRun(SegmentRun):
                 raise (error if built is None else self._wrap(built, error)) from error
         if launches:
             keep.append(self._device.launch_all(launches, self._commands, self._passing))
+        return launches
+
+    def _marks(self, timed: Timed) -> tuple[DeviceTimes | None, list[Any]]:
+        """The clock of the device's work, and the mark before this work. An untimed iteration has neither."""
+        counters = self.segment.counters
+        times = None if counters is None or timed is not Timed.PROCESSOR else counters.times
+        return times, [] if times is None else [times.mark(self._commands)]
+
+    def _ran(self, times: DeviceTimes | None, marks: list[Any], keep: list[object]) -> CudaEvent:
+        """Queue everything, and count it. Returns the event behind it."""
+        if times is not None:
+            marks.append(times.mark(self._commands))
+        event = self._queue(keep)
+        for decode in self._decoded:
+            decode.queued(event)
+        if self.segment.counters is not None:
+            self.segment.counters.ran_on_device(marks)
+        return event
 
     def _queue(self, keep: list[object]) -> CudaEvent:
         """Queue all commands on the stream and return the event behind them."""
@@ -235,7 +294,7 @@ class DeviceSegmentRun(SegmentRun):
         self._stream.keep(event, keep)
         return event
 
-    def _fused(self, launches: list[tuple[BuiltOperator | None, Launch]]) -> list[tuple[BuiltOperator | None, Launch]]:
+    def _fused(self, launches: Launches) -> Launches:
         """If a launch's pixels have a single reader that can compute them while reading, leave the launch out."""
         kept = {id(self.record.edges[edge].addresses) for edge in self.segment.kept} | self._split
         for offer in [item for item in launches if item[1].offers is not None]:
@@ -288,11 +347,11 @@ class DeviceSegmentRun(SegmentRun):
             commands.copy(to, at, part)
         return [source.memory_owner]
 
-    def _gathered(self, keep: list[object]) -> list[tuple[None, Launch]]:
+    def _gathered(self, keep: list[object]) -> Launches:
         """Gather outputs whose samples are parts of several batches but could be one tensor, or that are in the user's memory.
 
         Gathering now is cheap; later the host would have to wait. Returns the launches; `keep` receives the objects that they need."""
-        launches: list[tuple[None, Launch]] = []
+        launches: Launches = []
         for edge in self.segment.returned:
             batch = self.record.edges[edge]
             if batch is None or not len(batch) or not _is_on_device(batch):

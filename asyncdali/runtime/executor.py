@@ -41,6 +41,7 @@ from .segments import BuiltSegment, Progress, SegmentRun
 
 if TYPE_CHECKING:
     from ..device.cuda.device import CudaDevice
+    from .device_repeats import DeviceRepeats
     from .device_segments import DeviceSegmentRun
 
 log = logging.getLogger("asyncdali")
@@ -150,6 +151,7 @@ class Executor:
         for segment in segments:
             segment.instant = segment.instant and not self._on_gpu(segment)  # the loop's thread must not make calls that can block
             operators = [built.operator for built in segment.operators]
+            segment.device_repeats = _repeats_of(segment) if self._on_gpu(segment) else None
             segment.anywhere = self._on_gpu(segment) and all(one.only_compiles and not one.barrier for one in operators)
         if self.counters is not None:
             self._count(self.counters)
@@ -585,6 +587,12 @@ def _device_run() -> type[DeviceSegmentRun]:
     from .device_segments import DeviceSegmentRun
 
     return DeviceSegmentRun
+
+
+def _repeats_of(segment: BuiltSegment) -> DeviceRepeats | None:
+    from .device_repeats import device_repeats_of
+
+    return device_repeats_of(segment.operators)
 
 
 def _nothing() -> None:

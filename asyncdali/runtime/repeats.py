@@ -80,7 +80,7 @@ class Repeats:
 class TooLargeOutput(Exception):
     """There is no memory for an output of the operator `built`."""
 
-    def __init__(self, built: BuiltOperator, error: TooLarge):
+    def __init__(self, built: BuiltOperator, error: MemoryError):
         super().__init__(str(error))
         self.built, self.error = built, error
 

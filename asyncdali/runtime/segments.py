@@ -25,12 +25,13 @@ from . import branches
 from .engine_protocol import Remote
 from .jobs import CompiledSamples, Job, Jobs, PythonSamples, Timed
 from .pace import AWAITED_FILES_NS, AWAITED_NS, Pace
-from .repeats import Repeat, TooLargeOutput, repeats_of
+from .repeats import Repeats, TooLargeOutput, repeats_of
 from .replays import replays_of
 from .segment_counters import Lap, OperatorCounters, SegmentCounters
 
 if TYPE_CHECKING:
     from ..device.cuda.device import CudaStream
+    from .device_repeats import DeviceRepeats, Queueable
     from .memory_statistics import MemoryStatistics
     from .record import Record
 
@@ -108,6 +109,8 @@ class BuiltSegment:
         _find_feeds(operators, self.kept)
         self.repeats = repeats_of(operators, self.kept)
         """Iterations that may be repeated as a whole; None: an operator is planned in every iteration."""
+        self.device_repeats: DeviceRepeats | None = None
+        """The same on a GPU."""
 
     def go_to(self, positions: Mapping[str, Any]) -> None:
         """Set the positions of the operators."""
@@ -208,8 +211,8 @@ class SegmentRun:
         counters, pace = self.segment.counters, self.segment.pace
         pace.begins()
         lap = None if counters is None or not self.record.weight else counters.lap(self.record, self.started)
-        repeats = self.segment.repeats if lap is None and self._is_plain() else None
-        job: CompiledSamples | None = None
+        repeats = self._repeats(lap)
+        job: Any = None
         try:
             operators = self.segment.operators
             if repeats is not None:
@@ -223,7 +226,7 @@ class SegmentRun:
                 slots, scratch = self._place(fresh)
                 self._take_over(steps)
                 if repeats is not None:
-                    repeats.learn(self.record.edges, MAX_SCRATCH, Timed.NO if counters is None else Timed.YES)
+                    self._learn(repeats)
         finally:
             self.segment.commit_positions(self.record, produced)
             self.committed = True
@@ -240,6 +243,13 @@ class SegmentRun:
             yield from self._computed(job)
         else:
             yield from self._pixels(steps, fresh, slots, scratch, timed)
+
+    def _repeats(self, lap: Lap | None) -> Any:
+        """The repeats that may serve the iteration, or None. An iteration that is timed is planned."""
+        return self.segment.repeats if lap is None and self._is_plain() else None
+
+    def _learn(self, repeats: Repeats) -> None:
+        repeats.learn(self.record.edges, MAX_SCRATCH, Timed.NO if self.segment.counters is None else Timed.YES)
 
     def _is_plain(self) -> bool:
         """Whether the iteration may be repeated: no tool observes single operators, and the record is of a whole iteration."""
@@ -258,7 +268,7 @@ class SegmentRun:
             if lap is not None:
                 lap.planned()
 
-    def _repeated(self, repeat: Repeat, fresh: Fresh) -> CompiledSamples:
+    def _repeated(self, repeat: Any, fresh: Fresh) -> Any:
         """The job of an iteration that is copied."""
         try:
             job, made = repeat.job_for(self.record.edges, self.executor.allocate)
@@ -283,8 +293,9 @@ class SegmentRun:
             if batch.links:
                 batch.settle()
 
-    def _computed(self, job: CompiledSamples) -> Jobs:
+    def _computed(self, job: CompiledSamples | Queueable) -> Jobs:
         """Compute the outputs' contents."""
+        assert isinstance(job, CompiledSamples)
         counters, pace = self.segment.counters, self.segment.pace
         job.is_pixels = True
         job.brief = pace.brief or self.executor.one_at_a_time

@@ -17,6 +17,7 @@ from asyncdali.compiled.addresses import address_of
 from asyncdali.device.cuda import driver as cuda_driver
 from asyncdali.device.cuda.commands import Commands, listed
 from asyncdali.device.cuda.memory import DevicePool, Events
+from asyncdali.runtime.device_repeats import DeviceRepeats
 
 POINTER, NUMBER, SIZE = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t
 SIGNATURES = {
@@ -220,8 +221,10 @@ def flipped():
 
 
 @pytest.mark.parametrize("name", ["stream_wait", "event_record", "copy", "stage", "launch"])
-def test_a_call_that_fails(cuda, name):
+def test_a_call_that_fails(cuda, monkeypatch, name):
     """The iteration fails with the driver's error, which names the operator if the call is a launch. The next iterations are correct."""
+    if name == "stage":  # iterations that are copied write their tables themselves
+        monkeypatch.setattr(DeviceRepeats, "find", lambda self, edges: None)
     pipe = flipped(device_id=1)
     outputs = [pipe.run() for _ in range(3)]
     cuda.fails = {name: 1}

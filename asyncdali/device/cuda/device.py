@@ -230,7 +230,7 @@ class CudaDevice:
 
         Returns the host memory that must stay alive until they are done. Device memory is appended to `passing`.
         """
-        tables = _Tables([launch for _, launch in launches])
+        tables = Tables([launch for _, launch in launches])
         staged = self.staging.allocate(tables.upload_bytes)
         buffer: DeviceBuffer = self.pool.allocate(tables.total_bytes, commands)
         context = tables.write(address_of(staged), buffer.address, commands)
@@ -247,10 +247,13 @@ class CudaDevice:
         return staged
 
 
-class _Tables:
+class Tables:
     """The layout of the tables of launches: arrays first, then the launches' own tables, then scratch memory.
 
     upload_bytes    size of arrays and tables;  total_bytes  size of all
+    arrays          (offset, array);  start  offset of the first table
+    words           of all tables, with offsets in place of addresses: of arrays, and of scratch memory within its part
+    addresses       indices of the words that are offsets of arrays;  scratches  of those that are offsets of scratch memory
     begins          start of each launch's table, in words from the first table
     """
 
@@ -281,19 +284,19 @@ class _Tables:
                     scratches.append(len(words))
                 words.append(int(entry) if place is None else place)  # type: ignore[arg-type]
             words += _PADDING[len(words) % _WORDS]
-        self._arrays, self._words, self._addresses, self._scratches = arrays, words, addresses, scratches
-        self._own = at
+        self.arrays, self.words, self.addresses, self.scratches = arrays, words, addresses, scratches
+        self.start = at
         self.upload_bytes = max(at + 8 * len(words), _ALIGNMENT)
         self.total_bytes = self.upload_bytes + scratch
 
     def write(self, staged: int, address: int, commands: Commands) -> int:
         """Add the copies to `staged` to `commands`. Its device copy will be at `address`. Returns the device address of the tables."""
-        for place, array in self._arrays:
+        for place, array in self.arrays:
             commands.stage(staged + place, array)
-        words = self._words
-        for k in self._addresses:
+        words = self.words
+        for k in self.addresses:
             words[k] += address
-        for k in self._scratches:
+        for k in self.scratches:
             words[k] += address + self.upload_bytes
-        commands.stage(staged + self._own, np.array(words, np.int64))
-        return address + self._own
+        commands.stage(staged + self.start, np.array(words, np.int64))
+        return address + self.start
