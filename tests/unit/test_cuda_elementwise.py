@@ -70,3 +70,16 @@ def test_grid_mask(dtype):
     samples = [rng.integers(1, 99, (*rng.integers(1, 60, 2), 3)).astype(dtype) for _ in range(4)]
     named = {"angle": rng.uniform(0, 6, 4).astype(np.float32), "tile": rng.integers(3, 40, 4).astype(np.int32)}
     assert_near(*both("grid_mask", samples, "HWC", named, ratio=0.4, shift_x=5.0))
+
+
+def test_grid_mask_of_pixels_of_three_bytes():
+    """Samples that begin anywhere in a line, frames, empty samples; and batches of other pixels."""
+    rng = np.random.default_rng(7)
+    batches = [
+        [(5, 7, 3), (37, 41, 3), (64, 100, 3), (1, 1, 3), (3, 200, 3)], [(0, 4, 3), (4, 0, 3), (2, 2, 3)], [(9, 9, 3), (8, 8, 2)],
+        [(40, 9, 1)],
+    ]
+    for shapes in batches:
+        samples = [rng.integers(1, 256, shape).astype(np.uint8) for shape in shapes]
+        assert_near(*both("grid_mask", samples, "HWC", tile=5, angle=0.7, ratio=0.4, shift_x=5.0))
+    assert_near(*both("grid_mask", [rng.integers(1, 256, (4, 9, 11, 3)).astype(np.uint8)] * 2, "FHWC", tile=5, ratio=0.4, angle=0.3))

@@ -92,6 +92,18 @@ def test_deviations(name, dtype, several):
                     np.testing.assert_allclose(b, a, rtol=BOUND)
 
 
+@pytest.mark.parametrize("mean", [200.0, 199.99998, 200.00002, 0.49999997, 5000.0, -90000.0])
+def test_distances_of_bytes_are_never_negative(mean):
+    """Bytes are summed as integers around the nearest integer of the mean; far means element by element."""
+    for channels in (1, 3):
+        made = [np.full((64, 64, channels), 200, np.uint8), np.random.default_rng(7).integers(0, 256, (90, 41, channels)).astype(np.uint8)]
+        means = [np.full(channels, mean, np.float32)] * 2
+        expected, found = both("reductions.variance", made, more=(means,), axes=[0, 1])
+        for a, b in zip(expected, found, strict=True):
+            np.testing.assert_allclose(b, a, rtol=BOUND)
+            assert (b >= 0).all()
+
+
 NORMALIZE = [
     {}, {"axes": [0, 1]}, {"axes": [1], "epsilon": 0.5, "ddof": 1}, {"axes": [0, 2], "scale": 50.0, "shift": 100.0}, {"mean": 4.0},
     {"stddev": 2.0, "axes": [0, 1]}, {"mean": 4.0, "stddev": 2.0}, {"batch": True}, {"batch": True, "axes": [0, 1], "ddof": 2},

@@ -13,7 +13,7 @@ from ...compiled.intrinsics import load_i64, view_f32, view_i64, view_u8
 from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, step_variant
 from ...compiled.tables import laid_out
-from ...device.launch import Kernel, Launch, element_type, grid_of
+from ...device.launch import LINE, Kernel, Launch, element_type, grid_of
 from ..base import Step, no_explanation
 from .grid_mask_tables import GEOMETRY, GRID, GRID_MASK
 
@@ -75,8 +75,10 @@ def make_step(source: Batch, output: Batch, geometry: np.ndarray, grid: np.ndarr
     function = grid_mask_step(storage_dtype(source.dtype).name).address
     step = Step(function, table, no_explanation, scratch, field, keep)
     name, count = element_type(storage_dtype(source.dtype)), len(source)
-    kernel = Kernel(_SOURCE, "grid_mask", (("IN", name), ("OUT", name)))
+    by_lines = source.itemsize == 1 and bool((geometry[:, shape.channels] == 3).all())
+    kernel = Kernel(_SOURCE, "grid_mask_three_bytes" if by_lines else "grid_mask", (("IN", name), ("OUT", name)))
     pixels = geometry[:, [shape.planes, shape.height, shape.width]].prod(axis=1)
-    blocks = grid_of(int(pixels.max(initial=0)), count)
+    largest = int(pixels.max(initial=0))
+    blocks = grid_of(-(-largest // LINE) + 1 if by_lines else largest, count)
     step.launches = lambda: [Launch(kernel, entries, blocks)]
     return step

@@ -8,9 +8,35 @@
 
 // Bytes are summed exactly in 32-bit integers, EACH at a time. A float64 addition for each byte would take four times as long.
 static constexpr bool in_words = KIND < 2 && sizeof(IN) == 1;
+static constexpr bool distances_in_words = KIND == 2 && sizeof(IN) == 1;
+
+// The sum of (x - mean)^2 over EACH bytes, from the sums of x and of x^2. Distances from the nearest integer are summed exactly, so the
+// result is never negative: if a byte differs from that integer, the sum is at least 1/4.
+DEVICE float64 squared_distances(int32 sum, int32 squares, float32 mean) {
+    const int32 near = (int32)floorf(mean + 0.5f);
+    const float64 rest = (float64)mean - (float64)near;
+    const int32 distance = sum - EACH * near, square = squares - near * (2 * sum - EACH * near);
+    return (float64)square - rest * (2.0 * (float64)distance - (float64)EACH * rest);
+}
 
 // Merge the elements of EACH pixels into the totals of their channels.
 DEVICE void merge_line(const IN *element, const float32 *mean, Total *total) {
+    if constexpr (distances_in_words) {
+        bool usual = true;  // 32 bits suffice
+        #pragma unroll
+        for (int32 c = 0; c < CHANNELS; ++c) usual = usual && magnitude(mean[c]) < 4096.0f;
+        if (usual) {
+            int32 sum[CHANNELS] = {}, squares[CHANNELS] = {};
+            #pragma unroll
+            for (int32 e = 0; e < CHANNELS * EACH; ++e) {
+                const int32 value = element[e];
+                sum[e % CHANNELS] += value, squares[e % CHANNELS] += value * value;
+            }
+            #pragma unroll
+            for (int32 c = 0; c < CHANNELS; ++c) total[c] += squared_distances(sum[c], squares[c], mean[c]);
+            return;
+        }
+    }
     if constexpr (in_words) {
         int32 sum[CHANNELS] = {};
         #pragma unroll

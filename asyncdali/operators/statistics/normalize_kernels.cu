@@ -27,7 +27,7 @@ KERNEL over_batch(const int64 *context) {
 
 // `(in - mean) * factor + shift`, rounded and saturated.
 DEVICE OUT normalized(IN element, float32 mean, float32 factor, float32 shift) {
-    return convert<OUT>(((float32)value_of(element) - mean) * factor + shift);
+    return convert<OUT>((real(value_of(element)) - mean) * factor + shift);
 }
 
 struct Sample {
@@ -66,19 +66,26 @@ KERNEL apply_channels(const int64 *context) {
             mean[c] = sample.means[CHANNELS > 1 ? c * sample.in_means[last] : 0];
             factor[c] = sample.factors[CHANNELS > 1 ? c * sample.in_factors[last] : 0];
         }
+        // The mean and factor of each element of a pack. They change only if the grid's stride is no multiple of CHANNELS.
+        float32 m[PACK], f[PACK];
+        int32 before = -1;
         FOR_PACKS(i, OUT, sample.out, sample.count) {
             const Pack<IN> pack = row_pack<IN>(sample.source, 1, i, sample.count);
             Pack<OUT> result;
             const int32 first = (int32)((uint64)(i + CHANNELS * PACK) % CHANNELS);
-            #pragma unroll
-            for (int32 j = 0; j < PACK; ++j) {
-                float32 m = mean[j % CHANNELS], f = factor[j % CHANNELS];
+            if (first != before) {
+                before = first;
                 #pragma unroll
-                for (int32 turn = 1; turn < CHANNELS; ++turn) {
-                    if (first == turn) m = mean[(j + turn) % CHANNELS], f = factor[(j + turn) % CHANNELS];
+                for (int32 j = 0; j < PACK; ++j) {
+                    m[j] = mean[j % CHANNELS], f[j] = factor[j % CHANNELS];
+                    #pragma unroll
+                    for (int32 turn = 1; turn < CHANNELS; ++turn) {
+                        if (first == turn) m[j] = mean[(j + turn) % CHANNELS], f[j] = factor[(j + turn) % CHANNELS];
+                    }
                 }
-                result.element[j] = normalized(pack.element[j], m, f, shift);
             }
+            #pragma unroll
+            for (int32 j = 0; j < PACK; ++j) result.element[j] = normalized(pack.element[j], m[j], f[j], shift);
             put(sample.out, i, sample.count, result);
         }
     }
