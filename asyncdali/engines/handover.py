@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from ..runtime.executor import Record
+from ..runtime.record import Record
 from .places import Place, Request
 from .steps import RENEWED, Base, Behind
 

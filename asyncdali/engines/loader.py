@@ -23,8 +23,9 @@ from asyncdali_workers.interrupts import uninterrupted
 
 from ..errors import PipelineClosed
 from ..graph.plan import Plan
-from ..runtime.executor import Executor, Record
+from ..runtime.executor import Executor
 from ..runtime.loop import LoopThread
+from ..runtime.record import Record
 from ..runtime.segments import BuiltSegment, SegmentRun
 from . import channel as channels
 from .answers import Answers

@@ -13,8 +13,8 @@ from typing import Any
 
 from ..batch import Batch
 from ..device.buffers import BufferPool
-from ..runtime.executor import Record
 from ..runtime.loop import shared_loop
+from ..runtime.record import Record
 from ..runtime.segments import BuiltOperator
 from . import channel as channels
 from . import fixed

@@ -35,7 +35,7 @@ from .engine_protocol import Here
 from .jobs import CompiledSamples, Job, Jobs, Waiting
 from .loop import LoopThread, shared_loop
 from .memory_statistics import MemoryStatistics
-from .record import Record as Record
+from .record import Record
 from .scheduler import Scheduler, assign_streams
 from .segments import BuiltSegment, Progress, SegmentRun
 
