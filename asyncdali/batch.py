@@ -7,9 +7,10 @@ lists are views of a placed batch.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from asyncdali_workers import limits
@@ -19,6 +20,8 @@ from .types import DALIDataType, to_dali_type
 from .types.conversions import FROM_DTYPE, STORAGE
 
 _BYTES = np.dtype(np.uint8)
+_SMALL = 1 << 16
+"""numpy copies so many bytes faster than it makes tables of addresses."""
 _HELD = 500
 """For more elements numpy releases the interpreter lock, and a busy thread keeps it for 5 ms."""
 
@@ -45,6 +48,17 @@ def dense_shapes(count: int, extents: tuple[int, ...]) -> np.ndarray:
 
 def _plain(size: int) -> np.ndarray:
     return np.empty(size, np.uint8)
+
+
+Move: TypeAlias = "Callable[[np.ndarray, np.ndarray, np.ndarray], None]"
+"""``move(targets, sources, sizes)`` copies bytes from addresses to addresses; int64[samples] each. Samples of 0 bytes have no memory."""
+
+
+def move_by_c(targets: np.ndarray, sources: np.ndarray, sizes: np.ndarray) -> None:
+    """A :data:`Move` without code that has to be compiled first."""
+    for target, source, size in zip(targets.tolist(), sources.tolist(), sizes.tolist(), strict=True):
+        if size:
+            ctypes.memmove(target, source, size)
 
 
 class ReadOnlyMemory:
@@ -359,25 +373,27 @@ class Batch:
         """Whether the memory of each sample is used again elsewhere, bool[samples]; see the class."""
         return np.broadcast_to(self.reused_memory, len(self))
 
-    def private(self, allocate: Callable[[int], np.ndarray] = _plain) -> Batch:
+    def private(self, move: Move = move_by_c, allocate: Callable[[int], np.ndarray] = _plain) -> Batch:
         """This batch if it owns its memory, else a copy of the samples whose memory it does not own, in memory of ``allocate(bytes)``."""
         if self.reused_memory is False:  # the usual case
             return self
         reused = self.reused_samples()
-        return self._copied(reused, allocate) if reused.any() else self
+        return self._copied(reused, move, allocate) if reused.any() else self
 
-    def _copied(self, chosen: np.ndarray, allocate: Callable[[int], np.ndarray] = _plain) -> Batch:
+    def _copied(self, chosen: np.ndarray, move: Move = move_by_c, allocate: Callable[[int], np.ndarray] = _plain) -> Batch:
         """A batch that owns the memory of the `chosen` samples (bool[samples])."""
         if self.values is not None:
             values = allocate(self.values.nbytes).view(self.values.dtype).reshape(self.values.shape)
-            np.copyto(values, self.values)
+            if self.values.nbytes <= _SMALL or not self.values.flags.c_contiguous:
+                np.copyto(values, self.values)
+            else:
+                move(*(np.array([word], np.int64) for word in (address_of(values), address_of(self.values), values.nbytes)))
             copy = Batch.from_values(values, self.layout, self.dtype)
         else:
             copy = Batch(self.shapes, self.dtype, self.layout)
             sizes = np.where(chosen, self.sizes(), 0)
             copy.place(allocate(int(sizes.sum())), sizes=sizes)
-            for k in np.flatnonzero(chosen).tolist():
-                copy.sample(k)[...] = self.sample(k)
+            move(copy.addresses, np.ascontiguousarray(self.addresses), sizes)
             if not chosen.all():
                 copy.addresses[~chosen] = self.addresses[~chosen]
                 copy.owner, copy.contiguous = [copy.owner, self.memory_owner], False

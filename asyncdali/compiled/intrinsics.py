@@ -294,6 +294,33 @@ def copy_bytes(typingctx, target, source, count):
 
 
 @intrinsic
+def stream_line(typingctx, target, source):
+    """Copy 64 bytes with a non-temporal store: `target`, a multiple of 64, is not read into the cache first and does not stay there.
+
+    Such stores become visible to other threads with :func:`finish_streams`."""
+    lanes = ir.VectorType(I64, 8)
+
+    def codegen(context, builder, signature, args):
+        value = builder.load(builder.inttoptr(args[1], lanes.as_pointer()), align=1)
+        stored = builder.store(value, builder.inttoptr(args[0], lanes.as_pointer()), align=64)
+        stored.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), codegen
+
+
+@intrinsic
+def finish_streams(typingctx):
+    """A full memory fence. Every thread that reads what this one publishes afterwards sees its non-temporal stores."""
+
+    def codegen(context, builder, signature, args):
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+@intrinsic
 def clear_bytes(typingctx, target, count):
     """C ``memset(target, 0, count)``. LLVM makes scatter instructions of a loop over addresses: a tenth of the time of
     decoding a JPEG went there."""

@@ -40,6 +40,7 @@ from .executor import Executor
 from .hints import reserve
 from .making import Seeds, make_operators
 from .memory_statistics import MemoryStatistics
+from .output_copies import OutputCopies
 from .parts import Part, why_whole
 from .producer import Place, Producer
 from .record import Record
@@ -106,6 +107,7 @@ class Session:
         if options.enable_statistics:
             self.executor.counters = PipelineCounters()
         self.counters: PipelineCounters | None = self.executor.counters
+        self._copies = OutputCopies(self.executor.pool if self.gpu is None else None)
         self._device_memory: Any = HostMemory(self.executor.allocate) if self.gpu is None else self.gpu.memory
         try:
             self._instantiate(blueprint.calling(self.seed), blueprint.access)
@@ -175,6 +177,8 @@ class Session:
             inputs, int(options.batch_size), self.executor.allocate, bool(options.enable_checkpointing), self.parallel, self.gpu,
             **elsewhere,
         )  # fmt: skip
+        if inputs:
+            self._copies.compile()
         if self.counters is not None:
             sources.counters = [self.counters.source(puller) for puller in sources.pullers]
         self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size), self.part, bool(self.whole))
@@ -346,7 +350,7 @@ class Session:
     def _tensor_list(self, batch: Batch) -> TensorListCPU | TensorListGPU:
         # Copies use the pool's memory. The system zeroes the pages of new memory one by one, which takes longer than the copy.
         if batch.reused is not False or batch.alias_of is not None:  # rarely true; saves two calls
-            batch = batch.private() if self.gpu is not None else batch.private(self.executor.allocate)
+            batch = self._copies.private(batch)
         if batch.device == "gpu":
             return gpu_list(batch, self.gpu_id, None, self._device_memory)
         return cpu_list(batch)
