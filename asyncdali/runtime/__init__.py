@@ -7,6 +7,7 @@
     device_repeats.py                     launches of a GPU's segments that are copied while shapes stay equal
     jobs.py                               work for threads
     branches.py                           partial batches of conditionals
+    output_copies.py                      copies of outputs that lie in the user's memory
     immediate.py                          operators one by one, for debug mode
     counters.py, statistics.py, memory_statistics.py counters, and the reports made of them
 
