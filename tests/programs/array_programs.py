@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 import numpy as np
-from programs import FLOATS, batches, program
+from user_programs import FLOATS, batches, program
 
 ARRAYS = [np.random.default_rng(k).normal(size=(4 + k, 5)).astype(np.float32) for k in range(3)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from programs import AMPLIFIED, FLOATS, batches, program
+from user_programs import AMPLIFIED, FLOATS, batches, program
 
 ANCHORS = np.float32(
     [[x, y, x + s, y + s] for s in (0.2, 0.4, 0.6) for y in np.arange(0, 1.01 - s, 0.2) for x in np.arange(0, 1.01 - s, 0.2)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 import numpy as np
-from programs import batches, program
+from user_programs import batches, program
 
 
 def _pipeline(dali, data, **options):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 import numpy as np
-from programs import RESAMPLED, batches, program
+from user_programs import RESAMPLED, batches, program
 
 MEAN, STD = [0.485 * 255, 0.456 * 255, 0.406 * 255], [0.229 * 255, 0.224 * 255, 0.225 * 255]
 

@@ -6,7 +6,7 @@ import importlib
 
 import numpy as np
 from data import caffe_database
-from programs import FLOATS, batches, program
+from user_programs import FLOATS, batches, program
 
 
 @program()

@@ -8,7 +8,7 @@ import tempfile
 
 import numpy as np
 import pytest
-from programs import RESAMPLED, batches, program
+from user_programs import RESAMPLED, batches, program
 
 
 class Samples:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from programs import FLOATS, RESAMPLED, batches, program
+from user_programs import FLOATS, RESAMPLED, batches, program
 
 
 @program(rtol=1e-3, atol=1e-3, why=f"{FLOATS}: filters and logarithms in FLOAT64 here, FLOAT in DALI")

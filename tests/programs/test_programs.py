@@ -16,7 +16,7 @@ import pytest
 import reader_programs
 import running_programs
 import sound_and_video_programs
-from programs import PROGRAMS
+from user_programs import PROGRAMS
 
 MODULES = (
     array_programs, detection_programs, framework_programs, image_programs, reader_programs, running_programs, sound_and_video_programs,

@@ -293,6 +293,15 @@ def test_tests_name_the_errors_that_they_expect():
     assert not found
 
 
+def test_modules_of_tests_have_names_of_their_own():
+    """pytest and tests put folders of tests on sys.path. A worker process that imports a module by its name takes the first one."""
+    names: dict[str, list[Path]] = {}
+    for path in (ROOT.parent / "tests").rglob("*.py"):
+        if path.stem not in ("__init__", "conftest"):
+            names.setdefault(path.stem, []).append(path)
+    assert not {name: paths for name, paths in names.items() if len(paths) > 1}
+
+
 def test_operator_modules_have_tests_of_their_own():
     """The tests of a module are in tests/unit/test_<module>.py or test_readers_<module>.py.
 
