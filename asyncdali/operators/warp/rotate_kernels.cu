@@ -24,17 +24,48 @@ DEVICE SixBytes six_bytes(int64 address) {
     const uint32 a = word_at(word), b = word_at(word + 4), c = bits == 24 ? word_at(word + 8) : 0;
     return SixBytes{__funnelshift_r(a, b, bits), __funnelshift_r(b, c, bits)};
 }
-DEVICE float32 byte_of(const SixBytes &bytes, int32 k) { return real((uint8)((k < 4 ? bytes.low : bytes.high) >> 8 * (k & 3))); }
+// Byte k as a float32. The byte becomes the lowest bits of 2**23, as in real() of a byte.
+DEVICE float32 byte_of(const SixBytes &bytes, int32 k) {
+    return __uint_as_float(__byte_perm(k < 4 ? bytes.low : bytes.high, 0x4b000000u, 0x7440u | (k & 3))) - 8388608.0f;
+}
+// Round a value from 0 to 255 as convert() does, which also clamps.
+template <class T> DEVICE T rounded(float32 value) {
+    if constexpr (Same<T, uint8>::value) return (uint8)(__float_as_uint(__fadd_rz(value, 4194304.5f)) >> 1);
+    else return convert<T>(value);
+}
 
-DEVICE void pixel(const IN *source, float32 px, float32 py, const int64 *r, float32 fill, bool clamp, bool linear, OUT *to) {
-    const int32 height = (int32)r[ROTATE_RECORD_IN_HEIGHT], width = (int32)r[ROTATE_RECORD_IN_WIDTH], channels = CHANNELS ? CHANNELS : (int32)r[ROTATE_RECORD_CHANNELS];
+// Values of a sample that all pixels use. Without copies the compiler would read the table again after each stored byte.
+// `last_column`, `last_row`: floats that are exact. Pixels beyond 2**24 check each neighbour.
+struct Source { int32 height, width, channels; float32 last_column, last_row, fill; bool clamp, linear; };
+DEVICE float32 exact(int64 place) { return (float32)smaller(place, (int64)1 << 24); }
+
+DEVICE void pixel(const IN *source, float32 px, float32 py, const Source &s, OUT *to) {
+    const int32 height = s.height, width = s.width, channels = CHANNELS ? CHANNELS : s.channels;
+    const bool clamp = s.clamp;
+    const float32 fill = s.fill;
+    if constexpr (CHANNELS == 3 && Same<IN, uint8>::value) {
+        const float32 column = floorf(px), row = floorf(py);
+        if (s.linear && column >= 0 && row >= 0 && column < s.last_column && row < s.last_row) {
+            // All four neighbours are in the picture. Load six bytes of each row at once: a third as many loads.
+            const float32 fx = px - column, fy = py - row;
+            const int64 above = (int64)source + ((int64)(int32)row * width + (int32)column) * 3;
+            const SixBytes high = six_bytes(above), low = six_bytes(above + 3 * width);
+            #pragma unroll
+            for (int32 c = 0; c < 3; ++c) {
+                const float32 one = byte_of(high, c), other = byte_of(low, c);
+                const float32 over = fmaf(byte_of(high, c + 3) - one, fx, one), under = fmaf(byte_of(low, c + 3) - other, fx, other);
+                to[c] = rounded<OUT>(fmaf(under - over, fy, over));
+            }
+            return;
+        }
+    }
     const int32 x = whole(px), y = whole(py);
     const bool near = x >= 0 && x < width, next = x + 1 >= 0 && x + 1 < width, up = y >= 0 && y < height, down = y + 1 >= 0 && y + 1 < height;
     const int32 left = clamp ? smaller(larger(x, 0), width - 1) : x, right = clamp ? smaller(larger(x + 1, 0), width - 1) : x + 1;
     const int32 top = clamp ? smaller(larger(y, 0), height - 1) : y, bottom = clamp ? smaller(larger(y + 1, 0), height - 1) : y + 1;
     const int64 line = (int64)width * channels;
     const IN *above = source + top * line, *below = source + bottom * line;
-    if (!linear) {
+    if (!s.linear) {
         const bool found = clamp || (near && up);
         for (int32 c = 0; c < channels; ++c) to[c] = convert<OUT>(found ? real(above[left * channels + c]) : fill);
         return;
@@ -43,19 +74,6 @@ DEVICE void pixel(const IN *source, float32 px, float32 py, const int64 *r, floa
         const OUT nothing = convert<OUT>(fill);
         for (int32 c = 0; c < channels; ++c) to[c] = nothing;
         return;
-    }
-    if constexpr (CHANNELS == 3 && sizeof(IN) == 1 && (IN)-1 > (IN)0) {
-        if (near && next && up && down) {  // load six bytes of each row at once: a third as many loads
-            const float32 fx = px - (float32)x, fy = py - (float32)y;
-            const SixBytes high = six_bytes((int64)(above + left * 3)), low = six_bytes((int64)(below + left * 3));
-            #pragma unroll
-            for (int32 c = 0; c < 3; ++c) {
-                const float32 one = byte_of(high, c), other = byte_of(low, c);
-                const float32 over = fmaf(byte_of(high, c + 3) - one, fx, one), under = fmaf(byte_of(low, c + 3) - other, fx, other);
-                to[c] = convert<OUT>(fmaf(under - over, fy, over));
-            }
-            return;
-        }
     }
     const bool a = clamp || (near && up), b = clamp || (next && up), d = clamp || (near && down), e = clamp || (next && down);
     const float32 fx = px - (float32)x, fy = py - (float32)y;
@@ -134,13 +152,12 @@ DEVICE Walk walk_of(const float32 *m, float32 y, float32 z, bool volume) {
     return Walk{first, m[0], first, 0, 0};
 }
 
-#define TILE 2048 // as _TILE of rotate_kernels.py
-#define CHUNK 16
-#define SPREAD(i) ((i) + (i) / CHUNK)  // padding: the chunks of neighbouring threads begin in different banks of shared memory
+#define TILE 4096 // as _TILE of rotate_kernels.py
+#define LINES (TILE / 32)  // most lines of a tile; one column of padding lets neighbouring lines begin in different banks of shared memory
 
 KERNEL rotate(const int64 *context) {
 #if !VOLUME
-    __shared__ float32 positions[2][SPREAD(TILE)];
+    __shared__ float32 positions[2][TILE + LINES];
 #endif
     const float32 fill = *array<float32>(context, ROTATE_FILL);
     const bool linear = context[ROTATE_LINEAR] != 0;
@@ -164,33 +181,36 @@ KERNEL rotate(const int64 *context) {
         }
 #else
         // Frames and depth are planes. Positions equal those of the compiled step to the last bit: sums of many steps, each rounded.
-        // A thread computes CHUNK positions for its block, because finding the first position takes longer than computing a pixel.
+        // So one thread computes the positions of a line of a tile, for one coordinate. Other blocks of the multiprocessor compute pixels
+        // meanwhile.
         const int32 columns = lanes_of(out_width), lines = TILE / columns;
         const int64 rows = r[ROTATE_RECORD_FRAMES] * r[ROTATE_RECORD_IN_DEPTH] * out_height, across = (out_width + columns - 1) / columns;
+        const int64 height = r[ROTATE_RECORD_IN_HEIGHT], width = r[ROTATE_RECORD_IN_WIDTH];
+        const Source shape = {(int32)height, (int32)width, (int32)channels, exact(width - 1), exact(height - 1), fill, clamp, linear};
         for (int64 item = blockIdx.x; item < (rows + lines - 1) / lines * across; item += gridDim.x) {
             int64 rest = item;
             const int32 part = (int32)take(rest, across), left = part * columns, wide = (int32)smaller((int64)columns, out_width - left);
             const int64 top = rest * lines;
-            for (int32 i = threadIdx.x; i < 2 * TILE / CHUNK; i += blockDim.x) {
-                const int32 axis = i / (TILE / CHUNK), begin = i % (TILE / CHUNK) * CHUNK, column = begin % columns;
-                int64 frame = top + begin / columns;
-                if (frame >= rows || column >= wide) continue;
+            for (int32 i = threadIdx.x; i < 2 * lines; i += blockDim.x) {
+                const int32 axis = i / lines, line = i - axis * lines;
+                int64 frame = top + line;
+                if (frame >= rows) continue;
                 const int64 y = take(frame, out_height);
                 const float32 *m = array<float32>(context, ROTATE_MAPS) + 12 * (r[ROTATE_RECORD_MAP] + frame * r[ROTATE_RECORD_MAP_STEP]) + 4 * axis;
                 const float32 step = m[0];
-                float32 now = walk_of(m, (float32)y, 0, false).at(left + column), *to = positions[axis] + SPREAD(begin);
-                #pragma unroll
-                for (int32 k = 0; k < CHUNK; ++k) {
+                float32 now = walk_of(m, (float32)y, 0, false).at(left), *to = positions[axis] + line * (columns + 1);
+                for (int32 k = 0; k < wide; ++k) {
                     to[k] = now - shift;
                     now += step;
                 }
             }
             __syncthreads();
+            const uint32 reciprocal = 0xffffffffu / (uint32)wide + 1;  // i / wide is exact for the numbers here, which are below 2**16
             for (int32 i = threadIdx.x; i < lines * wide; i += blockDim.x) {
-                const int32 line = i / wide, column = i - line * wide, place = SPREAD(line * columns + column);
+                const int32 line = wide == 1 ? i : (int32)((uint64)i * reciprocal >> 32), column = i - line * wide, place = line * (columns + 1) + column;
                 const int64 row = top + line;
                 if (row >= rows) break;
-                pixel(source + (rows == out_height ? 0 : row / out_height) * plane, positions[0][place], positions[1][place], r, fill, clamp, linear, out + (row * out_width + left + column) * channels);
+                pixel(source + (rows == out_height ? 0 : row / out_height) * plane, positions[0][place], positions[1][place], shape, out + (row * out_width + left + column) * channels);
             }
             __syncthreads();
         }

@@ -49,7 +49,7 @@ _RUN = 256
 """Pixels of a row whose positions are one running sum."""
 _AHEAD, _EVERY = 8, 7
 """Rows of the input that are fetched early, at every eighth pixel: tilted rows cross many cache lines, which processors do not foresee."""
-_TILE = 2048
+_TILE = 4096
 """Pixels that a block of the CUDA kernel computes at a time, as in rotate_kernels.cu."""
 _SOURCE = Path(__file__).with_suffix(".cu")
 # Spans are computed without the rounding of positions. Positions this near to the ends of a span are therefore checked one by one.
