@@ -14,9 +14,10 @@ from ..batch import Batch
 from ..compiled.addresses import address_of
 from ..device.buffers import BufferPool
 
-STREAMED_FROM = 32 << 20
-"""Size of a pool (bytes) from which on blocks have usually left the cache when they are used again. With 36 MB of memory in turns, copying
-562,500 bytes and reading the copy took 69 us with plain stores on a quiet machine, 113 us beside others, and 87 us streamed on both."""
+STREAMED_FROM = 96 << 20
+"""Size of a pool (bytes) from which on blocks have usually left the cache when they are used again. Copying 562,500 bytes, and copying and
+reading them, on an idle machine, plain and streamed: with 36 MB in turns 40 and 42 us, 52 and 76 us; with 72 MB 54 and 42 us, 69 and 76 us;
+with 144 MB 65 and 42 us, 79 and 76 us."""
 _BRIEF = 1 << 16
 """Fewer bytes are copied in microseconds, so the interpreter lock is kept."""
 

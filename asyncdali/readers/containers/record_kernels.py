@@ -10,6 +10,7 @@ from ...compiled.step import compiled, inlined, step
 from .record_tables import ADVISE_RECORDS, COPY_PARTS, MAPPED_RECORDS, READ_RECORDS
 
 _open = types.ExternalFunction("open", types.int32(types.int64, types.int32))
+_close = types.ExternalFunction("close", types.int32(types.int32))
 _pread = types.ExternalFunction("pread", types.int64(types.int32, types.int64, types.int64, types.int64))
 _advise = types.ExternalFunction("posix_fadvise", types.int32(types.int32, types.int64, types.int64, types.int32))
 _preadv2 = types.ExternalFunction("preadv2", types.int64(types.int32, types.int64, types.int32, types.int64, types.int32))
@@ -134,6 +135,16 @@ def advise_record(context, sample, thread):
     at = 8 * sample
     offset, size = load_i64(load_i64(context + advising.offsets) + at), load_i64(load_i64(context + advising.sizes) + at)
     _advise(load_i64(load_i64(context + advising.descriptors) + at), offset, size, _WILL_NEED)
+    return 0
+
+
+@compiled(2)
+def close_all(descriptors, count):
+    """Close the open (not negative) ones of `count` descriptors. Also called after an error."""
+    for k in range(count):
+        fd = load_i64(descriptors + 8 * k)
+        if fd >= 0:
+            _close(fd)
     return 0
 
 

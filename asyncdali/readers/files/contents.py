@@ -134,6 +134,7 @@ def whole_files(
 
     `expected` predicts the memory. `refuse_empty` gets the sizes if a file is empty.
     """
+    from ..containers import record_kernels
     from . import file_kernels as kernels
 
     paths_at, starts, owner = paths
@@ -167,7 +168,7 @@ def whole_files(
         else:
             contents.owner, contents.contiguous = memory.block, memory.in_order
     except BaseException:  # close files that are still open; the last step has closed all
-        kernels.close_all(descriptors_at, count)
+        record_kernels.close_all(descriptors_at, count)
         raise
     expected.learn(count, taken, equal)
     return contents
@@ -190,6 +191,7 @@ class FileContentsReader(ReaderOperator):
         self._skips = bool(spec.constant("skip_cached_images"))
         compile_all(file_kernels)
         record_kernels.lay_out.compile()
+        record_kernels.close_all.compile()
 
     @property
     def table(self) -> FileTable:

@@ -127,16 +127,6 @@ def read_step(context, sample, thread):
     return code
 
 
-@compiled(2)
-def close_all(descriptors, count):
-    """Close the open (not negative) ones of `count` descriptors. Also called after an error."""
-    for k in range(count):
-        fd = load_i64(descriptors + 8 * k)
-        if fd >= 0:
-            _close(fd)
-    return 0
-
-
 @step
 def advise_step(context, sample, thread):
     """Ask the system to read a file into its cache. Errors are left to the real read."""

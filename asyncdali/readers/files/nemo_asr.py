@@ -146,10 +146,13 @@ class NemoAsrReader(ReaderOperator):
         if constant("sample_rate") > 0:
             compile_kernels()
         from ...compiled.step import compile_all
+        from ..containers import record_kernels
         from . import speech_kernels
 
         self._kernels = speech_kernels
         compile_all(speech_kernels)
+        self._close_all = record_kernels.close_all
+        self._close_all.compile()
         super().__init__(spec, environment)
 
     def discover(self) -> int:
@@ -217,7 +220,7 @@ class NemoAsrReader(ReaderOperator):
             step = Step(kernels.read_speech.address, context, no_explanation, kernels.PIECE, READ_SPEECH.word.scratch, [*keep, batch])
             yield CompiledJob(count, [step])
         finally:
-            kernels.close_all(address_of(descriptors), count)
+            self._close_all(address_of(descriptors), count)
         left |= records[:, word.failed] != 0
         return batch, rates, np.flatnonzero(left).tolist() if left.any() else ()
 

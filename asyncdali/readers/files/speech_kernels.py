@@ -13,7 +13,7 @@ from ...codecs.audio.sound_kernels import INT16, PCM, REAL, RIFF, WAVE, convert_
 from ...codecs.audio.sound_tables import SOUND
 from ...compiled.intrinsics import larger, load_f64, load_i32, load_i64, smaller, store_i64
 from ...compiled.job_tables import THREAD
-from ...compiled.step import compiled, inlined, step
+from ...compiled.step import inlined, step
 from ..containers.record_kernels import open_file, read_at
 from .speech_tables import OPEN_SPEECH, READ_SPEECH
 
@@ -120,14 +120,4 @@ def read_speech(context, sample, thread):
     store_i64(slot, -1)
     _close(fd)
     store_i64(record + sound.failed, 1 if code != 0 else 0)
-    return 0
-
-
-@compiled(2)
-def close_all(descriptors, count):
-    """Close the open (not -1) ones of `count` descriptors. Also called after an error."""
-    for k in range(count):
-        fd = load_i64(descriptors + 8 * k)
-        if fd >= 0:
-            _close(fd)
     return 0

@@ -101,6 +101,7 @@ class NumpyReader(ListedReader):
         self._kernels, self._reading = npy_kernels, record_kernels
         compile_all(npy_kernels)
         record_kernels.lay_out.compile()
+        record_kernels.close_all.compile()
         self._policy = spec.constant("out_of_bounds_policy")
         if self._policy not in _POLICIES:
             raise RuntimeError(f"Not supported out_of_bounds_policy: {self._policy}; supported are {', '.join(_POLICIES)}")
@@ -139,7 +140,7 @@ class NumpyReader(ListedReader):
             output, job = self._elements(indices, rows, arguments, files)
             yield job
         finally:
-            kernels.close_all(descriptors.ctypes.data, count)
+            self._reading.close_all(descriptors.ctypes.data, count)
         return output
 
     def _known(self, indices: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from ...codecs.npy_header_kernels import LEAST, NOT_NUMPY, TOO_LONG, dictionary,
 from ...codecs.npy_header_tables import NPY_HEADER
 from ...compiled.intrinsics import copy_bytes, load_i32, load_i64, load_u8, store_i64, store_u8
 from ...compiled.job_tables import THREAD
-from ...compiled.step import compiled, inlined, step
+from ...compiled.step import inlined, step
 from ..containers.record_kernels import open_file, read_at
 from .npy_tables import OPEN_ARRAYS, READ_ARRAYS
 
@@ -146,14 +146,4 @@ def read_array(context, sample, thread):
     if source != 0 and needed > 0:
         geometry = load_i64(context + reading.geometry) + 24 * dimensions * sample
         _copy(target + load_i64(load_i64(context + reading.shifts) + at), source, dimensions, width, geometry)
-    return 0
-
-
-@compiled(2)
-def close_all(descriptors, count):
-    """Close the open (not -1) ones of `count` descriptors. Also called after an error."""
-    for k in range(count):
-        fd = load_i64(descriptors + 8 * k)
-        if fd >= 0:
-            _close(fd)
     return 0

@@ -85,6 +85,7 @@ class SequenceReader(ReaderOperator):
 
         compile_all(file_kernels)
         record_kernels.lay_out.compile()
+        record_kernels.close_all.compile()
         self._kernels = frame_kernels
         compile_all(frame_kernels)
         self._expected = ExpectedSizes()
