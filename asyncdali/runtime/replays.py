@@ -39,6 +39,8 @@ _LINE = 64
 _INPUT, _OUTPUT, _OWN, _SAMPLE = range(4)
 Place: TypeAlias = "tuple[int, int, int]"
 """The target of a word: kind, number of the array or sample, offset in bytes. The samples of all inputs are numbered one after another."""
+AMBIGUOUS: Place = (-1, -1, -1)
+"""The place of an address in memory that several samples share."""
 
 
 def replays_of(planned: PlannedOperator, operator: Operator) -> Replays | None:
@@ -172,8 +174,10 @@ class _Samples:
         self.counts = counts
 
     def place(self, address: int) -> Place | None:
-        """The first sample that contains an address."""
+        """The sample that contains an address. `AMBIGUOUS`: several samples do."""
         found = np.flatnonzero((self._starts <= address) & (address < self._starts + self._sizes))
+        if len(found) > 1:
+            return AMBIGUOUS
         return (_SAMPLE, int(found[0]), address - int(self._starts[found[0]])) if len(found) else None
 
 
@@ -241,8 +245,8 @@ def _compared(a: _Seen, b: _Seen) -> _Replay | None:
         block[begin // 8 : begin // 8 + len(words)] = words
         for i in np.flatnonzero((words != theirs) | (words >= _LEAST_ADDRESS)).tolist():
             place, their = _place(a_ranges, a.samples, int(words[i])), _place(b_ranges, b.samples, int(theirs[i]))
-            if place != their or (place is None and words[i] != theirs[i]):
-                return None
+            if place != their or place is AMBIGUOUS or (place is None and words[i] != theirs[i]):
+                return None  # samples that share memory now may lie apart in a later batch
             if place is None:
                 continue  # a number, or the address of memory that the operator keeps
             kind, number, offset = place

@@ -194,6 +194,26 @@ def test_addresses_of_samples_follow_the_samples():
     assert operator.plans == 3
 
 
+def test_addresses_of_samples_that_share_memory_are_not_copied():
+    """While two samples share memory, an address may belong to either. Later batches may store the samples apart."""
+    operator = counted()
+
+    def change(plan):
+        step = plan.steps[0]
+        step.context = np.append(step.context, operator.source.addresses[1])
+        return plan
+
+    operator.change = change
+    replays = Replays(operator)
+    for number in range(8):
+        operator.source = batch_of([np.full((6, 5, 3), number, np.uint8) for _ in range(2)], "HWC")
+        if number < 5:
+            operator.source.addresses[1] = operator.source.addresses[0]
+        plan = replays.plan([operator.source], Arguments(operator.spec, {}, 2), Iteration(number, 2))
+        assert plan.steps[0].context[-1] == operator.source.addresses[1]
+    assert operator.plans == 8
+
+
 def test_a_plan_that_differs_in_a_number_is_not_copied():
     operator = counted()
 
