@@ -10,6 +10,7 @@ from helpers.pipelines import pipeline_of
 from helpers.tensor_parity import Failed, ours
 
 from asyncdali import fn, types
+from asyncdali.operators.masks.multi_paste import _margins as margins_of
 
 
 def image(k, height=3, width=4):
@@ -150,3 +151,29 @@ def test_inputs_that_do_not_fit():
     assert "same type" in refusal([IMAGES, [sample.astype(np.float32) for sample in IMAGES]])
     assert "supported types" in refusal([[sample.astype(np.uint16) for sample in IMAGES]])
     assert "CHW" in refusal([IMAGES], layout="CHW")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_pixel_is_in_a_region_or_in_a_margin(seed):
+    random = np.random.default_rng(seed)
+    samples, regions = 64, 1 + seed
+    canvas = random.integers(1, 7, (samples, 2))
+    targets = np.minimum(random.integers(0, 4, (samples, regions, 2)), canvas[:, None])
+    extents = np.minimum(random.integers(0, 7, (samples, regions, 2)), canvas[:, None] - targets)
+    whole = (extents == canvas[:, None]).all(axis=2).any(axis=1)
+    margins = margins_of(extents, targets, canvas, whole)
+    fewer = 0
+    for i, size in enumerate(canvas.tolist()):
+        painted = np.zeros(size, int)
+        cleared = np.zeros(size, int)
+        for offsets, sizes in margins:
+            (y, x), (height, width) = offsets[i], sizes[i]
+            assert height >= 0
+            assert width >= 0
+            cleared[y : y + height, x : x + width] += 1
+        for (y, x), (height, width) in zip(targets[i], extents[i], strict=True):
+            painted[y : y + height, x : x + width] += 1
+        assert cleared.max() <= 1
+        assert (cleared + painted).min() >= 1
+        fewer += cleared.sum() < cleared.size
+    assert fewer > 0

@@ -113,9 +113,7 @@ class MultiPaste(Operator):
         output = Batch(shapes, dtype, layout, device=first.device, source_info=_origins(pasted, counts, first))
         pieces = Pieces(output)
         begins, extents, targets = regions
-        whole = (used[:, None] & (extents == canvas[:, None, None]).all(axis=3)).any(axis=2)
-        whole |= _covered(np.where(used[:, None, :, None], extents, 0), targets, canvas)
-        pieces.fill(np.zeros(1, storage_dtype(dtype)), where=~whole.all(axis=1))
+        self._clear(pieces, used, extents, targets, canvas)
         for k, batch in enumerate(pasted):
             strides = dense_strides(batch.shapes, batch.itemsize)
             start = numbers[:, k] * strides[:, 0] if sequences and numbers is not None else np.zeros(len(first), np.int64)
@@ -133,6 +131,25 @@ class MultiPaste(Operator):
                     offset, target = offset + frame * strides[:, 0], target + frame * pieces.targets[:, 0]
                 pieces.add(batch, sizes, strides, offset, target_offset=target)
         return Planned([output], [pieces.step(self._kernel(first.dtype))])
+
+    @staticmethod
+    def _clear(pieces: Pieces, used: np.ndarray, extents: np.ndarray, targets: np.ndarray, canvas: np.ndarray) -> None:
+        """Fill what no region covers with 0, or the whole canvas where this takes many rectangles. See :meth:`_regions` for the arrays."""
+        zero = np.zeros(1, storage_dtype(pieces.output.dtype))
+        extents = np.where(used[:, None, :, None], extents, 0)
+        whole = (extents == canvas[:, None, None]).all(axis=3).any(axis=2)
+        whole |= _covered(extents, targets, canvas)
+        # On a GPU each rectangle would be a launch.
+        if extents.shape[1] > 1 or not extents.shape[2] or pieces.output.device == "gpu":
+            pieces.fill(zero, where=~whole.all(axis=1))
+            return
+        for offsets, sizes in _margins(extents[:, 0], targets[:, 0], canvas, whole[:, 0]):
+            if not sizes.all(axis=1).any():
+                continue
+            shapes = pieces.output.shapes.copy()
+            shapes[:, -3:-1] = sizes
+            target = (offsets * pieces.targets[:, -3:-1]).sum(axis=1)
+            pieces.add(zero, shapes, np.zeros_like(shapes), target_offset=target)
 
     def _pasted(
         self, inputs: list[Batch], frames: np.ndarray, arguments: Arguments
@@ -281,6 +298,33 @@ def _covered(extents: np.ndarray, targets: np.ndarray, canvas: np.ndarray) -> np
             overlap = np.minimum(ends[:, :, a], ends[:, :, b]) > np.maximum(targets[:, :, a], targets[:, :, b])
             covered &= ~overlap.all(axis=2)
     return covered
+
+
+def _margins(
+    extents: np.ndarray, targets: np.ndarray, canvas: np.ndarray, whole: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Offsets and sizes, int64[samples, 2], of four rectangles that contain all pixels without a region.
+
+    They are the margins around the regions if these cover their bounding box without overlapping. Otherwise the first one is the canvas.
+
+    extents, targets   of the regions, int64[samples, regions, 2]; empty regions have an extent of 0
+    canvas             int64[samples, 2]
+    whole              bool[samples]: samples whose regions cover the canvas
+    """
+    empty = (extents == 0).any(axis=2)[:, :, None]
+    first = np.where(empty, canvas[:, None], targets).min(axis=1)
+    last = np.maximum(np.where(empty, 0, targets + extents).max(axis=1), first)
+    box, inside = last - first, targets - first[:, None]
+    dense = whole | _covered(extents[:, None], inside[:, None], box)[:, 0]
+    first = np.where(whole[:, None], 0, np.where(dense[:, None], first, canvas))
+    last = np.where(whole[:, None], canvas, np.where(dense[:, None], last, canvas))
+    (top, left), (bottom, right), (height, width) = first.T, last.T, canvas.T
+    zero = np.zeros_like(top)
+    rectangles = [
+        (zero, zero, top, width), (bottom, zero, height - bottom, width), (top, zero, bottom - top, left),
+        (top, right, bottom - top, width - right),
+    ]  # fmt: skip
+    return [(np.stack([y, x], 1), np.stack([h, w], 1)) for y, x, h, w in rectangles]
 
 
 def _picked(source: Batch, samples: np.ndarray) -> Batch:

@@ -69,6 +69,7 @@ def _make_row(view_elements: Any, size: int) -> Any:
 _row1, _row2, _row4, _row8 = _make_row(view_u8, 1), _make_row(_view_u16, 2), _make_row(view_u32, 4), _make_row(_view_u64, 8)
 
 
+_LONG = 64  # Bytes from which on the C library copies a block faster than a loop, whose last bytes are copied one by one.
 _MANY = 16  # Least blocks for which doubling takes less time than one copy per block.
 
 
@@ -99,6 +100,9 @@ def _row(source, out, count, stride, target, size):
         for i in range(count):
             a, b = view_u8(source + i * stride, 3), view_u8(out + i * target, 3)
             b[0], b[1], b[2] = a[0], a[1], a[2]
+    elif size >= _LONG:
+        for i in range(count):
+            copy_bytes(out + i * target, source + i * stride, size)
     else:
         for i in range(count):
             _bytes(source + i * stride, out + i * target, size)
@@ -176,6 +180,13 @@ def converting_step(in_dtype: str, out_dtype: str, slicing: bool = True) -> Comp
     convert = slicing_converter(in_dtype, out_dtype) if slicing else converter(in_dtype, out_dtype)
 
     @inlined
+    def repeat(source, out, count):
+        """A row of one value, which is converted once."""
+        value, y = convert(view_in(source, 1)[0]), view_out(out, count)
+        for k in range(count):
+            y[k] = value
+
+    @inlined
     def plane(source, out, rows, row_stride, row_target, count, stride, target, size, out_size):
         for i in range(rows):
             a, b = source + i * row_stride, out + i * row_target
@@ -183,6 +194,8 @@ def converting_step(in_dtype: str, out_dtype: str, slicing: bool = True) -> Comp
                 x, y = view_in(a, count), view_out(b, count)
                 for k in range(count):
                     y[k] = convert(x[k])
+            elif stride == 0 and target == out_size:
+                repeat(a, b, count)
             else:
                 for k in range(count):
                     view_out(b + k * target, 1)[0] = convert(view_in(a + k * stride, 1)[0])
