@@ -93,19 +93,18 @@ def _mxnet(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
 def _numpy(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
     import numpy as np
 
-    paths = []
-    for k, data in enumerate(photos):
-        np.save(folder / f"{k}.npy", np.frombuffer(data, np.uint8))
-        paths.append(str(folder / f"{k}.npy"))
-    return lambda lib: lib.fn.readers.numpy(files=paths * REPEATS, name="R")
+    paths = [folder / f"{k}.npy" for k in range(REPEATS * len(photos))]
+    for path, data in zip(paths, photos * REPEATS):
+        np.save(path, np.frombuffer(data, np.uint8))
+    return lambda lib: lib.fn.readers.numpy(files=[str(path) for path in paths], name="R")
 
 
 def _file(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
-    paths = []
-    for k, data in enumerate(photos):
-        (folder / f"{k}.jpg").write_bytes(data)
-        paths.append(str(folder / f"{k}.jpg"))
-    return lambda lib: lib.fn.readers.file(files=paths * REPEATS, name="R")
+    # Each path occurs once, as in a data set: DALI keeps the files of its last samples mapped, and opens none that comes again.
+    paths = [folder / f"{k}.jpg" for k in range(REPEATS * len(photos))]
+    for path, data in zip(paths, photos * REPEATS):
+        path.write_bytes(data)
+    return lambda lib: lib.fn.readers.file(files=[str(path) for path in paths], name="R")
 
 
 MAKERS: dict[str, Maker] = {
