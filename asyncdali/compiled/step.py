@@ -26,6 +26,9 @@ _HELPER = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, 
 inlined = njit(**_HELPER)
 """A helper called by steps. It is compiled into its callers."""
 
+fused = njit(forceinline=True, **_HELPER)
+"""Like :data:`inlined`, for short helpers of hot loops that LLVM would call: the values of their arrays then stay in registers."""
+
 contracted = njit(fastmath={"contract"}, **_HELPER)
 """Like :data:`inlined`, but a multiplication and an addition may become one fused operation."""
 

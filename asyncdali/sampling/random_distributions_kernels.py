@@ -24,7 +24,7 @@ from ..compiled.intrinsics import (  # fmt: skip
     store_i32,
     store_i64,
 )
-from ..compiled.step import compiled, inlined
+from ..compiled.step import compiled, fused, inlined
 from ..compiled.vectors import lanes
 from .philox_vectors import ELEMENTS, blocks_of
 from .random_choice_tables import CHOICE
@@ -59,7 +59,7 @@ _powf = c_function("powf", types.float32, types.float32, types.float32)
 def _make_canonical64(next_word: Any) -> Any:
     """``canonical64(stream)``: float64 in [0, 1) from two words, which `next_word` takes from the stream."""
 
-    @inlined
+    @fused
     def canonical64(stream):
         low = np.float64(next_word(stream))
         value = (low + np.float64(next_word(stream)) * 4294967296.0) / 18446744073709551616.0
@@ -92,7 +92,7 @@ def _make_normal(real: Any, canonical: Any, log: Any) -> Any:
     """``normal(stream, kept)``: polar method; float64 kept[2] = (whether there is a value, the value) from the last pair."""
     two = real(2)
 
-    @inlined
+    @fused
     def normal(stream, kept):
         if kept[0] != 0.0:
             kept[0] = 0.0
@@ -115,7 +115,7 @@ def _make_gamma(real: Any, canonical: Any, log: Any, power: Any) -> Any:
     normal = _make_normal(real, canonical, log)
     one, nine, third = real(1), real(9), real(real(1) / real(3))
 
-    @inlined
+    @fused
     def gamma(stream, kept, alpha):
         raised = real(np.float64(alpha) + 1.0) if alpha < one else alpha
         a1 = real(raised - third)
@@ -146,11 +146,12 @@ _new_kept = local_array(np.float64, 2)
 normal64 = _make_normal(np.float64, canonical64, _log)
 
 
-# A beta number takes some five words, nearly always from the first two blocks of its element. Therefore these blocks are computed for
-# _HELD elements at a time, as vectors: one block alone takes as long as the other arithmetic of a number.
-_HELD, _ROWS = 32, 4
+# Every second beta number takes two pairs of normals, at least six words, and begins anywhere in its first block. The first three blocks of
+# an element nearly always suffice, two would lack half a word per number. Therefore these blocks are computed for _HELD elements at a time,
+# as vectors: one block alone takes as long as the other arithmetic of a number.
+_HELD, _ROWS, _HELD_BLOCKS = 32, 4, 3
 _LANES = _HELD // _ROWS  # elements of a row are 4 apart, see ``philox_vectors``
-_HELD_WORDS = 8
+_HELD_WORDS = 4 * _HELD_BLOCKS
 _FEW = 8  # fewer elements take less time one by one
 _new_held = local_array(np.uint64, _HELD * _HELD_WORDS)
 _blocks, _store_words = blocks_of(_LANES), lanes("uint64", _LANES).store
@@ -159,14 +160,14 @@ _row = _LANES * 8
 
 @inlined
 def _hold(held, key, hi, lo, offset, count):
-    """Compute the first two blocks of `count` elements, of which the first begins with word `offset`.
+    """Compute the first blocks of `count` elements, of which the first begins with word `offset`.
 
-    Word w of element 4 k + r is held[64 r + 8 w + k].
+    Word w of element 4 k + r is held[_LANES (_HELD_WORDS r + w) + k].
     """
     if count >= _FEW:
         at = address(held)
         for r in range(_ROWS):
-            for b in range(2):
+            for b in range(_HELD_BLOCKS):
                 words = _blocks(np.int64(key), np.int64(hi), np.int64(lo), np.int64((offset >> _U(2)) + _U(b)))
                 for w in range(4):
                     _store_words(at + (_HELD_WORDS * r + 4 * b + w) * _row, words[w])
@@ -174,16 +175,16 @@ def _hold(held, key, hi, lo, offset, count):
         return
     for e in range(count):
         at = _HELD_WORDS * _LANES * (e % _ROWS) + e // _ROWS
-        for b in range(2):
+        for b in range(_HELD_BLOCKS):
             words = block_at(key, hi, lo, (offset >> _U(2)) + _U(b))
             for w in range(4):
                 held[at + _LANES * (4 * b + w)] = words[w]
         offset += _ELEMENT_STRIDE
 
 
-@inlined
+@fused
 def _next_held(stream):
-    """``next_word`` of a stream whose first two blocks are held: uint64[6] = key, hi, lo, offset of the next word, address of word 0,
+    """``next_word`` of a stream whose first blocks are held: uint64[6] = key, hi, lo, offset of the next word, address of word 0,
     number of the first block."""
     offset = stream[3]
     stream[3] = offset + _U(1)

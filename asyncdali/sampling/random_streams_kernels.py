@@ -39,7 +39,7 @@ from ..compiled.intrinsics import (  # fmt: skip
     store_u8,
     store_u16,
 )
-from ..compiled.step import compiled, inlined
+from ..compiled.step import compiled, fused, inlined
 from .philox_vectors import ELEMENTS, normals_32, words_32
 
 # Codes of element types in the kernels: DALIDataType's numbers.
@@ -182,7 +182,7 @@ def below(stream, n):
 def make_canonical32(next_word: Any) -> Any:
     """``canonical32(stream)``: float32 in [0, 1) from one word, which `next_word` takes from the stream."""
 
-    @inlined
+    @fused
     def canonical32(stream):
         value = _F32(next_word(stream)) * _2_POW_MINUS_32
         return value if value < _F32(1) else _BELOW_ONE

@@ -26,8 +26,9 @@ class Ragged:
     """Rows of an array, several per image: those of image `i` are ``rows[starts[i] : starts[i] + counts[i]]``."""
 
     def __init__(self, rows: np.ndarray, counts: np.ndarray, starts: np.ndarray | None = None):
-        self.rows, self.counts = rows, counts.astype(np.int64)
-        self.starts = (np.cumsum(self.counts) - self.counts) if starts is None else starts.astype(np.int64)
+        # Compiled code reads the arrays by their addresses.
+        self.rows, self.counts = np.ascontiguousarray(rows), np.ascontiguousarray(counts, np.int64)
+        self.starts = np.cumsum(self.counts) - self.counts if starts is None else np.ascontiguousarray(starts, np.int64)
 
     @classmethod
     def of(cls, lists: Sequence[Sequence[Any]], dtype: Any, width: int) -> Ragged:
@@ -35,12 +36,6 @@ class Ragged:
         counts = np.array([len(rows) for rows in lists], np.int64)
         flat = [row for rows in lists for row in rows]
         return cls(np.array(flat, dtype).reshape(-1, width) if width else np.array(flat, dtype).reshape(-1), counts)
-
-    def gather(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(rows of these images one after another, number of rows of each image)."""
-        counts = self.counts[indices]
-        shifts = self.starts[indices] - (np.cumsum(counts) - counts)
-        return self.rows[np.arange(int(counts.sum())) + np.repeat(shifts, counts)], counts
 
     def of_image(self, index: int) -> np.ndarray:
         """The rows of one image."""

@@ -1,4 +1,4 @@
-"""Draws masks by the rules of the COCO tools: polygons on a grid five times as fine, columns first."""
+"""Gathers the rows of annotations. Draws masks by the rules of the COCO tools: polygons on a grid five times as fine, columns first."""
 
 from __future__ import annotations
 
@@ -6,15 +6,41 @@ import math
 
 import numpy as np
 
-from ...compiled.intrinsics import load_i64, load_u8, store_i32, store_i64, store_u8, view_f32
+from ...compiled.intrinsics import copy_bytes, load_i64, load_u8, store_i32, store_i64, store_u8, view_f32
 from ...compiled.job_tables import THREAD
-from ...compiled.step import inlined, step
+from ...compiled.step import compiled, inlined, step
 from .coco_tables import DRAW_MASKS, DRAWING, LIMITS, POLYGON
 
 at, shape, limit, record = DRAW_MASKS.at, DRAWING.at, LIMITS.at, THREAD.at
 
 TOO_LONG = (1 << 20) + 1
 """Status: a polygon's outline is too long."""
+
+
+
+@compiled(7, brief=True)
+def lay_out_rows(counts, indices, samples, shapes, axes, row_bytes, places):
+    """Write the first extent of each sample's `shapes` (int64[samples, axes]) and its offset (int64[samples] at `places`). Returns the
+    bytes of all rows. `counts`: rows of each image."""
+    total = 0
+    for i in range(samples):
+        count = load_i64(counts + 8 * load_i64(indices + 8 * i))
+        store_i64(shapes + 8 * axes * i, count)
+        store_i64(places + 8 * i, total)
+        total += count * row_bytes
+    return total
+
+
+@compiled(8)
+def gather_rows(rows, starts, counts, indices, samples, row_bytes, places, base):
+    """Copy the rows of each sample to its offset from `base`, and make the offset an address."""
+    for i in range(samples):
+        image, place = 8 * load_i64(indices + 8 * i), places + 8 * i
+        target = base + load_i64(place)
+        store_i64(place, target)
+        copy_bytes(target, rows + load_i64(starts + image) * row_bytes, load_i64(counts + image) * row_bytes)
+    return 0
+
 
 _SCALE = 5.0
 _LONGEST = 1 << 26
