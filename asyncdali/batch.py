@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from asyncdali_workers import limits
@@ -145,6 +145,20 @@ class Extents:
         self.largest, self.total = int(self.sizes.max(initial=0)), int(self.sizes.sum())
 
 
+class Heads(NamedTuple):
+    """The result of scanning the heads of encoded files when they were read.
+
+    scan     address of the function that scanned them
+    records  int64[samples, words], which it filled;  marks  int64[samples], which it returned
+    common   the bits that all marks have
+    """
+
+    scan: int
+    records: np.ndarray
+    marks: np.ndarray
+    common: int
+
+
 class Batch:
     """A batch: `shapes` int64[samples, ndim], `addresses` int64[samples], element type, layout.
 
@@ -158,12 +172,12 @@ class Batch:
     `links` are the batches that contain its samples (after splits and merges of data without memory): addresses are passed on sample by
     sample while the pixels are computed.
     `feed` (operators/row_feeds.py) passes rows or windows to the only operator that reads the batch. Such samples are never stored
-    whole. `extents` is set if the sizes of the samples were computed before.
+    whole. `extents` is set if the sizes of the samples were computed before, `heads` if a reader has scanned the files for the decoder.
     """
 
     __slots__ = (
-        "_addresses", "_first", "_view", "alias_of", "contiguous", "device", "dtype", "extents", "feed", "layout", "links", "owner",
-        "reused", "rows", "shapes", "source_info", "values",
+        "_addresses", "_first", "_view", "alias_of", "contiguous", "device", "dtype", "extents", "feed", "heads", "layout", "links",
+        "owner", "reused", "rows", "shapes", "source_info", "values",
     )  # fmt: skip
 
     def __init__(
@@ -195,6 +209,7 @@ class Batch:
         self.feed: Any = None
         self._view: _View | None = None
         self.extents: Extents | None = None
+        self.heads: Heads | None = None
 
     @classmethod
     def from_values(cls, values: np.ndarray, layout: str = "", dtype: DALIDataType | None = None) -> Batch:

@@ -36,12 +36,12 @@ from .gate import Gate
 from .registry import REGISTRY, STORABLE, register, storable
 from .schema import COMMON_ARGUMENTS, REQUIRED, SEED_ARGUMENT, Arg, Example, Role, Schema, camel_case
 from .spec import Environment, Iteration, Spec, check_access
-from .steps import NOTHING, CompiledJob, Planned, Preparation, PythonJob, Step, no_explanation
+from .steps import NOTHING, CompiledJob, HeadScan, Planned, Preparation, PythonJob, Step, no_explanation
 
 __all__ = [
     "Operator", "Schema", "Arg", "Example", "Role", "REQUIRED", "COMMON_ARGUMENTS", "SEED_ARGUMENT", "camel_case",
     "Spec", "Environment", "Iteration", "check_access", "Arguments", "Gate",
-    "Step", "Planned", "PythonJob", "CompiledJob", "Preparation", "NOTHING", "no_explanation",
+    "Step", "Planned", "PythonJob", "CompiledJob", "HeadScan", "Preparation", "NOTHING", "no_explanation",
     "REGISTRY", "register", "STORABLE", "storable", "SampleError",
 ]  # fmt: skip
 
@@ -86,6 +86,11 @@ class Operator:
     """The number of operators that read the first output, if all of them keep their results (:meth:`keeps_results`) and no other operator
     reads the output; else 0."""
 
+    scans_heads: ClassVar[bool] = False
+    """Whether it can scan the heads of the files that it reads (:attr:`head_scan`)."""
+    head_scan: HeadScan | None = None
+    """Set in ``build()``: the scan that the reader of the first output wants."""
+
     def __init__(self, spec: Spec, environment: Environment):
         self.spec = spec
         self.environment = environment
@@ -94,6 +99,12 @@ class Operator:
     def keeps_results(cls, spec: Spec) -> bool:
         """Whether the instance `spec` has a cache of results for its first input. Then the contents of that input may be omitted."""
         return False
+
+    def wanted_scan(self) -> HeadScan | None:
+        """The scan of encoded files that a reader does for this operator: results are in ``Batch.heads`` of the first input.
+
+        The reader need not do it: other readers, and files that need a second job, leave it to this operator."""
+        return None
 
     @classmethod
     def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -45,6 +45,13 @@ class Step:
             self.inner.place_scratch(offset)
         elif self.scratch_field is not None:
             self.context[self.scratch_field] = offset
+
+
+class HeadScan(NamedTuple):
+    """A compiled function at `address` that scans an encoded file, ``(file, bytes, record) -> marks``. A record has `words` int64."""
+
+    address: int
+    words: int
 
 
 @dataclass

@@ -46,6 +46,16 @@ def make_operators(operators: Sequence[PlannedOperator], environment: Environmen
         except Exception as error:
             raise operator_error(planned, error, None) from error
         dtypes.update(zip(planned.outputs, inferred, strict=True))
+    _pass_scans(made)
+
+
+def _pass_scans(made: Sequence[BuiltOperator]) -> None:
+    """Tell readers of files which scan their consumers want. Of several consumers with different scans the first decides."""
+    readers = {built.outputs[0]: built.operator for built in made if built.operator.scans_heads}
+    for built in made:
+        reader = readers.get(built.inputs[0]) if built.inputs else None
+        if reader is not None and reader.head_scan is None:
+            reader.head_scan = built.operator.wanted_scan()
 
 
 def _make(planned: PlannedOperator, environment: Environment) -> Operator:

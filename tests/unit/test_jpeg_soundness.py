@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from asyncdali.codecs.jpeg import jpeg_kernels
-from asyncdali.codecs.jpeg.jpeg_tables import FIND_ELIGIBLE, JPEG_HEADER
+from asyncdali.codecs.jpeg.jpeg_tables import ELIGIBLE, FIND_ELIGIBLE, JPEG_HEADER
 from asyncdali.compiled.addresses import address_of
 from asyncdali.operators.decode import jpeg_lane_kernels
 
@@ -32,7 +32,11 @@ def is_taken(data: np.ndarray) -> bool:
     headers, taken = JPEG_HEADER.zeros(1), np.full(1, 7, np.int64)
     jpeg_kernels.scan_headers(address_of(addresses), address_of(sizes), 1, address_of(headers))
     table, _ = FIND_ELIGIBLE.make(addresses=addresses, sizes=sizes, headers=headers, samples=1, eligible=taken)
-    assert jpeg_lane_kernels.find_eligible(address_of(table)) == taken[0]
+    assert ELIGIBLE * jpeg_lane_kernels.find_eligible(address_of(table)) == taken[0]
+    scanned = JPEG_HEADER.ones(1)
+    marks = jpeg_lane_kernels.scan_file_for_gpu(memory.ctypes.data, len(data), address_of(scanned))
+    assert np.array_equal(scanned, headers)
+    assert marks & ELIGIBLE == taken[0]
     return bool(taken[0])
 
 
@@ -40,6 +44,7 @@ def is_taken(data: np.ndarray) -> bool:
 def compiled():
     jpeg_kernels.scan_headers.compile()
     jpeg_lane_kernels.find_eligible.compile()
+    jpeg_lane_kernels.scan_file_for_gpu.compile()
 
 
 def segments(data: np.ndarray) -> list[tuple[int, int, int]]:

@@ -48,6 +48,7 @@ from .jpeg_tables import (  # fmt: skip
     JPEG_WINDOW,
     LIBJPEG,
     PLACE_WINDOWS,
+    PLAIN,
     STORED_IMAGE,
     YX,
 )
@@ -411,8 +412,8 @@ def _count_scans(at, stop):
 
 
 @inlined
-def _scan(data, size, fields):
-    """Walk a JPEG's markers up to the first scan."""
+def scan_header(data, size, fields):
+    """Walk a JPEG's markers up to the first scan: JPEG_HEADER[1] at `fields`."""
     for word in range(fields, fields + head.size, WORD):
         store_i64(word, 0)
     stop = data + size
@@ -448,7 +449,7 @@ def _scan(data, size, fields):
 
 
 @inlined
-def _plain(fields, size):
+def is_plain(fields, size):
     """Whether a file is of the common kind: an upright grey or colour JPEG of one scan, with a plausible size for its amount of data."""
     pixels = load_i64(fields + head.width) * load_i64(fields + head.height)
     kind, components = load_i64(fields + head.found), load_i64(fields + head.components)
@@ -458,7 +459,7 @@ def _plain(fields, size):
 
 @compiled(4)
 def scan_headers(addresses, sizes, count, headers):
-    """Scan the JPEG headers of a batch into JPEG_HEADER[count]; returns the number of plain files (see `_plain`).
+    """Scan the JPEG headers of a batch into JPEG_HEADER[count]; returns the number of plain files (see `is_plain`).
 
     No header can make the scan read outside the bytes of the samples.
     """
@@ -466,10 +467,17 @@ def scan_headers(addresses, sizes, count, headers):
     for i in range(count):
         size = load_i64(sizes + 8 * i)
         fields = headers + head.size * i
-        _scan(load_i64(addresses + 8 * i), size, fields)
-        if _plain(fields, size):
+        scan_header(load_i64(addresses + 8 * i), size, fields)
+        if is_plain(fields, size):
             plain += 1
     return plain
+
+
+@compiled(3)
+def scan_file(data, size, fields):
+    """Scan one file into JPEG_HEADER[1], for a reader that has just read it (``Operator.wanted_scan``). Returns PLAIN or 0."""
+    scan_header(data, size, fields)
+    return PLAIN if is_plain(fields, size) else 0
 
 
 # ------------------------------------------------------------------------------------------------------------------------ windows

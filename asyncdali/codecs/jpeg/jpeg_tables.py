@@ -65,6 +65,9 @@ PLACE_WINDOWS = Table(
 )
 """Arguments and results of ``jpeg_kernels.place_windows``."""
 
+PLAIN, ELIGIBLE = 1, 2
+"""Marks of a scanned file: of the common kind (``jpeg_kernels.is_plain``); a decoder of a GPU can take it."""
+
 FEW_HEADERS = 1024
 """Most headers that are read with the interpreter lock held, at 0.1 us each."""
 
@@ -146,14 +149,14 @@ FIND_ELIGIBLE = Table(
     Field("sizes", "int64[samples]", "bytes of each file"),
     Field("headers", "JPEG_HEADER[samples]", "of the files"),
     Field("samples", "int64", "samples of the batch"),
-    Field("eligible", "int64[samples]", "result: 1 where a decoder of a GPU can take the file"),
+    Field("eligible", "int64[samples]", "result: ELIGIBLE where a decoder of a GPU can take the file, else 0"),
 )
 """Arguments and results of ``jpeg_lane_kernels.find_eligible``."""
 TAKE_LANES = Table(
     "TAKE_LANES",
     Field("samples", "int64", "samples of the batch"),
     Field("sizes", "int64[samples]", "bytes of each file"),
-    Field("eligible", "int64[samples]", "1 where a decoder of a GPU can take the file"),
+    Field("eligible", "int64[samples]", "marks: has ELIGIBLE where a decoder of a GPU can take the file"),
     Field("lanes", "int64[samples]", "result: CPU, ENGINES or HYBRID"),
     Field("hybrid", "int64", "how many files the multiprocessors get"),
     Field("least", "int64", "how many they get at least, if any"),

@@ -272,9 +272,10 @@ class Lanes:
 
     def choose(
         self, addresses: np.ndarray, sizes: np.ndarray, headers: np.ndarray, anchors: np.ndarray, windows: np.ndarray,
-        mapped: bool = False,
+        mapped: bool = False, marks: np.ndarray | None = None,
     ) -> GpuImages | None:  # fmt: skip
         """The samples for the GPU's decoders; None if there are none. `mapped`: the files are mapped, so their pages may be missing.
+        `marks`: int64[samples] of ``scan_file_for_gpu``, if the files were scanned when they were read.
 
         The smallest files go to the multiprocessors, because their batch takes as long as its largest file. An evenly spread part of the
         other files goes to the engines.
@@ -289,9 +290,12 @@ class Lanes:
         lane_of, targets = memory[:count], memory[count : 2 * count]
         eligible_at, room_at = at + 16 * count, at + 24 * count
         sizes_at = address_of(sizes)
-        table, _ = FIND_ELIGIBLE.make(addresses=addresses, sizes=sizes_at, headers=headers, samples=count, eligible=eligible_at)
-        find_eligible = kernels.find_eligible if mapped or count > FEW_HEADERS else kernels.find_eligible.held
-        find_eligible(address_of(table))
+        if marks is None:
+            table, _ = FIND_ELIGIBLE.make(addresses=addresses, sizes=sizes_at, headers=headers, samples=count, eligible=eligible_at)
+            find_eligible = kernels.find_eligible if mapped or count > FEW_HEADERS else kernels.find_eligible.held
+            find_eligible(address_of(table))
+        else:
+            eligible_at = address_of(marks)
         engines, hybrid = self._split
         table, _ = TAKE_LANES.make(
             samples=count, sizes=sizes_at, eligible=eligible_at, lanes=at, hybrid=round(hybrid * count), least=self._least, keys=room_at,

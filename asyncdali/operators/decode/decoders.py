@@ -19,7 +19,7 @@ from asyncdali_workers import limits
 from ...batch import Batch, storage_dtype
 from ...codecs import image_formats
 from ...codecs.image_headers import FORMATS, FREE_PIXELS, check_size
-from ...codecs.jpeg.jpeg_tables import DECODE_COUNTS, DECODE_JPEGS, JPEG_HEADER, JPEG_WINDOW, STORED_IMAGE
+from ...codecs.jpeg.jpeg_tables import DECODE_COUNTS, DECODE_JPEGS, JPEG_HEADER, JPEG_WINDOW, PLAIN, STORED_IMAGE
 from ...compiled.addresses import address_of, zero_words
 from ...sampling import random_streams
 from ...types import DALIDataType, DALIImageType
@@ -28,6 +28,7 @@ from ..base import (  # fmt: skip
     Arg,
     Arguments,
     Environment,
+    HeadScan,
     Iteration,
     Operator,
     Planned,
@@ -95,6 +96,7 @@ class _Scanned:
 
     headers, sizes  of the encoded images
     plain           whether compiled code decodes all of them
+    marks           int64[samples] of the reader's scan; None if the reader has not scanned the files
     ready           sample -> image decoded from Python
     lookup          the result of the cache look-up for the batch; None without a cache
     """
@@ -102,6 +104,7 @@ class _Scanned:
     headers: np.ndarray
     sizes: np.ndarray
     plain: bool
+    marks: np.ndarray | None = None
     ready: dict[int, np.ndarray] = field(default_factory=dict)
     lookup: Lookup | None = None
 
@@ -143,12 +146,17 @@ class ImageDecoder(Operator):
         self._hits = 0
         self._open_cache()
         self._lanes: Lanes | None = None
+        self._scan = jpeg_kernels.scan_file
         if spec.device == "mixed" and environment.gpu is not None:
             self._lanes = Lanes(spec, environment)
             if self._lanes.any:
                 from . import jpeg_lane_kernels
 
                 compile_all(jpeg_lane_kernels)
+                self._scan = jpeg_lane_kernels.scan_file_for_gpu
+
+    def wanted_scan(self) -> HeadScan | None:
+        return HeadScan(self._scan.address, JPEG_HEADER.words) if self._cache is None else None
 
     @classmethod
     def keeps_results(cls, spec: Spec) -> bool:
@@ -203,9 +211,13 @@ class ImageDecoder(Operator):
         # A row [1, N] of bytes is accepted like N bytes.
         sizes = np.ascontiguousarray(shapes[:, 0]) if shapes.shape[1] == 1 else source.sizes()
         lookup = None if self._cache is None else (yield from look_up(self._cache, source, sizes))
-        headers, plain = self._kernels.read_headers(source.addresses, sizes, source.read_only)
+        heads, marks = source.heads, None
+        if heads is not None and heads.scan == self._scan.address and lookup is None:
+            headers, marks, plain = heads.records, heads.marks, heads.common & PLAIN != 0
+        else:
+            headers, plain = self._kernels.read_headers(source.addresses, sizes, source.read_only)
         hits = [] if lookup is None else list(lookup.hits)
-        scanned = _Scanned(headers, sizes, plain and not self._whole_from_python and not hits, lookup=lookup)
+        scanned = _Scanned(headers, sizes, plain and not self._whole_from_python and not hits, marks, lookup=lookup)
         if scanned.plain:  # the usual case: only pictures for the compiled decoder
             return scanned
         _refuse_impossible(headers, sizes)
@@ -313,7 +325,7 @@ class ImageDecoder(Operator):
         output = Batch(windows.shapes, self._dtype, "HWC", source_info=source.source_info)
         hardware, targets = None, output.addresses
         if self._lanes is not None and not self._whole_from_python:
-            hardware = self._lanes.choose(source.addresses, sizes, headers, *windows.places(), source.read_only)
+            hardware = self._lanes.choose(source.addresses, sizes, headers, *windows.places(), source.read_only, scanned.marks)
         if scanned.lookup is not None and scanned.lookup.cache.device is not None:
             kept = scanned.lookup.on_device(output, self.spec.constant("cache_batch_copy"))
             if kept.sources.any() or kept.slots.any():

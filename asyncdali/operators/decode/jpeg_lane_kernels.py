@@ -7,9 +7,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...codecs.jpeg.jpeg_kernels import IS_JPEG
+from ...codecs.jpeg.jpeg_kernels import IS_JPEG, is_plain, scan_header
 from ...codecs.jpeg.jpeg_soundness_kernels import is_sound
-from ...codecs.jpeg.jpeg_tables import DESCRIBE_FILES, FIND_ELIGIBLE, FIND_MOVES, HWC, JPEG_HEADER, PLACE_REST, TAKE_LANES, YX
+from ...codecs.jpeg.jpeg_tables import (
+    DESCRIBE_FILES,
+    ELIGIBLE,
+    FIND_ELIGIBLE,
+    FIND_MOVES,
+    HWC,
+    JPEG_HEADER,
+    PLACE_REST,
+    PLAIN,
+    TAKE_LANES,
+    YX,
+)  # fmt: skip
 from ...compiled.intrinsics import larger, load_f64, load_i64, load_u8, store_i64
 from ...compiled.step import compiled, inlined
 from ...compiled.tables import WORD
@@ -31,22 +42,35 @@ def _ends(data, size):
     return found
 
 
+@inlined
+def _is_eligible(data, size, header):
+    """Whether a decoder of a GPU can take a file."""
+    width, height = load_i64(header + head.width), load_i64(header + head.height)
+    found = load_i64(header + head.found) == IS_JPEG and load_i64(header + head.components) == 3
+    found = found and load_i64(header + head.orientation) == 1 and load_i64(header + head.scans) == 1
+    found = found and (load_i64(header + head.marker) == 0xC0 or load_i64(header + head.marker) == 0xC1)
+    found = found and SMALLEST_SIDE <= width <= LARGEST_SIDE and SMALLEST_SIDE <= height <= LARGEST_SIDE
+    return found and _ends(data, size) and is_sound(data, size)
+
+
 @compiled(1)
 def find_eligible(table):
     """Find the files that a decoder of a GPU can take; returns their number."""
     eligible = 0
     for i in range(load_i64(table + finding.samples)):
         data, size = load_i64(load_i64(table + finding.addresses) + 8 * i), load_i64(load_i64(table + finding.sizes) + 8 * i)
-        header = load_i64(table + finding.headers) + head.size * i
-        width, height = load_i64(header + head.width), load_i64(header + head.height)
-        found = load_i64(header + head.found) == IS_JPEG and load_i64(header + head.components) == 3
-        found = found and load_i64(header + head.orientation) == 1 and load_i64(header + head.scans) == 1
-        found = found and (load_i64(header + head.marker) == 0xC0 or load_i64(header + head.marker) == 0xC1)
-        found = found and SMALLEST_SIDE <= width <= LARGEST_SIDE and SMALLEST_SIDE <= height <= LARGEST_SIDE
-        found = found and _ends(data, size) and is_sound(data, size)
-        store_i64(load_i64(table + finding.eligible) + 8 * i, 1 if found else 0)
+        found = _is_eligible(data, size, load_i64(table + finding.headers) + head.size * i)
+        store_i64(load_i64(table + finding.eligible) + 8 * i, ELIGIBLE if found else 0)
         eligible += 1 if found else 0
     return eligible
+
+
+@compiled(3)
+def scan_file_for_gpu(data, size, header):
+    """Like ``jpeg_kernels.scan_file``. The result also has ELIGIBLE if a decoder of a GPU can take the file."""
+    scan_header(data, size, header)
+    marks = PLAIN if is_plain(header, size) else 0
+    return marks | (ELIGIBLE if _is_eligible(data, size, header) else 0)
 
 
 # --- assignment: lanes int64[samples], with one of these values
@@ -77,7 +101,7 @@ def take_smallest(table):
     sizes, lanes, keys = load_i64(table + taking.sizes), load_i64(table + taking.lanes), load_i64(table + taking.keys)
     count = 0
     for i in range(load_i64(table + taking.samples)):
-        if load_i64(load_i64(table + taking.eligible) + 8 * i) != 0:
+        if load_i64(load_i64(table + taking.eligible) + 8 * i) & ELIGIBLE != 0:
             store_i64(keys + 8 * count, (load_i64(sizes + 8 * i) << 24) | i)
             count += 1
     _sort(keys, count)
@@ -99,7 +123,7 @@ def take_evenly(table):
             continue
         mine = np.floor((turn + 1) * part + 1e-9) > np.floor(turn * part + 1e-9)
         turn += 1
-        if mine and load_i64(load_i64(table + taking.eligible) + 8 * i) != 0:
+        if mine and load_i64(load_i64(table + taking.eligible) + 8 * i) & ELIGIBLE != 0:
             store_i64(lane, ENGINES)
             taken += 1
     return taken

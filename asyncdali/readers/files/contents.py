@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...batch import Batch
+from ...batch import Batch, Heads
 from ...compiled.addresses import address_of, zero_words
 from ...compiled.tables import table_of
 from ...errors import explained
-from ...operators.base import CompiledJob, Environment, PythonJob, SampleError, Spec, Step, no_explanation
+from ...operators.base import CompiledJob, Environment, HeadScan, PythonJob, SampleError, Spec, Step, no_explanation
 from ...types import DALIDataType
 from ..base import Draw, ReaderOperator, place_aligned
 from ..digest import names_of
@@ -129,33 +129,38 @@ def whole_files(
     explain: Callable[[int, str, int], str],
     refuse_empty: Callable[[np.ndarray], None],
     read_ahead: int,
+    scan: HeadScan | None = None,
 ) -> Generator[PythonJob | CompiledJob, None, Batch]:
     """Jobs that read local files. Returns their contents.
 
-    `expected` predicts the memory. `refuse_empty` gets the sizes if a file is empty.
+    `expected` predicts the memory. `refuse_empty` gets the sizes if a file is empty. `scan` is called for each file when it has been read;
+    the result has no heads if a file did not fit into the memory reserved for the batch.
     """
     from ..containers import record_kernels
     from . import file_kernels as kernels
 
     paths_at, starts, owner = paths
     count = len(starts)
-    files = zero_words(3 * count).reshape(3, count)
-    descriptors, sizes, addresses = files
+    files = zero_words(4 * count).reshape(4, count)
+    descriptors, sizes, addresses, marks = files
     descriptors.fill(-1)
     at, starts_at = address_of(files), address_of(starts)
-    descriptors_at, sizes_at, addresses_at = range(at, at + 24 * count, 8 * count) if count else (at, at, at)
+    descriptors_at, sizes_at, addresses_at, marks_at = range(at, at + 32 * count, 8 * count) if count else (at, at, at, at)
+    heads = None if scan is None else np.empty((count, scan.words), np.int64)
+    scan_at, heads_at, head_bytes = (0, 0, 0) if scan is None or heads is None else (scan.address, address_of(heads), 8 * scan.words)
     memory = expected.aside(count, allocate)
     entries = OPEN_FILES.entries(
         paths=paths_at, starts=starts_at, descriptors=descriptors_at, sizes=sizes_at, read_ahead=read_ahead,
         may_stay_open=MAX_OPEN, block=memory.start, capacity=memory.capacity, expected=memory.expected, used=0,
-        addresses=addresses_at, found_left=0, found_empty=0, found_bytes=0, found_equal=0,
+        addresses=addresses_at, scan=scan_at, heads=heads_at, head_bytes=head_bytes, marks=marks_at,
+        found_left=0, found_empty=0, found_bytes=0, found_equal=0, found_marks=0,
     )  # fmt: skip
     opening = table_of(entries)
-    keep = [files, starts, owner, memory.block]
+    keep = [files, starts, owner, memory.block, heads]
     try:
         yield CompiledJob(count, [Step(kernels.open_step.address, opening, explain, keep=keep)])
         kernels.look_back(address_of(opening), count)
-        left, empty, taken, equal = opening[OPEN_FILES.columns("found")].tolist()
+        left, empty, taken, equal, common = opening[OPEN_FILES.columns("found")].tolist()
         if empty:
             refuse_empty(sizes)
         contents = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, "", addresses)
@@ -167,6 +172,8 @@ def whole_files(
             yield CompiledJob(count, [Step(kernels.read_step.address, context, explain, keep=[*keep, contents])])
         else:
             contents.owner, contents.contiguous = memory.block, memory.in_order
+            if scan is not None and heads is not None:
+                contents.heads = Heads(scan.address, heads, marks, common)
     except BaseException:  # close files that are still open; the last step has closed all
         record_kernels.close_all(descriptors_at, count)
         raise
@@ -176,6 +183,8 @@ def whole_files(
 
 class FileContentsReader(ReaderOperator):
     """Base class of readers whose first output is the bytes of a file. `discover` sets ``_table``."""
+
+    scans_heads = True
 
     def __init__(self, spec: Spec, environment: Environment):
         self._table: FileTable | None = None
@@ -248,7 +257,7 @@ class FileContentsReader(ReaderOperator):
         starts[:] = table.starts[indices]  # `take` would release the interpreter lock
         contents = yield from whole_files(
             PathTexts(table.paths_at, starts, table), self._expected, self.environment.allocate, self._explain(indices),
-            lambda sizes: self._refuse_empty(sizes, indices), self._read_ahead,
+            lambda sizes: self._refuse_empty(sizes, indices), self._read_ahead, self.head_scan,
         )  # fmt: skip
         contents.source_info = SampleNames(table, indices)
         if ahead is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from numba import types
 
-from ...compiled.intrinsics import copy_bytes, fetch_add, load_i32, load_i64, store_i64, store_u8
+from ...compiled.intrinsics import call3, copy_bytes, fetch_add, load_i32, load_i64, store_i64, store_u8
 from ...compiled.step import compiled, inlined, step
 from ..containers.record_kernels import open_file, read_at
 from .file_tables import ADVISE_FILES, COPY_PATHS, OPEN_FILES, READ_DIRECT, READ_FILES
@@ -60,7 +60,9 @@ def _room(context, sample, size):
 
 @step
 def open_step(context, sample, thread):
-    """Open each file, find its size, and read it if there is room. Status: errno, or SHORT_READ."""
+    """Open each file, find its size, and read it if there is room. Status: errno, or SHORT_READ.
+
+    A file is scanned here because it is in the processor's cache now, and because this step runs without the interpreter lock."""
     path = load_i64(context + opening.paths) + load_i64(load_i64(context + opening.starts) + 8 * sample)
     descriptors = load_i64(context + opening.descriptors)
     fd = _open(path, _OPEN_FLAGS)
@@ -80,6 +82,10 @@ def open_step(context, sample, thread):
         store_i64(descriptors + 8 * sample, DONE)
         code = _read_whole(fd, size, target)
         _close(fd)
+        scan = load_i64(context + opening.scan)
+        if scan != 0 and code == 0:
+            head = load_i64(context + opening.heads) + sample * load_i64(context + opening.head_bytes)
+            store_i64(load_i64(context + opening.marks) + 8 * sample, call3(scan, target, size, head))
         return code
     if load_i64(context + opening.read_ahead):
         _advise(fd, 0, 0, _WILL_NEED)
@@ -95,6 +101,7 @@ def look_back(context, count):
     """Fill the table's field `found` with the results of `open_step`, if it had no errors."""
     descriptors, sizes = load_i64(context + opening.descriptors), load_i64(context + opening.sizes)
     left = empty = total = 0
+    marks, common = load_i64(context + opening.marks), -1
     equal = load_i64(sizes) if count > 0 else 0
     for k in range(0, 8 * count, 8):
         size = load_i64(sizes + k)
@@ -102,10 +109,13 @@ def look_back(context, count):
         empty += size == 0
         total += (size + 63) & -64
         equal = equal if size == equal else 0
+        if marks != 0:
+            common &= load_i64(marks + k)
     store_i64(context + opening.found_left, left)
     store_i64(context + opening.found_empty, empty)
     store_i64(context + opening.found_bytes, total)
     store_i64(context + opening.found_equal, equal)
+    store_i64(context + opening.found_marks, common)
     return 0
 
 

@@ -132,7 +132,8 @@ class FileRead(Operator):
         descriptors, sizes = np.full(count, -1, np.int64), np.zeros(count, np.int64)
         context, keep = OPEN_FILES.make(
             paths=paths, starts=starts, descriptors=descriptors, sizes=sizes, read_ahead=0, may_stay_open=0, block=0,
-            capacity=0, expected=0, used=0, addresses=0, found_left=0, found_empty=0, found_bytes=0, found_equal=0,
+            capacity=0, expected=0, used=0, addresses=0, scan=0, heads=0, head_bytes=0, marks=0,
+            found_left=0, found_empty=0, found_bytes=0, found_equal=0, found_marks=0,
         )  # fmt: skip
         yield CompiledJob(count, [Step(kernels.open_step.address, context, explain, keep=keep)])
         self._refuse_empty(sizes, names)

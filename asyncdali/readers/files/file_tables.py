@@ -21,12 +21,16 @@ OPEN_FILES = Table(
     Field("expected", "int64", "the files' size if it is expected to be equal, else 0; equal files have their places in order"),
     Field("used", "int64", "bytes of the memory used so far; may come to exceed `capacity`"),
     Field("addresses", "addresses", "of the files that were read; written by the step"),
+    Field("scan", "function", "called for each file that was read: (file, bytes, record) -> marks; 0: there is none"),
+    Field("heads", "address", "of the records that `scan` fills"),
+    Field("head_bytes", "int64", "of a record"),
+    Field("marks", "int64[samples]", "the values that `scan` returned; written by the step"),
     Field(
         "found",
         "int64",
-        "written by `look_back`: files left to be read, empty files, bytes of all files (each rounded up to a multiple of 64), and the "
-        "size of every file if all are equal and not empty, else 0",
-        ("left", "empty", "bytes", "equal"),
+        "written by `look_back`: files left to be read, empty files, bytes of all files (each rounded up to a multiple of 64), the size "
+        "of every file if all are equal and not empty, else 0, and the bits that the marks of all files have",
+        ("left", "empty", "bytes", "equal", "marks"),
     ),
 )
 READ_FILES = Table(
