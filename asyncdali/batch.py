@@ -46,6 +46,14 @@ def dense_shapes(count: int, extents: tuple[int, ...]) -> np.ndarray:
     return shapes
 
 
+@functools.lru_cache(256)
+def _offsets(count: int, stride: int) -> np.ndarray:
+    """Offsets of `count` samples that are `stride` bytes apart, int64[count]; read-only like :func:`dense_shapes`."""
+    offsets = np.arange(count, dtype=np.int64) * stride
+    offsets.flags.writeable = False
+    return offsets
+
+
 def _plain(size: int) -> np.ndarray:
     return np.empty(size, np.uint8)
 
@@ -247,12 +255,11 @@ class Batch:
             found *= self.sizes()[:1]
             found += self._first
             self._addresses = found
+        elif found is None and self.values is not None:
+            stride = self.values.strides[0] if self.values.ndim else 0
+            found = self._addresses = _offsets(len(self.shapes), stride) + address_of(self.values)
         elif found is None:
             found = self._addresses = np.empty(len(self.shapes), np.int64)
-            if self.values is not None:
-                stride = self.values.strides[0] if self.values.ndim else 0
-                np.multiply(np.arange(len(found)), stride, out=found)
-                found += address_of(self.values)
         return found
 
     def __len__(self) -> int:

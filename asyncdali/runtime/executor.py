@@ -458,8 +458,8 @@ class Executor:
         if self.closed:
             job.stop()
         waits, pixels = isinstance(job, Waiting), job.is_pixels
-        if (waits or pixels) and not run.told:
-            # The next iteration may be planned while the pixels of this one are computed.
+        if (waits or pixels) and not run.told and (alone is None or len(self._segments) > 1):
+            # The next iteration may be planned while the pixels of this one are computed, unless this thread computes them alone.
             run.told = True
             self._post(self._planned, run)
         if isinstance(job, Waiting):

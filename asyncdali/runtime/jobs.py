@@ -8,9 +8,8 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from time import perf_counter_ns as now
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -36,8 +35,7 @@ class Timed(enum.IntEnum):
     PROCESSOR = 2
 
 
-@dataclass(frozen=True)
-class JobTimes:
+class JobTimes(NamedTuple):
     """The times of a job, in nanoseconds (see :mod:`time`'s ``perf_counter_ns``).
 
     Attributes:
@@ -57,6 +55,7 @@ class JobTimes:
     steps: Sequence[int]
 
 
+_STOP, _FAILED = JOB.words + FLAGS.word.stop, JOB.words + FLAGS.word.failed
 _NO_FLAGS = FLAGS.entries(next=0, stop=0, failed=0)
 _NO_TIMES = {timed: TIMES.entries(busy=0, begun=0, processor=0, with_processor=timed is Timed.PROCESSOR, slowest=0) for timed in Timed}
 
@@ -192,10 +191,7 @@ class CompiledSamples(Job):
         ]  # fmt: skip
         block[status:texts] = 0
         block[texts::_TEXT] = 0  # all texts are empty
-        self._flags = block[JOB.words : functions]
-        self._times = block[times:status] if timed else None
-        self._status = block[status:texts]
-        self._texts = block[texts:]
+        self._texts_at = texts
 
     @property
     def texts_words(self) -> int:
@@ -222,19 +218,16 @@ class CompiledSamples(Job):
         moving = [*own, word.texts, *range(contexts, slot_arrays), *arrays]
         return head, np.concatenate([head, tables]), [(k, 0) for k in moving]
 
-    def moved(self, block: np.ndarray, words: int, keep: object) -> CompiledSamples:
-        """The same job in another block: a copy of :meth:`movable`, whose `words` addresses are final. The error texts follow."""
+    def moved(self, block: np.ndarray, address: int, words: int, keep: object) -> CompiledSamples:
+        """The same job in another block at `address`: a copy of :meth:`movable`, whose `words` addresses are final. The error texts
+        follow."""
         job: CompiledSamples = CompiledSamples.__new__(CompiledSamples)
         Job.__init__(job)
-        functions, _, _, times, status, texts = job._places = self._places
+        job._places = self._places
         job.count, job.owners, job.steps, job.scratch_bytes = self.count, self.owners, self.steps, self.scratch_bytes
         job._own_times, job._keep, job.crew, job.joint = self._own_times, keep, None, None
-        job._block, job._address = block, address_of(block)
-        job._flags = block[JOB.words : functions]
-        job._times = block[times:status] if times < status else None
-        job._status = block[status:texts]
-        job._texts = block[words:]
-        job._texts[::_TEXT] = 0
+        job._block, job._address, job._texts_at = block, address, words
+        block[words::_TEXT] = 0
         return job
 
     @property
@@ -276,27 +269,30 @@ class CompiledSamples(Job):
         _driver()(self._address, thread.record_for(self.scratch_bytes, self._own_times))
 
     def times(self) -> JobTimes | None:
-        if self._times is None:
+        _, _, _, times, status, _ = self._places
+        if times == status:
             return None
-        values, word = self._times.tolist(), TIMES.word
+        values, word = self._block[times:status].tolist(), TIMES.word
         processor = values[word.processor] if values[word.with_processor] else -1
         slowest = values[word.slowest]
         return JobTimes(values[word.busy], values[word.begun], processor, slowest >> 20, slowest & 0xFFFFF, values[TIMES.words :])
 
     def stop(self) -> None:
-        self._flags[FLAGS.word.stop] = 1
+        self._block[_STOP] = 1
 
     def raise_error(self) -> None:
         """SampleError of the first failed sample. Its ``owner`` attribute is the owner of the failed step."""
         super().raise_error()
-        if not self._flags[FLAGS.word.failed]:
+        if not self._block[_FAILED]:
             return
-        failed = np.flatnonzero(self._status)
+        _, _, _, _, begin, end = self._places
+        statuses = self._block[begin:end]
+        failed = np.flatnonzero(statuses)
         sample = int(failed[0])
-        value = int(self._status[sample])
+        value = int(statuses[sample])
         index, code = (value >> 32) - 1, value & 0xFFFFFFFF
-        begin = _TEXT * sample
-        text = self._texts[begin : begin + _TEXT].tobytes().split(b"\0", 1)[0].decode("utf-8", "replace")
+        begin = self._texts_at + _TEXT * sample
+        text = self._block[begin : begin + _TEXT].tobytes().split(b"\0", 1)[0].decode("utf-8", "replace")
         message = self.steps[index].explain(code, text, sample)
         if len(failed) > 1:
             message += f" ({len(failed) - 1} more samples of this batch failed)"

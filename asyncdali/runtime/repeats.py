@@ -93,7 +93,10 @@ def _read(built: BuiltOperator) -> list[int]:
 class Repeat:
     """A segment that is copied for inputs of certain shapes. `words`: size of the copied block."""
 
-    __slots__ = ("_inputs", "_memories", "_outputs", "_places", "_relocate", "_sampled", "_source", "_texts", "job", "kept", "words")
+    __slots__ = (
+        "_inputs", "_kept_arrays", "_memories", "_moves", "_outputs", "_relocate", "_sampled", "_template", "_texts", "job", "kept",
+        "words",
+    )  # fmt: skip
 
     def __init__(self, operators: Sequence[BuiltOperator], inputs: dict[int, Batch], kept: set[int], most_scratch: int, timed: Timed):
         from ..compiled.relocation import relocate
@@ -105,7 +108,9 @@ class Repeat:
         first = len(head)
         places += [(first + word, base) for word, base in made.places]
         source[[first + word for word, base in made.places if base == 0]] += 8 * first
-        self._source, self._places = source, np.array(places, np.int64).reshape(-1, 2)
+        self._kept_arrays = source, np.array(places, np.int64).reshape(-1, 2)
+        self._template = (len(source), *map(address_of, self._kept_arrays))
+        self._moves = len(places)
         self.words = len(source)
         self.job, self.kept = job, made.kept
         self._texts = job.texts_words
@@ -141,8 +146,8 @@ class Repeat:
         found = np.array(bases, np.int64)
         if self._sampled:
             found = np.concatenate([found, *[edges[edge].addresses for edge in self._sampled]])
-        self._relocate(at, self.words, address_of(self._source), address_of(self._places), address_of(found), len(self._places))
-        return self.job.moved(block, self.words, (self, tables)), fresh
+        self._relocate(at, *self._template, address_of(found), self._moves)
+        return self.job.moved(block, at, self.words, (self, tables)), fresh
 
 
 class _Made:
