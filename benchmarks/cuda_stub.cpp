@@ -11,7 +11,7 @@
 
 #define STUB extern "C" __attribute__((visibility("default")))
 
-static std::atomic<int64_t> handles{1000}, calls{0}, allocations{0}, pace{0};
+static std::atomic<int64_t> handles{1000}, calls{0}, allocations{0}, pace{0}, event_pace{-1};
 
 static int64_t counted(int64_t result) {
     calls.fetch_add(1, std::memory_order_relaxed);
@@ -21,6 +21,7 @@ static int64_t counted(int64_t result) {
 STUB int64_t stub_calls() { return calls; }
 STUB int64_t stub_allocations() { return allocations; }
 STUB void stub_pace(int64_t nanoseconds) { pace = nanoseconds; }
+STUB void stub_event_pace(int64_t nanoseconds) { event_pace = nanoseconds; }
 
 // ------------------------------------------------------------------------------------------------------ functions of CuPy's runtime module
 
@@ -42,7 +43,7 @@ static int64_t now() {
     return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
-static int64_t left(int64_t event) { return recorded[event % EVENTS] + pace - now(); }
+static int64_t left(int64_t event) { return recorded[event % EVENTS] + (event_pace < 0 ? pace : event_pace) - now(); }
 
 static void sleep(int64_t nanoseconds) {
     if (nanoseconds <= 0) return;

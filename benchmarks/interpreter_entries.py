@@ -7,6 +7,7 @@ between. ``interpreter_entries.cpp`` counts in a separate process, over the stub
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import functools
 import json
@@ -32,13 +33,16 @@ def available() -> bool:
 
 def measure(
     pipeline: str, photos: str, *, iterations: int = 40, threads: int = 2, depth: int = 6, pace: float = 6.0, trace: bool = False,
-    engines: int = 0,
+    engines: int = 0, busy: bool = False,
 ) -> dict[str, float]:  # fmt: skip
-    """Entries per iteration by the role of the thread, for a pipeline of ``benchmarks.gpu``. `engines`: of the pipeline."""
+    """Entries per iteration by the role of the thread, for a pipeline of ``benchmarks.gpu``. `engines`: of the pipeline.
+
+    `busy`: while another thread runs pure Python. The entries of this thread are not counted.
+    """
     with tempfile.TemporaryDirectory() as folder:
         library = f"{folder}/entries.so"
         subprocess.run(["g++", "-std=c++17", "-O2", "-shared", "-fPIC", "-o", library, str(_SOURCE), "-ldl"], check=True)
-        given = json.dumps([pipeline, photos, iterations, threads, depth, pace, trace, engines])
+        given = json.dumps([pipeline, photos, iterations, threads, depth, pace, trace, engines, busy])
         environment = {**os.environ, "LD_PRELOAD": library}
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.interpreter_entries", "--child", given], env=environment, stdout=subprocess.PIPE, text=True,
@@ -47,11 +51,14 @@ def measure(
         return json.loads(done.stdout.splitlines()[-1])
 
 
-def _child(pipeline: str, photos: str, iterations: int, threads: int, depth: int, pace: float, trace: bool, engines: int) -> None:
+def _child(
+    pipeline: str, photos: str, iterations: int, threads: int, depth: int, pace: float, trace: bool, engines: int, busy: bool
+) -> None:
     import asyncdali
 
     from . import gpu
     from .gpu_interpreter import use_stub
+    from .gpu_training import busy_thread
 
     library = ctypes.PyDLL(None)  # does not release the interpreter lock
     for name in ("entries_threads", "entries_id", "entries_count"):
@@ -71,16 +78,21 @@ def _child(pipeline: str, photos: str, iterations: int, threads: int, depth: int
         for _ in range(10 * depth):
             pipe.run()
         names = {thread.native_id: thread.name for thread in threading.enumerate()}
-        before = counts()
-        library.entries_trace(trace)
-        for _ in range(iterations):
-            pipe.run()
-        library.entries_trace(False)
-        after = counts()
+        with busy_thread() if busy else contextlib.nullcontext():
+            if busy:
+                names.update({thread.native_id: "" for thread in threading.enumerate() if thread.native_id not in names})
+            before = counts()
+            library.entries_trace(trace)
+            for _ in range(iterations):
+                pipe.run()
+            library.entries_trace(False)
+            after = counts()
         pipe.close()
     found: dict[str, float] = defaultdict(float)
     for thread, number in after.items():
         name = names.get(thread, "other")
+        if not name:  # the busy thread
+            continue
         role = next((role for role in _ROLES if role in name), name)
         found[role] += (number - before.get(thread, 0)) / iterations
         if trace:
@@ -95,6 +107,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--depth", type=int, default=6)
     parser.add_argument("--engines", type=int, default=0, help="processes that make the CPU's part")
+    parser.add_argument("--busy", action="store_true", help="beside a thread that runs pure Python")
     parser.add_argument("--trace", action="store_true", help="who entered, one line each, on the standard error")
     parser.add_argument("--child", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -103,8 +116,9 @@ def main() -> None:
         return
     for pipeline in options.pipelines:
         found = measure(
-            pipeline, options.photos, threads=options.threads, depth=options.depth, trace=options.trace, engines=options.engines
-        )
+            pipeline, options.photos, threads=options.threads, depth=options.depth, trace=options.trace, engines=options.engines,
+            busy=options.busy,
+        )  # fmt: skip
         parts = ", ".join(f"{role} {number:.1f}" for role, number in sorted(found.items(), key=lambda item: -item[1]) if number)
         print(f"{pipeline:10} {sum(found.values()):6.1f} entries per iteration: {parts}", flush=True)
 

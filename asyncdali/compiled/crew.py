@@ -10,7 +10,7 @@ thread finds no sample left. After the last thread has left, no thread knows its
 
 from __future__ import annotations
 
-from numba import types
+from numba import int32, types
 
 from .intrinsics import call2, fetch_add, load_i64, store_i64
 from .job_tables import CREW, FLAGS, JOB, THREAD
@@ -26,6 +26,8 @@ _unlock = types.ExternalFunction("pthread_mutex_unlock", types.int32(types.int64
 _wait = types.ExternalFunction("pthread_cond_wait", types.int32(types.int64, types.int64))
 _signal = types.ExternalFunction("pthread_cond_signal", types.int32(types.int64))
 _broadcast = types.ExternalFunction("pthread_cond_broadcast", types.int32(types.int64))
+_read = types.ExternalFunction("read", types.int64(types.int32, types.int64, types.int64))
+_write = types.ExternalFunction("write", types.int64(types.int32, types.int64, types.int64))
 
 
 @inlined
@@ -70,9 +72,12 @@ def _append(crew, job, places):
         store_i64(last + job_at.crew_next, job)
     store_i64(crew + crew_at.last, job)
     waiting = load_i64(crew + crew_at.waiting)
+    tells = last == 0 and load_i64(crew + crew_at.tells) != 0
     _unlock(crew + _mutex)
     if waiting != 0:
         _signal(crew + _wake)
+    if tells:
+        _write(int32(load_i64(crew + crew_at.descriptor)), crew + crew_at.tells, 8)  # the number 1
 
 
 @compiled(3, brief=True)
@@ -158,6 +163,13 @@ def reported(crew):
     _remove(crew, job)
     _unlock(crew + _mutex)
     return job | OVER
+
+
+@compiled(1, brief=True)
+def forget_told(crew):
+    """Make the descriptor of a crew unreadable, until a job is added to an empty list. It does not wait."""
+    _read(int32(load_i64(crew + crew_at.descriptor)), crew + crew_at.told, 8)
+    return 0
 
 
 @compiled(3)

@@ -58,6 +58,9 @@ CREW = Table(
     Field("waiting", "int64", "threads that wait for work"),
     Field("closed", "int64", "1: threads end when no job is left"),
     Field("recalled", "int64", "how often all threads were asked to come back to Python"),
+    Field("tells", "int64", "1: `descriptor` is written when a job is added to an empty list"),
+    Field("descriptor", "int64", "of an eventfd"),
+    Field("told", "int64", "how often the eventfd was written, as it was read last"),
 )
 """The shared state of the worker threads of a pipeline."""
 

@@ -67,6 +67,7 @@ class CompiledWork(Work, Protocol):
     address    of its JOB;  crew  the threads that do it, once it is submitted
     finished   called on the thread that leaves last
     joint      the jobs that are reported together with it; None: it is reported alone
+    report_to  called before it is submitted, with the address of the crew that reports its end
     """
 
     crew: WorkerThreads | None
@@ -75,6 +76,7 @@ class CompiledWork(Work, Protocol):
     @property
     def address(self) -> int: ...
     def join(self, joint: Joint) -> None: ...
+    def report_to(self, crew: int) -> None: ...
     def finished(self) -> None: ...
     def grow(self, thread: WorkerState) -> None: ...
 
@@ -88,15 +90,44 @@ class _Call:
         self.block[JOB.word.crew_call] = 1
 
 
+class Reports:
+    """Ends of jobs that wait for a thread to report them. No thread of a crew enters the interpreter for them.
+
+    `jobs` are the jobs of all crews that report here, by address. :attr:`descriptor` is readable while ends wait.
+    """
+
+    def __init__(self, jobs: dict[int, CompiledWork]):
+        from ..compiled import crew
+
+        crew.forget_told.compile()
+        self._crew = crew
+        self._jobs = jobs
+        self._block = np.zeros(CREW.words, np.int64)
+        self.address = address_of(self._block)
+        self.descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._block[CREW.word.tells], self._block[CREW.word.descriptor] = 1, self.descriptor
+        weakref.finalize(self, os.close, self.descriptor).atexit = False
+
+    def report(self) -> None:
+        """Report the ends that wait. May be called from several threads at the same time."""
+        self._crew.forget_told(self.address)  # before the list is emptied: a later end writes again
+        while True:
+            found = self._crew.reported(self.address)
+            if not found:
+                return
+            _report(self._jobs, found & ~7)
+
+
 class WorkerThreads:
     """`count` threads that work on jobs in order of submission. They wait and work in compiled code (:mod:`..compiled.crew`)."""
 
     def __init__(
-        self, count: int, name: str, affinity: Sequence[int] | None = None, *, run: int = 0, reports_to: WorkerThreads | None = None
-    ):
+        self, count: int, name: str, affinity: Sequence[int] | None = None, *, run: int = 0,
+        reports_to: WorkerThreads | Reports | None = None,
+    ):  # fmt: skip
         """`run`: address of the compiled function that does a job, given the job and the thread; default: the steps of its samples.
 
-        `reports_to`: the threads that call ``finished``, so these threads never enter the interpreter.
+        `reports_to`: calls ``finished``, so these threads never enter the interpreter.
         """
         from ..compiled import crew, driver
 
@@ -110,10 +141,11 @@ class WorkerThreads:
         self._crew = crew
         self._jobs: dict[int, CompiledWork] = {} if reports_to is None else reports_to._jobs
         self._calls: dict[int, _Call] = {}
-        kept = None if reports_to is None else reports_to._block  # a thread may outlive this object
+        self._kept: list[object] = [reports_to]
+        """Objects that a thread uses. A thread may outlive this object."""
         self._threads = [
             threading.Thread(target=_serve_crew, args=(self._crew, self._block, self._jobs, self._calls,
-                                                       None if not affinity else [affinity[k % len(affinity)]], kept),
+                                                       None if not affinity else [affinity[k % len(affinity)]], self._kept),
                              name=f"{name}-worker-{k}", daemon=True)
             for k in range(count)
         ]  # fmt: skip
@@ -128,12 +160,20 @@ class WorkerThreads:
         address = getattr(job, "address", 0)
         if address:
             job.crew = self  # type: ignore[attr-defined]
+            if self.reports_to is not None:
+                job.report_to(self.reports_to.address)  # type: ignore[attr-defined]
             self._jobs[address] = job  # type: ignore[assignment]
         else:
             call = _Call(job.work, places)
             address = address_of(call.block)
             self._calls[address] = call
         self._crew.offer(self.address, address, places)
+
+    def collect_reports(self) -> Reports:
+        """Stop calling ``finished`` on these threads. Returns where the ends of later jobs wait. To be called before the first job."""
+        self.reports_to = reports = Reports(self._jobs)
+        self._kept.append(reports)
+        return reports
 
     def take_part(self, job: CompiledWork, thread: int) -> bool:
         """Work on a job on another thread (given its record's address) until it is over. Returns whether to call ``finished``."""
@@ -173,9 +213,7 @@ def _serve_crew(
             return
         try:
             if wanted == crew.OVER:
-                done = jobs.pop(address)
-                (done.finished if done.joint is None else done.joint.finish)()
-                del done
+                _report(jobs, address)
             elif wanted == crew.CALL:
                 call = calls[address]
                 call.left -= 1
@@ -190,6 +228,12 @@ def _serve_crew(
                 del job
         except BaseException:  # a bug in the runtime: a thread must not end silently
             log.exception("unexpected error on a worker thread")
+
+
+def _report(jobs: dict[int, CompiledWork], address: int) -> None:
+    """Call ``finished`` of the job at `address`, and of the jobs that are reported together with it."""
+    job = jobs.pop(address)
+    (job.finished if job.joint is None else job.joint.finish)()
 
 
 def _pin(cpus: Sequence[int] | None) -> None:

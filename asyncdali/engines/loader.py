@@ -61,7 +61,9 @@ class Loader(Ordered[Request]):
     def __init__(self, pool: EnginePool, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment):
         if executor.gpu is not None:
             self._receiver = Receiver(executor.threads.rstrip("-"))
-            executor.admits = self._receiver.call
+            executor.admits, executor.helps = self._receiver.call, self._receiver.help
+            if executor.reports is not None:
+                self._receiver.call(self._receiver.add_reader, executor.reports.descriptor, executor.reports.report)
         super().__init__(cut, plan, executor, segment)
         self._caller: LoopThread | Receiver = self._receiver or self._loop
         self.pool = pool

@@ -121,7 +121,9 @@ class EngineProcess:
 
 
 class EnginePool:
-    """The engines of one pipeline. It is made before the session, which gets it as an argument (``runtime.remote.Engines``)."""
+    """The engines of one pipeline. It is made before the session, which gets it as an argument (``runtime.engine_protocol.Engines``)."""
+
+    reports = True
 
     def __init__(self, program: Program, count: int, method: str, timeout: float | None, make_calling: Any):
         self.program: Program | None = program

@@ -94,6 +94,7 @@ class RemotePool:
     """The actors of one pipeline (``runtime.engine_protocol.Engines``)."""
 
     pool: BufferPool | None = None
+    reports = False
 
     def __init__(self, actors: Actors, core: Core):
         self.actors = actors

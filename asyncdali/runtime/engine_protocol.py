@@ -70,6 +70,9 @@ class Engines(Protocol):
     closed: bool
     """Whether :meth:`close` was called."""
 
+    reports: bool
+    """Whether, beside a GPU, the thread that receives answers also reports the ends of jobs (``Executor.reports``)."""
+
     def cut(self, plan: Plan, fuse_device: bool, on_cuda: bool) -> None:
         """Replace the plan's segments by those that remain in this process, and one that engines make."""
 

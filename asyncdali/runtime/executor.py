@@ -26,7 +26,7 @@ from ..access import Access
 from ..device.base import Device, Stream
 from ..device.buffers import BufferPool
 from ..device.host import HostDevice, HostStream
-from ..device.threads import OrderedThread, WorkerState, WorkerThreads
+from ..device.threads import OrderedThread, Reports, WorkerState, WorkerThreads
 from ..errors import PipelineClosed
 from ..operators.base import Environment
 from ..types import OperatorConcurrency, StreamPolicy
@@ -114,6 +114,10 @@ class Executor:
         """Whether the CPU's stage thread admits iterations. It does if every iteration begins there: it is woken in any case."""
         self.admits: Callable[[Callable[[], None]], object] | None = None
         """With engines beside a GPU: requests a call on the thread that talks to engines."""
+        self.reports: Reports | None = None
+        """With engines beside a GPU: ends of jobs, for the thread that talks to engines."""
+        self.helps: Callable[[Record], None] | None = None
+        """With engines beside a GPU: does the work of this thread while a caller waits for an iteration."""
         self._admitted = 0
         self.closed = False
         self._broken: BaseException | None = None
@@ -141,6 +145,16 @@ class Executor:
         if self.gpu is not None:
             self.gpu.expect(depth)
         return Environment(batch_size, num_threads, device_id, checkpointing, self.allocate, calling, self.gpu, depth, access)
+
+    def collect_reports(self) -> None:
+        """Collect ends of jobs in :attr:`reports`. To be called before operators are made.
+
+        Beside a thread that runs pure Python, each thread that reports waits for the interpreter. One thread that reports and talks to
+        engines does everything that has come meanwhile.
+        """
+        if self.gpu is not None:
+            self.reports = self._workers.collect_reports()
+            self.gpu.report_to(self.reports)
 
     def load(self, segments: list[BuiltSegment], outputs: list[int], edge_count: int) -> None:
         """Set the program to run. Called once, before the first launch."""

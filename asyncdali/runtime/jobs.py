@@ -251,6 +251,10 @@ class CompiledSamples(Job):
         """Report this job together with other jobs. Called before the job is submitted."""
         self.joint, self._block[JOB.word.crew_joint] = joint, joint.address
 
+    def report_to(self, crew: int) -> None:
+        """Called before the job is submitted: another crew reports its end."""
+        self._block[JOB.word.crew_report] = crew
+
     def _over(self) -> None:
         (self.finished if self.joint is None else self.joint.leave)()
 

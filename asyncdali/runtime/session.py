@@ -102,6 +102,8 @@ class Session:
         self.gpu_id = 0 if options.device_id is None else int(options.device_id)
         with uninterrupted():  # it starts threads, which nothing else could stop yet
             self.executor = self._new_executor(f"asyncdali-{id(blueprint.definition):x}")
+            if engines is not None and engines.reports:
+                self.executor.collect_reports()
         if options.enable_memory_stats and not options.exec_dynamic:
             self.executor.memory = MemoryStatistics()
         if options.enable_statistics:
@@ -322,11 +324,14 @@ class Session:
             self.counters.arrives(self.in_flight)  # type: ignore[union-attr]
         if record.finished:
             return record
-        if complete and self.gpu is not None:
-            with self.gpu.entered():
-                record.wait(self.gpu.completion_gate())
-        else:
+        if self.gpu is None:
             record.wait()
+            return record
+        with self.gpu.entered():
+            if self.executor.helps is not None:
+                self.executor.helps(record)
+            if not record.finished:
+                record.wait(self.gpu.completion_gate() if complete else None)
         return record
 
     def _delivered(self, record: Record, stream: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:

@@ -17,8 +17,10 @@ from helpers.processes import wait_until
 from asyncdali import fn, types
 from asyncdali.device.cuda.gates import CompletionGate
 from asyncdali.engines import channel as channels
+from asyncdali.engines import receiver as receivers
 from asyncdali.engines.receiver import Receiver
 from asyncdali.runtime import executor
+from asyncdali.runtime.record import Record
 
 LONG = 60.0
 
@@ -89,6 +91,82 @@ def test_the_descriptor_is_closed_with_the_thread():
     made.join(LONG)
     with pytest.raises(OSError):
         os.fstat(wake)
+
+
+class Finished(Record):
+    """An iteration that the test finishes."""
+
+    def __init__(self):
+        super().__init__(0, 1, 0)
+
+
+def test_a_caller_that_waits_receives(receiver):
+    ours, theirs = channels.pair()
+    record, found = Finished(), queue.SimpleQueue()
+
+    def receive():
+        found.put((channels.receive_now(ours)[0], threading.current_thread()))
+        record.finish()
+
+    added = threading.Event()
+    receiver.call(receiver.add_reader, ours.fileno(), receive)
+    receiver.call(added.set)
+    assert added.wait(LONG)
+    # The thread of the receiver cannot read: it is in a call.
+    goes_on, in_call = threading.Event(), threading.Event()
+    receiver.call(lambda: (in_call.set(), goes_on.wait(LONG)))
+    assert in_call.wait(LONG)
+    channels.send(theirs, b"one")
+    receiver.help(record)
+    assert found.get(timeout=LONG) == (b"one", threading.current_thread())
+    goes_on.set()
+    channels.send(theirs, b"two")
+    assert found.get(timeout=LONG) == (b"two", receiver._thread)  # after the help
+    ours.close(), theirs.close()
+
+
+def test_help_ends_when_another_thread_finishes_the_iteration(receiver, monkeypatch):
+    monkeypatch.setattr(receivers, "FIRST_LOOK", LONG)
+    record = Finished()
+    receiver.call(lambda: (wait_until(lambda: receiver._helper), record.finish()))
+    receiver.help(record)
+    assert record.finished and not receiver._helper
+
+
+def test_help_ends_after_some_time(receiver):
+    record = Finished()
+    receiver.help(record)
+    assert not record.finished and not receiver._helper and not receiver._helping.locked()
+
+
+def test_one_caller_helps(receiver, monkeypatch):
+    monkeypatch.setattr(receivers, "FIRST_LOOK", LONG)
+    record = Finished()
+    first = threading.Thread(target=receiver.help, args=(record,))
+    first.start()
+    wait_until(lambda: receiver._helper)
+    receiver.help(record)  # returns immediately
+    assert receiver._helper == first.ident
+    record.finish()
+    first.join(LONG)
+    assert not first.is_alive()
+
+
+def test_no_caller_helps_after_the_end():
+    made = Receiver("test")
+    made.close()
+    made.join(LONG)
+    made.help(Finished())
+    assert not made._helping.locked()
+
+
+def test_an_interrupt_ends_help_and_comes_after_it(receiver, monkeypatch):
+    monkeypatch.setattr(receivers, "FIRST_LOOK", LONG)
+    main = threading.get_ident()
+    receiver.call(lambda: (wait_until(lambda: receiver._helper), signal.pthread_kill(main, signal.SIGINT)))
+    with pytest.raises(KeyboardInterrupt):
+        receiver.help(Finished())
+    assert not receiver._helper and not receiver._helping.locked()
 
 
 @pytest.mark.parametrize("count", [0, 1, 5])
@@ -175,6 +253,58 @@ def test_the_thread_that_sends_requests(tmp_path, cuda, monkeypatch):
         assert (threading.current_thread() in senders) is alone
         pipe.close()
     assert found[0] == found[1]
+
+
+def test_the_caller_works_while_it_waits(tmp_path, cuda, monkeypatch):
+    """It receives and plans. If the handler of a signal could raise in between, the thread of the engines does."""
+    files, found = data_files(tmp_path), []
+    for alone in (True, False):
+        monkeypatch.setattr(receivers, "only_ctrl_c", lambda alone=alone: alone)
+        pipe = pipeline(graph(files), 1, device_id=0)
+        pipe.build()
+        loader = pipe._core.session.engines.loader
+        receivers_seen, readable = set(), loader._readable
+
+        def noted(place, engine, readable=readable, seen=receivers_seen):
+            seen.add(threading.current_thread())
+            readable(place, engine)
+
+        receiver, changed = loader._receiver, threading.Event()
+        descriptor = loader.places[0].engine.channel.fileno()
+        receiver.call(receiver.remove_reader, descriptor)
+        receiver.call(receiver.add_reader, descriptor, loader._decide, noted, loader.places[0], loader.places[0].engine)
+        receiver.call(changed.set)
+        assert changed.wait(LONG)
+        found.append([contents(pipe.run()) for _ in range(40)])
+        assert (threading.current_thread() in receivers_seen) <= alone
+        pipe.close()
+    assert found[0] == found[1]
+
+
+def test_an_interrupt_while_the_caller_works_loses_nothing(tmp_path, cuda, monkeypatch):
+    files = data_files(tmp_path)
+    pipe = pipeline(graph(files), 0, device_id=0)
+    wanted = [contents(pipe.run()) for _ in range(12)]
+    pipe.close()
+    pipe = pipeline(graph(files), 1, device_id=0)
+    pipe.build()
+    receiver, found, interrupts = pipe._core.session.engines.loader._receiver, [], []
+    serve = receiver._serve
+
+    def interrupted():
+        if receiver._helper and len(interrupts) < 2 * len(found):
+            interrupts.append(len(found))
+            signal.raise_signal(signal.SIGINT)
+        return serve()
+
+    monkeypatch.setattr(receiver, "_serve", interrupted)
+    while len(found) < 12:
+        try:
+            found.append(contents(pipe.run()))
+        except KeyboardInterrupt:
+            pass
+    assert found == wanted and interrupts
+    pipe.close()
 
 
 def test_a_killed_engine_of_a_gpu_pipeline_is_replaced(tmp_path, cuda):

@@ -19,22 +19,34 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler for the stubs"),
 ]
 
-ALL = {("training", 0): 4.5, ("two_views", 0): 4.5, ("training", 1): 4, ("two_views", 1): 4}
+ALL = {("training", 0): 4.5, ("two_views", 0): 4.5, ("training", 1): 3.5, ("two_views", 1): 3.5}
 """Entries of all threads, by number of engines. The number is the same for four operators and for eight."""
 
 
-ALONE = {"cpu": 2, "engines": 1.5, "MainThread": 1.5}
-"""Entries of single threads. The caller of `run()` waits once, for the iteration and for the GPU. With engines it sends the request."""
+ALONE = {0: {"cpu": 2, "MainThread": 1.5}, 1: {"engines": 1.5}}
+"""Entries of single threads. The caller of `run()` waits once, for the iteration and for the GPU. With engines it also does the work of the
+thread `engines` while it waits."""
+
+BUSY = 2.3
+"""Entries of all threads beside a thread that runs pure Python, with an engine (measured: 1.2 to 1.6; with a thread for each kind of work
+2.0 to 2.7). The caller handles everything that came while it waited for the interpreter."""
 
 
 @pytest.mark.parametrize("pipeline, engines", list(ALL))
 @pytest.mark.parametrize("threads", [2, 8])
 def test_entries_of_an_iteration(pipeline, engines, threads):
     found = interpreter_entries.measure(pipeline, picture_folder(None), threads=threads, engines=engines)
-    for role, most in ALONE.items():
-        assert found.get(role, 0) < most + 0.5 * engines * (role == "MainThread"), found
+    for role, most in ALONE[engines].items():
+        assert found.get(role, 0) < most, found
     assert not found.get("gpu"), found  # the thread that reports a result also plans the next segments
     assert found.get("loop", 0) < 0.5, found
     # The threads that decode report once per iteration: the last of all, however many there are.
-    assert found.get("worker", 0) + found.get("device", 0) < 1.5, found
+    # With engines the thread that talks to engines reports, or the caller.
+    assert found.get("worker", 0) + found.get("device", 0) < (0.1 if engines else 1.5), found
     assert sum(found.values()) < ALL[pipeline, engines], found
+
+
+@pytest.mark.parametrize("pipeline", ["training", "two_views"])
+def test_entries_beside_a_busy_thread(pipeline):
+    found = interpreter_entries.measure(pipeline, picture_folder(None), engines=1, busy=True)
+    assert sum(found.values()) < BUSY, found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import select
 import threading
 
 import numpy as np
@@ -116,3 +117,29 @@ def test_a_thread_outside_of_the_crew_does_the_work_of_a_job(crews, offered):
     crews.end(0)
     assert sorted(crews.found.get(timeout=LONG)[0] for _ in range(2)) == [0, 1]
     assert crews.found.empty()
+
+
+def test_ends_wait_until_they_are_reported(crews):
+    reports = crews.crews[0].collect_reports()
+    joint, jobs = Joint(), [crews.job(k) for k in range(2)]
+    for k, job in enumerate(jobs):
+        joint.add(job)
+        crews.crews[k].submit(job, 1)
+    joint.leave()
+    crews.end(1)
+    wait_until(lambda: crews.contexts[1][2])
+    assert not select.select([reports.descriptor], [], [], 0)[0]
+    crews.end(0)
+    assert select.select([reports.descriptor], [], [], LONG)[0]
+    assert crews.found.empty()
+    reports.report()
+    here = threading.current_thread().name
+    assert [crews.found.get(timeout=LONG) for _ in range(2)] == [(0, here), (1, here)]
+    assert not select.select([reports.descriptor], [], [], 0)[0]
+    again = crews.job(0)
+    crews.crews[0].submit(again, 1)
+    crews.end(0)
+    assert select.select([reports.descriptor], [], [], LONG)[0]  # it is written again after the list was empty
+    reports.report()
+    reports.report()
+    assert crews.found.get(timeout=LONG) == (0, here) and crews.found.empty()

@@ -202,13 +202,16 @@ class _Performed:
         self.address = address_of(self._block)
         self._block[JOB.word.flags] = self.address + JOB.size
         self._block[JOB.word.contexts] = address_of(self._table)
-        self._block[JOB.word.crew_report] = threads.reports_to.address if threads.reports_to is not None else 0
         self.crew: WorkerThreads | None = None
         self.joint: Joint | None = None
 
     def join(self, joint: Joint) -> None:
         """Report this job together with other jobs. Called before the job is submitted."""
         self.joint, self._block[JOB.word.crew_joint] = joint, joint.address
+
+    def report_to(self, crew: int) -> None:
+        """Called before the job is submitted: another crew reports its end."""
+        self._block[JOB.word.crew_report] = crew
 
     def finished(self) -> None:
         result = int(self._table[tables.PERFORM.word.result])

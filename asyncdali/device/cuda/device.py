@@ -16,7 +16,7 @@ from ...batch import Batch
 from ...compiled import gate
 from ...compiled.addresses import address_of
 from ..launch import Code, Kernel, Launch, LaunchPerSample, Scratch
-from ..threads import OrderedThread, WorkerState, WorkerThreads
+from ..threads import OrderedThread, Reports, WorkerState, WorkerThreads
 from .arrays import CudaMemory, buffers_of
 from .command_kernels import perform
 from .commands import Commands
@@ -134,17 +134,22 @@ class CudaDevice:
         self.memory = CudaMemory(self)
         self.parts: list[Any] = []
         """Objects to be closed with the pipeline: decoders with threads."""
-        self._reporter: WorkerThreads | None = None
+        self._reporter: WorkerThreads | Reports | None = None
         self._functions: dict[Kernel | Code, Any] = {}
         self._compiling = threading.Lock()
         self._local = threading.local()
 
-    def reporter(self) -> WorkerThreads:
-        """A thread that reports the ends of work on threads that never enter the interpreter."""
+    def reporter(self) -> WorkerThreads | Reports:
+        """Reports the ends of work on threads that never enter the interpreter: :meth:`report_to`, or a thread."""
         if self._reporter is None:
-            self._reporter = WorkerThreads(1, "asyncdali-device-reports")
-            self.parts.append(self._reporter)
+            self._reporter = threads = WorkerThreads(1, "asyncdali-device-reports")
+            self.parts.append(threads)
         return self._reporter
+
+    def report_to(self, reports: Reports) -> None:
+        """Report there what :meth:`reporter` would report. To be called before anything uses it."""
+        assert self._reporter is None
+        self._reporter = reports
 
     def enter(self) -> None:
         """Make this the calling thread's device."""
