@@ -1,8 +1,8 @@
 """Requests, answers, and the order of iterations. One thread of the training process at a time decides.
 
 If engines make whole iterations, the threads that call the pipeline decide: a waiting call receives the answers (:meth:`Loader.drive`).
-No other thread is woken, and nothing runs beside the training step. Otherwise the loop's thread decides: segments behind the cut begin
-when an answer arrives, and a coroutine does not wait on a thread.
+No other thread is woken, and nothing runs beside the training step. Only the end of an engine wakes the loop's thread. Otherwise the loop's
+thread decides: segments behind the cut begin when an answer arrives, and a coroutine does not wait on a thread.
 
 A request for an iteration contains the positions before it. The least busy engine gets the request; this choice is only a hint. Answers are
 delivered in order. When an engine ends, its iterations are requested again, from the same positions. An iteration at which two engines
@@ -15,6 +15,7 @@ import contextlib
 import select
 import socket
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -81,6 +82,8 @@ class Loader(Ordered[Request]):
         self._poll = select.poll()
         self._receiving = threading.Lock()  # a poll object serves one thread at a time
         self._channels: dict[int, Place] = {}
+        self._ends = select.epoll()  # reports the ends of engines, but not their messages
+        self._fast_path: weakref.ref[FastPath] | None = None
         self.is_here = True
         """Whether the threads that call the pipeline decide."""
         for place in self.places:
@@ -89,6 +92,7 @@ class Loader(Ordered[Request]):
         if self.is_here:
             executor.here = self
             executor.start_at_once(segment)
+            self._loop.call(self._loop.add_reader, self._ends.fileno(), self._engine_ended)
         else:
             self._caller.call(self._listen_all)
 
@@ -146,6 +150,7 @@ class Loader(Ordered[Request]):
             if self.is_here:
                 self.is_here = False
                 self.executor.here = None
+                self._loop.call(self._loop.remove_reader, self._ends.fileno())
                 self._caller.call(self._listen_all)
                 self._caller.call(self.faults.watch_soon)
 
@@ -153,8 +158,20 @@ class Loader(Ordered[Request]):
         """From now on messages of an engine are received."""
         self._channels[place.engine.channel.fileno()] = place
         self._poll.register(place.engine.channel, select.POLLIN)
+        self._ends.register(place.engine.channel, 0)
         if not self.is_here:
             self._listen(place)
+
+    def _engine_ended(self) -> None:
+        """Replace engines that ended, on the loop's thread, because no call may be waiting. The loop calls again until they are replaced:
+        an engine may have sent messages before it ended."""
+        for descriptor, _ in self._ends.poll(0):
+            place = self._channels.get(descriptor)
+            path = None if self._fast_path is None else self._fast_path()
+            if path is not None:
+                path.settle()
+            if place is not None:
+                self.decide(self._readable, place, place.engine)
 
     # --- the fast path
 
@@ -164,7 +181,9 @@ class Loader(Ordered[Request]):
         unusual = session.part is not None or session.checks_outputs or session.producer.sources.ports
         if not self.is_here or unusual or not session.options.exec_async or not ATOMIC:
             return None
-        return FastPath(Handover(self), session, [crossing.index(edge) for edge in outputs], len(crossing))
+        path = FastPath(Handover(self), session, [crossing.index(edge) for edge in outputs], len(crossing))
+        self._fast_path = weakref.ref(path)
+        return path
 
     # --- for the parts of the loader
 
@@ -286,6 +305,8 @@ class Loader(Ordered[Request]):
         descriptor = place.engine.channel.fileno()
         if self._channels.pop(descriptor, None) is not None:
             self._poll.unregister(descriptor)
+            with contextlib.suppress(ValueError):  # closed
+                self._ends.unregister(descriptor)
             if not self.is_here:
                 self._caller.remove_reader(descriptor)
 
@@ -335,6 +356,18 @@ class Loader(Ordered[Request]):
             self.request(end)
             done.wait(1.0)
         self.closed = True
+        stopped = threading.Event()
+        if self._loop.is_current():
+            self._stop_watching(stopped)
+        else:
+            self._loop.call(self._stop_watching, stopped)
+            stopped.wait(1.0)
         if self._receiver is not None:
             self._receiver.close()
             self._receiver.join(1.0)
+
+    def _stop_watching(self, stopped: threading.Event) -> None:
+        if not self._ends.closed:
+            self._loop.remove_reader(self._ends.fileno())
+            self._ends.close()
+        stopped.set()
