@@ -49,6 +49,52 @@ def shuffler(places: Sequence[Sequence[int]]) -> Any:
     return function_of(types.void(types.int64, types.int64), codegen)
 
 
+def _three_loaded(builder: Any, first: Any, step: Any, kind: ir.VectorType) -> list[Any]:
+    """Three vectors, `step` bytes apart."""
+    return [load_ir(builder, builder.add(first, builder.mul(I64(k), step)), kind) for k in range(3)]
+
+
+def _joined_ir(builder: Any, vectors: Sequence[Any], places: Sequence[int]) -> Any:
+    """Elements of three vectors, which are numbered consecutively: two shuffles of two registers each."""
+    count = vectors[0].type.count
+    two = shuffled_ir(builder, vectors[0], [place if place < 2 * count else 0 for place in places], vectors[1])
+    return shuffled_ir(builder, two, [k if place < 2 * count else place - count for k, place in enumerate(places)], vectors[2])
+
+
+@cache
+def divider(size: int) -> tuple[Any, int]:
+    """``divide(source, out, plane)``: a block of pixels of three elements of `size` bytes becomes three rows, `plane` bytes apart. And the
+    number of pixels of a block."""
+    kind = ir.VectorType(ir.IntType(8 * size), block_bytes() // size)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        source, out, plane = args
+        loaded = _three_loaded(builder, source, I64(block_bytes()), kind)
+        for c in range(3):
+            made = _joined_ir(builder, loaded, [3 * k + c for k in range(kind.count)])
+            store_ir(builder, made, builder.add(out, builder.mul(I64(c), plane)))
+        return context.get_dummy_value()
+
+    return function_of(types.void(types.int64, types.int64, types.int64), codegen), kind.count
+
+
+@cache
+def interleaver(size: int) -> tuple[Any, int]:
+    """``interleave(source, plane, out)``: the inverse of :func:`divider`; rows are `plane` bytes apart."""
+    kind = ir.VectorType(ir.IntType(8 * size), block_bytes() // size)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        source, plane, out = args
+        loaded = _three_loaded(builder, source, plane, kind)
+        for part in range(3):
+            numbers = range(part * kind.count, (part + 1) * kind.count)
+            made = _joined_ir(builder, loaded, [number % 3 * kind.count + number // 3 for number in numbers])
+            store_ir(builder, made, builder.add(out, I64(block_bytes() * part)))
+        return context.get_dummy_value()
+
+    return function_of(types.void(types.int64, types.int64, types.int64), codegen), kind.count
+
+
 def _translated_ir(builder: Any, block: Any, tables: Sequence[Any]) -> Any:
     """Bytes looked up in a table of 256 entries, given as four vectors."""
     halves = [call_ir(builder, "llvm.x86.avx512.vpermi2var.qi.512", [a, block, b]) for a, b in (tables[:2], tables[2:])]

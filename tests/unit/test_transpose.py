@@ -83,3 +83,16 @@ def test_empty_batches():
 def test_errors_say_what_was_given(name, sample, arguments, message):
     result = ours(name, [[sample]], **arguments)
     assert isinstance(result, Failed) and message in result.message, result
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64"])
+def test_pixels_of_three_elements_of_any_number(dtype):
+    """Blocks of pixels are shuffled in registers, and the last pixels one by one."""
+    random = np.random.default_rng(6)
+    sizes = [*range(1, 80), 127, 129, 191, 192, 193, 513]
+    pictures = [random.integers(0, 255, (2, width, 3)).astype(dtype) for width in sizes]
+    planes = ours("transpose", [pictures], perm=[2, 0, 1]).samples
+    back = ours("transpose", [planes], perm=[1, 2, 0]).samples
+    for picture, divided, same in zip(pictures, planes, back, strict=True):
+        np.testing.assert_array_equal(divided, picture.transpose(2, 0, 1))
+        np.testing.assert_array_equal(same, picture)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...compiled.intrinsics import load_i64, view_i64, view_u8, view_u32
+from ...compiled.intrinsics import copy_bytes, load_i64, view_i64, view_u8, view_u32
 from ...compiled.step import inlined, step
 from ...compiled.tables import laid_out
 from ...device.launch import Launch
@@ -62,9 +62,7 @@ def flip_step(context, sample, thread):
                 if r[word.horizontal]:
                     _reverse_row(source_row, to, width, pixel)
                 else:
-                    a, b = view_u8(source_row, row), view_u8(to, row)
-                    for k in range(row):
-                        b[k] = a[k]
+                    copy_bytes(to, source_row, row)
     return 0
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...compiled.byte_vectors import divider, interleaver
 from ...compiled.convert_kernels import converter, slicing_converter, storage, view
 from ...compiled.intrinsics import copy_bytes, load_i64, smaller, view_i64, view_of, view_u8, view_u32
 from ...compiled.step import Compiled, inlined, step_variant
@@ -70,6 +71,7 @@ _row1, _row2, _row4, _row8 = _make_row(view_u8, 1), _make_row(_view_u16, 2), _ma
 
 
 _LONG = 64  # Bytes from which on the C library copies a block faster than a loop, whose last bytes are copied one by one.
+_TOGETHER = 512  # Rows whose columns are copied one after another: their cache lines are still in the cache for the next column.
 _MANY = 16  # Least blocks for which doubling takes less time than one copy per block.
 
 
@@ -108,14 +110,68 @@ def _row(source, out, count, stride, target, size):
             _bytes(source + i * stride, out + i * target, size)
 
 
+def _make_pixels(row: Any, size: int) -> tuple[Any, Any]:
+    """Functions for pixels of three elements of `size` bytes: to three rows, and from three rows. Rows are `plane` bytes apart."""
+    divide_block, block = divider(size)
+    interleave_block, _ = interleaver(size)
+
+    @inlined
+    def divide(source, out, plane, count):
+        whole = count - count % block
+        for i in range(0, whole, block):
+            divide_block(source + 3 * size * i, out + size * i, plane)
+        for c in range(3):
+            row(source + size * (3 * whole + c), out + size * whole + c * plane, count - whole, 3 * size, size)
+
+    @inlined
+    def interleave(source, plane, out, count):
+        whole = count - count % block
+        for i in range(0, whole, block):
+            interleave_block(source + size * i, plane, out + 3 * size * i)
+        for c in range(3):
+            row(source + size * whole + c * plane, out + size * (3 * whole + c), count - whole, size, 3 * size)
+
+    return divide, interleave
+
+
+(_divide1, _interleave1), (_divide2, _interleave2) = _make_pixels(_row1, 1), _make_pixels(_row2, 2)
+_divide4, _interleave4 = _make_pixels(_row4, 4)
+
+
+@inlined
+def _divide(source, out, plane, count, size):
+    if size == 1:
+        _divide1(source, out, plane, count)
+    elif size == 2:
+        _divide2(source, out, plane, count)
+    else:
+        _divide4(source, out, plane, count)
+
+
+@inlined
+def _interleave(source, plane, out, count, size):
+    if size == 1:
+        _interleave1(source, plane, out, count)
+    elif size == 2:
+        _interleave2(source, plane, out, count)
+    else:
+        _interleave4(source, plane, out, count)
+
+
 @inlined
 def _copy_plane(source, out, rows, row_stride, row_target, count, stride, target, size, out_size):
     """Copy along the two innermost axes. Contiguous elements are one block; otherwise, the longer axis is the inner loop."""
     if stride == size and target == size:
         _row(source, out, rows, row_stride, row_target, size * count)
+    elif rows == 3 and row_stride == size and stride == 3 * size and target == size and size <= 4 and size != 3:
+        _divide(source, out, row_target, count, size)
+    elif count == 3 and row_stride == size and row_target == 3 * size and target == size and size <= 4 and size != 3:
+        _interleave(source, stride, out, rows, size)
     elif rows > count:
-        for i in range(count):
-            _row(source + i * stride, out + i * target, rows, row_stride, row_target, size)
+        for first in range(0, rows, _TOGETHER):
+            a, b, some = source + first * row_stride, out + first * row_target, smaller(_TOGETHER, rows - first)
+            for i in range(count):
+                _row(a + i * stride, b + i * target, some, row_stride, row_target, size)
     else:
         for i in range(rows):
             _row(source + i * row_stride, out + i * row_target, count, stride, target, size)
