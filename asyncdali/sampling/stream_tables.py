@@ -16,8 +16,13 @@ STREAM = Table("STREAM", POSITION)
 
 def position_words(position: StreamPosition) -> dict[str, int]:
     """The words of POSITION by name."""
-    words = np.array([position.key, position.hi, position.lo, position.phase], np.uint64).view(np.int64).tolist()
-    return dict(zip(POSITION.words, words, strict=True))
+    return {"position_key": _signed(position.key), "position_hi": _signed(position.hi), "position_lo": _signed(position.lo),
+            "position_phase": position.phase}  # fmt: skip
+
+
+def _signed(word: int) -> int:
+    """A 64-bit word as the signed integer with the same bits. Four words take a third of the time of an array's view."""
+    return word - ((word >> 63) << 64)
 
 
 def sample_positions(position: StreamPosition, samples: int) -> dict[str, Any]:

@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch
+from ...compiled.addresses import address_of
 from ...types import DALIDataType
 from ..accepts import Output
 from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, register
 from ..random.random import StreamOperator
+
+_FEW = 1024
+"""So many indices are drawn in less time than another thread needs to take the interpreter lock."""
 
 
 @register
@@ -48,5 +52,6 @@ class BatchPermutation(StreamOperator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         indices, position = np.empty(arguments.count, np.int32), iteration.position
         repeated, moved = arguments.constant("allow_repetitions"), arguments.constant("no_fixed_points")
-        self._draw(position.key, position.hi, position.lo, position.phase, len(indices), repeated, moved, indices.ctypes.data)
+        draw = self._draw.held if len(indices) <= _FEW else self._draw
+        draw(position.key, position.hi, position.lo, position.phase, len(indices), repeated, moved, address_of(indices))
         return Planned([Batch.from_values(indices)])

@@ -16,6 +16,7 @@ from ...types import DALIDataType, DALIImageType
 from ..base import CompiledJob, Step, no_explanation
 
 word = PNG_HEADER.word
+_SHAPE = (word.height, word.width, word.channels)
 
 
 @cache
@@ -27,9 +28,11 @@ def _imported() -> ModuleType:
 
 def _kernels() -> ModuleType | None:
     """The kernels; None while another process compiles them (empty kernel cache). Until then OpenCV decodes, with equal pixels."""
+    kernels = _imported()
+    if kernels.read_headers.ready and kernels.decode_png.ready:
+        return kernels
     from ...compiled.later import address_or_later
 
-    kernels = _imported()
     ready = [address_or_later(kernel) for kernel in (kernels.read_headers, kernels.decode_png)]
     return kernels if all(ready) else None
 
@@ -64,14 +67,19 @@ def decoded_pngs(
     if kernels is None:
         return _NOTHING
     headers, sizes = PNG_HEADER.zeros(len(sizes)), np.ascontiguousarray(sizes, np.int64)
-    kernels.read_headers(address_of(source.addresses), address_of(sizes), address_of(headers), len(sizes))
-    wanted = samples[headers[samples, word.found] == 1]
-    if output_type == DALIImageType.GRAY:
-        wanted = wanted[headers[wanted, word.channels] == 1]
-    if not len(wanted):
+    found = kernels.read_headers(address_of(source.addresses), address_of(sizes), address_of(headers), len(sizes))
+    if not found:
         return _NOTHING
-    shapes = np.zeros((len(sizes), 3), np.int64)
-    shapes[wanted] = headers[wanted][:, [word.height, word.width, word.channels]]
+    shapes, wanted = np.empty((len(sizes), 3), np.int64), samples
+    for axis, column in enumerate(_SHAPE):
+        shapes[:, axis] = headers[:, column]
+    if found < len(sizes) or len(samples) < len(sizes) or output_type == DALIImageType.GRAY:
+        wanted = _chosen(headers, samples, output_type)
+        if not len(wanted):
+            return _NOTHING
+        left_out = np.ones(len(sizes), bool)
+        left_out[wanted] = False
+        shapes[left_out] = 0
     pixels = Batch(shapes, DALIDataType.UINT8)
     pixels.reserve(allocate)
     statuses = np.ones(len(sizes), np.int64)
@@ -79,7 +87,13 @@ def decoded_pngs(
         addresses=source.addresses, sizes=sizes, headers=headers, samples=np.ascontiguousarray(wanted, np.int64), targets=pixels.addresses,
         statuses=statuses, scratch=0,
     )  # fmt: skip
-    scratch = kernels.scratch_bytes(headers[wanted])
+    scratch = kernels.scratch_bytes(headers if wanted is samples else headers[wanted])
     step = Step(kernels.decode_png.address, context, no_explanation, scratch, DECODE_PNGS.word.scratch, [*keep, source, pixels])
     yield CompiledJob(len(wanted), [step])
-    return DecodedPngs(pixels, wanted[statuses[wanted] == 0])
+    return DecodedPngs(pixels, wanted[statuses[wanted] == 0] if statuses.any() else wanted)
+
+
+def _chosen(headers: np.ndarray, samples: np.ndarray, output_type: DALIImageType) -> np.ndarray:
+    """Those of `samples` that compiled code decodes."""
+    wanted: np.ndarray = samples[headers[samples, word.found] == 1]
+    return wanted[headers[wanted, word.channels] == 1] if output_type == DALIImageType.GRAY else wanted

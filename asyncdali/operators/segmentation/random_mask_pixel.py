@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
+from ...batch import Batch, dense_shapes, storage_dtype
 from ...sampling.stream_tables import position_words
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output
@@ -52,11 +52,10 @@ class RandomMaskPixel(StreamOperator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source, position = inputs[0], iteration.position
-        empty = (source.shapes == 0).any(axis=1)
-        if empty.any():
-            raise SampleError(int(np.argmax(empty)), "the mask is empty")
+        if not source.shapes.all():
+            raise SampleError(int(np.argmin(source.shapes.all(axis=1))), "the mask is empty")
         by_value = arguments.given("value")
-        output = Batch(np.full((len(source), 1), source.ndim, np.int64), DALIDataType.INT64)
+        output = Batch(dense_shapes(len(source), (source.ndim,)), DALIDataType.INT64)
         shapes, foreground = np.ascontiguousarray(source.shapes), arguments.scalars("foreground", np.int64)
         bounds = np.ascontiguousarray(arguments.scalars("value" if by_value else "threshold"))
         context, keep = MASK_PIXEL.make(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ from ..files.file_table import FileTable, sorted_entries
 from ..files.reserved_memory import ExpectedSizes
 from ..remote.remote import is_remote
 from .frame_files import are_final, decode_frame
-from .frame_tables import COPY_FRAMES
+from .frame_tables import COPY_FRAMES, JOIN_FRAMES, NUMBER_FRAMES
 
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".pnm", ".ppm", ".pgm", ".pbm", ".jp2", ".webp")
 _FEW = 1 << 16
@@ -133,50 +134,57 @@ class SequenceReader(ReaderOperator):
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         """Decode the frames, each once: sequences share frames where they overlap. Returns indices and the finished batch."""
         draw = self.draw(iteration, arguments.count)
-        length = self.spec.constant("sequence_length")
-        wanted = self._files.numbers(draw.indices).tolist()
-        order = list(dict.fromkeys(wanted))  # in the order of use: the first error then belongs to the first broken sample
+        order, uses = self._numbered(draw.indices)
         yield from self._files.hints(draw)
         try:
             files = (yield from self._remote(draw, order)) if self._frames.remote else (yield from self._local(order))
             frames = yield from self._decoded(order, files)
         except SampleError as error:
-            raise SampleError(wanted.index(order[error.sample]) // length, str(error)) from error
-        places = {frame: k for k, frame in enumerate(order)}
-        uses = np.array([places[frame] for frame in wanted], np.int64).reshape(-1, length)
-        batch = self._batch(uses, order, frames.shapes)
-        context, keep = COPY_FRAMES.make(
-            frames=frames.addresses[uses], length=length, sizes=batch.sizes() // length, outputs=batch.addresses
-        )
+            raise SampleError(int(np.argmax((uses == error.sample).any(1))), str(error)) from error
+        batch, context, keep = self._batch(uses, order, frames)
         if batch.owner.nbytes <= _FEW:
             self._kernels.copy_sequences(address_of(context), len(uses))
         else:
             yield CompiledJob(len(uses), [Step(self._kernels.copy_frames.address, context, no_explanation, keep=[*keep, frames, batch])])
         return draw.indices, batch
 
-    def _local(self, order: Sequence[int]) -> Generator[PythonJob | CompiledJob, None, Batch]:
+    def _numbered(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The frames of these sequences, each once, in the order of use; and int64[samples, length] of their numbers in this order.
+
+        The first error then belongs to the first broken sample.
+        """
+        length, stride = self.spec.constant("sequence_length"), self.spec.constant("stride")
+        count = len(indices) * length
+        uses, order, bits = np.empty((len(indices), length), np.int64), np.empty(count, np.int64), (2 * count).bit_length()
+        slots = np.empty(1 << bits, np.int64)
+        context, _ = NUMBER_FRAMES.make(
+            indices=indices, starts=self._starts, length=length, stride=stride, order=order, uses=uses, slots=slots, bits=bits
+        )
+        return order[: self._kernels.number_frames(address_of(context), len(indices))], uses
+
+    def _local(self, order: np.ndarray) -> Generator[PythonJob | CompiledJob, None, Batch]:
         """Jobs that read files. Returns their contents. SampleErrors here and below number the files in `order`."""
         table = self._frames
 
         def explain(code: int, text: str, k: int) -> str:
-            return explained(code, f"{table.path(order[k])}: {_reason(code)}")
+            return explained(code, f"{table.path(int(order[k]))}: {_reason(code)}")
 
         paths = PathTexts(table.paths_at, table.starts[order], table)
         return (yield from whole_files(paths, self._expected, self.environment.allocate, explain, _accept, 0))
 
-    def _remote(self, draw: Draw, order: Sequence[int]) -> Generator[PythonJob, None, Batch]:
+    def _remote(self, draw: Draw, order: np.ndarray) -> Generator[PythonJob, None, Batch]:
         """The same for a table with remote files."""
         open_file = self._files.opener(draw)
         found: list[np.ndarray] = [np.empty(0, np.uint8)] * len(order)
 
         def read(k: int) -> None:
-            found[k] = np.frombuffer(read_bytes(self._frames.path(order[k]), open_file=open_file), np.uint8)
+            found[k] = np.frombuffer(read_bytes(self._frames.path(int(order[k])), open_file=open_file), np.uint8)
 
         yield PythonJob(range(len(order)), read)
         shapes, addresses = np.array([data.shape for data in found], np.int64), np.array([address_of(data) for data in found], np.int64)
         return Batch(shapes, DALIDataType.UINT8, "", addresses, ReadOnlyMemory(found))
 
-    def _decoded(self, order: Sequence[int], files: Batch) -> Generator[PythonJob | CompiledJob, None, Batch]:
+    def _decoded(self, order: np.ndarray, files: Batch) -> Generator[PythonJob | CompiledJob, None, Batch]:
         """Jobs that decode files. Returns the frames, HWC."""
         every = np.arange(len(order))
         stored = yield from decoded_pngs(files, files.sizes(), every, self._type, self.environment.allocate)
@@ -188,29 +196,34 @@ class SequenceReader(ReaderOperator):
             try:
                 frames[k] = decode_frame(files.sample(k), self._type, images.get(k))
             except ValueError as error:
-                raise SampleError(k, f"{self._frames.path(order[k])}: {error}") from error
+                raise SampleError(k, f"{self._frames.path(int(order[k]))}: {error}") from error
 
         yield PythonJob(range(len(order)), decode)
         shapes, addresses = np.array([frame.shape for frame in frames], np.int64), [address_of(frame) for frame in frames]
         return Batch(shapes, DALIDataType.UINT8, "HWC", np.array(addresses, np.int64), frames)
 
-    def _batch(self, uses: np.ndarray, order: Sequence[int], sizes: np.ndarray) -> Batch:
-        """A batch of sequences with memory, not filled yet. SampleError for frames of different sizes in a sequence.
+    def _batch(self, uses: np.ndarray, order: np.ndarray, frames: Batch) -> tuple[Batch, np.ndarray, list[Any]]:
+        """A batch of sequences with memory, the table of the copies that fill it, and what the table needs. SampleError for frames of
+        different sizes in a sequence.
 
-        `uses`: the numbers of the frames in `order`. `sizes`: the shapes of these frames.
+        `uses`: the numbers of the frames in `order`, whose pixels are `frames`.
         """
-        shapes = sizes[uses]
-        other = (shapes != shapes[:, :1]).any(axis=2)
-        if other.any():
-            sample, place = (int(found[0]) for found in np.nonzero(other))
-            frames = int(uses[sample, 0]), int(uses[sample, place])
-            one, two = (f"{self._frames.path(order[k])} is {tuple(sizes[k].tolist())}" for k in frames)
+        samples, length = uses.shape
+        places, extents, sizes = np.empty_like(uses), np.empty((samples, 4), np.int64), np.empty(samples, np.int64)
+        shapes = np.ascontiguousarray(frames.shapes)
+        joined, _ = JOIN_FRAMES.make(
+            uses=uses, length=length, shapes=shapes, addresses=frames.addresses, frames=places, extents=extents, sizes=sizes
+        )
+        other = self._kernels.join_frames(address_of(joined), samples)
+        if other >= 0:
+            sample = other // length
+            of_frames = int(uses[sample, 0]), int(uses.ravel()[other])
+            one, two = (f"{self._frames.path(int(order[k]))} is {tuple(shapes[k].tolist())}" for k in of_frames)
             raise SampleError(sample, f"frames of one sequence must be of one size: {one}, {two}")
-        extents = np.empty((len(uses), 4), np.int64)
-        extents[:, 0], extents[:, 1:] = uses.shape[1], shapes[:, 0]
         batch = Batch(extents, DALIDataType.UINT8, "FHWC")
         batch.reserve(self.environment.allocate)
-        return batch
+        context, keep = COPY_FRAMES.make(frames=places, length=length, sizes=sizes, outputs=batch.addresses)
+        return batch, context, keep
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         indices, batch = iteration.prepared
