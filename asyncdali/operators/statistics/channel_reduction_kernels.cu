@@ -1,6 +1,7 @@
 // Reductions over contiguous pixels that keep the innermost axis, the channels. One pass over memory, in lines of 16 bytes, computes all
 // channels. The macros are those of reduction.cuh, and CHANNELS (1 to 4).
-#define RESIDENT 3  // Without a limit, squared distances (KIND 2) take 135 registers, and a multiprocessor runs one block at a time.
+// Without a limit, squared distances (KIND 2) take 135 registers, and a multiprocessor runs one block at a time.
+#define RESIDENT (KIND == 2 ? 3 : 4)
 #include "../../device/lines.cuh"
 #include "reduction.cuh"
 
@@ -49,9 +50,23 @@ DEVICE void merge_line(const IN *element, const float32 *mean, Total *total) {
     }
 }
 
+// The totals over all threads of a block, in totals[...][0], added in the order of total_of_block.
+DEVICE void totals_of_block(Total (*totals)[256], const Total *mine) {
+    #pragma unroll
+    for (int32 c = 0; c < CHANNELS; ++c) totals[c][threadIdx.x] = mine[c];
+    __syncthreads();
+    for (int32 half = blockDim.x / 2; half > 0; half /= 2) {
+        if ((int32)threadIdx.x < half) {
+            #pragma unroll
+            for (int32 c = 0; c < CHANNELS; ++c) totals[c][threadIdx.x] = merged(totals[c][threadIdx.x], totals[c][threadIdx.x + half]);
+        }
+        __syncthreads();
+    }
+}
+
 // One block per part of a plane of pixels.
 KERNEL channels(const int64 *context) {
-    __shared__ Total totals[256];
+    __shared__ Total totals[CHANNELS][256];
     const int64 parts = context[REDUCTION_PARTS];
     FOR_SAMPLES(number, context[REDUCTION_SAMPLES]) {
         const Sample sample = sample_of(context, number);
@@ -78,11 +93,9 @@ KERNEL channels(const int64 *context) {
                     for (int32 c = 0; c < CHANNELS; ++c) total[c] = merged(total[c], counted(at<const IN>(from)[e + c], mean[c]));
                 }
             }
-            #pragma unroll
-            for (int32 c = 0; c < CHANNELS; ++c) {
-                const Total made = total_of_block(totals, total[c]);
-                if (threadIdx.x == 0) out[(output + c) * parts + part] = made;
-            }
+            totals_of_block(totals, total);
+            if (threadIdx.x < CHANNELS) out[(output + threadIdx.x) * parts + part] = totals[threadIdx.x][0];
+            __syncthreads();
         }
     }
 }

@@ -1,5 +1,6 @@
 // normalize, after the reductions: compute factors from variances, sum over a batch, and apply means and factors.
 // Macros: IN, OUT element types; CHANNELS (1 to 4): the means and factors of `apply_channels` repeat after this number of elements.
+#define RESIDENT 4
 #include "place.cuh"
 #include "normalize_tables.py"
 
@@ -53,6 +54,35 @@ DEVICE Sample sample_of(const int64 *context, int64 sample) {
 #define CHANNELS 1
 #endif
 
+#define THREADS 256
+#define AT_ONCE 4  // packs that a thread has in flight
+
+// PACK neighbouring elements, which may begin anywhere. Loads come first, so that all packs of a thread are loaded at the same time.
+template <class T> struct Given {
+    Pack<T> pack;
+    DEVICE_MEMBER void load(int64 from) {
+        if (from % (int64)sizeof(Pack<T>) == 0) {
+            pack = *at<const Pack<T>>(from);
+            return;
+        }
+        #pragma unroll
+        for (int32 j = 0; j < PACK; ++j) pack.element[j] = at<const T>(from)[j];
+    }
+    DEVICE_MEMBER Pack<T> elements(int64) const { return pack; }
+};
+template <> struct Given<uint8> {
+    uint32 low, high;
+    DEVICE_MEMBER void load(int64 from) {
+        const int64 word = from & -4ll;
+        low = word_at(word), high = from & 3 ? word_at(word + 4) : 0;
+    }
+    DEVICE_MEMBER Pack<uint8> elements(int64 from) const {
+        union { uint32 word; Pack<uint8> pack; } both;
+        both.word = __funnelshift_r(low, high, 8 * (int32)(from & 3));
+        return both.pack;
+    }
+};
+
 // Element i uses mean and factor number i % CHANNELS. All means and factors stay in registers.
 KERNEL apply_channels(const int64 *context) {
     const int64 last = context[APPLY_GROUPS] - 1;
@@ -66,27 +96,54 @@ KERNEL apply_channels(const int64 *context) {
             mean[c] = sample.means[CHANNELS > 1 ? c * sample.in_means[last] : 0];
             factor[c] = sample.factors[CHANNELS > 1 ? c * sample.in_factors[last] : 0];
         }
-        // The mean and factor of each element of a pack. They change only if the grid's stride is no multiple of CHANNELS.
-        float32 m[PACK], f[PACK];
+        // m[k], f[k]: mean and factor of the element k behind a thread's first element, which has number `before`.
+        float32 m[CHANNELS], f[CHANNELS];
         int32 before = -1;
-        FOR_PACKS(i, OUT, sample.out, sample.count) {
-            const Pack<IN> pack = row_pack<IN>(sample.source, 1, i, sample.count);
-            Pack<OUT> result;
-            const int32 first = (int32)((uint64)(i + CHANNELS * PACK) % CHANNELS);
+        const int64 turn = (int64)THREADS * PACK * AT_ONCE, size = (int64)sizeof(IN);
+        for (int64 i = turn * blockIdx.x + PACK * threadIdx.x - behind_pack<OUT>(sample.out); i < sample.count; i += turn * gridDim.x) {
+            const int32 first = CHANNELS == 1 ? 0 : (int32)((uint64)(i + CHANNELS * PACK) % CHANNELS);
             if (first != before) {
                 before = first;
                 #pragma unroll
-                for (int32 j = 0; j < PACK; ++j) {
-                    m[j] = mean[j % CHANNELS], f[j] = factor[j % CHANNELS];
+                for (int32 c = 0; c < CHANNELS; ++c) {
+                    m[c] = mean[c], f[c] = factor[c];
                     #pragma unroll
-                    for (int32 turn = 1; turn < CHANNELS; ++turn) {
-                        if (first == turn) m[j] = mean[(j + turn) % CHANNELS], f[j] = factor[(j + turn) % CHANNELS];
+                    for (int32 by = 1; by < CHANNELS; ++by) {
+                        if (first == by) m[c] = mean[(c + by) % CHANNELS], f[c] = factor[(c + by) % CHANNELS];
                     }
                 }
             }
+            if (i >= 0 && i + (AT_ONCE - 1) * THREADS * PACK + PACK <= sample.count) {
+                Given<IN> given[AT_ONCE];
+                const int64 from = sample.source + i * size;
+                #pragma unroll
+                for (int32 k = 0; k < AT_ONCE; ++k) given[k].load(from + k * THREADS * PACK * size);
+                #pragma unroll
+                for (int32 k = 0; k < AT_ONCE; ++k) {
+                    const Pack<IN> pack = given[k].elements(from);
+                    Pack<OUT> result;
+                    #pragma unroll
+                    for (int32 j = 0; j < PACK; ++j) {
+                        const int32 c = (k * THREADS * PACK + j) % CHANNELS;
+                        result.element[j] = normalized(pack.element[j], m[c], f[c], shift);
+                    }
+                    *at<Pack<OUT>>(sample.out + (i + k * THREADS * PACK) * (int64)sizeof(OUT)) = result;
+                }
+                continue;
+            }
             #pragma unroll
-            for (int32 j = 0; j < PACK; ++j) result.element[j] = normalized(pack.element[j], m[j], f[j], shift);
-            put(sample.out, i, sample.count, result);
+            for (int32 k = 0; k < AT_ONCE; ++k) {
+                const int64 begin = i + k * THREADS * PACK;
+                if (begin >= sample.count) break;
+                const Pack<IN> pack = row_pack<IN>(sample.source, 1, begin, sample.count);
+                Pack<OUT> result;
+                #pragma unroll
+                for (int32 j = 0; j < PACK; ++j) {
+                    const int32 c = (k * THREADS * PACK + j) % CHANNELS;
+                    result.element[j] = normalized(pack.element[j], m[c], f[c], shift);
+                }
+                put(sample.out, begin, sample.count, result);
+            }
         }
     }
 }
