@@ -50,6 +50,7 @@ struct NormalizePixels {
             for (int32 c = 0; c < GROUP; ++c, at_channel += plane) *at<OUT>(at_channel) = (*normal)(total[c], c);
             place += line;
         }
+        DEVICE_MEMBER void skip(int32 rows) { place += (int64)rows * line; }
     };
     DEVICE_MEMBER Column column(int32 number) const { return {normal, corner + number * step, plane, line}; }
 };
@@ -100,14 +101,14 @@ KERNEL crop_mirror_normalize(const int64 *context) {
         normal.look_up(window);
         const int64 *r = window.r;
         const int32 tile_columns = picture.tile_columns, tiles_x = (window.width + tile_columns - 1) / tile_columns;
-        const int32 height = (int32)r[WINDOW_OUT_EXTENT_H], depth = (int32)r[WINDOW_OUT_EXTENT_D], tiles_y = (height + TILE_ROWS - 1) / TILE_ROWS;
+        const int32 height = (int32)r[WINDOW_OUT_EXTENT_H], depth = (int32)r[WINDOW_OUT_EXTENT_D], tiles_y = (height + picture.tile_rows - 1) / picture.tile_rows;
         const auto find = [&](int32 tile, Tile<RESIZED_IN> &part, WindowTile &made) {
-            const int32 x = tile % tiles_x * tile_columns, y = tile / tiles_x % tiles_y * TILE_ROWS, plane = tile / tiles_x / tiles_y;
+            const int32 x = tile % tiles_x * tile_columns, y = tile / tiles_x % tiles_y * picture.tile_rows, plane = tile / tiles_x / tiles_y;
             const int32 z = plane % depth, f = plane / depth;
             const int64 from_z = z + r[WINDOW_ANCHOR_D], from_f = f + r[WINDOW_ANCHOR_F];
             const bool found = window.has_plane(from_z, from_f);
             made.picture.normal = &normal;
-            made.rows = smaller((int32)TILE_ROWS, height - y), made.columns = smaller(tile_columns, window.width - x);
+            made.rows = smaller(picture.tile_rows, height - y), made.columns = smaller(tile_columns, window.width - x);
             part.source = picture.plane(found ? from_f * r[WINDOW_IN_EXTENT_D] + from_z : 0);
             made.look_up(window, address(context, NORMALIZE_OUTPUTS, sample) + window.out_row(y, z, f), y, x, found, part);
         };

@@ -227,11 +227,15 @@ class Resampling:
 
 
 _TILE_ROWS, _TILES = 8, 3
+_BLOCKS = 1280
+"""Blocks of a launch that keep a GPU busy: about ten per multiprocessor of an H200. With fewer, some multiprocessors work longer."""
+_LEAST_ROWS = 4
 
 
 def tile_grid(rows: int, samples: int) -> tuple[int, int]:
     """A grid for kernels that compute tiles of a resized picture (resize.cuh). A block computes several tiles to amortise its set-up."""
-    return grid_of(-(-rows // (_TILE_ROWS * _TILES)), samples, 1)
+    per_sample = max(-(-rows // (_TILE_ROWS * _TILES)), min(_BLOCKS // max(samples, 1), -(-rows // _LEAST_ROWS)))
+    return grid_of(per_sample, samples, 1)
 
 
 def compile_kernels(types: tuple[np.dtype, np.dtype] | None, on_gpu: bool) -> None:

@@ -88,6 +88,7 @@ KERNEL taps(const int64 *context) {
         const int64 count = axis_taps[TAPS_COUNT];
         int32 *first = at<int32>(context[RESIZE_CUDA_TAPS]) + axis_taps[TAPS_FIRST];
         float32 *weights = at<float32>(context[RESIZE_CUDA_TAPS]) + axis_taps[TAPS_WEIGHTS];
+        const WeightSteps apart = axis == 2 ? weight_steps(count, out_extent) : WeightSteps{(int32)count, 1};
         if (kind == NN) {
             const bool whole = axis == axis_from_zero(record, interval - INTERVAL_WORDS * axis);
             fill_nearest(extent, out_extent, lo, hi, axis != 2, whole, first, weights);
@@ -109,8 +110,9 @@ KERNEL taps(const int64 *context) {
             const int64 start = (int64)ceilf((float32)i * scale + begin);
             const int64 base = smaller(larger(start, (int64)0), extent - count);
             first[i] = (int32)base;
-            float32 *row = weights + i * count;
-            for (int64 k = 0; k < count; ++k) row[k] = 0;
+            float32 *row = weights + i * apart.from_column;
+            const int64 step = apart.from_tap;
+            for (int64 k = 0; k < count; ++k) row[k * step] = 0;
             float32 total = 0;
             for (int64 k = 0; k < window; ++k) {
                 const int64 source = start + k;
@@ -120,10 +122,10 @@ KERNEL taps(const int64 *context) {
                 const float32 part = position - (float32)cell;
                 const float32 weight = table[cell] + (table[cell + 1] - table[cell]) * part;
                 total += weight;
-                row[smaller(larger(source, (int64)0), extent - 1) - base] += weight;
+                row[(smaller(larger(source, (int64)0), extent - 1) - base) * step] += weight;
             }
             total = 1.0f / total;
-            for (int64 k = 0; k < count; ++k) row[k] *= total;
+            for (int64 k = 0; k < count; ++k) row[k * step] *= total;
         }
     }
 }
@@ -140,6 +142,7 @@ struct StorePixels {
             for (int32 c = 0; c < GROUP; ++c) to[c] = stored<OUT>(total[c]);
             to += line;
         }
+        DEVICE_MEMBER void skip(int32 rows) { to += rows * line; }
     };
     DEVICE_MEMBER Column column(int32 number) const { return {corner + number * GROUP, width * GROUP}; }
 };
@@ -156,6 +159,7 @@ KERNEL resize(const int64 *context) {
         OUT *out = at<OUT>(address(context, RESIZE_CUDA_OUTPUTS, sample));
 #if VOLUME
         const int32 lanes = lanes_of(width);
+        const WeightSteps steps_x = weight_steps(places[PLACES_WIDTH_COUNT], width);
         const IN *source = at<const IN>(address(context, RESIZE_CUDA_INPUTS, sample));
         const float32 *weights = array<float32>(context, RESIZE_CUDA_TAPS);
         const int32 *firsts = array<int32>(context, RESIZE_CUDA_TAPS);
@@ -166,7 +170,7 @@ KERNEL resize(const int64 *context) {
             const float32 *wz = weights + places[PLACES_DEPTH_WEIGHTS] + z * taps_z, *wy = weights + places[PLACES_HEIGHT_WEIGHTS] + y * taps_y;
             const IN *line = source + (rest * record[RESIZE_RECORD_IN_DEPTH] + firsts[places[PLACES_DEPTH_FIRST] + z]) * plane_size + firsts[places[PLACES_HEIGHT_FIRST] + y] * row_size;
             FOR_COLUMNS(x, width, lanes) {
-                const float32 *wx = weights + places[PLACES_WIDTH_WEIGHTS] + (int64)x * taps_x;
+                const float32 *wx = weights + places[PLACES_WIDTH_WEIGHTS] + (int64)x * steps_x.from_column;
                 for (int64 c = 0; c < channels; ++c) {
                     const IN *corner = line + firsts[places[PLACES_WIDTH_FIRST] + x] * channels + c;
                     float32 total = 0;
@@ -179,7 +183,7 @@ KERNEL resize(const int64 *context) {
                             }
                             column = fmaf(wy[ky], value, column);
                         }
-                        total = fmaf(wx[kx], column, total);
+                        total = fmaf(wx[(int64)kx * steps_x.from_tap], column, total);
                     }
                     out[(row * width + x) * channels + c] = stored<OUT>(total);
                 }
@@ -192,11 +196,11 @@ KERNEL resize(const int64 *context) {
         if (threadIdx.x == 0) picture.look_up(context, sample);
         __syncthreads();
         const int32 tiles_x = ((int32)width + picture.tile_columns - 1) / picture.tile_columns;
-        const int32 tiles_y = (int32)((height + TILE_ROWS - 1) / TILE_ROWS);
+        const int32 tiles_y = (int32)((height + picture.tile_rows - 1) / picture.tile_rows);
         const auto find = [&](int32 tile, Tile<IN> &part, StorePixels &store) {
-            const int32 x = tile % tiles_x * picture.tile_columns, y = tile / tiles_x % tiles_y * TILE_ROWS, plane = tile / tiles_x / tiles_y;
+            const int32 x = tile % tiles_x * picture.tile_columns, y = tile / tiles_x % tiles_y * picture.tile_rows, plane = tile / tiles_x / tiles_y;
             part.source = picture.plane(plane), part.y = y, part.x = x;
-            part.rows = smaller((int32)TILE_ROWS, (int32)height - y), part.columns = smaller(picture.tile_columns, (int32)width - x);
+            part.rows = smaller(picture.tile_rows, (int32)height - y), part.columns = smaller(picture.tile_columns, (int32)width - x);
             store.corner = out + ((plane * height + y) * width + x) * channels, store.width = (int32)width;
         };
         resized_tiles<StorePixels>(picture, (int32)planes * tiles_y * tiles_x, find, [](const StorePixels &) {});
