@@ -11,6 +11,7 @@ import numpy as np
 from ...batch import Batch, from_numpy_dtype
 from ...codecs.npy_header_tables import NPY_HEADER
 from ...codecs.npy_headers import data_bytes, element_dtype, fortran_strides, reasons
+from ...compiled.addresses import address_of, zero_words
 from ...errors import explained
 from ...operators.base import (
     Arg,
@@ -109,6 +110,7 @@ class NumpyReader(ListedReader):
         self._direct = spec.constant("use_o_direct")
         if self._direct and not spec.constant("dont_use_mmap"):
             raise RuntimeError("Cannot use use_o_direct with `dont_use_mmap=False`.")
+        self._in_parts = self._direct or any(spec.given(name) for name in _ROI)
         self._headers: np.ndarray | None = None
         super().__init__(spec, environment)
 
@@ -140,7 +142,7 @@ class NumpyReader(ListedReader):
             output, job = self._elements(indices, rows, arguments, files)
             yield job
         finally:
-            self._reading.close_all(descriptors.ctypes.data, count)
+            self._reading.close_all(address_of(descriptors), count)
         return output
 
     def _known(self, indices: np.ndarray) -> np.ndarray:
@@ -159,12 +161,13 @@ class NumpyReader(ListedReader):
         self, indices: np.ndarray, rows: np.ndarray, arguments: Arguments, files: dict[str, np.ndarray]
     ) -> tuple[Batch, CompiledJob]:
         """The output, and the job that reads its elements."""
+        whole = None if self._in_parts else self._whole(indices, rows, files)
+        if whole is not None:
+            return whole
         dtype, ndim = self._common(indices, rows)
         width = dtype.itemsize
         shapes = rows[:, NPY_HEADER.columns("shape")][:, :ndim].copy()
         self._check_sizes(indices, rows, shapes, width)
-        if not self._direct and not any(arguments.given(name) for name in _ROI) and (ndim < 2 or not rows[:, word.fortran].any()):
-            return self._whole(indices, rows, shapes, dtype, files)
         anchors, windows = self._regions(arguments, shapes)
         output = Batch(windows, from_numpy_dtype(dtype), source_info=RecordNames(self.table.name, indices))
         output.reserve(self.environment.allocate)
@@ -204,20 +207,23 @@ class NumpyReader(ListedReader):
         step = Step(self._kernels.read_array.address, context, self._explain(indices), keep=[*keep, block])
         return output, CompiledJob(len(rows), [step])
 
-    def _whole(
-        self, indices: np.ndarray, rows: np.ndarray, shapes: np.ndarray, dtype: np.dtype, files: dict[str, np.ndarray]
-    ) -> tuple[Batch, CompiledJob]:
-        """Like :meth:`_elements`, for whole arrays whose elements are already in output order."""
+    def _whole(self, indices: np.ndarray, rows: np.ndarray, files: dict[str, np.ndarray]) -> tuple[Batch, CompiledJob] | None:
+        """Like :meth:`_elements`, for whole arrays whose elements are already in output order. None if some arrays are different."""
+        count = len(rows)
+        shapes = np.empty((count, int(rows[0, word.dimensions])), np.int64)
+        offsets, sizes = np.empty(count, np.int64), np.empty(count, np.int64)
+        if not self._kernels.survey(address_of(rows), count, address_of(shapes), address_of(offsets), address_of(sizes)):
+            return None
+        dtype = self._dtype(int(rows[0, word.type]), indices, rows[:, word.type])
         output = Batch(shapes, from_numpy_dtype(dtype), source_info=RecordNames(self.table.name, indices))
-        sizes = output.sizes()
         place_aligned(output, self.environment.allocate)
-        none = np.zeros(len(rows), np.int64)
+        none = zero_words(count)
         context, keep = READ_ARRAYS.make(
-            **files, offsets=rows[:, word.data].copy(), lengths=sizes, needed=sizes, addresses=output.addresses, elements=none,
+            **files, offsets=offsets, lengths=sizes, needed=sizes, addresses=output.addresses, elements=none,
             outputs=output.addresses, filled=none, shifts=none, geometry=none, dimensions=1, width=1, fill=0, direct=0,
         )  # fmt: skip
         step = Step(self._kernels.read_array.address, context, self._explain(indices), keep=keep)
-        return output, CompiledJob(len(rows), [step])
+        return output, CompiledJob(count, [step])
 
     def _common(self, indices: np.ndarray, rows: np.ndarray) -> tuple[np.dtype, int]:
         """Type and number of dimensions that all arrays of the batch have."""
@@ -289,9 +295,8 @@ class NumpyReader(ListedReader):
         return self.table.path(int(indices[sample]))
 
     def _explain(self, indices: np.ndarray) -> Callable[[int, str, int], str]:
-        known = {**reasons(), self._reading.SHORT_READ: "the file ends before its data does"}
-
         def explain(code: int, text: str, sample: int) -> str:
+            known = {**reasons(), self._reading.SHORT_READ: "the file ends before its data does"}
             if code in known:
                 return f"Failed to read file: {self._path(indices, sample)}: {known[code]}"
             return explained(code, f"Failed to read file: {self._path(indices, sample)}: {os.strerror(code)}")

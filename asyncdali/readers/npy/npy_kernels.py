@@ -9,7 +9,7 @@ from ...codecs.npy_header_kernels import LEAST, NOT_NUMPY, TOO_LONG, dictionary,
 from ...codecs.npy_header_tables import NPY_HEADER
 from ...compiled.intrinsics import copy_bytes, load_i32, load_i64, load_u8, store_i64, store_u8
 from ...compiled.job_tables import THREAD
-from ...compiled.step import inlined, step
+from ...compiled.step import compiled, inlined, step
 from ..containers.record_kernels import open_file, read_at
 from .npy_tables import OPEN_ARRAYS, READ_ARRAYS
 
@@ -68,6 +68,39 @@ def open_array(context, sample, thread):
     else:
         _close(fd)
     return code
+
+
+_ABSURD = 2.0**60
+
+
+@compiled(5, brief=True)
+def survey(headers, count, shapes, offsets, sizes):
+    """Write shapes (int64[count, dimensions of the first array]), and places and sizes of the data in bytes (int64[count] each).
+
+    Returns 1 if all arrays have one type and number of dimensions, are in C order, and lie in their files. Else the results are invalid.
+    """
+    kind, dimensions = load_i64(headers + header.type), load_i64(headers + header.dimensions)
+    width = kind & 0xFF
+    for i in range(count):
+        row = headers + header.size * i
+        if load_i64(row + header.type) != kind or load_i64(row + header.dimensions) != dimensions:
+            return 0
+        if dimensions > 1 and load_i64(row + header.fortran) != 0:
+            return 0
+        size, span = width, np.float64(width)
+        for k in range(dimensions):
+            extent = load_i64(row + header.shape_0 + 8 * k)
+            store_i64(shapes + 8 * (dimensions * i + k), extent)
+            span *= np.float64(max(extent, 1))
+            if span > _ABSURD:
+                return 0
+            size *= extent
+        data = load_i64(row + header.data)
+        if size > load_i64(row + header.file_bytes) - data:
+            return 0
+        store_i64(offsets + 8 * i, data)
+        store_i64(sizes + 8 * i, size)
+    return 1
 
 
 @inlined
