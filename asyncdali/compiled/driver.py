@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba import types
 from numba.extending import intrinsic
 
-from .intrinsics import I64, call3, fetch_add, load_i64, store_i64
+from .intrinsics import I64, call3, fetch_add, load_i64, store_i64, store_u8
 from .job_tables import FLAGS, JOB, OWN_TIMES, THREAD, TIMES
 from .step import compiled, inlined
 
@@ -81,6 +81,7 @@ def run_job(job, thread):
             break
         for k in range(slots):
             store_i64(load_i64(slot_arrays + 8 * k) + 8 * i, scratch + load_i64(slot_offsets + 8 * k))
+        store_u8(texts + i * text_bytes, 0)  # an empty text
         store_i64(thread + record.error_text, texts + i * text_bytes)
         store_i64(thread + record.error_bytes, text_bytes)
         timing = times != 0 and (processor or timed < 4 or measured > timed * steps * _WORTH or i & 15 == 0)

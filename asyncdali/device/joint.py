@@ -22,9 +22,8 @@ class Joint:
     def __init__(self) -> None:
         from ..compiled import crew
 
-        crew.change.compile()
-        self._change = crew.change
-        self._left = np.ones(1, np.int64)
+        self._change = crew.change  # compiled by the crews that the jobs belong to
+        self._left = np.array([1], np.int64)
         self.address = address_of(self._left)
         self._jobs: list[CompiledWork] = []
 

@@ -297,16 +297,18 @@ class DeviceSegmentRun(SegmentRun):
     def _fused(self, launches: Launches) -> Launches:
         """If a launch's pixels have a single reader that can compute them while reading, leave the launch out."""
         kept = {id(self.record.edges[edge].addresses) for edge in self.segment.kept} | self._split
-        for offer in [item for item in launches if item[1].offers is not None]:
+        items = [(owner, launch, set(map(id, launch.context))) for owner, launch in launches]  # sets, because each offer asks all launches
+        for offer in [item for item in items if item[1].offers is not None]:
             pixels = offer[1].offers
             assert pixels is not None
-            target = pixels.target
-            users = [item for item in launches if item is not offer and any(entry is target for entry in item[1].context)]
+            target = id(pixels.target)
+            users = [item for item in items if target in item[2] and item is not offer]
             takes = users[0][1].takes if len(users) == 1 else None
-            taken = None if takes is None or id(target) in kept else takes(pixels)
+            taken = None if takes is None or target in kept else takes(pixels)
             if taken is not None:
-                launches = [(item[0], taken) if item is users[0] else item for item in launches if item is not offer]
-        return launches
+                made = users[0][0], taken, set(map(id, taken.context))
+                items = [made if item is users[0] else item for item in items if item is not offer]
+        return [(owner, launch) for owner, launch, _ in items]
 
     def _order_inputs(self) -> None:
         """The stream waits for the work of other streams. Other streams wait for this stream before they reuse the memory."""

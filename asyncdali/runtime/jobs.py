@@ -190,7 +190,6 @@ class CompiledSamples(Job):
             *([*_NO_TIMES[timed], *[0] * len(steps)] if timed else ()),
         ]  # fmt: skip
         block[status:texts] = 0
-        block[texts::_TEXT] = 0  # all texts are empty
         self._texts_at = texts
 
     @property
@@ -227,7 +226,6 @@ class CompiledSamples(Job):
         job.count, job.owners, job.steps, job.scratch_bytes = self.count, self.owners, self.steps, self.scratch_bytes
         job._own_times, job._keep, job.crew, job.joint = self._own_times, keep, None, None
         job._block, job._address, job._texts_at = block, address, words
-        block[words::_TEXT] = 0
         return job
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from ...batch import Batch, storage_dtype
+from ...batch import Batch, storage_dtype, storage_name
 from ...compiled.byte_vectors import has_byte_tables, translator
 from ...compiled.convert_kernels import converter, load_value, view
 from ...compiled.intrinsics import (
@@ -156,13 +156,13 @@ def plan_twists(table):
 
 def make_linear_step(source: Batch, output: Batch, factors: np.ndarray) -> Step:
     """The step for a batch; factors LINEAR_FACTORS[samples]."""
-    compiled_step = linear_step(storage_dtype(source.dtype).name, storage_dtype(output.dtype).name)
+    compiled_step = linear_step(storage_name(source.dtype), storage_name(output.dtype))
     return _step(compiled_step, "linear", source, output, source.shapes.prod(axis=1), factors)
 
 
 def make_matrix_step(source: Batch, output: Batch, factors: np.ndarray, pixels: np.ndarray) -> Step:
     """The step for a batch of three channels; factors MATRIX_FACTORS[samples], pixels int64[samples]."""
-    compiled_step = matrix_step(storage_dtype(source.dtype).name, storage_dtype(output.dtype).name)
+    compiled_step = matrix_step(storage_name(source.dtype), storage_name(output.dtype))
     return _step(compiled_step, "matrix", source, output, pixels, factors)
 
 

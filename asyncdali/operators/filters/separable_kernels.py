@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
+from ...batch import Batch, storage_name
 from ...compiled.convert_kernels import converter, load_value, storage, view
 from ...compiled.intrinsics import load_f32, load_i64, smaller, store_i64, view_f32, view_i64
 from ...compiled.job_tables import THREAD
@@ -196,7 +196,7 @@ def make_separable_step(source: Batch, output: Batch, records: np.ndarray, windo
     factors   float32[samples, terms], the multiplier of each term
     """
     terms = factors.shape[1]
-    compiled_step = separable_step(storage_dtype(source.dtype).name, storage_dtype(output.dtype).name)
+    compiled_step = separable_step(storage_name(source.dtype), storage_name(output.dtype))
     most = windows.most
     factors = np.ascontiguousarray(factors, np.float32)
     table, keep = SEPARABLE.make(

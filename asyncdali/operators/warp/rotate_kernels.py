@@ -20,7 +20,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ...batch import Batch, storage_dtype
+from ...batch import Batch, storage_dtype, storage_name
 from ...compiled.convert_kernels import converter, view
 from ...compiled.intrinsics import (
     bits_of_float,
@@ -516,7 +516,7 @@ def make_rotate_step(
     """
     in_dtype, out_dtype = storage_dtype(source.dtype), storage_dtype(output.dtype)
     value = 0.0 if fill is None else _representable(float(fill), (out_dtype, in_dtype) if linear else (out_dtype,))
-    compiled = (volume_step if volume else image_step)(in_dtype.name, out_dtype.name)
+    compiled = (volume_step if volume else image_step)(storage_name(source.dtype), storage_name(output.dtype))
     maps = np.ascontiguousarray(maps, np.float32)
     fill_value = np.array([value], np.float32)
     count = len(records)
