@@ -109,10 +109,12 @@ def _cupy(stub: Any) -> Any:
     return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), ndarray=_Array)
 
 
-def use_stub(folder: str, pace: float) -> Any:
-    """Make the stub this process's GPU. `pace` is in milliseconds."""
+def use_stub(folder: str, pace: float, event: float = -1) -> Any:
+    """Make the stub this process's GPU. A batch of JPEGs takes `pace` milliseconds, and all work before an event takes `event` milliseconds
+    (negative: `pace`)."""
     stub = _built_stub(folder)
     stub.stub_pace(ctypes.c_int64(int(pace * 1e6)))
+    stub.stub_event_pace(ctypes.c_int64(int(event * 1e6)))
     stub.stub_calls.restype = stub.stub_allocations.restype = ctypes.c_int64
     sys.modules["cupy"] = _cupy(stub)
     os.environ["ASYNCDALI_DEVICE"], os.environ["CUDA_DEVICE_MAX_CONNECTIONS"] = "cuda", "32"

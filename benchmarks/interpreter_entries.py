@@ -33,16 +33,17 @@ def available() -> bool:
 
 def measure(
     pipeline: str, photos: str, *, iterations: int = 40, threads: int = 2, depth: int = 6, pace: float = 6.0, trace: bool = False,
-    engines: int = 0, busy: bool = False,
+    engines: int = 0, busy: bool = False, kernels: float = -1,
 ) -> dict[str, float]:  # fmt: skip
     """Entries per iteration by the role of the thread, for a pipeline of ``benchmarks.gpu``. `engines`: of the pipeline.
 
-    `busy`: while another thread runs pure Python. The entries of this thread are not counted.
+    `busy`: while another thread runs pure Python. The entries of this thread are not counted. `kernels`: milliseconds before an event
+    (negative: `pace`).
     """
     with tempfile.TemporaryDirectory() as folder:
         library = f"{folder}/entries.so"
         subprocess.run(["g++", "-std=c++17", "-O2", "-shared", "-fPIC", "-o", library, str(_SOURCE), "-ldl"], check=True)
-        given = json.dumps([pipeline, photos, iterations, threads, depth, pace, trace, engines, busy])
+        given = json.dumps([pipeline, photos, iterations, threads, depth, pace, trace, engines, busy, kernels])
         environment = {**os.environ, "LD_PRELOAD": library}
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.interpreter_entries", "--child", given], env=environment, stdout=subprocess.PIPE, text=True,
@@ -52,8 +53,9 @@ def measure(
 
 
 def _child(
-    pipeline: str, photos: str, iterations: int, threads: int, depth: int, pace: float, trace: bool, engines: int, busy: bool
-) -> None:
+    pipeline: str, photos: str, iterations: int, threads: int, depth: int, pace: float, trace: bool, engines: int, busy: bool,
+    kernels: float,
+) -> None:  # fmt: skip
     import asyncdali
 
     from . import gpu
@@ -73,7 +75,7 @@ def _child(
     with tempfile.TemporaryDirectory() as folder:
         pipe = getattr(gpu, pipeline)(package, photos, threads, depth)
         pipe.start_py_workers()  # engines are forked before the process has a GPU
-        use_stub(folder, pace)
+        use_stub(folder, pace, kernels)
         pipe.build()
         for _ in range(10 * depth):
             pipe.run()
@@ -108,6 +110,7 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=6)
     parser.add_argument("--engines", type=int, default=0, help="processes that make the CPU's part")
     parser.add_argument("--busy", action="store_true", help="beside a thread that runs pure Python")
+    parser.add_argument("--kernels", type=float, default=-1, help="milliseconds from the launches to the event behind them")
     parser.add_argument("--trace", action="store_true", help="who entered, one line each, on the standard error")
     parser.add_argument("--child", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -117,7 +120,7 @@ def main() -> None:
     for pipeline in options.pipelines:
         found = measure(
             pipeline, options.photos, threads=options.threads, depth=options.depth, trace=options.trace, engines=options.engines,
-            busy=options.busy,
+            busy=options.busy, kernels=options.kernels,
         )  # fmt: skip
         parts = ", ".join(f"{role} {number:.1f}" for role, number in sorted(found.items(), key=lambda item: -item[1]) if number)
         print(f"{pipeline:10} {sum(found.values()):6.1f} entries per iteration: {parts}", flush=True)
