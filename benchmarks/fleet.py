@@ -20,8 +20,6 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-import numpy as np
-
 import asyncdali
 from asyncdali.device.buffers import BufferPool
 from asyncdali.fleet import Actor, link, loader, near, read_token
@@ -154,7 +152,8 @@ def _frames(count: int = 200) -> tuple[float, float]:
 
 def send(port: int, count: int) -> None:
     """The other end: two frames ahead, then one for each answer."""
-    data, done, links = np.ones(FRAME, np.uint8), threading.Event(), []
+    data, done, links = near.Shelf().pool.allocate(FRAME), threading.Event(), []  # as in an engine
+    data[:] = 1
     left = [count - 2]
 
     def answered(*_: Any) -> None:

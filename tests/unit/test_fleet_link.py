@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import subprocess
 import sys
+import threading
 
+import numpy as np
 import pytest
 
 from asyncdali import fleet
+from asyncdali.device.buffers import BufferPool
 from asyncdali.fleet import link
+from asyncdali.runtime.loop import shared_loop
 
 
 @pytest.fixture
@@ -62,3 +67,62 @@ def test_names_are_imported_at_their_first_use():
     assert [callable(getattr(fleet, name)) for name in fleet.__all__] == [True] * 5 and {*fleet.__all__} <= {*dir(fleet)}
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = fleet.nothing
+
+
+@contextlib.contextmanager
+def linked(received=lambda *frame: None, lost=lambda reason: None):
+    """A link, and a plain socket at its other end."""
+    loop, made, done = shared_loop(), [], threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as other:
+        other.settimeout(20)
+        sock = server.accept()[0]
+
+        def start():
+            made.append(link.Link(sock, BufferPool().allocate, received, lost))
+            done.set()
+
+        loop.call(start)
+        assert done.wait(20)
+        try:
+            yield made[0], other
+        finally:
+            loop.call(made[0].close)
+
+
+def frame_of(data):
+    text = link._encode({"payloads": [len(data)]}).encode()
+    return link.PREFIX.pack(link.MAGIC, len(text), 0, len(data)) + text + data
+
+
+@pytest.mark.parametrize("size", [link._LOW_WATERS[-1] - 1, link._LOW_WATERS[-1], 9_633_792, 2 * link._READ + 5])
+def test_large_payloads_arrive_in_pieces_of_any_size(size):
+    """The kernel reports large parts of a payload, then the rest, and the next frame at once."""
+    data, frames, done = np.random.default_rng(size).bytes(size), [], threading.Event()
+
+    def received(header, body, payloads):
+        frames.append(payloads[0].tobytes())
+        if len(frames) == 3:
+            done.set()
+
+    with linked(received) as (_, other):
+        for step in (size, 100_003):
+            for at in range(0, len(frame := frame_of(data)), step):
+                other.sendall(frame[at : at + step])
+        other.sendall(frame_of(b"small"))
+        assert done.wait(60)
+    assert frames[0] == frames[1] == data and frames[2] == b"small"
+
+
+@pytest.mark.parametrize("sent", [100, 150_000, 9_000_000])
+def test_a_connection_that_ends_within_a_payload_is_reported_at_once(sent):
+    reasons, done = [], threading.Event()
+
+    def lost(reason):
+        reasons.append(reason)
+        done.set()
+
+    with linked(lost=lost) as (_, other):
+        other.sendall(frame_of(bytes(9_633_792))[:sent])
+        other.close()
+        assert done.wait(5)
+    assert reasons == ["it closed the connection"]
