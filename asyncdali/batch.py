@@ -91,6 +91,7 @@ def _is_read_only(owner: Any) -> bool:
 
 largest = np.maximum.reduce
 """The largest element, without the Python function that ``ndarray.max`` calls. Every batch asks three times."""
+_accumulate = np.add.accumulate
 
 
 class AddressView:
@@ -334,7 +335,7 @@ class Batch:
         if sizes is None:
             sizes = self.sizes()
         addresses = self.addresses
-        np.cumsum(sizes, out=addresses)
+        _accumulate(sizes, 0, None, addresses)  # a third of the time of `cumsum`; runs for every batch
         addresses -= sizes
         addresses += address_of(memory) if address is None else address
         self.owner = memory
