@@ -96,3 +96,9 @@ def test_pixels_of_three_elements_of_any_number(dtype):
     for picture, divided, same in zip(pictures, planes, back, strict=True):
         np.testing.assert_array_equal(divided, picture.transpose(2, 0, 1))
         np.testing.assert_array_equal(same, picture)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64"])
+def test_whole_pixels_change_places(dtype):
+    picture = np.random.default_rng(7).integers(0, 255, (37, 53, 3)).astype(dtype)
+    np.testing.assert_array_equal(ours("transpose", [[picture]], perm=[1, 0, 2]).samples[0], picture.transpose(1, 0, 2))

@@ -102,6 +102,10 @@ def _row(source, out, count, stride, target, size):
         for i in range(count):
             a, b = view_u8(source + i * stride, 3), view_u8(out + i * target, 3)
             b[0], b[1], b[2] = a[0], a[1], a[2]
+    elif size == 12:
+        for i in range(count):
+            c, d = view_u32(source + i * stride, 3), view_u32(out + i * target, 3)
+            d[0], d[1], d[2] = c[0], c[1], c[2]
     elif size >= _LONG:
         for i in range(count):
             copy_bytes(out + i * target, source + i * stride, size)
