@@ -52,6 +52,13 @@ static inline float __fadd_rz(float a, float b) {
     return std::fabs((double)nearest) > std::fabs(sum) ? std::nextafter(nearest, 0.0f) : nearest;
 }
 
+// The sum, rounded down.
+static inline float __fadd_rd(float a, float b) {
+    const double sum = (double)a + b;
+    const float nearest = (float)sum;
+    return (double)nearest > sum ? std::nextafter(nearest, -INFINITY) : nearest;
+}
+
 static inline float host_half_to_float(unsigned short bits) {
     _Float16 half;
     std::memcpy(&half, &bits, 2);

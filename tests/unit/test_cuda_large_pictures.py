@@ -66,6 +66,13 @@ def test_positions_near_and_far(matrix):
     assert_rarely_apart(expected, found, part=0.02)
 
 
+def test_pictures_without_pixels_give_the_fill_value():
+    samples = pictures([(0, 5), (3, 0), (2, 2)], 3)
+    expected, found = both("warp_affine", samples, "HWC", matrix=[1.0, 0.1, 0.0, 0.0, 1.0, 0.0], fill_value=9.0, size=[6.0, 11.0])
+    assert_rarely_apart(expected, found)
+    assert all((made == 9).all() for made in found[:2])
+
+
 def test_turned_frames():
     clips = [np.stack([picture, picture[::-1], picture]) for picture in pictures([(20, 31), (33, 40)], 3)]
     assert_rarely_apart(*both("rotate", clips, "FHWC", angle=17.0, fill_value=1.0), part=0.05)

@@ -1,5 +1,6 @@
 // rotate and warp_affine: inverse affine warp, nearest or linear. See rotate_tables.py.
 // Macros: IN, OUT element types; VOLUME 1: samples have a depth axis; CHANNELS: number of channels of all samples, 0 if samples differ.
+#define RESIDENT (VOLUME ? 1 : 4)  // pictures: 64 registers suffice; without a limit, 80 and three blocks
 #include "kernel.cuh"
 #include "rotate_tables.py"
 
@@ -16,12 +17,21 @@ DEVICE int64 offset_of(int64 x, int64 y, int64 height, int64 width, int64 channe
 // The integer part of a position. Far positions are clamped, so that the result fits into 32 bits; they stay outside the picture.
 DEVICE int32 whole(float32 position) { return (int32)floorf(smaller(larger(position, -1e6f), 1e6f + 16777216.0f)); }
 
+// A function that is called and not inlined.
+#ifdef HOST_BUILD
+#define APART static
+DEVICE uint32 constant_word(int64 address) { return word_at(address); }
+#else
+#define APART static __device__ __noinline__
+DEVICE uint32 constant_word(int64 address) { return __ldg(at<const uint32>(address)); }
+#endif
+
 // Six neighbouring bytes. Only aligned words that contain at least one of the bytes are read.
 struct SixBytes { uint32 low, high; };
 DEVICE SixBytes six_bytes(int64 address) {
     const int64 word = address & -4ll;
     const int32 bits = 8 * (int32)(address & 3);
-    const uint32 a = word_at(word), b = word_at(word + 4), c = bits == 24 ? word_at(word + 8) : 0;
+    const uint32 a = constant_word(word), b = constant_word(word + 4), c = bits == 24 ? constant_word(word + 8) : 0;
     return SixBytes{__funnelshift_r(a, b, bits), __funnelshift_r(b, c, bits)};
 }
 // Byte k as a float32. The byte becomes the lowest bits of 2**23, as in real() of a byte.
@@ -36,8 +46,8 @@ template <class T> DEVICE T rounded(float32 value) {
 
 // Values of a sample that all pixels use. Without copies the compiler would read the table again after each stored byte.
 // `last_column`, `last_row`: floats that are exact. Pixels beyond 2**24 check each neighbour.
-struct Source { int32 height, width, channels; float32 last_column, last_row, fill; bool clamp, linear; };
-DEVICE float32 exact(int64 place) { return (float32)smaller(place, (int64)1 << 24); }
+struct Source { int32 height, width, channels; float32 last_column, last_row, fill; bool clamp, linear, quads; };
+DEVICE float32 exact(int64 place) { return (float32)(int32)smaller(place, (int64)1 << 24); }
 
 DEVICE void pixel(const IN *source, float32 px, float32 py, const Source &s, OUT *to) {
     const int32 height = s.height, width = s.width, channels = CHANNELS ? CHANNELS : s.channels;
@@ -103,6 +113,82 @@ DEVICE void voxel(const IN *source, float32 px, float32 py, float32 pz, const in
     }
 }
 
+// The integer part of a position between -2**22 and 2**22, and the rest. Adding 1.5 * 2**23, rounded down, leaves the integer in the low
+// bits. Any other position gives an integer outside this range.
+DEVICE int32 floor_of(float32 position, float32 &rest) {
+    const float32 sum = __fadd_rd(position, 12582912.0f);
+    rest = position - (sum - 12582912.0f);
+    return (int32)__float_as_uint(sum) - 0x4b400000;
+}
+
+// The lowest bytes of four numbers, each shifted right by one bit.
+DEVICE uint32 packed(uint32 a, uint32 b, uint32 c, uint32 d) {
+    return __byte_perm(__byte_perm(a, b, 0x5410) >> 1, __byte_perm(c, d, 0x5410) >> 1, 0x6420);
+}
+
+#define QUAD 4
+static constexpr bool in_quads = CHANNELS == 3 && Same<IN, uint8>::value && Same<OUT, uint8>::value;
+
+// A pixel, as a function that is called: inlined, its code would need registers in the loop of the quads.
+APART void lone_pixel(const IN *source, float32 px, float32 py, const Source *s, OUT *to) { pixel(source, px, py, *s, to); }
+
+// Four pixels of a row of the output. Pixel j lies `column[j]` pixels behind `to`; pixels from `count` on are not stored.
+DEVICE void quad(int64 source, const float32 *px, const float32 *py, const Source &s, int64 to, const int32 *column, int32 count, bool aligned) {
+    int32 place[QUAD];
+    float32 fx[QUAD], fy[QUAD];
+    bool inside = true, outside = !s.clamp;
+    #pragma unroll
+    for (int32 j = 0; j < QUAD; ++j) {
+        const int32 x = floor_of(px[j], fx[j]), y = floor_of(py[j], fy[j]);
+        inside = inside && (uint32)x < (uint32)(s.width - 1) && (uint32)y < (uint32)(s.height - 1);
+        outside = outside && (px[j] < -1 || px[j] >= (float32)s.width || py[j] < -1 || py[j] >= (float32)s.height);
+        place[j] = (y * s.width + x) * 3;
+    }
+    uint32 word[3];
+    if (inside) {
+        uint32 sum[3 * QUAD];
+        SixBytes high[QUAD], low[QUAD];
+        #pragma unroll
+        for (int32 j = 0; j < QUAD; ++j) {
+            high[j] = six_bytes(source + place[j]), low[j] = six_bytes(source + place[j] + 3 * s.width);
+        }
+        #pragma unroll
+        for (int32 j = 0; j < QUAD; ++j) {
+            #pragma unroll
+            for (int32 c = 0; c < 3; ++c) {
+                const float32 one = byte_of(high[j], c), other = byte_of(low[j], c);
+                const float32 over = fmaf(byte_of(high[j], c + 3) - one, fx[j], one), under = fmaf(byte_of(low[j], c + 3) - other, fx[j], other);
+                sum[3 * j + c] = __float_as_uint(__fadd_rz(fmaf(under - over, fy[j], over), 4194304.5f));
+            }
+        }
+        #pragma unroll
+        for (int32 k = 0; k < 3; ++k) word[k] = packed(sum[4 * k], sum[4 * k + 1], sum[4 * k + 2], sum[4 * k + 3]);
+    } else if (outside) {
+        word[0] = word[1] = word[2] = 0x01010101u * (uint32)(uint8)convert<uint8>(s.fill);
+    } else {
+        #pragma unroll 1
+        for (int32 j = 0; j < count; ++j) {
+            float32 x = px[0], y = py[0];
+            int32 behind = column[0];
+            #pragma unroll
+            for (int32 k = 1; k < QUAD; ++k) {
+                if (j == k) x = px[k], y = py[k], behind = column[k];
+            }
+            lone_pixel(at<const IN>(source), x, y, &s, at<OUT>(to) + 3 * behind);
+        }
+        return;
+    }
+    if (aligned) {
+        #pragma unroll
+        for (int32 k = 0; k < 3; ++k) at<uint32>(to + 3 * column[0])[k] = word[k];
+        return;
+    }
+    #pragma unroll
+    for (int32 k = 0; k < 3 * QUAD; ++k) {
+        if (k / 3 < count) at<uint8>(to + 3 * column[k / 3])[k % 3] = (uint8)(word[k / 4] >> 8 * (k % 4));
+    }
+}
+
 // The float32 value of `x` after `count` additions of `step`, each rounded. advanced() in rotate_kernels.py explains the method.
 DEVICE float32 advanced(float32 x, float32 step, int32 count) {
     while (count > 0) {
@@ -152,24 +238,119 @@ DEVICE Walk walk_of(const float32 *m, float32 y, float32 z, bool volume) {
     return Walk{first, m[0], first, 0, 0};
 }
 
-#define TILE 4096 // as _TILE of rotate_kernels.py
+#define TILE 4096  // as _TILE of rotate_kernels.py
 #define LINES (TILE / 32)  // most lines of a tile; one column of padding lets neighbouring lines begin in different banks of shared memory
 
-KERNEL rotate(const int64 *context) {
 #if !VOLUME
-    __shared__ float32 positions[2][TILE + LINES];
+// A sample and a tile of it, for all threads of a block. The object is in shared memory, so that the loops have registers left.
+struct Part {
+    Source shape;
+    const int64 *record;
+    const float32 *maps;
+    int64 source, out, plane, rows, out_height, out_width, top;
+    float32 shift;
+    int32 columns, lines, across, left, wide, used;
+
+    DEVICE_MEMBER void look_up(const int64 *context, int64 sample) {
+        const int64 *r = array<int64>(context, ROTATE_RECORDS) + ROTATE_RECORD_WORDS * sample;
+        const int64 height = r[ROTATE_RECORD_IN_HEIGHT], width = r[ROTATE_RECORD_IN_WIDTH], channels = r[ROTATE_RECORD_CHANNELS];
+        const bool linear = context[ROTATE_LINEAR] != 0, fits = larger(height, width) < 1 << 22 && height * width < 1 << 29;
+        plane = height * width * channels, record = r, maps = array<float32>(context, ROTATE_MAPS);
+        source = address(context, ROTATE_INPUTS, sample), out = address(context, ROTATE_OUTPUTS, sample);
+        out_width = r[ROTATE_RECORD_OUT_WIDTH], out_height = r[ROTATE_RECORD_OUT_HEIGHT];
+        rows = r[ROTATE_RECORD_FRAMES] * r[ROTATE_RECORD_IN_DEPTH] * out_height;
+        shift = linear ? 0.5f : 0.0f;
+        columns = lanes_of(out_width), lines = TILE / columns, across = (int32)((out_width + columns - 1) / columns);
+        shape.height = (int32)height, shape.width = (int32)width, shape.channels = (int32)channels;
+        shape.last_column = exact(width - 1), shape.last_row = exact(height - 1), shape.fill = *array<float32>(context, ROTATE_FILL);
+        shape.clamp = context[ROTATE_CLAMP] != 0 && plane != 0, shape.linear = linear, shape.quads = in_quads && linear && fits && plane != 0;
+    }
+    DEVICE_MEMBER int64 tiles() const { return (rows + lines - 1) / lines * across; }
+    DEVICE_MEMBER void begin(int64 tile) {
+        const int32 part = (int32)take(tile, (int64)across);
+        left = part * columns, wide = (int32)smaller((int64)columns, out_width - left);
+        top = tile * lines, used = (int32)smaller((int64)lines, rows - top);
+    }
+    // The source of a line: frames and depth are planes.
+    DEVICE_MEMBER const IN *source_of(int32 line) const { return at<const IN>(source) + (rows == out_height ? 0 : (top + line) / out_height) * plane; }
+};
+
+// Positions equal those of the compiled step to the last bit: sums of many steps, each rounded. So one thread computes the positions of a
+// line of a tile, for one coordinate. Other blocks of the multiprocessor compute pixels meanwhile.
+APART void walk(const Part &part, float32 (*positions)[TILE + LINES]) {
+    const int32 lines = part.lines;
+    for (int32 i = threadIdx.x; i < 2 * lines; i += blockDim.x) {
+        const int32 axis = i >= lines, line = axis ? i - lines : i;
+        if (line >= part.used) continue;
+        int64 frame = part.top + line;
+        const int64 y = take(frame, part.out_height);
+        const float32 *m = part.maps + 12 * (part.record[ROTATE_RECORD_MAP] + frame * part.record[ROTATE_RECORD_MAP_STEP]) + 4 * axis;
+        const float32 step = m[0], shift = part.shift;
+        const int32 wide = part.wide;
+        float32 now = walk_of(m, (float32)y, 0, false).at(part.left), *to = positions[axis] + line * (part.columns + 1);
+        for (int32 k = 0; k < wide; ++k) {
+            to[k] = now - shift;
+            now += step;
+        }
+    }
+}
+
+// All pixels of a tile, one at a time.
+APART void make_pixels(const Part &part, const float32 (*positions)[TILE + LINES]) {
+    const Source shape = part.shape;
+    const int32 wide = part.wide, count = part.used * wide, pitch = part.columns + 1;
+    const uint32 reciprocal = 0xffffffffu / (uint32)wide + 1;  // i / wide is exact for the numbers here, which are below 2**16
+    for (int32 i = threadIdx.x; i < count; i += blockDim.x) {
+        const int32 line = wide == 1 ? i : (int32)((uint64)i * reciprocal >> 32), column = i - line * wide, place = line * pitch + column;
+        OUT *to = at<OUT>(part.out) + ((part.top + line) * part.out_width + part.left + column) * shape.channels;
+        pixel(part.source_of(line), positions[0][place], positions[1][place], shape, to);
+    }
+}
+
+// All pixels of a tile, four at a time. A warp computes 4 rows of 8 groups of 4 pixels. Groups begin at a word of the output. The pixels
+// before the first group and behind the last one are a group together, if they are 4 pixels; otherwise two groups.
+DEVICE void make_quads(const Part &part, const float32 (*positions)[TILE + LINES]) {
+    const int32 wide = part.wide, pitch = part.columns + 1, lines = part.lines, used = part.used;
+    const bool even = wide % QUAD == 0;
+    const int32 groups = wide / QUAD + (even ? 0 : 2);
+    const uint32 reciprocal = 0xffffffffu / (uint32)(4 * groups) + 1;
+    for (int32 i = threadIdx.x; i < lines * groups; i += blockDim.x) {
+        const int32 four = (int32)((uint64)i * reciprocal >> 32), within = i - four * 4 * groups, line = 4 * four + (within & 3), group = within >> 2;
+        if (line >= used) continue;
+        const int64 to = part.out + ((part.top + line) * part.out_width + part.left) * 3;
+        const int32 head = smaller((int32)(to & 3), wide), inner = (wide - head) / QUAD, tail = wide - head - QUAD * inner;
+        int32 begin = head + QUAD * group, jump = 0, split = QUAD, count = QUAD;
+        if (group >= inner) {
+            if (even) begin = 0, split = head, jump = wide - QUAD;
+            else if (group == inner) begin = 0, count = head;
+            else begin = wide - tail, count = group == inner + 1 ? tail : 0;
+            if (!count) continue;
+        }
+        float32 px[QUAD], py[QUAD];
+        int32 column[QUAD];
+        #pragma unroll
+        for (int32 j = 0; j < QUAD; ++j) {
+            column[j] = begin + smaller(j, count - 1) + (j >= split ? jump : 0);
+            const int32 place = line * pitch + column[j];
+            px[j] = positions[0][place], py[j] = positions[1][place];
+        }
+        quad((int64)part.source_of(line), px, py, part.shape, to, column, count, group < inner);
+    }
+}
 #endif
+
+KERNEL rotate(const int64 *context) {
+#if VOLUME
     const float32 fill = *array<float32>(context, ROTATE_FILL);
     const bool linear = context[ROTATE_LINEAR] != 0;
     FOR_SAMPLES(sample, context[ROTATE_SAMPLES]) {
         const int64 *r = array<int64>(context, ROTATE_RECORDS) + ROTATE_RECORD_WORDS * sample;
         const int64 channels = r[ROTATE_RECORD_CHANNELS], out_width = r[ROTATE_RECORD_OUT_WIDTH], out_height = r[ROTATE_RECORD_OUT_HEIGHT], out_depth = r[ROTATE_RECORD_OUT_DEPTH];
         const int64 plane = r[ROTATE_RECORD_IN_HEIGHT] * r[ROTATE_RECORD_IN_WIDTH] * channels;
-        const bool clamp = context[ROTATE_CLAMP] != 0 && plane != 0 && (!VOLUME || r[ROTATE_RECORD_IN_DEPTH] != 0);
+        const bool clamp = context[ROTATE_CLAMP] != 0 && plane != 0 && r[ROTATE_RECORD_IN_DEPTH] != 0;
         const float32 shift = linear ? 0.5f : 0.0f;
         const IN *source = at<const IN>(address(context, ROTATE_INPUTS, sample));
         OUT *out = at<OUT>(address(context, ROTATE_OUTPUTS, sample));
-#if VOLUME
         FOR_ITEMS(i, r[ROTATE_RECORD_FRAMES] * out_depth * out_height * out_width) {
             int64 rest = i;
             const int64 x = take(rest, out_width), y = take(rest, out_height), z = take(rest, out_depth), frame = rest;
@@ -179,41 +360,24 @@ KERNEL rotate(const int64 *context) {
             const float32 pz = walk_of(m + 8, (float32)y, (float32)z, true).at((int32)x) - shift;
             voxel(source + frame * r[ROTATE_RECORD_IN_DEPTH] * plane, px, py, pz, r, fill, clamp, linear, out + i * channels);
         }
+    }
 #else
-        // Frames and depth are planes. Positions equal those of the compiled step to the last bit: sums of many steps, each rounded.
-        // So one thread computes the positions of a line of a tile, for one coordinate. Other blocks of the multiprocessor compute pixels
-        // meanwhile.
-        const int32 columns = lanes_of(out_width), lines = TILE / columns;
-        const int64 rows = r[ROTATE_RECORD_FRAMES] * r[ROTATE_RECORD_IN_DEPTH] * out_height, across = (out_width + columns - 1) / columns;
-        const int64 height = r[ROTATE_RECORD_IN_HEIGHT], width = r[ROTATE_RECORD_IN_WIDTH];
-        const Source shape = {(int32)height, (int32)width, (int32)channels, exact(width - 1), exact(height - 1), fill, clamp, linear};
-        for (int64 item = blockIdx.x; item < (rows + lines - 1) / lines * across; item += gridDim.x) {
-            int64 rest = item;
-            const int32 part = (int32)take(rest, across), left = part * columns, wide = (int32)smaller((int64)columns, out_width - left);
-            const int64 top = rest * lines;
-            for (int32 i = threadIdx.x; i < 2 * lines; i += blockDim.x) {
-                const int32 axis = i / lines, line = i - axis * lines;
-                int64 frame = top + line;
-                if (frame >= rows) continue;
-                const int64 y = take(frame, out_height);
-                const float32 *m = array<float32>(context, ROTATE_MAPS) + 12 * (r[ROTATE_RECORD_MAP] + frame * r[ROTATE_RECORD_MAP_STEP]) + 4 * axis;
-                const float32 step = m[0];
-                float32 now = walk_of(m, (float32)y, 0, false).at(left), *to = positions[axis] + line * (columns + 1);
-                for (int32 k = 0; k < wide; ++k) {
-                    to[k] = now - shift;
-                    now += step;
-                }
-            }
+    __shared__ float32 positions[2][TILE + LINES];
+    __shared__ Part part;
+    FOR_SAMPLES(sample, context[ROTATE_SAMPLES]) {
+        if (threadIdx.x == 0) part.look_up(context, sample);
+        __syncthreads();
+        const int64 tiles = part.tiles();
+        for (int64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            if (threadIdx.x == 0) part.begin(tile);
             __syncthreads();
-            const uint32 reciprocal = 0xffffffffu / (uint32)wide + 1;  // i / wide is exact for the numbers here, which are below 2**16
-            for (int32 i = threadIdx.x; i < lines * wide; i += blockDim.x) {
-                const int32 line = wide == 1 ? i : (int32)((uint64)i * reciprocal >> 32), column = i - line * wide, place = line * (columns + 1) + column;
-                const int64 row = top + line;
-                if (row >= rows) break;
-                pixel(source + (rows == out_height ? 0 : row / out_height) * plane, positions[0][place], positions[1][place], shape, out + (row * out_width + left + column) * channels);
-            }
+            walk(part, positions);
+            __syncthreads();
+            if (in_quads && part.shape.quads) make_quads(part, positions);
+            else make_pixels(part, positions);
             __syncthreads();
         }
-#endif
+        __syncthreads();
     }
+#endif
 }
