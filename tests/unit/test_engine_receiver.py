@@ -239,6 +239,7 @@ def test_the_thread_that_sends_requests(tmp_path, cuda, monkeypatch):
     files, found = data_files(tmp_path), []
     for alone in (True, False):
         monkeypatch.setattr(executor, "only_ctrl_c", lambda alone=alone: alone)
+        monkeypatch.setattr(receivers, "only_ctrl_c", lambda alone=alone: alone)  # a caller that helps sends, too
         pipe = pipeline(graph(files), 1, device_id=0)
         pipe.build()
         loader = pipe._core.session.engines.loader
