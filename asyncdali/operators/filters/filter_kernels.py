@@ -38,6 +38,12 @@ _load, _store, _splat = _block.load, _block.store, _block.splat
 
 
 @inlined
+def _line(lines, k):
+    """Address of line `k` of an array of addresses."""
+    return load_i64(lines + 8 * k)
+
+
+@inlined
 def _into_one(a, step, w, wide, s):
     """The sum of a row and `wide` taps of the line at `a`, which are `step` bytes apart; weights at `w`."""
     for k in range(wide):
@@ -85,15 +91,15 @@ def _sum_rows(target, table, weights, deep, high, wide, step, count):
         s = t = u = v = _splat(np.float32(-0.0))  # Adding a number to -0 gives this number, also if it is -0.
         for z in range(deep):
             line, w, last = table + 8 * lines * z, weights + 4 * wide * high * z, 4 * wide * (high - 1)
-            s = _into_one(load_i64(line) + place, step, w, wide, s)
-            s, t = _into_two(load_i64(line + 8) + place, step, w + 4 * wide, wide, s, t)
-            s, t, u = _into_three(load_i64(line + 16) + place, step, w + 8 * wide, wide, s, t, u)
+            s = _into_one(_line(line, 0) + place, step, w, wide, s)
+            s, t = _into_two(_line(line, 1) + place, step, w + 4 * wide, wide, s, t)
+            s, t, u = _into_three(_line(line, 2) + place, step, w + 8 * wide, wide, s, t, u)
             for k in range(_ROWS - 1, high):
-                s, t, u, v = _into_four(load_i64(line + 8 * k) + place, step, w + 4 * wide * k, wide, s, t, u, v)
+                s, t, u, v = _into_four(_line(line, k) + place, step, w + 4 * wide * k, wide, s, t, u, v)
             line, w = line + 8 * high, w + last
-            t, u, v = _into_three(load_i64(line) + place, step, w, wide, t, u, v)
-            u, v = _into_two(load_i64(line + 8) + place, step, w, wide, u, v)
-            v = _into_one(load_i64(line + 16) + place, step, w, wide, v)
+            t, u, v = _into_three(_line(line, 0) + place, step, w, wide, t, u, v)
+            u, v = _into_two(_line(line, 1) + place, step, w, wide, u, v)
+            v = _into_one(_line(line, 2) + place, step, w, wide, v)
         _store(target + place, s)
         _store(target + 4 * count + place, t)
         _store(target + 8 * count + place, u)
