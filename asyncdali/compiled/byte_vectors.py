@@ -1,7 +1,7 @@
 """Loops over bytes: fixed shuffles of pixels, and tables of 256 entries.
 
 LLVM has no shuffle by a variable. So table look-ups use AVX-512's own instruction (VBMI) if the processor has it, and scalar loads
-otherwise.
+otherwise. The functions that emit code capture plain numbers only, because the keys of cached kernels are made of them (`kernel_keys`).
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def shuffled_ir(builder: Any, vector: Any, places: Sequence[int], other: Any = N
 
 def shuffler(places: Sequence[Sequence[int]]) -> Any:
     """``shuffle(source, out)``: a block of bytes at `source` becomes one block per list of indices, one after the other at `out`."""
-    kind = ir.VectorType(I8, block_bytes())
+    count = block_bytes()
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        block = load_ir(builder, args[0], kind)
+        block = load_ir(builder, args[0], ir.VectorType(I8, count))
         for k, own in enumerate(places):
-            store_ir(builder, shuffled_ir(builder, block, own), builder.add(args[1], I64(k * kind.count)))
+            store_ir(builder, shuffled_ir(builder, block, own), builder.add(args[1], I64(k * count)))
         return context.get_dummy_value()
 
     return function_of(types.void(types.int64, types.int64), codegen)
@@ -65,34 +65,36 @@ def _joined_ir(builder: Any, vectors: Sequence[Any], places: Sequence[int]) -> A
 def divider(size: int) -> tuple[Any, int]:
     """``divide(source, out, plane)``: a block of pixels of three elements of `size` bytes becomes three rows, `plane` bytes apart. And the
     number of pixels of a block."""
-    kind = ir.VectorType(ir.IntType(8 * size), block_bytes() // size)
+    count = block_bytes() // size
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.VectorType(ir.IntType(8 * size), count)
         source, out, plane = args
-        loaded = _three_loaded(builder, source, I64(block_bytes()), kind)
+        loaded = _three_loaded(builder, source, I64(size * count), kind)
         for c in range(3):
-            made = _joined_ir(builder, loaded, [3 * k + c for k in range(kind.count)])
+            made = _joined_ir(builder, loaded, [3 * k + c for k in range(count)])
             store_ir(builder, made, builder.add(out, builder.mul(I64(c), plane)))
         return context.get_dummy_value()
 
-    return function_of(types.void(types.int64, types.int64, types.int64), codegen), kind.count
+    return function_of(types.void(types.int64, types.int64, types.int64), codegen), count
 
 
 @cache
 def interleaver(size: int) -> tuple[Any, int]:
     """``interleave(source, plane, out)``: the inverse of :func:`divider`; rows are `plane` bytes apart."""
-    kind = ir.VectorType(ir.IntType(8 * size), block_bytes() // size)
+    count = block_bytes() // size
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.VectorType(ir.IntType(8 * size), count)
         source, plane, out = args
         loaded = _three_loaded(builder, source, plane, kind)
         for part in range(3):
-            numbers = range(part * kind.count, (part + 1) * kind.count)
-            made = _joined_ir(builder, loaded, [number % 3 * kind.count + number // 3 for number in numbers])
-            store_ir(builder, made, builder.add(out, I64(block_bytes() * part)))
+            numbers = range(part * count, (part + 1) * count)
+            made = _joined_ir(builder, loaded, [number % 3 * count + number // 3 for number in numbers])
+            store_ir(builder, made, builder.add(out, I64(size * count * part)))
         return context.get_dummy_value()
 
-    return function_of(types.void(types.int64, types.int64, types.int64), codegen), kind.count
+    return function_of(types.void(types.int64, types.int64, types.int64), codegen), count
 
 
 def _translated_ir(builder: Any, block: Any, tables: Sequence[Any]) -> Any:
@@ -107,9 +109,9 @@ def _block_translator(tables: int) -> Any:
 
     It is a separate loop, so that the tables stay in registers.
     """
-    kind = ir.VectorType(I8, 64)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.VectorType(I8, 64)
         source, out, table, count = args
         loaded = [[load_ir(builder, builder.add(table, I64(256 * t + 64 * k)), kind) for k in range(4)] for t in range(tables)]
         function = builder.function
