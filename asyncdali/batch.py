@@ -64,6 +64,14 @@ def _plain(size: int) -> np.ndarray:
     return np.empty(size, np.uint8)
 
 
+@functools.cache
+def _kernel() -> Callable[..., int]:
+    """The kernel that lays out samples. It needs Numba, so it is imported late."""
+    from .compiled.places import lay_out
+
+    return lay_out
+
+
 Move: TypeAlias = "Callable[[np.ndarray, np.ndarray, np.ndarray], None]"
 """``move(targets, sources, sizes)`` copies bytes from addresses to addresses; int64[samples] each. Samples of 0 bytes have no memory."""
 
@@ -148,16 +156,22 @@ class _InfoPart(Sequence[str]):
         return self._info[self._first + index]
 
 
-class Extents:
-    """The sizes of samples that lie one after another: known for batches whose shapes occurred before (``runtime/replays.py``)."""
+class Extents(NamedTuple):
+    """The sizes of samples that lie one after another, in bytes: each size and its place, int64[samples] each, the largest, and their sum.
 
-    __slots__ = ("largest", "offsets", "sizes", "total")
+    They are known for batches whose shapes occurred before (``runtime/replays.py``), and where compiled code has computed them.
+    """
 
-    def __init__(self, shapes: np.ndarray, dtype: DALIDataType):
-        """TooLarge as in :meth:`Batch.checked_sizes`."""
-        self.sizes = Batch(shapes, dtype).checked_sizes()
-        self.offsets = np.cumsum(self.sizes) - self.sizes
-        self.largest, self.total = int(self.sizes.max(initial=0)), int(self.sizes.sum())
+    sizes: np.ndarray
+    offsets: np.ndarray
+    largest: int
+    total: int
+
+    @classmethod
+    def of(cls, shapes: np.ndarray, dtype: DALIDataType) -> Extents:
+        """The extents of samples of `shapes`. TooLarge as in :meth:`Batch.checked_sizes`."""
+        sizes = Batch(shapes, dtype).checked_sizes()
+        return cls(sizes, np.cumsum(sizes) - sizes, int(sizes.max(initial=0)), int(sizes.sum()))
 
 
 class Heads(NamedTuple):
@@ -172,6 +186,19 @@ class Heads(NamedTuple):
     records: np.ndarray
     marks: np.ndarray
     common: int
+
+
+class Origins(Sequence[str]):
+    """The files or records of a batch's samples. Text is made on demand."""
+
+    def encoded(self) -> bytes:
+        """All texts in UTF-8, with NULs between them."""
+        return encoded_origins(self)
+
+
+def encoded_origins(origins: Sequence[str]) -> bytes:
+    """As :meth:`Origins.encoded`, for any texts."""
+    return "\0".join(map(str, origins)).encode("utf-8", "surrogateescape")
 
 
 class Batch:
@@ -269,6 +296,13 @@ class Batch:
             found = self._addresses = np.empty(len(self.shapes), np.int64)
         return found
 
+    @property
+    def first_address(self) -> int:
+        """Address of the first sample of a batch with memory."""
+        if self._addresses is not None:
+            return int(self._addresses[0])
+        return address_of(self.values) if self.values is not None else self._first
+
     def __len__(self) -> int:
         return len(self.shapes)
 
@@ -307,7 +341,26 @@ class Batch:
         return sizes
 
     def reserve(self, allocate: Callable[[int], Any]) -> None:
-        """Take memory from `allocate` and :meth:`place` the samples in it. TooLarge as in :meth:`checked_sizes`, or for lack of memory."""
+        """Take memory from `allocate` and :meth:`place` the samples in it. TooLarge as in :meth:`checked_sizes`, or for lack of memory.
+
+        Compiled code lays out small samples in a tenth of numpy's 12 us. So this imports Numba; without a pipeline use
+        :meth:`reserve_by_numpy`.
+        """
+        shapes, addresses = np.ascontiguousarray(self.shapes, np.int64), self.addresses
+        given = address_of(shapes), len(shapes), shapes.shape[1], self.itemsize
+        total = _kernel()(*given, limits.CHECKED, address_of(addresses))
+        try:
+            memory = allocate(total) if 0 <= total < limits.CHECKED else None
+        except limits.TooLarge:
+            memory = None
+        if memory is None:
+            self.reserve_by_numpy(allocate)  # its errors name the largest sample
+            return
+        addresses += address_of(memory)
+        self.owner, self.contiguous = memory, True
+
+    def reserve_by_numpy(self, allocate: Callable[[int], Any]) -> None:
+        """The same for samples of any size, and without compiled code."""
         sizes = self.checked_sizes()
         self.place(self.granted(allocate, int(sizes.sum()), sizes), sizes=sizes)
 
@@ -391,7 +444,7 @@ class Batch:
 
     def writable(self) -> Batch:
         """This batch if its memory is writable, else a copy: for user code that cannot be kept from writing."""
-        return self._copied(np.ones(len(self), bool)) if self.read_only else self
+        return self._copied(None) if self.read_only else self
 
     @property
     def reused_memory(self) -> bool | np.ndarray:
@@ -404,28 +457,37 @@ class Batch:
 
     def private(self, move: Move = move_by_c, allocate: Callable[[int], np.ndarray] = _plain) -> Batch:
         """This batch if it owns its memory, else a copy of the samples whose memory it does not own, in memory of ``allocate(bytes)``."""
-        if self.reused_memory is False:  # the usual case
+        reused = self.reused_memory
+        if reused is False:  # the usual case
             return self
+        if reused is True:
+            return self._copied(None, move, allocate)
         reused = self.reused_samples()
         return self._copied(reused, move, allocate) if reused.any() else self
 
-    def _copied(self, chosen: np.ndarray, move: Move = move_by_c, allocate: Callable[[int], np.ndarray] = _plain) -> Batch:
-        """A batch that owns the memory of the `chosen` samples (bool[samples])."""
+    def _copied(self, chosen: np.ndarray | None, move: Move = move_by_c, allocate: Callable[[int], np.ndarray] = _plain) -> Batch:
+        """A batch that owns the memory of the `chosen` samples (bool[samples]; None: of all samples)."""
         if self.values is not None:
-            values = allocate(self.values.nbytes).view(self.values.dtype).reshape(self.values.shape)
-            if self.values.nbytes <= _SMALL or not self.values.flags.c_contiguous:
-                np.copyto(values, self.values)
-            else:
-                move(*(np.array([word], np.int64) for word in (address_of(values), address_of(self.values), values.nbytes)))
-            copy = Batch.from_values(values, self.layout, self.dtype)
+            return self._copied_whole(self.values, move, allocate)
+        copy = Batch(self.shapes, self.dtype, self.layout)
+        sizes = self.sizes() if chosen is None else np.where(chosen, self.sizes(), 0)
+        copy.place(allocate(int(sizes.sum())), sizes=sizes)
+        move(copy.addresses, np.ascontiguousarray(self.addresses), sizes)
+        if chosen is not None and not chosen.all():
+            copy.addresses[~chosen] = self.addresses[~chosen]
+            copy.owner, copy.contiguous = [copy.owner, self.memory_owner], False
+        copy.device, copy.source_info = self.device, self.source_info
+        return copy
+
+    def _copied_whole(self, values: np.ndarray, move: Move, allocate: Callable[[int], np.ndarray]) -> Batch:
+        """A copy of a batch whose contents are known."""
+        size = values.nbytes
+        to = allocate(size).view(values.dtype).reshape(values.shape)
+        if size <= _SMALL or not values.flags.c_contiguous:
+            np.copyto(to, values)
         else:
-            copy = Batch(self.shapes, self.dtype, self.layout)
-            sizes = np.where(chosen, self.sizes(), 0)
-            copy.place(allocate(int(sizes.sum())), sizes=sizes)
-            move(copy.addresses, np.ascontiguousarray(self.addresses), sizes)
-            if not chosen.all():
-                copy.addresses[~chosen] = self.addresses[~chosen]
-                copy.owner, copy.contiguous = [copy.owner, self.memory_owner], False
+            move(*(np.array([word], np.int64) for word in (address_of(to), address_of(values), size)))
+        copy = Batch.from_values(to, self.layout, self.dtype)
         copy.device, copy.source_info = self.device, self.source_info
         return copy
 

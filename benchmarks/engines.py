@@ -6,6 +6,8 @@ Pipelines with and without engines run in turns, for several rounds. The tables 
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import os
 import statistics
 import sys
@@ -31,13 +33,13 @@ Row = tuple[float, float, float]
 
 
 def used_by(pids: Sequence[int]) -> float:
-    """Processor seconds of other processes so far (resolution 10 ms)."""
+    """Processor seconds of the threads of other processes so far."""
     total = 0
     for pid in pids:
-        with open(f"/proc/{pid}/stat") as file:
-            fields = file.read().rpartition(")")[2].split()
-        total += int(fields[11]) + int(fields[12])
-    return total / os.sysconf("SC_CLK_TCK")
+        for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(path) as file:  # the thread may end
+                total += int(file.read().split()[0])
+    return total / 1e9
 
 
 def in_turns(pipes: dict[str, Any], count: int, read: Callable[[Any], Any], rounds: int = ROUNDS) -> dict[str, list[Row]]:
@@ -89,15 +91,14 @@ def handover() -> None:
     table("hand-over (one draw, batch 64)", in_turns(built(make, (0, 1, 2)), 1000, lambda outputs: None), 64)
 
 
-def training(rounds: int = ROUNDS) -> None:
+def training(rounds: int = 2 * ROUNDS) -> None:
     """The training pipeline. Every batch is read."""
     folder = picture_folder(None)
-
-    def make(engines: int) -> Any:
-        return programs.training(asyncdali, folder, 64, engines=engines)
-
-    found = in_turns(built(make, (0, 1)), 30, read, rounds)
-    table("training pipeline (batch 64)", found, 64)
+    for batch, count in ((64, 30), (256, 8)):
+        pipes = built(lambda engines: programs.training(asyncdali, folder, batch, engines=engines), (0, 1))  # noqa: B023
+        table(f"training pipeline (batch {batch})", in_turns(pipes, count, read, rounds), batch)
+        for pipe in pipes.values():
+            pipe.close()
 
 
 def interpreter() -> None:

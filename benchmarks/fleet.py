@@ -1,13 +1,16 @@
-"""Costs and gains of engines on other machines (docs/fleet.md): ``python -m benchmarks.fleet [training decode frames]``.
+"""Costs and gains of engines on other machines (docs/fleet.md): ``python -m benchmarks.fleet [training decode frames ray]``.
 
 The engines are two processes of this machine with one thread each. They are used by TCP, as from another machine, and by shared memory.
-They and a pipeline with two threads run in turns.
+They and a pipeline with two threads run in turns. ``ray`` is the training pipeline with two actors of a Ray fleet, each with one
+processor of its own node, in a cluster of this machine (``ray.cluster_utils.Cluster``); needs ray. The actors are on the trainer's
+machine, so they send by shared memory.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import os
 import socket
 import statistics
@@ -72,9 +75,10 @@ COUNT, ROUNDS = 20, 12
 def turn(item: Any, pids: list[int]) -> engines.Row:
     """Per iteration: wall seconds, processor seconds of this process, and of the engines.
 
-    The clock starts when the full queue is empty. All work of the turn is counted, and ends before the next turn begins.
+    The clock starts when iterations come as fast as they are made: the queue is full before the turn, and engines work while it is read.
+    All work of the turn is counted, and ends before the next turn begins.
     """
-    first = item.pipeline.prefetch_queue_depth + 1
+    first = item.pipeline.prefetch_queue_depth + 5
     here, there = time.process_time(), engines.used_by(pids)
     for _ in range(first):
         engines.read(item.pipeline.run())
@@ -102,18 +106,54 @@ def measure(name: str) -> None:
             with mock.patch.object(near, "connect", connect):
                 loaders[title] = stack.enter_context(loader(train_of(name), engines=addresses, token=token, depth=4))
             pids[title] = [engine["pid"] for engine in loaders[title].engines()]
-        rows: dict[str, list[engines.Row]] = {title: [] for title in loaders}
-        for number in range(ROUNDS + 1):
-            for title in list(loaders)[:: 1 if number % 2 else -1]:
-                row = turn(loaders[title], pids[title])
-                if number:
-                    rows[title].append(row)
-        engines.table(f"{name} pipeline (batch 64), two threads here or two engines with one thread each", rows, 64)
-        used = {title: [row[1] + row[2] for row in each] for title, each in rows.items()}
-        for title, other in (("TCP", "2 threads"), ("shared", "2 threads"), ("TCP", "shared")):
-            pairs = [a / b - 1 for a, b in zip(used[title], used[other])]
-            print(f"{title} beside {other}: {statistics.median(pairs):+.1%} processor time ({min(pairs):+.1%} to {max(pairs):+.1%})")
+        in_turns(f"{name} pipeline (batch 64), two threads here or two engines with one thread each", loaders, pids)
         print(f"checkpoint: {len(loaders['TCP'].checkpoint())} bytes")
+
+
+def in_turns(title: str, loaders: dict[str, Any], pids: dict[str, list[int]]) -> None:
+    """Measure loaders in turns, and print a table. The first turn is not counted: each engine sees every picture for the first time."""
+    rows: dict[str, list[engines.Row]] = {name: [] for name in loaders}
+    for number in range(ROUNDS + 1):
+        for name in list(loaders)[:: 1 if number % 2 else -1]:
+            row = turn(loaders[name], pids[name])
+            if number:
+                rows[name].append(row)
+    engines.table(title, rows, 64)
+    used = {name: [row[1] + row[2] for row in each] for name, each in rows.items()}
+    for other, name in itertools.combinations(loaders, 2):
+        pairs = [a / b - 1 for a, b in zip(used[name], used[other])]
+        print(f"{name} beside {other}: {statistics.median(pairs):+.1%} processor time ({min(pairs):+.1%} to {max(pairs):+.1%})")
+
+
+def ray_fleet() -> None:
+    """Two actors of a Ray fleet beside two threads."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    from asyncdali.ray import Fleet
+    from asyncdali.ray import loader as fleet_loader
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    for _ in range(2):
+        cluster.add_node(num_cpus=1)
+    try:
+        ray.init(address=cluster.address, log_to_driver=False)
+        train = train_of("training")
+        fleet = Fleet(actors=2, resources={"CPU": 1})
+        with loader(train, threads=2) as local, fleet_loader(train, fleet=fleet) as remote:
+            fleet.wait()
+            while len(remote.engines()) < 2 or not all(engine["connected"] for engine in remote.engines()):
+                time.sleep(0.05)
+            found = remote.engines()
+            nodes = {engine["node"] for engine in fleet.statistics()["engines"]}
+            print(f"\nRay {ray.__version__}: actors on {len(nodes)} nodes, by shared memory: {all(engine['near'] for engine in found)}")
+            pids = {"2 threads": [], "Ray fleet": [engine["pid"] for engine in found]}
+            title = "training pipeline (batch 64), two threads here or two Ray actors with one processor each"
+            in_turns(title, {"2 threads": local, "Ray fleet": remote}, pids)
+        fleet.close()
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
 
 
 FRAME = 64 * 224 * 224 * 3
@@ -198,5 +238,7 @@ if __name__ == "__main__":
         for chosen in sys.argv[1:] or [*PROGRAMS, "frames"]:
             if chosen == "frames":
                 frames()
+            elif chosen == "ray":
+                ray_fleet()
             else:
                 measure(chosen)

@@ -5,6 +5,7 @@
     operators   single operators over small and large pictures, with the device's time and the part of the copy bandwidth
     busy        training and two views while a thread of the process runs pure Python, by switch interval
     lanes       the part of the JPEG engines, alone and beside a training step; the lock during calls of the driver
+    turns       the four pipelines in turns with DALI: default lanes and all lanes
     train       torchvision's ResNet-18 and -50 fed by the torch iterator, beside one batch repeated
 
 Prints tables; needs a GPU, CuPy and, for the engines, nvJPEG. `--photos` is a folder of folders of JPEGs (default: the project's photos).
@@ -23,6 +24,7 @@ import numpy as np
 from .pictures import picture_folder
 
 BATCH = 256
+WHAT = ("pipelines", "two-views", "operators", "busy", "lanes", "turns", "train")
 SWEEP = tuple((threads, depth) for threads in (10, 12, 14) for depth in (2, 4, 6, 8))
 """(threads, prefetch depth) of our default split."""
 LOADS, DEPTHS = (0.0, 0.65, 0.85, 1.0), (2, 4, 8)
@@ -200,25 +202,29 @@ def installed_dali() -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="?", default="pipelines", choices=("pipelines", "two-views", "operators", "busy", "lanes", "train"))
+    parser.add_argument("what", nargs="?", default="pipelines", choices=WHAT)
     parser.add_argument("--photos", help="a folder of folders of JPEGs; by default the project's photos, else pictures that are made")
     parser.add_argument("--iterations", type=int, default=60)
     parser.add_argument("--dali-only", action="store_true", help="pipelines: DALI's sweep alone")
-    parser.add_argument("--only", default="", help="operators: names, separated by commas")
+    parser.add_argument("--only", default="", help="operators, turns: names, separated by commas")
     parser.add_argument("--batches", type=int, default=1, help="operators: different batches that are fed in turn (sizes differ, too)")
-    parser.add_argument("--rounds", type=int, default=3, help="two-views, busy, train: measurements of each, in turns")
+    parser.add_argument("--rounds", type=int, default=3, help="two-views, busy, turns, train: measurements of each, in turns")
     parser.add_argument("--engines", type=int, default=0, help="busy: engines of our pipelines, which make the part on the CPU")
     options = parser.parse_args()
     options.photos = picture_folder(options.photos or (_PHOTOS if os.path.isdir(_PHOTOS) else None))
+    only = tuple(name.strip() for name in options.only.split(",") if name.strip())
     if options.what == "operators":
         from . import gpu_operators
 
-        only = tuple(name.strip() for name in options.only.split(",") if name.strip())
         gpu_operators.report(installed_dali(), options.iterations, only, options.batches)
     elif options.what == "pipelines":
         if not options.dali_only:
             ours(options.photos, options.iterations)
         dalis(options.photos, options.iterations)
+    elif options.what == "turns":
+        from . import gpu_turns
+
+        gpu_turns.report(installed_dali(), options.photos, options.iterations, options.rounds, only)
     elif options.what == "lanes":
         from . import gpu_lanes
 

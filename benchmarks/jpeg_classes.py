@@ -89,7 +89,7 @@ class _Decoder:
             part = np.array(windows)
             anchors = (extents * part[:, 1::-1]).astype(np.int64)
             extents = np.clip((extents * part[:, 3:1:-1]).astype(np.int64), 1, extents - anchors)
-        found = kernels.windows_of(headers, images, anchors, extents, np.array([3]), 1, sizes if self._own else None)
+        found = kernels.windows_of(headers, images, (anchors, extents), np.array([3]), 1, sizes if self._own else None)
         scratch_bytes, turned = kernels.scratch_bytes(found.widest, found.turned, found.own_room)
         outputs = [np.empty(shape, np.uint8) for shape in found.shapes]
         targets = np.array([output.ctypes.data for output in outputs])

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Generator
 
 import pytest
 
@@ -56,13 +57,24 @@ def kernels_are_compiled_where_they_are_used():
     later._MOST_STARTS = 0
 
 
+_PASSED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.when == "call":
+        item.stash[_PASSED] = report.passed
+    return report
+
+
 @pytest.fixture(autouse=True)
-def no_threads_left():
-    """Fail a test when pipeline threads outlive it: dropping a pipeline must end its threads."""
+def no_threads_left(request: pytest.FixtureRequest):
+    """Fail a test that passed when pipeline threads outlive it: dropping a pipeline must end its threads."""
     before = set(_pipeline_threads())
     yield
-    if not set(_pipeline_threads()) - before:
-        return
+    if not set(_pipeline_threads()) - before or not request.node.stash.get(_PASSED, False):
+        return  # the traceback of a test that failed refers to its pipelines
     limit = time.monotonic() + 300
     while (left := set(_pipeline_threads()) - before) and time.monotonic() < limit:
         # Tracebacks of expected errors refer to pipelines; iterations in flight may keep a pipeline for a moment longer.

@@ -67,7 +67,7 @@ def _arguments(error: BaseException) -> tuple[Any, ...]:
         reduced = error.__reduce__()
         if isinstance(reduced, tuple) and reduced[0] is type(error) and isinstance(reduced[1], tuple):
             return reduced[1]
-    except Exception:
+    except Exception:  # a class of the user cannot say it; `args` is what Python itself would use
         pass
     return tuple(error.args)
 
@@ -83,14 +83,14 @@ def _users_part(error: BaseException) -> Any:
 def _pickled(value: Any) -> bytes | None:
     try:
         return pickle.dumps(value)
-    except Exception:
+    except Exception:  # methods of the user's classes run here; the parent makes another error with the same text
         return None
 
 
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:
+    except Exception:  # the user's own __str__ fails
         return f"(a {type(error).__name__} that cannot be shown)"
 
 
@@ -149,7 +149,7 @@ def _rebuilt(module: str, qualname: str, args: bytes | None, state: bytes | None
         if state is not None:
             made.__dict__.update(_restricted(state))
         return made
-    except Exception:
+    except Exception:  # the user's constructor refuses, or a module is missing here; `combined` is what the caller raises then
         return None
 
 
@@ -159,7 +159,7 @@ def combined(kind: type[BaseException], args: tuple[Any, ...], message: str) -> 
         cls = _combined_class(cast(Any, kind))
         error = _new(cls, kind, args)
         kind.__init__(error, *args)
-    except Exception:
+    except Exception:  # no common class, or the user's constructor refuses the arguments: the message is what counts
         return WorkerCallbackError(message)
     error.message = message
     return error

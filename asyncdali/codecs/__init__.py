@@ -1,5 +1,5 @@
 """Encoded data, for readers and decoders: headers, formats, and decoding without operators.
 
-Images (image_headers, image_formats, jpeg/), sound (audio/), videos (video_formats, video_padding) and NumPy files (npy_headers).
+Images (image_headers, image_formats, jpeg/), sound (audio/), videos (video/) and NumPy files (npy_headers).
 May import `batch`, `compiled`, `types`, `device.launch` and the contract of operators (`operators.base`); no reader and no operator.
 """

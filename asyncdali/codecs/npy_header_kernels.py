@@ -167,7 +167,8 @@ def dictionary(data, length, row):
 
 @compiled(4)
 def read_headers(addresses, sizes, rows, count):
-    """Parse the headers of `count` files in memory (int64[count], int64[count], NPY_HEADER[count])."""
+    """Parse the headers of `count` files in memory (int64[count], int64[count], NPY_HEADER[count]). Returns how many are valid."""
+    valid = 0
     for k in range(count):
         data, size, row = load_i64(addresses + 8 * k), load_i64(sizes + 8 * k), rows + header.size * k
         code = NOT_NUMPY
@@ -177,4 +178,6 @@ def read_headers(addresses, sizes, rows, count):
                 code = dictionary(data, load_i64(row + header.data), row)
         if code != 0:
             store_i64(row + header.status, code)
-    return 0
+        else:
+            valid += 1
+    return valid

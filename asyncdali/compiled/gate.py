@@ -15,6 +15,8 @@ from .step import compiled
 gate_at = GATE.at
 _mutex, _wake, _attribute, _deadline = gate_at.mutex_0, gate_at.wake_0, gate_at.attribute, gate_at.deadline_0
 _MONOTONIC = 1
+LATE, DONE, FAILED = range(3)
+"""Results of :func:`pass_gate`."""
 _lock = types.ExternalFunction("pthread_mutex_lock", types.int32(types.int64))
 _unlock = types.ExternalFunction("pthread_mutex_unlock", types.int32(types.int64))
 _signal = types.ExternalFunction("pthread_cond_signal", types.int32(types.int64))
@@ -47,12 +49,13 @@ def open_gate(gate, begin, end):
 
 @compiled(3)
 def pass_gate(gate, perform, driver):
-    """Wait until the gate is open, then call ``perform(driver, begin, end)``. Returns 1, or 0 at the gate's deadline."""
+    """Wait until the gate is open, then call ``perform(driver, begin, end)``. Returns :data:`DONE` if that gave 0, else :data:`FAILED`;
+    :data:`LATE` at the gate's deadline."""
     _lock(gate + _mutex)
     while load_i64(gate + gate_at.open) == 0:
         if _wait_until(gate + _wake, gate + _mutex, gate + _deadline) != 0 and load_i64(gate + gate_at.open) == 0:
             _unlock(gate + _mutex)
-            return 0
+            return LATE
     _unlock(gate + _mutex)
-    call3(perform, driver, load_i64(gate + gate_at.begin), load_i64(gate + gate_at.end))
-    return 1
+    failed = call3(perform, driver, load_i64(gate + gate_at.begin), load_i64(gate + gate_at.end))
+    return FAILED if failed else DONE

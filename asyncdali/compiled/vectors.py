@@ -273,17 +273,20 @@ class IntegerVectors:
 
     def pair_sums(self, pairs: ir.Value, first: int, second: int) -> ir.Value:
         """int16 pairs (a, b) to int32 ``first * a + second * b`` (``pmaddwd``)."""
-        count = pairs.type.count
-        factors = ir.Constant(pairs.type, [first, second] * (count // 2))
+        return self.pair_products(pairs, ir.Constant(pairs.type, [first, second] * (pairs.type.count // 2)))
+
+    def pair_products(self, pairs: ir.Value, factors: ir.Value) -> ir.Value:
+        """int16 pairs (a, b) and pairs of factors (c, d) to int32 ``c * a + d * b`` (``pmaddwd``)."""
         names = {128: "llvm.x86.sse2.pmadd.wd", 256: "llvm.x86.avx2.pmadd.wd", 512: "llvm.x86.avx512.pmaddw.d.512"}
         found = self._in_parts(names, I32, pairs, factors)
         if found is not None:
             return found
+        count = pairs.type.count
         kind = ir.VectorType(I32, count // 2)
         products = []
-        for odd, factor in enumerate((first, second)):
-            own = self.builder.sext(self.pick(pairs, pairs, list(range(odd, count, 2))), kind)
-            products.append(self.builder.mul(own, constant(I32, count // 2, factor)))
+        for odd in range(2):
+            own, factor = (self.builder.sext(self.pick(x, x, list(range(odd, count, 2))), kind) for x in (pairs, factors))
+            products.append(self.builder.mul(own, factor))
         return self.builder.add(*products)
 
     def packed_unsigned(self, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -312,6 +315,15 @@ class IntegerVectors:
             places += [*range(start, start + lane), *range(count + start, count + start + lane)]
         both = self.clamped(self.pick(a, b, places), least, most)
         return self.builder.trunc(both, ir.VectorType(ir.IntType(a.type.element.width // 2), 2 * count))
+
+    def store_pixels(self, planes: Sequence[ir.Value], address: ir.Value) -> None:
+        """Interleave three vectors of int16, saturated to bytes, and store the pixels."""
+        count = planes[0].type.count
+        two, third = self.packed_unsigned(planes[0], planes[1]), self.packed_unsigned(planes[2], planes[2])
+        # Each 16 bytes hold eight pixels of one plane, then eight of the other.
+        places = [16 * (pixel // 8) + pixel % 8 + (0, 8, 2 * count)[plane] for pixel in range(count) for plane in range(3)]
+        self.store(self.pick(two, third, places[: 2 * count]), address, 0)
+        self.store(self.pick(two, third, places[2 * count :]), address, 2 * count)
 
     def clamped(self, value: ir.Value, least: int, most: int) -> ir.Value:
         """Signed elements clamped to bounds."""

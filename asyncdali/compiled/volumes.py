@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from .intrinsics import load_i64
 from .step import compiled
+from .tables import Field, Table
+
+SHAPES = Table("SHAPES", Field("address", "address", "of int64[count, ndim]"), Field("count", "int64", "samples"))
+
+shapes_at = SHAPES.at
 
 
 @compiled(3, brief=True)
-def volume(shapes, count, ndim):
-    """Total number of elements of all samples of `shapes` (int64[count, ndim])."""
+def volume(batches, count, ndim):
+    """Total number of elements of all samples of SHAPES[count]."""
     total = 0
-    for k in range(count):
-        elements = 1
-        for axis in range(ndim):
-            elements *= load_i64(shapes + 8 * (k * ndim + axis))
-        total += elements
+    for _ in range(count):
+        shape, samples = load_i64(batches + shapes_at.address), load_i64(batches + shapes_at.count)
+        for k in range(samples):
+            elements = 1
+            for axis in range(ndim):
+                elements *= load_i64(shape + 8 * (k * ndim + axis))
+            total += elements
+        batches += shapes_at.size
     return total

@@ -8,14 +8,15 @@ pool takes the memory back at the next allocation. Allocation never waits: if al
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from asyncdali_workers import limits
 
+from .. import _forks
 from ..compiled.addresses import address_of
 
 SMALL = 64 * 1024
@@ -33,18 +34,22 @@ class BlockOwner:
 class PooledBuffer(BlockOwner):
     """Owner of one block of pooled memory."""
 
-    __slots__ = ("__array_interface__", "__weakref__", "_memory", "_pid", "_returned", "nbytes")
+    __slots__ = ("__weakref__", "_memory", "_pid", "_returned", "address", "nbytes")
 
     def __init__(self, memory: np.ndarray, returned: deque[np.ndarray], size: int):
         self._memory = memory
         self._returned = returned
-        self._pid = os.getpid()
+        self._pid = _forks.pid
+        self.address = address_of(memory)
         self.nbytes = size  # the block may be larger
-        self.__array_interface__ = {"data": (address_of(memory), False), "shape": (size,), "typestr": "|u1", "version": 3}
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return {"data": (self.address, False), "shape": (self.nbytes,), "typestr": "|u1", "version": 3}
 
     def __del__(self) -> None:
         # In a forked child the pool's memory belongs to the parent's pool, so the child does not touch it.
-        if os.getpid() == self._pid:
+        if _forks.pid == self._pid:
             self._returned.append(self._memory)
 
 
@@ -107,16 +112,19 @@ class BufferPool:
 
     def allocate(self, size: int) -> np.ndarray:
         """An uninitialised uint8 array of `size` bytes; 64-byte aligned if it is large."""
-        if size < self._small:
-            return np.empty(size, np.uint8)
+        return np.empty(size, np.uint8) if size < self._small else np.asarray(self.lend(size))
+
+    def lend(self, size: int) -> PooledBuffer:
+        """`size` uninitialised bytes for code that needs only their address, until the last reference is dropped."""
         block = size_class(size)
         with self._lock:
-            self._collect()
-            memory = self._take(block)
+            memory = self._collect(block)
+            if memory is None:
+                memory = self._take(block)
             if memory is None:
                 self._trim(block)
                 memory = self._grown_ahead(size) if self.ahead else self._grown(block)
-        return np.asarray(PooledBuffer(memory, self._returned, size))
+        return PooledBuffer(memory, self._returned, size)
 
     def _grown(self, block: int) -> np.ndarray:
         if block >= limits.CHECKED:
@@ -156,9 +164,18 @@ class BufferPool:
             self._collect()
             return self.free_bytes
 
-    def _collect(self) -> None:
+    def _collect(self, wanted: int = 0) -> np.ndarray | None:
+        """Take the returned blocks back. The last of size `wanted` is in use again, so its way through the free blocks is left out."""
+        found: np.ndarray | None = None
         while self._returned:
-            self._put_back(self._returned.popleft())
+            memory = self._returned.popleft()
+            if len(memory) != wanted:
+                self._put_back(memory)
+                continue
+            if found is not None:
+                self._put_back(found)
+            found = memory
+        return found
 
     def _put_back(self, memory: np.ndarray) -> None:
         self._free.setdefault(len(memory), []).append(memory)

@@ -14,10 +14,10 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -36,11 +36,11 @@ sample's fields. This takes as long as a few turns of its threads. With more blo
 _LEAST_BLOCKS = 32
 """Blocks that a sample may have in any case, because samples of a batch differ in size."""
 _TURNS = 2  # each thread of a block works this many times, so that the block's look-ups are reused
+_KEPT_GRIDS = 256
 _MAX_SAMPLES = 65535  # limit of a grid's second dimension; kernels continue with stride gridDim.y
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(NamedTuple):
     """The unit of compilation: a function `entry` of the file `source`, with macros `defines` as (name, value)."""
 
     source: Path
@@ -48,8 +48,7 @@ class Kernel:
     defines: tuple[tuple[str, str | int], ...] = ()
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(NamedTuple):
     """A kernel from another compiler: PTX, and its function `entry`."""
 
     ptx: str
@@ -116,12 +115,14 @@ class LaunchPerSample(Launch):
     threads: tuple[int, int, int] = (1, 1, 1)
 
 
+@lru_cache(_KEPT_GRIDS)
 def grid_of(largest: int, samples: int, block: int = BLOCK) -> tuple[int, int]:
     """A grid for samples of at most `largest` work items. Kernels loop if the grid is smaller than the work."""
     most = min(_MAX_BLOCKS, max(_LEAST_BLOCKS, _ALL_BLOCKS // max(samples, 1)))
     return max(1, min(-(-int(largest) // block), most)), max(1, min(samples, _MAX_SAMPLES))
 
 
+@lru_cache(_KEPT_GRIDS)
 def row_grid(rows: int, width: int, samples: int) -> tuple[int, int]:
     """A grid for kernels that work row by row (FOR_ROWS), for samples of at most `rows` rows of `width` positions."""
     lanes = next((lanes for lanes in (32, 64, 128) if width <= 4 * lanes), BLOCK)

@@ -23,15 +23,16 @@ LARGEST = 96 << 10
 
 _MOST_DESCRIPTORS = 64
 _LENGTHS = struct.Struct("<II")
-AT_ONCE = socket.MSG_DONTWAIT
+AT_ONCE = int(socket.MSG_DONTWAIT)
 """A flag: do not wait for the other side."""
+_CLOSED_ON_EXEC = int(socket.MSG_CMSG_CLOEXEC)  # Flags are combined as integers, because Flag.__or__ takes 2 us.
 
 CARRIER = b"descriptors"
 """The contents of a message that carries the descriptors which the message before it announced."""
 
 _CONTROL = struct.Struct("@Nii")
 _ANCILLARY = socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS)
-_NOW = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+_NOW = AT_ONCE | int(socket.MSG_NOSIGNAL)
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _decode = json.JSONDecoder().decode
 
@@ -111,7 +112,7 @@ def send(channel: socket.socket, data: bytes, descriptors: list[int] | None = No
 def receive(channel: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
     """The next message and its descriptors. Both are empty when the other side has closed the channel."""
     try:
-        data, ancillary, _, _ = channel.recvmsg(LARGEST, _ANCILLARY, socket.MSG_CMSG_CLOEXEC | flags)
+        data, ancillary, _, _ = channel.recvmsg(LARGEST, _ANCILLARY, _CLOSED_ON_EXEC | flags)
     except ConnectionError:
         return b"", []
     if not ancillary:
@@ -136,7 +137,7 @@ def receive_now(channel: socket.socket) -> tuple[bytes, list[int]]:
     inbox = _inbox
     message = inbox.message
     message.control_size = _ANCILLARY
-    size = library.recvmsg(channel.fileno(), ctypes.addressof(message), socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT)
+    size = library.recvmsg(channel.fileno(), ctypes.addressof(message), _CLOSED_ON_EXEC | AT_ONCE)
     if size < 0:
         try:
             _fail()

@@ -7,13 +7,14 @@ and are used without a copy (:class:`Packer`), or are payloads of a connection (
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..batch import AddressView, Batch, dense_shapes, storage_dtype
+from ..batch import AddressView, Batch, Origins, dense_shapes, encoded_origins, storage_dtype
 from ..compiled.addresses import address_of
 from ..device.buffers import SMALL
 from ..types import DALIDataType
@@ -55,7 +56,7 @@ class Frame:
         """Append the origins of samples, once for all batches that share them."""
         found = self._infos.get(id(info))
         if found is None:
-            found = self._infos[id(info)] = info, self.add("\0".join(map(str, info)).encode("utf-8", "surrogateescape"))
+            found = self._infos[id(info)] = info, self.add(info.encoded() if isinstance(info, Origins) else encoded_origins(info))
         return found[1]
 
     def joined(self) -> bytes:
@@ -69,15 +70,14 @@ class Entries:
         """The entry of a batch. Contents outside of blocks are copied."""
         shapes = batch.shapes
         count, ndim = shapes.shape
-        equal = count > 0 and (batch.values is not None or bool((shapes == shapes[0]).all()))
-        extents = shapes[0].tolist() if equal else None
-        places = None if equal else frame.add(np.ascontiguousarray(shapes, np.int64).tobytes())
+        extents = shapes[0].tolist() if count and (batch.values is not None or _all_equal(shapes)) else None
+        places = None if extents is not None else frame.add(np.ascontiguousarray(shapes, np.int64).tobytes())
         info = None if not batch.source_info else frame.add_info(batch.source_info)
         rows = None if batch.rows is None else frame.add(np.ascontiguousarray(batch.rows, np.int64).tobytes())
-        return [int(batch.dtype), batch.layout, count, ndim, extents, places, info, rows, *self._contents(batch, frame)]
+        return [int(batch.dtype), batch.layout, count, ndim, extents, places, info, rows, *self._contents(batch, frame, extents)]
 
-    def _contents(self, batch: Batch, frame: Frame) -> list[Any]:
-        """The form of the contents, and where they are."""
+    def _contents(self, batch: Batch, frame: Frame, extents: list[int] | None) -> list[Any]:
+        """The form of the contents, and where they are. `extents`: of every sample, if they are equal."""
         raise NotImplementedError
 
 
@@ -96,7 +96,7 @@ class Packer(Entries):
         _, number, offset, lease = self._placed(_BYTES, address_of(memory), memory)
         return [number, offset, len(data), lease]
 
-    def _contents(self, batch: Batch, frame: Frame) -> list[Any]:
+    def _contents(self, batch: Batch, frame: Frame, extents: list[int] | None) -> list[Any]:
         if batch.values is not None:
             values = np.ascontiguousarray(batch.values)
             if values.nbytes <= INLINE:
@@ -148,13 +148,17 @@ class PayloadPacker(Entries):
         self.payloads: list[list[memoryview]] = []
         self.keep: list[Any] = []
 
-    def _contents(self, batch: Batch, frame: Frame) -> list[Any]:
+    def _contents(self, batch: Batch, frame: Frame, extents: list[int] | None) -> list[Any]:
         batch = batch.private()  # a user's array may change before it is sent
         if batch.values is not None:
             values = np.ascontiguousarray(batch.values)
             if values.nbytes <= INLINE:
                 return [_VALUES, *frame.add(values.tobytes())]
             return self._payload(_PLACED_VALUES, [values.reshape(-1).view(np.uint8).data], values)
+        if extents is not None and batch.contiguous:
+            total = len(batch) * math.prod(extents) * batch.itemsize
+            if total > INLINE:
+                return self._payload(_PLACED, [_view(int(batch.addresses[0]), total)], (batch, batch.memory_owner))
         sizes = batch.sizes()
         total = int(sizes.sum())
         if total <= INLINE:
@@ -177,8 +181,21 @@ _SMALL_PIECE = 4096
 """Samples below this size (bytes, on average) are copied together: an entry of a system call costs as much."""
 
 
+_from_memory = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)(
+    ("PyMemoryView_FromMemory", ctypes.pythonapi)
+)
+_FOR_READING = 0x100  # PyBUF_READ
+
+
 def _view(address: int, size: int) -> memoryview:
-    return memoryview((ctypes.c_ubyte * size).from_address(address)).cast("B")
+    view: memoryview = _from_memory(address, size, _FOR_READING)  # an array of ctypes would need a new type for each size
+    return view
+
+
+def _all_equal(shapes: np.ndarray) -> bool:
+    """Whether all samples have one shape. Bytes are compared, because numpy's functions are slow when the caches are cold."""
+    data = shapes.tobytes()
+    return data == data[: len(data) // len(shapes)] * len(shapes)
 
 
 class Payloads:
@@ -225,8 +242,8 @@ def lease_of(entry: list[Any]) -> int:
     return lease
 
 
-class SourceInfo(Sequence[str]):
-    """The origins of samples in their encoded form. The text is made when it is needed."""
+class SourceInfo(Origins):
+    """The origins of samples in their encoded form."""
 
     def __init__(self, data: bytes, count: int):
         self._data, self._count = data, count
@@ -234,6 +251,9 @@ class SourceInfo(Sequence[str]):
 
     def __len__(self) -> int:
         return self._count
+
+    def encoded(self) -> bytes:
+        return self._data
 
     def __getitem__(self, index: Any) -> Any:
         if self._names is None:
@@ -252,7 +272,13 @@ def unpack(entry: list[Any], frame: memoryview, blocks: Places, lease: Callable[
     else:
         shapes = np.frombuffer(_part(frame, places), np.int64).reshape(count, ndim).copy()
     kept = DALIDataType(dtype), layout
-    if kind in (_VALUES, _BYTES):
+    if extents is not None and kind == _VALUES:
+        batch = _dense_values(shapes, *kept, extents, _part(frame, (first, second)))
+    elif extents is not None and kind == _PLACED:
+        batch = Batch(shapes, *kept)
+        address, owner = _Space(blocks, lease, first, second, more[0]).taken(count * math.prod(map(int, extents)) * batch.itemsize)
+        batch.place_dense(owner, address)
+    elif kind in (_VALUES, _BYTES):
         batch = _copied(shapes, *kept, kind, _part(frame, (first, second)))
     else:
         offsets = _part(frame, more[1]) if kind == _SCATTERED else None
@@ -270,6 +296,16 @@ def _part(frame: memoryview, place: Sequence[int]) -> memoryview:
     if at < 0 or len(part) != size:
         raise ValueError(f"a frame of {len(frame)} bytes does not hold {size} at {at}")
     return part
+
+
+def _dense_values(shapes: np.ndarray, dtype: DALIDataType, layout: str, extents: list[int], data: memoryview) -> Batch:
+    """A batch of equal samples whose contents are in the frame, as one array."""
+    batch, storage = Batch(shapes, dtype, layout), storage_dtype(dtype)
+    total = len(shapes) * math.prod(extents) * storage.itemsize
+    if len(data) != total:
+        raise ValueError(f"a batch of {total} bytes came with {len(data)}")
+    batch.hold(np.ndarray((len(shapes), *extents), storage, data).copy())
+    return batch
 
 
 def _copied(shapes: np.ndarray, dtype: DALIDataType, layout: str, kind: int, data: memoryview) -> Batch:

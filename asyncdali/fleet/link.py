@@ -14,13 +14,15 @@ import struct
 from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from ..runtime.loop import shared_loop
-from .near import ANCILLARY, Borrower, Lender, descriptors_in
+from .inflow import Inflow
+from .near import Borrower, Lender, receive_near
 
 MAGIC = b"adE1"
 PREFIX = struct.Struct("<4sIIQ")
@@ -63,13 +65,14 @@ class Link:
         release: Callable[[socket.socket], None] = socket.socket.close, near: Lender | Borrower | None = None,
     ):  # fmt: skip
         self._release, self._near = release, near
-        self._descriptors: list[int] = []  # received descriptors of the frame that is being read
+        self._descriptors: list[int] = []  # received descriptors of frames that are not complete
         self._sock, self._allocate, self._received, self._lost = sock, allocate, received, lost
         self._loop = shared_loop().loop
         self._number = sock.fileno()
         self._out: deque[tuple[memoryview, Any, list[int]]] = deque()
         self._writing = self._reading = False
         self._low_water = 1
+        self._inflow = Inflow(sock.recv_into if near is None else partial(receive_near, sock, self._descriptors))
         self.closed = False
         self.unsent = self.got = self.sent = 0
         sock.setblocking(False)
@@ -160,14 +163,6 @@ class Link:
 
     # --- receive
 
-    def _receive(self, target: memoryview, wanted: int) -> int:
-        if self._near is None:
-            return self._sock.recv_into(target, wanted)
-        count, ancillary, _, _ = self._sock.recvmsg_into([target[:wanted]], ANCILLARY, socket.MSG_CMSG_CLOEXEC)
-        if ancillary:
-            self._descriptors += descriptors_in(ancillary)
-        return count
-
     def pause(self) -> None:
         """Read nothing until everything is sent (or :meth:`resume`). The kernel's buffers fill, and the other end has to wait."""
         if self._reading:
@@ -179,6 +174,8 @@ class Link:
         if not self._reading and not self.closed:
             self._reading = True
             self._loop.add_reader(self._number, self._readable)
+            if self._inflow.waiting:
+                self._loop.call_soon(self._readable)
 
     def _start_frame(self) -> None:
         self._stage = 0
@@ -187,12 +184,11 @@ class Link:
         self._payloads: list[np.ndarray] = []
 
     def _readable(self) -> None:
-        left = _READ
+        left, inflow = _READ, self._inflow
         try:
-            while left > 0 and self._reading:
+            while self._reading and (left > 0 or inflow.waiting):
                 target = self._targets[0]
-                wanted = min(target.nbytes, left)
-                count = self._receive(target, wanted)
+                count = inflow.take(target[:left] if 0 < left < target.nbytes else target)
                 if not count:
                     self._end("it closed the connection")
                     return
@@ -200,12 +196,12 @@ class Link:
                 self.got += count
                 if count < target.nbytes:
                     self._targets[0] = target[count:]
-                    if count < wanted:
-                        break  # the socket is empty; another call would cost an exception
-                    continue
-                self._targets.popleft()
-                while not self._targets and not self.closed:
-                    self._filled()
+                else:
+                    self._targets.popleft()
+                    while not self._targets and not self.closed:
+                        self._filled()
+                if inflow.dry and not inflow.waiting:
+                    break
         except BlockingIOError:
             pass
         except OSError as error:
@@ -217,7 +213,7 @@ class Link:
 
     def _wait_for(self, missing: int) -> None:
         """Let the kernel wake the loop only when a large part of `missing` bytes has arrived, or the connection ends."""
-        size = next((size for size in _LOW_WATERS if size <= missing), 1)
+        size = 1 if missing < _LOW_WATERS[-1] else next(size for size in _LOW_WATERS if size <= missing)
         if size != self._low_water and self._near is None:
             self._low_water = size
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
@@ -243,7 +239,9 @@ class Link:
         else:
             header, body, payloads = self._header, memoryview(self._head)[self._text :], self._payloads
             if isinstance(self._near, Borrower):
-                descriptors, self._descriptors = self._descriptors, []
+                named = len(header.get("new", ()))
+                descriptors = self._descriptors[:named]
+                del self._descriptors[:named]
                 self.got += self._near.take(header, descriptors, payloads)
             elif self._near is not None:
                 self._near.back(header)

@@ -24,7 +24,7 @@ NAME = 16
 MOST_DESCRIPTORS = 64
 MOST_LENT = 64
 """Payloads of one connection that are lent at a time. A block has a descriptor, so a trainer that keeps many batches gets bytes instead."""
-ANCILLARY = socket.CMSG_SPACE(4 * MOST_DESCRIPTORS)
+_ANCILLARY = socket.CMSG_SPACE(4 * MOST_DESCRIPTORS)
 
 
 def this_machine() -> bytes:
@@ -174,10 +174,15 @@ class Borrower:
         return found
 
 
-def descriptors_in(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
-    """File descriptors that came with a message."""
-    found = array.array("i")
+def receive_near(sock: socket.socket, descriptors: list[int], target: memoryview) -> int:
+    """Read bytes into `target` and return their number. Descriptors that come with them are appended.
+
+    A descriptor may come before the frame that names it, never after it. ValueError if many are waiting for their frame.
+    """
+    count, ancillary, _, _ = sock.recvmsg_into([target], _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            found.frombytes(content[: len(content) // 4 * 4])
-    return list(found)
+            descriptors.extend(array.array("i", content[: len(content) // 4 * 4]))
+    if len(descriptors) > 2 * MOST_DESCRIPTORS:
+        raise ValueError("more descriptors than the frames name")
+    return count

@@ -7,9 +7,8 @@ KB takes more turns. It also runs when the oldest request is old enough to be se
 from __future__ import annotations
 
 import hashlib
-import statistics
+import math
 import threading
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from time import monotonic
@@ -34,6 +33,7 @@ from ..sources.group import Group
 from ..sources.ports import Port
 from .connections import Connections
 from .link import FrameError, Link
+from .patience import SHORTEST, Patience
 from .places import Place, Request
 
 if TYPE_CHECKING:
@@ -45,12 +45,6 @@ ANSWERS = 1.0
 """Seconds that :meth:`RemoteLoader.statistics` waits for the actors' own counters."""
 COUNTERS = ("allocated", "operators", "pixels", "planning", "planning_processor")
 """The counters of an actor that its trainers use."""
-REMEMBERED = 64
-"""Number of answer times. Their median decides which requests are slow."""
-UNKNOWN = 10.0
-"""Seconds after which a request is also sent to a second actor, while few answer times are known."""
-SHORTEST = 0.05
-"""A request is sent to a second actor after this number of seconds at the earliest. The system's scheduler causes shorter delays."""
 
 START = "Start engines: `asyncdali engine --listen HOST:PORT --token-file FILE program.py:train`"
 
@@ -158,7 +152,9 @@ class RemoteLoader(Connections):
             cut, plan, executor, segment, pool.descriptors, actors.addresses, actors.token, actors.rank, actors.reconnect_timeout
         )
         self._pool, self._actors = pool, actors
-        self._times: deque[float] = deque(maxlen=REMEMBERED)
+        self._patience = Patience(actors.hedge_after)
+        timeout = pool.options.engine_timeout
+        self._timeout = math.inf if timeout is None else float(timeout)
         self._largest = 0  # bytes of the largest answer so far
         self._timer: Any = None
         self._due = 0.0  # time at which `_timer` fires
@@ -220,31 +216,23 @@ class RemoteLoader(Connections):
 
     # --- slow actors
 
-    def _patience(self) -> float:
-        """Seconds after which a request is also sent to a second actor."""
-        assert self._actors.hedge_after is not None
-        return UNKNOWN if len(self._times) < 4 else max(SHORTEST, self._actors.hedge_after * statistics.median(self._times))
-
     def _arm(self) -> None:
-        """Wake up when the oldest request is old."""
-        if self.closed:
+        """Wake up when the oldest request is old. A timer that fires before a request of this moment is old serves this request, too."""
+        time, patience, timeout = monotonic(), self._patience.seconds, self._timeout
+        shortest = min(patience, timeout)
+        if self.closed or shortest == math.inf or (self._timer is not None and self._due <= time + shortest):
             return
-        waits = []
-        if self._actors.hedge_after is not None:
-            patience = self._patience()
-            waits += [sent + patience for asked, sent in self._unanswered() if len(asked.places) == 1]
-        timeout = self._pool.options.engine_timeout
-        if timeout is not None:
-            waits += [max(place.outstanding_since(), place.heard) + timeout for place in self._places.values() if place.outstanding]
-        if waits:
-            time = monotonic()
-            due = min((due for due in waits if due > time), default=time + 1.0)
-            if self._timer is not None:
-                if due > self._due - SHORTEST:
-                    return
-                self._timer.cancel()  # the timer was set before the median time was known
-            self._due = due
-            self._timer = self._loop.loop.call_later(due - time + 0.001, self.executor.guarded, self._look)
+        waits = [sent + patience for asked, sent in self._unanswered() if len(asked.places) == 1]
+        waits += [max(place.outstanding_since(), place.heard) + timeout for place in self._places.values() if place.outstanding]
+        if not waits:
+            return
+        due = min((due for due in waits if time < due < math.inf), default=time + 1.0)
+        if self._timer is not None:
+            if due > self._due - SHORTEST:
+                return
+            self._timer.cancel()  # the timer was set before the median time was known
+        self._due = due
+        self._timer = self._loop.loop.call_later(due - time + 0.001, self.executor.guarded, self._look)
 
     def _unanswered(self) -> Iterable[tuple[Request, float]]:
         for place in self._places.values():
@@ -257,20 +245,16 @@ class RemoteLoader(Connections):
         self._timer = None
         if self.closed or self.broken is not None:
             return
-        time = monotonic()
-        timeout = self._pool.options.engine_timeout
-        if timeout is not None:
-            for place in list(self._places.values()):
-                if place.outstanding and time - max(place.outstanding_since(), place.heard) > timeout:
-                    self._drop(place, f"did not answer for {timeout:g} s (engine_timeout)")
+        time, timeout = monotonic(), self._timeout
+        for place in list(self._places.values()):
+            if place.outstanding and time - max(place.outstanding_since(), place.heard) > timeout:
+                self._drop(place, f"did not answer for {timeout:g} s (engine_timeout)")
         self._hedge(time)
         self._arm()
 
     def _hedge(self, time: float) -> None:
-        if self._actors.hedge_after is None:
-            return
         self._overdue = False
-        patience = self._patience()
+        patience = self._patience.seconds
         old = [(asked, sent) for asked, sent in self._unanswered() if len(asked.places) == 1 and time - sent > patience]
         for asked, _ in sorted(old, key=lambda item: item[0].run.record.index):
             slow = asked.places[0]
@@ -338,7 +322,7 @@ class RemoteLoader(Connections):
     def _first(
         self, place: Place, asked: Request, sent: float, header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]
     ) -> None:
-        self._times.append(place.heard - sent)
+        self._patience.learn(place.heard - sent)
         if "error" in header:
             asked.error = unpacked(header["error"])
         else:

@@ -24,7 +24,7 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar
 
 from ..batch import Batch
@@ -68,6 +68,8 @@ class Operator:
     """Whether it must be alone in its segment (user Python)."""
     reads_files: ClassVar[bool] = False
     """Whether `prepare` reads local files."""
+    reads_together: ClassVar[bool] = False
+    """Whether it may read the files of later iterations together with those of an iteration (``iteration.following``)."""
     on_cuda: ClassVar[bool] = False
     """Whether the operator runs on a CUDA device: every step has a launch, or there are no steps. GPU pipelines refuse other operators."""
 
@@ -130,6 +132,9 @@ class Operator:
 
     scope_argument: ClassVar[str | None] = None
     """The argument whose scope decides the operator's branch of a conditional; by default any input decides."""
+    places_position: ClassVar[bool] = False
+    """Whether `plan` only writes the position into tables: the moving word (:meth:`split`), or sums of it and constants. So a copied plan
+    can get another position."""
     skips_empty: ClassVar[bool] = True
     """Whether the operator is skipped in a branch without samples."""
     stateful: ClassVar[bool] = False
@@ -149,6 +154,10 @@ class Operator:
         An operator that does not override this method selects its samples in `plan` (``iteration.first``, ``iteration.whole``).
         """
         return position
+
+    def split(self, position: Any) -> tuple[Hashable, int]:
+        """The part of a position that is equal in all iterations, and the 64-bit word that moves."""
+        raise TypeError(f"operator {self.schema.name} does not implement split()")
 
     @classmethod
     def why_whole(cls, spec: Spec) -> str:
@@ -191,6 +200,11 @@ class Operator:
     def may_wait(self) -> bool:
         """Whether it may wait long: for the network, for another process, or for the user's Python. By default, `prepare` may."""
         return self.barrier or self.prepares(self.spec)
+
+    @property
+    def least_in_flight(self) -> int:
+        """The number of iterations that must be in flight for its full speed."""
+        return 1
 
     def counted(self) -> tuple[tuple[str, int], ...]:
         """Counts since ``build()``: (name, number) pairs, always with the same names in the same order."""

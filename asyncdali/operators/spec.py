@@ -101,6 +101,7 @@ class Iteration:
     prepared    the return value of :meth:`Operator.prepare`
     first       for a part of the samples: the number of its first sample
     whole       for a part: samples of the whole iteration, of which `batch_size` are computed; 0: all are computed
+    following   for an operator that reads files of several iterations together: the number of later iterations that are due, too
     """
 
     index: int
@@ -111,6 +112,7 @@ class Iteration:
     prepared: Any = None
     first: int = 0
     whole: int = 0
+    following: int = 0
 
     def taken(self, name: str) -> Any:
         """The data that was fed to the external input `name` for these samples: a batch, or an error to raise."""

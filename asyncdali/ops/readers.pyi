@@ -85,7 +85,7 @@ class NemoAsr:
 
     Paths are absolute, or relative to the working directory.
 
-    WAV files are read by this library; FLAC, OGG, MP3 and others if `soundfile` is installed (asyncdali[audio]).
+    Formats: WAV, FLAC and Ogg Vorbis; Opus, MP3, AIFF, AU and others if `soundfile` is installed (asyncdali[audio]).
     """
 
     def __init__(self, *, manifest_filepaths: str | _Sequence[str], downmix: bool | None = ..., dtype: DALIDataType | None = ..., max_duration: float | None = ..., min_duration: float | None = ..., quality: float | None = ..., read_idxs: bool | None = ..., read_sample_rate: bool | None = ..., read_text: bool | None = ..., sample_rate: float | None = ..., allow_outside_root: bool | None = ..., allow_remote_entries: bool | None = ..., shuffle_after_epoch: bool | None = ..., shuffle_after_epoch_seed: int | None = ..., allow_redirects: bool | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | _Sequence[int] | None = ..., seed: int | None = ...) -> None: ...

@@ -80,7 +80,8 @@ def place_aligned(batch: Batch, allocate: Callable[[int], np.ndarray]) -> None:
 class Draw(NamedTuple):
     """The samples of one iteration: their indices, int64[samples], and the positions before and behind the iteration.
 
-    Of an iteration of `whole` samples only those from `first` on may be wanted; 0: all are.
+    Of an iteration of `whole` samples only those from `first` on may be wanted; 0: all are. This number of later iterations, `following`,
+    is due, too.
     """
 
     begin: OrderPosition
@@ -88,6 +89,7 @@ class Draw(NamedTuple):
     behind: OrderPosition
     first: int = 0
     whole: int = 0
+    following: int = 0
 
 
 Reading: TypeAlias = Generator[PythonJob | CompiledJob, None, list[Batch]]
@@ -221,7 +223,9 @@ class ReaderOperator(Operator):
         """The samples of this iteration."""
         first, whole = iteration.first, iteration.whole
         indices, behind = self.order.take(iteration.position, whole or samples)  # at a shard's end padding depends on where batches end
-        return Draw(iteration.position, indices[first : first + samples] if whole else indices, behind, first, whole)
+        if whole:
+            return Draw(iteration.position, indices[first : first + samples], behind, first, whole)
+        return Draw(iteration.position, indices, behind, following=iteration.following)
 
     def after(self, position: OrderPosition, samples: int) -> OrderPosition:
         return self.order.after(position, samples)

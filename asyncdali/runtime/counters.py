@@ -8,9 +8,10 @@ two times more per operator. Reading processor time is a system call, so it is r
 
 The threads of a small pipeline wake each other and take turns at the interpreter, with cold caches, so counting costs about five times as
 much there as in a loop. Three measures keep the cost low. Counting makes no objects except one weak reference per output, and the report
-computes everything that follows from totals. (Logs of tuples or of array rows were no cheaper than sums.) Iterations shorter than 2 ms
-are sampled: one in 16 is timed, and its times count 16 times. Timing an iteration takes 10 to 25 us. Iterations, samples and bytes are
-always counted one by one. Outputs of iterations that are not timed are remembered only if they use memory of the pool.
+computes everything that follows from totals. (Logs of tuples or of array rows were no cheaper than sums.) Iterations shorter than 50 ms
+are sampled: one in 4 is timed, and its times count 4 times; of iterations shorter than 2 ms one in 16. Timing an iteration takes 10 to
+60 us. Iterations, samples and bytes are always counted one by one. Outputs of iterations that are not timed are remembered only if they
+use memory of the pool.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ if TYPE_CHECKING:
 STAND_IN = "__input_"
 """Prefixes of names of operators that stand for data in debug mode. These operators are not counted."""
 
-SPARSE = 16
-"""If iterations are short, one in this many is timed."""
+SPARSE, FEW = 16, 4
+"""If iterations are short, one in SPARSE is timed. If they are of medium length, one in FEW is timed."""
 
-SHORT = 2_000_000
-"""Iterations are short if the consumer gets one per this many nanoseconds or less."""
+SHORT, MEDIUM = 2_000_000, 50_000_000
+"""Iterations are short, or of medium length, if the consumer gets one per this many nanoseconds or less."""
 
-_LOOKS = 256  # iterations between two checks for short iterations; the first checks come after 16, 32, 64 and 128 iterations
+_LOOKS = 256  # iterations between two checks of their length; the first checks come after 16, 32, 64 and 128 iterations
 
 _CROWD = 256
 _ARRAY = np.ndarray
@@ -151,11 +152,13 @@ class PipelineCounters:
     # --- the consumer's side
 
     def _look(self, time: int) -> None:
-        """Whether iterations are short."""
+        """Choose the iterations that are timed by their length."""
         looked, self._looked = self._looked, time
         seen, self._seen = self.iterations - self._seen, self.iterations
-        short = looked > 0 and time - looked < seen * SHORT
-        self.stride = SPARSE if short and self.recorder is None and not self._always_processor else 1
+        self.stride = 1
+        if looked and self.recorder is None and not self._always_processor:
+            took = time - looked
+            self.stride = SPARSE if took < seen * SHORT else FEW if took < seen * MEDIUM else 1
 
     def arrives(self, in_flight: Sequence[Record]) -> None:
         """The consumer comes for the oldest iteration. Only the first call per iteration counts."""

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..batch import Batch
-from ..compiled.addresses import address_of
+from ..device.buffers import PooledBuffer
 from ..device.cuda.commands import Commands
 from ..device.cuda.device import CudaDevice
-from ..device.cuda.gather import gather_launch
+from ..device.cuda.gather import dense_windows, gather_launch
+from ..device.cuda.gather_tables import GATHER_WINDOW
 from ..device.cuda.memory import CudaEvent, DeviceBuffer
 from ..device.cuda.nvjpeg import DecodedImages, Files
 from ..device.cuda.nvjpeg_library import ALLOCATOR_FAILURE, IMAGE, NvjpegError
@@ -41,7 +42,7 @@ class SplitDecode:
         assert step.hardware is not None
         self._built, self._step, self._batch = built, step, batch
         self._plan = step.hardware
-        self._pinned = np.empty(0, np.uint8)
+        self._pinned: PooledBuffer | None = None
         self._share: Share | None = None
         self._keeps = False  # samples are copied to the cache
 
@@ -59,9 +60,9 @@ class SplitDecode:
         self.images = []
         if plan.balance is not None:
             engines = sum(lane.samples for lane in plan.lanes if lane.decoder.engines)
-            self._share = plan.balance.share(engines, len(plan.sizes) - sum(lane.samples for lane in plan.lanes))
+            self._share = plan.balance.share(engines, plan.samples - sum(lane.samples for lane in plan.lanes))
         for lane in plan.lanes:
-            data, lengths, images, space = plan.files(lane, self._batch.addresses)
+            data, lengths, images, space = plan.files(lane)
             files = Files(data, lengths, images.view(IMAGE), space)
             # Whole images are decoded into the batch's memory; the event orders the decoder behind its earlier users.
             targets = None if files.space else (self._batch.memory_owner, device.events.last(commands))
@@ -104,14 +105,13 @@ class SplitDecode:
     def _by_host(self, device: CudaDevice) -> list[tuple[BuiltOperator, Step]]:
         """The step for the samples that no decoder of the GPU takes, if there are any."""
         plan = self._plan
-        rows, size = plan.rest(self._batch.sizes())
-        if rows is None:
+        samples, size = plan.rest()
+        if not samples:
             return []
-        self._pinned = device.staging.allocate(size)
-        plan.targets += address_of(self._pinned)
-        if self._branch is not None:
-            rows = np.where(self._branch >= 0, rows[self._branch], -1)
-        return [(self._built, branches.in_branch(self._step, rows))]
+        self._pinned = pinned = device.staging.lend(size)
+        plan.targets += pinned.address
+        step = self._step if self._branch is None else branches.in_branch(self._step, self._branch)
+        return [(self._built, step)]
 
     def gather(
         self, device: CudaDevice, commands: Commands, passing: list[DeviceBuffer], keep: list[object]
@@ -122,11 +122,11 @@ class SplitDecode:
         plan, batch = self._plan, self._batch
         moved_by = 0
         keep += (self._pinned, self._step)
-        if len(self._pinned):
-            size, pinned_at = len(self._pinned), address_of(self._pinned)
-            copy = device.pool.allocate(size, commands)
-            commands.copy(copy.address, pinned_at, size, pinned=True)
-            moved_by = copy.address - pinned_at
+        pinned = self._pinned
+        if pinned is not None and pinned.nbytes:
+            copy = device.pool.allocate(pinned.nbytes, commands)
+            commands.copy(copy.address, pinned.address, pinned.nbytes, pinned=True)
+            moved_by = copy.address - pinned.address
             passing.append(copy)
         elsewhere: list[tuple[Lane, np.ndarray]] = []
         for lane, images in zip(plan.lanes, self.images):
@@ -140,12 +140,12 @@ class SplitDecode:
                 passing.append(buffer)
                 elsewhere.append((lane, images.images))
         plan.show_kept(moved_by)
-        moves, largest = plan.moves(batch, moved_by, elsewhere)
-        if moves is not None and plan.kept is not None and not plan.kept.together:
+        moves, largest = plan.moves(moved_by, elsewhere)
+        if len(moves) and plan.kept is not None and not plan.kept.together:
             moves = self._copied_one_by_one(moves, plan.kept.sources, commands)
         launches = []
-        if moves is not None and moves.shape[1]:
-            launches.append(gather_launch(moves[0], moves[1], moves[2], moves[3], moves[4], largest))
+        if len(moves):
+            launches.append(gather_launch(moves, largest))
         return [(None, launch) for launch in launches + self._to_cache(keep)]
 
     def _copied_one_by_one(self, moves: np.ndarray, sources: np.ndarray, commands: Commands) -> np.ndarray:
@@ -153,7 +153,8 @@ class SplitDecode:
         batch, there = self._batch, sources != 0
         for target, source, size in zip(batch.addresses[there].tolist(), sources[there].tolist(), batch.sizes()[there].tolist()):
             commands.copy(target, source, size, pinned=True)
-        return np.ascontiguousarray(moves[:, ~np.isin(moves[4], batch.addresses[there])])
+        rest: np.ndarray = moves[~np.isin(moves[:, GATHER_WINDOW.word.target], batch.addresses[there])]
+        return rest
 
     def _to_cache(self, keep: list[object]) -> list[Launch]:
         """The launch that copies samples of the finished batch to the cache of decoded pictures."""
@@ -165,10 +166,8 @@ class SplitDecode:
         if not len(chosen) or any(images.error is not None for images in self.images):
             return []  # after an error the CPU decoded the pictures, and its pixels differ slightly
         rows = np.ascontiguousarray(batch.shapes[chosen, 0])
-        row_bytes = batch.sizes()[chosen] // rows
-        largest = int(rows.max()), int(row_bytes.max())
         self._keeps = True
-        return [gather_launch(batch.addresses[chosen], row_bytes, rows, row_bytes, kept.slots[chosen], largest)]
+        return [gather_launch(*dense_windows(batch.addresses[chosen], kept.slots[chosen], rows, batch.sizes()[chosen] // rows))]
 
     def queued(self, event: CudaEvent) -> None:
         """Everything that :meth:`gather` queued is before `event`."""

@@ -15,13 +15,13 @@ from asyncdali_workers import limits
 
 from ..batch import Batch
 from ..compiled.addresses import address_of
+from ..compiled.places import lay_out, to_addresses
 from ..device.cuda.arrays import buffers_of, pieces
 from ..device.cuda.device import CudaStream
 from ..device.cuda.driver import DriverError
-from ..device.cuda.gather import gather_launch
+from ..device.cuda.gather import dense_windows, gather_launch
 from ..device.cuda.memory import CudaEvent, DeviceBuffer
 from ..device.cuda.nvjpeg import AllDecoded
-from ..device.cuda.place_kernels import lay_out
 from ..device.joint import Joint
 from ..device.launch import Launch
 from ..operators.base import Arguments, Iteration, Planned, Role, Step
@@ -60,7 +60,6 @@ class DeviceSegmentRun(SegmentRun):
         self._ordered: set[int] = set()  # buffers and events (by id) that the stream already waits for
         self._joint: Joint | None = None  # of the decoders' parts, until the worker threads' part joins it
         self._repeating: DeviceRepeats | None = None  # may serve the iteration, or learn from it
-        self._lap: Lap | None = None
         self._split: set[int] = set()  # address arrays (by id) whose samples also belong to other batches
 
     def phases(self) -> Jobs:
@@ -74,16 +73,15 @@ class DeviceSegmentRun(SegmentRun):
     # --- repeated iterations
 
     def _repeats(self, lap: Lap | None) -> DeviceRepeats | None:
-        self._lap = lap
         self._repeating = self.segment.device_repeats if self._is_plain() else None
         return self._repeating
 
     def _learn(self, repeats: object) -> None:
         """The launches are not known yet; see :meth:`_pixels`."""
 
-    def _repeated(self, repeat: DeviceRepeat, fresh: Fresh) -> Queueable:
+    def _repeated(self, repeat: DeviceRepeat, produced: dict[int, int], lap: Lap | None) -> Queueable:
         """Make the outputs of an iteration that is copied, and record its commands."""
-        times, marks = self._marks(Timed.NO if self._lap is None else self._lap.timed)
+        times, marks = self._marks(Timed.NO if lap is None else lap.timed)
         keep: list[object] = [self._uploads, repeat]
         for batch, source in self._uploads:
             keep.extend(self._copy(batch, source))
@@ -92,9 +90,9 @@ class DeviceSegmentRun(SegmentRun):
             keep.append(self._repeating.queue(repeat, self.record.edges, self._device, self._commands, self._made, self._passing))
         except TooLargeOutput as error:
             raise self._wrap(error.built, error.error) from error.error
-        if self._lap is not None:
-            for _ in self._repeating.rest:
-                self._lap.planned()
+        if lap is not None:
+            for built in self._repeating.rest:
+                lap.planned(built.counters)  # type: ignore[arg-type]  # counted segments have counters for all operators
         return Queueable(times, marks, keep)
 
     def _computed(self, job: CompiledSamples | Queueable) -> Jobs:
@@ -161,15 +159,19 @@ class DeviceSegmentRun(SegmentRun):
 
     def _to_device(self, batch: Batch) -> None:
         """Device memory for a batch. The addresses are written into the batch's own array."""
-        shapes, addresses = np.ascontiguousarray(batch.shapes, np.int64), batch.addresses
-        given = address_of(shapes), len(shapes), shapes.shape[1], batch.itemsize
-        size = lay_out(*given, limits.CHECKED, address_of(addresses))
-        if size < 0:
-            batch.checked_sizes(on_gpu=True)
-            size = lay_out(*given, _ANY_SIZE, address_of(addresses))
+        extents, addresses = batch.extents, address_of(batch.addresses)
+        if extents is None:
+            shapes = np.ascontiguousarray(batch.shapes, np.int64)
+            given = address_of(shapes), len(shapes), shapes.shape[1], batch.itemsize
+            size = lay_out(*given, limits.CHECKED, addresses)
+            if size < 0:
+                batch.checked_sizes(on_gpu=True)
+                size = lay_out(*given, _ANY_SIZE, addresses)
+        else:
+            size = extents.total
         buffer = self._device.pool.allocate(size, self._commands)
         self._made.append(buffer)
-        addresses += buffer.address
+        to_addresses(addresses if extents is None else address_of(extents.offsets), len(batch), buffer.address, addresses)
         batch.owner, batch.contiguous = buffer, True
 
     # --- queueing
@@ -248,13 +250,14 @@ class DeviceSegmentRun(SegmentRun):
         """Queue the launches, for operators or on behalf of none. An error of the compiler names the operator. Returns what is queued."""
         if any(launch.offers is not None for _, launch in launches):
             launches = self._fused(launches)
+        ready = []
         for built, launch in launches:
             try:
-                self._device.function(launch.kernel)
+                ready.append((built, launch, self._device.function(launch.kernel)))
             except Exception as error:
                 raise (error if built is None else self._wrap(built, error)) from error
-        if launches:
-            keep.append(self._device.launch_all(launches, self._commands, self._passing))
+        if ready:
+            keep.append(self._device.launch_all(ready, self._commands, self._passing))
         return launches
 
     def _marks(self, timed: Timed) -> tuple[DeviceTimes | None, list[Any]]:
@@ -365,9 +368,7 @@ class DeviceSegmentRun(SegmentRun):
             dense.rows = batch.rows
             self._to_device(dense)
             rows = np.maximum(batch.shapes[:, 0] if batch.ndim else np.ones(len(batch), np.int64), 1)
-            row_bytes = batch.sizes() // rows
-            largest = int(rows.max()), int(row_bytes.max())
-            launches.append((None, gather_launch(batch.addresses, row_bytes, rows, row_bytes, dense.addresses, largest)))
+            launches.append((None, gather_launch(*dense_windows(batch.addresses, dense.addresses, rows, batch.sizes() // rows))))
             keep.append(batch.memory_owner)
             self.record.edges[edge] = dense
         return launches

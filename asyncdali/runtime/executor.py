@@ -10,11 +10,10 @@ import contextlib
 import contextvars
 import functools
 import logging
-import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from time import perf_counter_ns as now
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,13 +21,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from asyncdali_workers.interrupts import only_ctrl_c, uninterrupted
 
+from .. import _forks
 from ..access import Access
 from ..device.base import Device, Stream
 from ..device.buffers import BufferPool
 from ..device.host import HostDevice, HostStream
 from ..device.threads import OrderedThread, Reports, WorkerState, WorkerThreads
 from ..errors import PipelineClosed
-from ..operators.base import Environment
+from ..operators.base import Environment, Operator
 from ..types import OperatorConcurrency, StreamPolicy
 from .counters import PipelineCounters
 from .engine_protocol import Here
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("asyncdali")
 
+_TOGETHER, _LEAST_IN_FLIGHT = 3, 3
+"""Most iterations whose files are read together, and the least number of iterations that are in progress meanwhile."""
 CLOSING = 0.9
 """Seconds that closing waits for the threads of a pipeline. A callback of the user may never return."""
 
@@ -110,6 +112,9 @@ class Executor:
         self._open_records: deque[Record] = deque()
         self._submitted: deque[Record] = deque()
         """Iterations that are queued and not admitted yet."""
+        self._together, self._least = 1, 0
+        """The number of iterations that are admitted together, while at least so many are in progress; see :meth:`_gathers`."""
+        self._depth = 1
         self._admits_on_stage = False
         """Whether the CPU's stage thread admits iterations. It does if every iteration begins there: it is woken in any case."""
         self.admits: Callable[[Callable[[], None]], object] | None = None
@@ -125,7 +130,7 @@ class Executor:
         self.counters: PipelineCounters | None = None
         self.progress: Progress | None = None
         """For engines."""
-        self._pid = os.getpid()
+        self._pid = _forks.pid
         self.outputs: list[int] = []
         self._edge_count = 0
         self._at_once: BuiltSegment | None = None
@@ -141,6 +146,7 @@ class Executor:
         depth: int,
         access: Access,
     ) -> Environment:
+        self._depth = depth
         self.one_at_a_time = depth == 1 and num_threads == 1
         if self.gpu is not None:
             self.gpu.expect(depth)
@@ -176,6 +182,18 @@ class Executor:
         if all(segment.backend == "cpu" and not segment.instant and segment.remote is None for segment in first):
             self._cpu_stage.start()
             self._admits_on_stage = True
+        if self.gpu is not None and all(segment.remote is None for segment in segments):
+            self._gather([built.operator for segment in segments for built in segment.operators])
+
+    def _gather(self, operators: Sequence[Operator]) -> None:
+        """Admit several iterations at a time if a reader reads their files together, and if enough others are in progress meanwhile.
+
+        Reading then takes one job and one wake-up of each worker instead of three, and later iterations are planned with warm caches.
+        """
+        if any(operator.reads_together and not operator.may_wait for operator in operators):
+            needed = max(_LEAST_IN_FLIGHT, *[operator.least_in_flight for operator in operators])
+            self._together = max(1, min(_TOGETHER, self._depth - needed))
+            self._least = self._depth - self._together
 
     @property
     def loaded(self) -> bool:
@@ -256,7 +274,7 @@ class Executor:
             raise RuntimeError(
                 "the pipeline cannot continue: the executor failed with the error above. Build a new pipeline"
             ) from self._broken
-        if os.getpid() != self._pid:
+        if _forks.pid != self._pid:
             self.check_process()
         record = Record(index, batch_size, self._edge_count)
         if self.counters is not None:
@@ -285,6 +303,8 @@ class Executor:
             self._loop.call(self.guarded, self._admit, record)
             return
         self._submitted.append(record)
+        if self._gathers():
+            return
         if self.admits is not None:
             if only_ctrl_c():
                 self._admit_here()
@@ -302,11 +322,15 @@ class Executor:
     @property
     def inherited(self) -> bool:
         """Whether this is a forked child's copy. The threads exist only in the parent."""
-        return os.getpid() != self._pid
+        return _forks.pid != self._pid
+
+    def following(self, record: Record) -> int:
+        """Number of later iterations that are admitted. Their positions follow, because no iteration fails to be planned."""
+        return self._admitted - record.index - 1 if self._together > 1 else 0
 
     def check_process(self) -> None:
         """RuntimeError in a forked child."""
-        if os.getpid() != self._pid:
+        if _forks.pid != self._pid:
             raise RuntimeError(f"this pipeline was built in process {self._pid} and cannot be used in its forked child; build one here")
 
     # --- decisions: one at a time, by a thread that finds no other thread deciding
@@ -332,6 +356,13 @@ class Executor:
     def _admit_submitted(self, state: WorkerState | None = None) -> None:
         """Request the admission of all queued iterations."""
         self._post(self._admit_all)
+
+    def _gathers(self) -> bool:
+        """Whether queued iterations are not admitted yet: later ones will be admitted with them.
+
+        If too few iterations are in progress, :meth:`finish_segment` admits them. So each caller gets its iteration.
+        """
+        return len(self._submitted) < self._together and len(self._open_records) >= self._least
 
     def _admit_all(self) -> None:
         while self._submitted:
@@ -418,30 +449,41 @@ class Executor:
             record.edges, record.fed = [], {}
             self._open_records.remove(record)
             record.finish()
+            if self._together > 1 and self._submitted and not self._gathers():
+                self._admit_all()
         if self._at_once is None:
             self._scheduler.pump()
 
     # --- on stage and worker threads
 
     def _advance(self, run: SegmentRun, phases: Jobs, state: WorkerState | None, error: BaseException | None) -> None:
-        """Resume a run until it yields its next job or ends."""
-        if self.closed:
-            phases.close()
-            return
-        try:
-            job = phases.throw(error) if error is not None else next(phases)
-        except StopIteration:
-            self._post(self.finish_segment, run)
-            return
-        except BaseException as failure:
-            if self.closed:  # closing has stopped the operator; waiting callers get PipelineClosed
+        """Resume a run until other threads have its next job, or until it ends. This thread does brief jobs itself, if it has a state."""
+        while True:
+            if self.closed:
+                phases.close()
                 return
-            failure.__traceback__ = None if isinstance(failure, MemoryError) else failure.__traceback__
-            self._failed(run, failure)
-            return
-        finally:
-            error = None  # the frame must not keep the error, whose traceback holds the frame
-        self._run_job(run, phases, job, state)
+            try:
+                job = phases.throw(error) if error is not None else next(phases)
+            except StopIteration:
+                self._post(self.finish_segment, run)
+                return
+            except BaseException as failure:
+                if self.closed:  # closing has stopped the operator; waiting callers get PipelineClosed
+                    return
+                failure.__traceback__ = None if isinstance(failure, MemoryError) else failure.__traceback__
+                self._failed(run, failure)
+                return
+            finally:
+                error = None  # the frame must not keep the error, whose traceback holds the frame
+            alone = state is not None and job.brief
+            if (job.is_pixels or isinstance(job, Waiting)) and not run.told and not (alone and len(self._segments) == 1):
+                # The next iteration may be planned while the pixels of this one are computed, unless this thread computes them alone.
+                run.told = True
+                self._post(self._planned, run)
+            if state is None or not job.brief:
+                break
+            error = self._done_here(job, state)
+        self._share(run, phases, job, state)
 
     def _failed(self, run: SegmentRun, error: BaseException) -> None:
         self._record_failure(run, error)
@@ -453,9 +495,22 @@ class Executor:
         if not run.committed:
             run.segment.commit_positions(run.record, {})
 
-    def _run_job(self, run: SegmentRun, phases: Jobs, job: Job, state: WorkerState | None) -> None:
-        alone = state if job.brief else None
-        """The state of this thread, if it does the whole job. The thread then resumes the run, and may do its next job, too."""
+    def _done_here(self, job: Job, state: WorkerState) -> BaseException | None:
+        """Do a whole job on this thread. Returns its error."""
+        self._jobs.add(job)
+        if self.closed:
+            job.stop()
+        try:
+            job.work_alone(state)
+            job.raise_error()
+        except BaseException as error:
+            return error
+        finally:
+            self._jobs.discard(job)
+        return None
+
+    def _share(self, run: SegmentRun, phases: Jobs, job: Job, state: WorkerState | None) -> None:
+        """Give a job to the worker threads. The thread that ends the job resumes the run."""
 
         def finished() -> None:
             job.finished = _nothing  # breaks the cycle job -> this closure -> job, which would keep the batches alive
@@ -463,26 +518,20 @@ class Executor:
             try:
                 job.raise_error()
             except BaseException as error:
-                self._advance(run, phases, alone, error)
+                self._advance(run, phases, None, error)
             else:
-                self._advance(run, phases, alone, None)
+                self._advance(run, phases, None, None)
 
         job.finished = finished
         self._jobs.add(job)
         if self.closed:
             job.stop()
-        waits, pixels = isinstance(job, Waiting), job.is_pixels
-        if (waits or pixels) and not run.told and (alone is None or len(self._segments) > 1):
-            # The next iteration may be planned while the pixels of this one are computed, unless this thread computes them alone.
-            run.told = True
-            self._post(self._planned, run)
         if isinstance(job, Waiting):
             job.begin(self._waits.submit)
             return
         samples = job.count if isinstance(job, CompiledSamples) else self._workers.count
-        if alone is None:
-            self._workers.submit(job, samples)
-        if state is not None and (job.brief or not pixels):
+        self._workers.submit(job, samples)
+        if state is not None and not job.is_pixels:
             job.work(state)  # the stage thread helps, because planning waits for this job
 
     def _post(self, function: Callable[..., None], *args: Any) -> None:
@@ -547,7 +596,7 @@ class Executor:
         """A decision has failed, which is a bug in the runtime: callers get an error and do not wait forever."""
         log.error("unexpected error in the executor's scheduling", exc_info=error)
         self._broken = error
-        for record in list(self._open_records):
+        for record in [*self._open_records, *self._submitted]:
             record.fail(0, error)
             record.finish()
 

@@ -52,9 +52,10 @@ class Engine:
     memory: MemoryStatistics | None = None  # no memory statistics in debug mode
 
     def __init__(self, options: PipelineOptions, name: str, calling: Callable[[int], Callable[[], AbstractContextManager[None]]]):
-        from ..compiled import driver
+        from ..compiled import driver, places
 
         driver.run_job.compile()
+        places.lay_out.compile()
         self._pool = BufferPool()
         self.allocate: Callable[[int], np.ndarray] = self._pool.allocate
         self.counters = PipelineCounters() if options.enable_statistics else None
@@ -70,6 +71,10 @@ class Engine:
         self._helpers = WorkerThreads(threads - 1, name, options.affinity()) if threads > 1 else None
         self._device_memory = HostMemory(self.allocate)
         self._converter = Converter(self.allocate, None, no_copy=True)
+
+    def following(self, record: Record) -> int:
+        """No iteration is known before the program asks for it."""
+        return 0
 
     def work(self, job: Job) -> BaseException | None:
         """Run a job and return its error, if any."""

@@ -55,9 +55,51 @@ class JobTimes(NamedTuple):
     steps: Sequence[int]
 
 
+_word = JOB.word
+_SCRATCH = _word.needs_scratch_bytes
+_ADDRESSES = _word.flags, _word.functions, _word.contexts, _word.slot_arrays, _word.slot_offsets, _word.status, _word.texts
 _STOP, _FAILED = JOB.words + FLAGS.word.stop, JOB.words + FLAGS.word.failed
 _NO_FLAGS = FLAGS.entries(next=0, stop=0, failed=0)
 _NO_TIMES = {timed: TIMES.entries(busy=0, begun=0, processor=0, with_processor=timed is Timed.PROCESSOR, slowest=0) for timed in Timed}
+
+
+class _Blank(NamedTuple):
+    """The block of a job of compiled samples before it gets its steps, up to the statuses.
+
+    words      a word of an address is the offset from the beginning of the block;  moving: 1 for these words, else 0
+    places     the words of functions, contexts, slot arrays, times, statuses and texts
+    own_times  number of words that a thread needs for its times
+    """
+
+    words: np.ndarray
+    moving: np.ndarray
+    places: tuple[int, int, int, int, int, int]
+    own_times: int
+
+
+@functools.lru_cache(256)
+def _blank(count: int, steps: int, slots: int, timed: Timed) -> _Blank:
+    """The blank for so many samples, steps and slots. A pipeline's jobs have the same numbers in every iteration."""
+    functions = JOB.words + FLAGS.words
+    contexts = functions + steps
+    slot_arrays = contexts + steps
+    offsets = slot_arrays + slots
+    times = offsets + slots
+    status = times + (TIMES.words + steps if timed else 0)
+    texts = status + count
+    own_times = OWN_TIMES.words + steps if timed else 0
+    table = JOB.entries(
+        samples=count, flags=JOB.size, steps=steps, functions=8 * functions, contexts=8 * contexts, slots=slots,
+        slot_arrays=8 * slot_arrays, slot_offsets=8 * offsets, status=8 * status, texts=8 * texts, text_bytes=ERROR_TEXT_BYTES,
+        times=8 * times if timed else 0, needs_scratch_bytes=0, needs_times_words=own_times, crew_next=0, crew_left=0, crew_active=0,
+        crew_over=0, crew_waits=0, crew_report=0, crew_joint=0, crew_call=0,
+    )  # fmt: skip
+    words, moving = np.zeros((2, status), np.int64)
+    words[:functions] = [*table, *_NO_FLAGS]
+    if timed:
+        words[times : times + TIMES.words] = _NO_TIMES[timed]
+    moving[[*_ADDRESSES, *([_word.times] if timed else [])]] = 1
+    return _Blank(words, moving, (functions, contexts, slot_arrays, times, status, texts), own_times)
 
 
 class Job:
@@ -98,6 +140,17 @@ class Job:
                 last = self._active == 0
         if last:
             self._over()
+
+    def work_alone(self, thread: WorkerState) -> None:
+        """Do all of it on a thread that has not shared the job. `finished` is not called. Raises errors that belong to no sample."""
+        if self.on_thread is None:
+            self._run(thread)
+            return
+        began = now()
+        try:
+            self._run(thread)
+        finally:
+            self.on_thread(began, now())
 
     def _over(self) -> None:
         """The calling thread was the last to take part."""
@@ -162,33 +215,20 @@ class CompiledSamples(Job):
                 step.place_scratch(own_scratch)
         self.scratch_bytes = own_scratch + extra
         self._keep: object = None
-        # One allocation for all that the driver reads and writes: this runs several times per batch, and every array costs time.
-        functions = JOB.words + FLAGS.words
-        contexts = functions + len(steps)
-        slot_arrays = contexts + len(steps)
-        offsets = slot_arrays + len(slots)
-        times = offsets + len(slots)
-        status = times + (TIMES.words + len(steps) if timed else 0)
-        texts = status + count
-        self._own_times = OWN_TIMES.words + len(steps) if timed else 0
         self.crew: WorkerThreads | None = None
         self.joint: Joint | None = None
-        self._places = functions, contexts, slot_arrays, times, status, texts
+        # One allocation for all that the driver reads and writes: this runs several times per batch, and every array costs time.
+        blank = _blank(count, len(steps), len(slots), timed)
+        self._own_times, self._places = blank.own_times, blank.places
+        functions, _, slot_arrays, times, status, texts = blank.places
         self._block = block = np.empty(texts + count * _TEXT, np.int64)
-        at = self._address = address_of(block)
-        table = JOB.entries(
-            samples=count, flags=at + JOB.size, steps=len(steps), functions=at + 8 * functions, contexts=at + 8 * contexts,
-            slots=len(slots), slot_arrays=at + 8 * slot_arrays, slot_offsets=at + 8 * offsets, status=at + 8 * status,
-            texts=at + 8 * texts, text_bytes=ERROR_TEXT_BYTES, times=at + 8 * times if timed else 0,
-            needs_scratch_bytes=self.scratch_bytes, needs_times_words=self._own_times,
-            crew_next=0, crew_left=0, crew_active=0, crew_over=0, crew_waits=0, crew_report=0, crew_joint=0, crew_call=0,
-        )  # fmt: skip
-        block[:status] = [
-            *table, *_NO_FLAGS,
-            *[step.function for step in self.steps], *[address_of(step.context) for step in self.steps],
-            *[address for address, _ in slots], *[offset for _, offset in slots],
-            *([*_NO_TIMES[timed], *[0] * len(steps)] if timed else ()),
-        ]  # fmt: skip
+        self._address = at = address_of(block)
+        np.multiply(blank.moving, at, block[:status])
+        block[:status] += blank.words
+        block[_SCRATCH] = self.scratch_bytes
+        block[functions:slot_arrays] = [*[step.function for step in self.steps], *[address_of(step.context) for step in self.steps]]
+        if slots:
+            block[slot_arrays:times] = [*[address for address, _ in slots], *[offset for _, offset in slots]]
         block[status:texts] = 0
         self._texts_at = texts
 
@@ -205,16 +245,13 @@ class CompiledSamples(Job):
         """
         _, contexts, slot_arrays, times, status, texts = self._places
         head, begin = self._block[:texts].copy(), 8 * texts
-        word = JOB.word
-        own = [word.flags, word.functions, word.contexts, word.slot_arrays, word.slot_offsets, word.status]
-        if times < status:
-            own.append(word.times)
+        own = [*_ADDRESSES, *([_word.times] if times < status else [])]
         head[own] -= self._address
-        head[word.texts] = begin + tables.nbytes
+        head[_word.texts] += tables.nbytes
         head[contexts:slot_arrays] += begin - address_of(tables)
-        arrays = range(slot_arrays, slot_arrays + int(head[word.slots]))
+        arrays = range(slot_arrays, slot_arrays + int(head[_word.slots]))
         head[arrays] += begin
-        moving = [*own, word.texts, *range(contexts, slot_arrays), *arrays]
+        moving = [*own, *range(contexts, slot_arrays), *arrays]
         return head, np.concatenate([head, tables]), [(k, 0) for k in moving]
 
     def moved(self, block: np.ndarray, address: int, words: int, keep: object) -> CompiledSamples:

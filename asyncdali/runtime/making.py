@@ -32,10 +32,10 @@ def make_operators(operators: Sequence[PlannedOperator], environment: Environmen
 
     After an error, `made` has the operators that must be closed.
     """
-    from ..compiled import driver, volumes
+    from ..compiled import driver, places, volumes
 
-    driver.run_job.compile()
-    volumes.volume.compile()
+    for function in (driver.run_job, places.lay_out, volumes.volume):
+        function.compile()
     dtypes: dict[int, DALIDataType | None] = {}
     for planned in operators:
         operator = _make(planned, environment)

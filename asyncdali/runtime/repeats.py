@@ -1,8 +1,9 @@
 """Repeated segments: if every plan of a segment would be copied (:mod:`.replays`), the whole segment is copied at once.
 
 A copied plan still costs 20 to 30 us per operator in the interpreter: gate, arguments, tables, memory of outputs, entries in the job.
-All of this is equal in every iteration except for addresses. So the tables of all operators, the address tables of their outputs and the
-job's own table are one block of words. One compiled call copies the block and adds the addresses: of inputs, and of the memory of outputs.
+All of this is equal in every iteration except for addresses and positions of random streams. So the tables of all operators, the address
+tables of their outputs and the job's own table are one block of words. One compiled call copies the block and adds the addresses of
+inputs and of the memory of outputs, and the positions. The address tables of contiguous inputs lie in the block, too.
 
 A segment is repeated for inputs for which all its operators have copied their plans in an iteration before. Operators without inputs
 (fed batches, draws) are planned as usual, and first.
@@ -16,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from asyncdali_workers.limits import TooLarge
 
-from ..batch import Batch
+from ..batch import Batch, Extents
 from ..compiled.addresses import address_of
+from ..compiled.job_tables import JOB
 from ..operators.base import Step
 from .jobs import CompiledSamples, Timed
-from .replays import key_of
+from .replays import is_plain_word, key_of
 
 if TYPE_CHECKING:
     from .segments import BuiltOperator
@@ -29,6 +31,7 @@ _MOST_SEGMENTS = 4
 """Number of blocks that are kept per segment; see ``replays._MOST_PLANS``."""
 _MOST_WORDS = 1 << 14
 """Segments with larger blocks are planned in every iteration: copying the block would take longer."""
+_TIMES = JOB.word.times
 
 
 def repeats_of(operators: Sequence[BuiltOperator], kept: set[int]) -> Repeats | None:
@@ -47,7 +50,7 @@ class Repeats:
     rest    the other operators
     """
 
-    __slots__ = ("_contents", "_edges", "_kept", "_plans", "heads", "rest")
+    __slots__ = ("_contents", "_edges", "_kept", "_moving", "_plans", "heads", "rest")
 
     def __init__(self, heads: list[BuiltOperator], rest: list[BuiltOperator], kept: set[int]):
         self.heads, self.rest, self._kept = heads, rest, kept
@@ -56,6 +59,7 @@ class Repeats:
         places = {edge: k for k, edge in enumerate(self._edges)}
         read = (_read(built)[k] for built in rest for k in built.replays.contents)  # type: ignore[union-attr]
         self._contents = sorted({places[edge] for edge in read if edge in places})
+        self._moving = [built for built in rest if built.operator.stateful]
         self._plans: dict[Any, Repeat] = {}
 
     def find(self, edges: Sequence[Any]) -> Repeat | None:
@@ -74,7 +78,11 @@ class Repeats:
             self._plans[key] = made
 
     def _key(self, edges: Sequence[Any]) -> Any:
-        return key_of([edges[edge] for edge in self._edges], self._contents)
+        key = key_of([edges[edge] for edge in self._edges], self._contents)
+        for built in self._moving:
+            constant, word = built.operator.split(built.position)
+            key = None if key is None or not is_plain_word(word) else (key, constant)
+        return key
 
 
 class TooLargeOutput(Exception):
@@ -94,8 +102,8 @@ class Repeat:
     """A segment that is copied for inputs of certain shapes. `words`: size of the copied block."""
 
     __slots__ = (
-        "_inputs", "_kept_arrays", "_memories", "_moves", "_outputs", "_relocate", "_sampled", "_template", "_texts", "job", "kept",
-        "words",
+        "_firsts", "_inputs", "_kept_arrays", "_memories", "_moving", "_outputs", "_places", "_relocate", "_sampled", "_template",
+        "_texts", "job", "kept", "produced", "words",
     )  # fmt: skip
 
     def __init__(self, operators: Sequence[BuiltOperator], inputs: dict[int, Batch], kept: set[int], most_scratch: int, timed: Timed):
@@ -110,25 +118,29 @@ class Repeat:
         source[[first + word for word, base in made.places if base == 0]] += 8 * first
         self._kept_arrays = source, np.array(places, np.int64).reshape(-1, 2)
         self._template = (len(source), *map(address_of, self._kept_arrays))
-        self._moves = len(places)
+        self._places = len(places)
         self.words = len(source)
         self.job, self.kept = job, made.kept
         self._texts = job.texts_words
-        self._inputs, self._sampled, self._memories = made.tables, made.sampled, made.memories
+        self._firsts = made.firsts
+        self._inputs, self._sampled, self._memories, self._moving = made.tables, made.sampled, made.memories, made.moving
+        self.produced = {id(built.operator): made.produced[id(built)] for built in made.moving}
+        """The numbers of samples by which positions move, by the operators' ids."""
         self._outputs = [
             (edge, built, shapes, dtype, layout, extents, slice(first + table, first + table + len(shapes)), memory, info)
             for edge, built, (shapes, dtype, layout, extents), table, memory, info in made.outputs
         ]
 
-    def job_for(self, edges: list[Any], allocate: Any) -> tuple[CompiledSamples, list[tuple[int, Batch]]]:
-        """Make the outputs of an iteration in `edges`, with memory. Returns the job that computes them, and the outputs by edge.
+    def job_for(self, edges: list[Any], allocate: Any, timed: bool) -> CompiledSamples:
+        """Make the outputs of an iteration in `edges`, with memory. Returns the job that computes them, and measures its times if `timed`.
 
         TooLargeOutput if there is no memory for an output."""
         block = np.empty(self.words + self._texts, np.int64)
         at = address_of(block)
         tables = [edges[edge].addresses for edge in self._inputs]
         bases = [at, *map(address_of, tables)]
-        fresh = []
+        for edge in self._firsts:
+            bases.append(edges[edge].first_address)
         for edge, built, shapes, dtype, layout, extents, table, memory, info in self._outputs:
             batch = Batch(shapes, dtype, layout, block[table], device=built.output_device)
             batch.extents = extents
@@ -142,18 +154,23 @@ class Repeat:
                 batch.contiguous = True
                 bases.append(address_of(owner))
             edges[edge] = batch
-            fresh.append((edge, batch))
+        for built in self._moving:
+            bases.append(built.operator.split(built.position)[1])
         found = np.array(bases, np.int64)
         if self._sampled:
             found = np.concatenate([found, *[edges[edge].addresses for edge in self._sampled]])
-        self._relocate(at, *self._template, address_of(found), self._moves)
-        return self.job.moved(block, at, self.words, (self, tables)), fresh
+        self._relocate(at, *self._template, address_of(found), self._places)
+        if not timed:
+            block[_TIMES] = 0
+        return self.job.moved(block, at, self.words, (self, tables))
 
 
 class _Made:
     """The block of the operators, before the job's table is put in front of it. Addresses in it are offsets from a base.
 
-    places    (word, base): base 0 is the block; then the address tables of `tables`, the memory of outputs, samples of `sampled`
+    places    (word, base): base 0 is the block; then the address tables of `tables`, the first samples of `firsts`, the memory of
+              outputs, the positions of `moving`, samples of `sampled`
+    produced  numbers of samples that operators make, by the id of the BuiltOperator
     """
 
     def __init__(self, operators: Sequence[BuiltOperator], inputs: dict[int, Batch], kept: set[int], most_scratch: int):
@@ -166,13 +183,23 @@ class _Made:
         self.sampled: list[int] = []
         self.outputs: list[Any] = []
         self.slots: list[tuple[int, int]] = []
+        self.moving: list[BuiltOperator] = []
+        self.produced: dict[int, int] = {}
         self.scratch = self.memories = self.count = 0
-        own: dict[int, int] = {}  # edge -> word of its address table
+        own: dict[int, int] = {}  # edge -> word of its address table in the block
         origins: dict[int, int | None] = {}  # edge -> the input whose source info it has
         lengths = {edge: len(batch) for edge, batch in inputs.items()}
         places: list[tuple[int, tuple[str, int, int]]] = []
+        looked_up = dict.fromkeys(_read(built)[number] for built, replay in zip(operators, replays) for number in replay.tables)
+        self.firsts = [edge for edge in looked_up if edge in inputs and inputs[edge].contiguous and lengths[edge]]
+        for k, edge in enumerate(self.firsts):
+            own[edge] = len(self.block)
+            places += [(len(self.block) + sample, ("first", k, 0)) for sample in range(lengths[edge])]
+            self.block = np.concatenate([self.block, Extents.of(inputs[edge].shapes, inputs[edge].dtype).offsets])
         for built, replay, begin in zip(operators, replays, begins):
             read = _read(built)
+            if replay.moves:
+                self.moving.append(built)
             for word, base in replay.places.tolist():
                 kind = self._base(replay, read, base, lengths)
                 if kind[0] == "own":
@@ -182,6 +209,7 @@ class _Made:
                     kind = ("own", 0, 0)
                 places.append((begin + word, kind))
             origin = origins.get(read[0], read[0])
+            self.produced[id(built)] = len(replay.outputs[0][0])
             for edge, (shapes, dtype, layout, _, named, extents, table) in zip(built.outputs, replay.outputs, strict=True):
                 own[edge] = begin + table.start
                 lengths[edge] = len(shapes)
@@ -207,7 +235,9 @@ class _Made:
             return "own", 0, 0
         if base <= len(replay.tables):
             return "table", read[replay.tables[base - 1]], 0
-        sample = base - 1 - len(replay.tables)
+        if replay.moves and base == 1 + len(replay.tables):
+            return "position", len(self.moving) - 1, 0
+        sample = base - 1 - len(replay.tables) - replay.moves
         for number in replay.sampled:
             if sample < lengths[read[number]]:
                 return "sample", read[number], sample
@@ -218,7 +248,9 @@ class _Made:
         self.tables = list(dict.fromkeys(edge for _, (kind, edge, _) in places if kind == "table"))
         self.sampled = list(dict.fromkeys(edge for _, (kind, edge, _) in places if kind == "sample"))
         tables = {edge: 1 + k for k, edge in enumerate(self.tables)}
-        first = 1 + len(self.tables) + self.memories
+        memories = 1 + len(self.tables) + len(self.firsts)
+        positions = memories + self.memories
+        first = positions + len(self.moving)
         samples: dict[int, int] = {}
         for edge in self.sampled:
             samples[edge] = first
@@ -229,6 +261,10 @@ class _Made:
                 return 0
             if kind == "table":
                 return tables[edge]
-            return 1 + len(self.tables) + edge if kind == "memory" else samples[edge] + sample
+            if kind == "position":
+                return positions + edge
+            if kind == "first":
+                return 1 + len(self.tables) + edge
+            return memories + edge if kind == "memory" else samples[edge] + sample
 
         return [(word, number(*base)) for word, base in places]

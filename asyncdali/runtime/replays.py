@@ -6,6 +6,9 @@ resize, for example) makes the same plan in every iteration; only the addresses 
 A plan may also depend on contents: of argument inputs, and of inputs that the operator reads. Such a plan is copied for equal contents,
 which are constants in most pipelines. Contents that are new in each of the first iterations (draws) are no longer compared.
 
+A random stream is a position that moves by the batch in every iteration. An operator that only writes the position into its tables
+(``Operator.places_position``) is copied, too: the copy gets the position of its iteration.
+
 A plan is copied only if two plans for the same shapes were equal word by word. Addresses may differ if both plans have them in the same
 places: address tables of inputs and outputs, samples of inputs that have their memory, and arrays that the plan made. Both plans are
 alive while they are compared, so equal addresses belong to memory that the operator keeps. Tables and arrays are compared and copied as
@@ -36,7 +39,7 @@ _TRIALS = 64
 _LEAST_ADDRESS = 1 << 32
 _LINE = 64
 
-_INPUT, _OUTPUT, _OWN, _SAMPLE = range(4)
+_INPUT, _OUTPUT, _OWN, _SAMPLE, _POSITION = range(5)
 Place: TypeAlias = "tuple[int, int, int]"
 """The target of a word: kind, number of the array or sample, offset in bytes. The samples of all inputs are numbered one after another."""
 AMBIGUOUS: Place = (-1, -1, -1)
@@ -46,21 +49,23 @@ AMBIGUOUS: Place = (-1, -1, -1)
 def replays_of(planned: PlannedOperator, operator: Operator) -> Replays | None:
     """The repeated plans of an operator. None if a plan may depend on more than constants, and shapes and contents of inputs."""
     spec, kind = operator.spec, type(operator)
-    known = operator.stateful or operator.eager or operator.passes_on or operator.barrier or operator.hands_out_samples
+    known = operator.eager or operator.passes_on or operator.barrier or operator.hands_out_samples
+    known = known or (operator.stateful and not operator.places_position)
     if known or spec.device != "cpu" or not planned.inputs or kind.prepares(spec) or operator.environment.gpu is not None:
         return None
     count = len(planned.inputs)
     read = [k for k in kind.inputs_read(spec, False) if k < count and k not in kind.waits_for]
-    return Replays(operator, tuple(planned.arguments), (*read, *range(count, count + len(planned.arguments))))
+    return Replays(operator, tuple(planned.arguments), (*read, *range(count, count + len(planned.arguments))), operator.stateful)
 
 
 class Replays:
     """The repeated plans of one operator. Segments plan one iteration at a time, so there is no lock."""
 
-    __slots__ = ("_before", "_names", "_operator", "_pending", "_plans", "_trials", "contents", "last")
+    __slots__ = ("_before", "_moves", "_names", "_operator", "_pending", "_plans", "_trials", "contents", "last")
 
-    def __init__(self, operator: Operator, names: tuple[str, ...] = (), contents: tuple[int, ...] = ()):
-        """`names`: of the argument inputs, which follow the inputs. `contents`: numbers of the inputs whose contents decide."""
+    def __init__(self, operator: Operator, names: tuple[str, ...] = (), contents: tuple[int, ...] = (), moves: bool = False):
+        """`names`: of the argument inputs, which follow the inputs. `contents`: numbers of the inputs whose contents decide. `moves`:
+        whether the operator has a position."""
         from ..compiled.relocation import relocate
 
         relocate.compile()  # in build(), not in an iteration
@@ -70,6 +75,7 @@ class Replays:
         """The plan of which the last iteration has a copy. None: it was planned."""
         self._trials = _TRIALS
         self._plans: dict[Hashable, _Replay | None] = {}
+        self._moves = moves
         self._before: Hashable = None  # the key of the last plan
         self._pending: _Seen | None = None  # the last plan, if its key occurred twice in a row
 
@@ -77,25 +83,29 @@ class Replays:
         """:meth:`Operator.plan`, or a copy of an earlier plan."""
         every = [*inputs, *map(arguments.batch, self._names)] if self._names else inputs
         key = key_of(every, self.contents) if self._trials else None
+        word = None
+        if self._moves:
+            constant, word = self._operator.split(iteration.position)
+            key = None if key is None or not is_plain_word(word) else (key, constant)
         if key is None:
             self.last = None
             return self._operator.plan(inputs, arguments, iteration)
         self.last = replay = self._plans.get(key)
         if replay is not None:
-            return replay.planned(every)
+            return replay.planned(every, word)
         planned = self._operator.plan(inputs, arguments, iteration)
         if self.contents and not self._plans:
             self._trials -= 1
         if len(self._plans) < _MOST_PLANS and key not in self._plans:
-            self._learn(key, every, planned)
+            self._learn(key, every, planned, word)
         return planned
 
-    def _learn(self, key: Hashable, inputs: list[Batch], planned: Planned) -> None:
+    def _learn(self, key: Hashable, inputs: list[Batch], planned: Planned, word: int | None) -> None:
         pending, self._pending = self._pending, None
         if key != self._before:
             self._before = key
             return
-        seen = _Seen(inputs, planned)
+        seen = _Seen(inputs, planned, word)
         if pending is None:
             self._pending = seen
             return
@@ -119,6 +129,11 @@ def key_of(inputs: Sequence[Batch], contents: Sequence[int]) -> Hashable:
     return tuple(parts)
 
 
+def is_plain_word(word: int) -> bool:
+    """Whether the word of a position that moves cannot be mistaken for an address."""
+    return 0 <= word < _LEAST_ADDRESS
+
+
 def _flat(objects: Iterable[object]) -> Iterator[object]:
     for item in objects:
         if isinstance(item, (list, tuple)):
@@ -128,10 +143,13 @@ def _flat(objects: Iterable[object]) -> Iterator[object]:
 
 
 class _Seen:
-    """A plan, and the arrays of its steps as they were before any step ran. It keeps no memory of samples unless a step's `keep` does."""
+    """A plan, and the arrays of its steps as they were before any step ran. It keeps no memory of samples unless a step's `keep` does.
 
-    def __init__(self, inputs: list[Batch], planned: Planned):
+    `word`: the word of the operator's position that moves; None: the operator has no position."""
+
+    def __init__(self, inputs: list[Batch], planned: Planned, word: int | None):
         outputs, steps = planned.outputs, planned.steps
+        self.word = word
         self.samples = _Samples(inputs)
         self.tables = [[batch.addresses for batch in inputs], [batch.addresses for batch in outputs]]
         self.outputs = [(batch.shapes, batch.dtype, batch.layout, batch.device, batch.source_info is not None) for batch in outputs]
@@ -154,6 +172,10 @@ class _Seen:
                 self.objects.append(item)
         # Large arrays are not copied. A plan with large arrays can be replayed only if the operator keeps these arrays.
         self.copies = [array.copy() if array.nbytes <= _MOST_BYTES else None for array in self.arrays]
+
+    def moved(self, word: int) -> Place | None:
+        """The place of a word that follows the position."""
+        return None if self.word is None or not is_plain_word(word - self.word) else (_POSITION, 0, word - self.word)
 
     def ranges(self, own: Sequence[int]) -> list[tuple[int, int, int, int]]:
         """(first byte, past the last byte, kind, number) of the arrays that words may point to; `own`: numbers of arrays to copy."""
@@ -245,6 +267,8 @@ def _compared(a: _Seen, b: _Seen) -> _Replay | None:
         block[begin // 8 : begin // 8 + len(words)] = words
         for i in np.flatnonzero((words != theirs) | (words >= _LEAST_ADDRESS)).tolist():
             place, their = _place(a_ranges, a.samples, int(words[i])), _place(b_ranges, b.samples, int(theirs[i]))
+            if place is None and words[i] != theirs[i]:
+                place, their = a.moved(int(words[i])), b.moved(int(theirs[i]))
             if place != their or place is AMBIGUOUS or (place is None and words[i] != theirs[i]):
                 return None  # samples that share memory now may lie apart in a later batch
             if place is None:
@@ -253,16 +277,19 @@ def _compared(a: _Seen, b: _Seen) -> _Replay | None:
             word = begin // 8 + i
             block[word] = offset + (begins[number] if kind == _OWN else 0)
             pointers.setdefault((kind, 0 if kind == _OWN else number), []).append(word)
+    if a.word is not None and (_POSITION, 0) not in pointers:
+        return None  # the plan uses its position in another way
     return _Replay(a, block, begins, pointers)
 
 
 class _Replay:
     """A plan that is copied. `block`: its arrays, one behind the other; addresses in it are offsets from what they point to.
 
-    The address tables of the outputs lie in the block, too: behind the arrays.
+    The address tables of the outputs lie in the block, too: behind the arrays. The bases of addresses are the block, the address tables
+    `tables`, the position (if the operator has one: `moves`) and the samples of the inputs `sampled`.
     """
 
-    __slots__ = ("_relocate", "_words", "block", "contexts", "kept", "outputs", "places", "sampled", "steps", "tables")
+    __slots__ = ("_relocate", "_words", "block", "contexts", "kept", "moves", "outputs", "places", "sampled", "steps", "tables")
 
     def __init__(self, a: _Seen, block: np.ndarray, begins: dict[int, int], pointers: dict[tuple[int, int], list[int]]):
         from ..compiled.relocation import relocate
@@ -279,6 +306,8 @@ class _Replay:
         self.sampled: list[int] = []  # inputs whose samples are pointed to
         places: list[tuple[int, int]] = [(word, 0) for word in pointers.pop((_OWN, 0), [])]
         samples = {number: targets for (kind, number), targets in pointers.items() if kind == _SAMPLE}
+        moving = pointers.pop((_POSITION, 0), [])
+        self.moves = bool(moving)
         for (kind, number), targets in pointers.items():
             if kind == _SAMPLE:
                 continue
@@ -288,7 +317,8 @@ class _Replay:
             else:
                 self.tables.append(number)
                 places += [(word, len(self.tables)) for word in targets]
-        base, first = 1 + len(self.tables), 0
+        places += [(word, 1 + len(self.tables)) for word in moving]
+        base, first = 1 + len(self.tables) + self.moves, 0
         for k, count in enumerate(a.samples.counts):
             if any(first <= number < first + count for number in samples):
                 self.sampled.append(k)
@@ -299,7 +329,7 @@ class _Replay:
         self._words = words, address_of(self.block), address_of(self.places), len(places)
         self.steps = a.steps
         self.outputs = [
-            (shapes, dtype, layout, device, named, Extents(shapes, dtype), table)
+            (shapes, dtype, layout, device, named, Extents.of(shapes, dtype), table)
             for (shapes, dtype, layout, device, named), table in zip(a.outputs, tables, strict=True)
         ]
         numbers = {id(array): k for k, array in enumerate(a.arrays)}
@@ -309,13 +339,13 @@ class _Replay:
             self.contexts.append(slice(first, first + len(context)))
         self.kept = [array for k, array in enumerate(a.arrays) if k not in begins], a.objects
 
-    def planned(self, inputs: list[Batch]) -> Planned:
-        """A copy for the batches `inputs`: the inputs, and then the argument inputs."""
+    def planned(self, inputs: list[Batch], word: int | None) -> Planned:
+        """A copy for the batches `inputs` (the inputs, and then the argument inputs), and the word of the position that moves."""
         words, source, places, count = self._words
         block = np.empty(words, np.int64)
         at = address_of(block)
         tables = [inputs[number].addresses for number in self.tables]
-        bases = np.array([at, *map(address_of, tables)], np.int64)
+        bases = np.array([at, *map(address_of, tables), *([word] if self.moves else [])], np.int64)
         if self.sampled:
             bases = np.concatenate([bases, *[inputs[number].addresses for number in self.sampled]])
         self._relocate(at, words, source, places, address_of(bases), count)

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..batch import Batch, storage_dtype
 from ..compiled.addresses import address_of
+from ..compiled.tables import table_of
 from ..types import DALIDataType
 from .jobs import Job, JobTimes, Timed
 
@@ -151,7 +152,7 @@ def _bytes(shapes: Sequence[np.ndarray], types: Sequence[DALIDataType]) -> int:
     if len(set(map(id, types))) > 1:
         return sum(_bytes([item], [kind]) for item, kind in zip(shapes, types))
     if len(set(map(id, shapes))) == 1:
-        return len(shapes) * _volume(shapes[0]) * storage_dtype(types[0]).itemsize
+        return len(shapes) * _volume([shapes[0]]) * storage_dtype(types[0]).itemsize
     arrays = dict(zip(map(id, shapes), shapes))  # batches of equal samples share their shapes
     elements = 0
     ragged: dict[int, list[np.ndarray]] = {}
@@ -159,19 +160,24 @@ def _bytes(shapes: Sequence[np.ndarray], types: Sequence[DALIDataType]) -> int:
         if times == 1:
             ragged.setdefault(arrays[key].shape[1], []).append(arrays[key])
         else:
-            elements += times * _volume(arrays[key])
-    elements += sum(_volume(item) for many in ragged.values() for item in many)
+            elements += times * _volume([arrays[key]])
+    elements += sum(map(_volume, ragged.values()))
     return elements * storage_dtype(types[0]).itemsize
 
 
-def _volume(shapes: np.ndarray) -> int:
-    """Number of elements of all samples."""
-    if not shapes.shape[1]:
-        return len(shapes)
-    from ..compiled.volumes import volume
+def _volume(batches: Sequence[np.ndarray]) -> int:
+    """Number of elements of all samples of batches of equal rank, given as their shapes."""
+    ndim = batches[0].shape[1]
+    if not ndim:
+        return sum(map(len, batches))
+    from ..compiled.volumes import SHAPES, volume
 
-    shapes = np.ascontiguousarray(shapes, np.int64)
-    elements: int = volume(address_of(shapes), len(shapes), shapes.shape[1])
+    dense = [np.ascontiguousarray(shapes, np.int64) for shapes in batches]
+    words: list[int] = []
+    for shapes in dense:
+        words += SHAPES.entries(address=address_of(shapes), count=len(shapes))
+    table = table_of(words)
+    elements: int = volume(address_of(table), len(dense), ndim)
     return elements
 
 
@@ -299,26 +305,25 @@ class SegmentCounters:
     # --- on the worker that leaves last
 
     def made(self, job: Job, owners: Sequence[BuiltOperator], record: Record, samples: int) -> None:
-        """The pixels of an iteration are computed. `owners` own the job's steps."""
-        times = job.times()
-        if times is None:
-            return
-        ended = now()
+        """The pixels of an iteration are computed. `owners` own the job's steps. Times stand for the iterations that are not timed."""
+        weight = record.weight
+        times, ended = (job.times(), now()) if weight else (None, 0)
         with self._lock:
             self.batches += 1
             self.samples += samples
-            if not times.begun:
+            if times is None or not times.begun:
                 return
+            busy = times.busy * weight
             if times.processor >= 0:
-                self.pixels_processor.measured(self.pixels_busy, times.busy, times.processor)
+                self.pixels_processor.measured(self.pixels_busy, busy, times.processor * weight)
                 self._slowest_last = times.slowest
                 if self.slowest is None or times.slowest > self.slowest[0]:
                     self.slowest = (times.slowest, record.index, times.sample, _origin(record, times.sample))
-            self.pixels += ended - times.begun
-            self.pixels_busy += times.busy
-            self.slowest_sum += self._slowest_last
+            self.pixels += (ended - times.begun) * weight
+            self.pixels_busy += busy
+            self.slowest_sum += self._slowest_last * weight
             for owner, took in zip(owners, times.steps):
-                owner.counters.steps += took  # type: ignore[union-attr]  # counted segments have counters for all operators
+                owner.counters.steps += took * weight  # type: ignore[union-attr]  # counted segments have counters for all operators
         if self.recorder is not None:
             self.recorder.span("pixels", times.begun, ended, record.index, f"segment {self.index} ({self.backend})")
 
@@ -339,15 +344,19 @@ class Lap:
     def __init__(self, counters: SegmentCounters, record: Record, started: int, timed: Timed):
         self._counters, self._record, self._started, self.timed = counters, record, started, timed
         self._away = 0
-        self._laps: list[int] = []
+        self._laps: list[tuple[OperatorCounters, int]] = []
         self._used = -time.thread_time_ns() if timed is _PROCESSOR else -1
         self._began = self._last = now()
 
-    def planned(self) -> None:
+    def planned(self, operator: OperatorCounters) -> None:
         """The next operator has been prepared and planned."""
         time = now() - self._away
-        self._laps.append(time - self._last)
+        self._laps.append((operator, time - self._last))
         self._last = time
+
+    def repeats(self) -> None:
+        """All operators are planned as one. They keep the shares of the planning time that they had when they were measured last."""
+        self._laps.clear()
 
     def yields(self, job: Job, operator: OperatorCounters) -> None:
         """A job of `prepare` is about to run on other threads. The generator may be resumed on another thread."""
@@ -372,7 +381,7 @@ class Lap:
         took = counters.planned(self._record, self._started, self._began, self._away)
         before = counters.planning - took
         weight = self._record.weight
-        for operator, lap in zip(counters.operators, self._laps):
+        for operator, lap in self._laps:
             operator.planning.measured(before, took, lap * weight)
         if used >= 0:
             counters.planning_processor.measured(before, took, used * weight)

@@ -44,8 +44,8 @@ MAX_SCRATCH = 64 << 20
 class BuiltOperator:
     """An operator instance of a built pipeline with its place in the plan."""
 
-    __slots__ = ("arguments", "counters", "gate", "inputs", "operator", "output_device", "outputs", "planned", "position", "replays",
-                 "sources")  # fmt: skip
+    __slots__ = ("arguments", "counters", "gate", "inputs", "operator", "output_device", "outputs", "planned", "position", "prepares",
+                 "replays", "sources")  # fmt: skip
 
     def __init__(self, planned: PlannedOperator, operator: Operator):
         self.planned = planned
@@ -54,6 +54,7 @@ class BuiltOperator:
         self.arguments = list(planned.arguments.items())
         self.outputs = planned.outputs
         self.output_device = operator.output_device
+        self.prepares = operator.prepares(operator.spec)
         self.gate = Gate(operator) if planned.inputs or planned.arguments else None
         self.replays = replays_of(planned, operator)
         """Plans of earlier iterations that may be repeated; None: every iteration is planned."""
@@ -189,6 +190,9 @@ class Host(Protocol):
     def one_at_a_time(self) -> bool:
         """Whether the planning thread also computes the pixels."""
 
+    def following(self, record: Record) -> int:
+        """Number of later iterations that are due, and have batches of the same size."""
+
 
 class SegmentRun:
     """Runs one segment for one iteration record."""
@@ -219,7 +223,7 @@ class SegmentRun:
                 yield from self._each(repeats.heads, steps, fresh, produced, lap)
                 operators = repeats.rest
                 repeat = None if fresh else repeats.find(self.record.edges)
-                job = None if repeat is None else self._repeated(repeat, fresh)
+                job = None if repeat is None else self._repeated(repeat, produced, lap)
             if job is None:
                 yield from self._each(operators, steps, fresh, produced, lap)
                 self._note_memory()
@@ -237,16 +241,16 @@ class SegmentRun:
                 counters.planned(self.record, self.started, self.started)
             else:
                 counters.passed(self.record.edges)
-        timed = Timed.NO if counters is None else Timed.YES if lap is None else lap.timed
         pace.planned()
         if job is not None:
             yield from self._computed(job)
         else:
-            yield from self._pixels(steps, fresh, slots, scratch, timed)
+            yield from self._pixels(steps, fresh, slots, scratch, Timed.NO if lap is None else lap.timed)
 
     def _repeats(self, lap: Lap | None) -> Any:
-        """The repeats that may serve the iteration, or None. An iteration that is timed is planned."""
-        return self.segment.repeats if lap is None and self._is_plain() else None
+        """The repeats that may serve the iteration, or None. An iteration that measures every operator is planned."""
+        whole = lap is None or lap.timed is not Timed.PROCESSOR
+        return self.segment.repeats if whole and self._is_plain() else None
 
     def _learn(self, repeats: Repeats) -> None:
         repeats.learn(self.record.edges, MAX_SCRATCH, Timed.NO if self.segment.counters is None else Timed.YES)
@@ -266,16 +270,17 @@ class SegmentRun:
             except Exception as error:
                 raise self._wrap(built, error) from error
             if lap is not None:
-                lap.planned()
+                lap.planned(built.counters)  # type: ignore[arg-type]  # counted segments have counters for all operators
 
-    def _repeated(self, repeat: Any, fresh: Fresh) -> Any:
+    def _repeated(self, repeat: Any, produced: dict[int, int], lap: Lap | None) -> Any:
         """The job of an iteration that is copied."""
+        if lap is not None:
+            lap.repeats()
+        produced.update(repeat.produced)
         try:
-            job, made = repeat.job_for(self.record.edges, self.executor.allocate)
+            return repeat.job_for(self.record.edges, self.executor.allocate, lap is not None)
         except TooLargeOutput as error:
             raise self._wrap(error.built, error.error) from error.error
-        fresh += made
-        return job
 
     def _pixels(self, steps: Steps, fresh: Fresh, slots: Slots, scratch: int, timed: Timed) -> Jobs:
         """Compute the outputs' contents: all steps as one job."""
@@ -298,8 +303,9 @@ class SegmentRun:
         assert isinstance(job, CompiledSamples)
         counters, pace = self.segment.counters, self.segment.pace
         job.is_pixels = True
-        job.brief = pace.brief or self.executor.one_at_a_time
         self._begins(job)
+        # A job of a joint is reported together with the jobs of other threads, so this thread cannot end it.
+        job.brief = job.joint is None and (pace.brief or self.executor.one_at_a_time)
         began = perf_counter_ns()
         if counters is not None and counters.recorder is not None:
             counters.watch(job, f"pixels of segment {counters.index}", self.record.index)
@@ -341,7 +347,7 @@ class SegmentRun:
         named = {name: edges[edge] for name, edge in built.arguments}
         leader = inputs[0] if inputs else next(iter(named.values())) if named else None
         count = record.batch_size if leader is None else len(leader.shapes)
-        rows = self._rows(built)
+        rows = self._rows(built) if built.sources else None
         if rows is not None and count == 0 and operator.skips_empty:
             self._skip(built, produced, rows)
             return
@@ -353,10 +359,12 @@ class SegmentRun:
         position, first, whole = built.position, record.first, record.whole
         if first:
             position = operator.part_at(position, first)
-        iteration = Iteration(record.number, record.batch_size, record.fed, self._issue_on, position, None, first, whole)
-        preparation = operator.prepare(inputs, arguments, iteration)
-        if isinstance(preparation, GeneratorType):  # isinstance with the abstract class Generator takes 0.4 us
-            iteration.prepared = yield from self._prepare(built, preparation, lap)
+        following = self.executor.following(record) if operator.reads_together else 0
+        iteration = Iteration(record.number, record.batch_size, record.fed, self._issue_on, position, None, first, whole, following)
+        if built.prepares:
+            preparation = operator.prepare(inputs, arguments, iteration)
+            if isinstance(preparation, GeneratorType):  # isinstance with the abstract class Generator takes 0.4 us
+                iteration.prepared = yield from self._prepare(built, preparation, lap)
         planned = self._plan(built, inputs, arguments, iteration)
         for edge, batch in zip(built.outputs, planned.outputs, strict=True):
             edges[edge] = batch
@@ -427,6 +435,9 @@ class SegmentRun:
                 continue
             extents, feed = batch.extents, batch.feed
             try:
+                if extents is None and feed is None and id(batch) in kept:
+                    batch.reserve(self.executor.allocate)
+                    continue
                 if extents is None:
                     sizes = batch.checked_sizes()
                     if feed is not None and feed.held is not None:

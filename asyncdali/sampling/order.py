@@ -11,8 +11,10 @@ the number of samples delivered since then are the whole position (:class:`Order
     order.after(order.start, 128) == position             # the same position, without indices
 
 A position is an immutable value and an order has no mutable state: any batch can be requested at any time, in any thread. An order caches
-its last visits, because a batch is usually followed by the next one. Without the buffer every answer has a closed form. With the buffer, a
-batch that does not follow another replays at most one shard-epoch in compiled code. Only readers that shuffle import Numba.
+its last visits, because a batch is usually followed by the next one. For the same reason a batch that follows another is drawn together
+with up to 15 later ones. Drawn between other work, with cold caches, each would take four times as long. Without the buffer every answer
+has a closed form. With the buffer, a batch that does not follow another replays at most one shard-epoch in compiled code. Only readers
+that shuffle import Numba.
 """
 
 from __future__ import annotations
@@ -37,8 +39,11 @@ PERMUTATION_SEED = 524287
 _RECENT_VISITS = 4
 """Number of cached visits: the reader's, that of the batches ahead, and two for repeated iterations."""
 
-_RECENT_BATCHES = 16
+_RECENT_BATCHES = 32
 """Number of batches whose end positions are cached. At a shard's end, finding an end position takes a replay."""
+
+_SAMPLES_AHEAD, _BATCHES_AHEAD = 4096, 16
+"""Most samples and most batches that are drawn at a time for batches that follow one another."""
 
 _MASK32, _MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 _ENGINE_MODULUS = 2147483647
@@ -288,6 +293,7 @@ class SampleOrder:
         self._lock = threading.Lock()
         self._visits: dict[OrderPosition, _Visit] = {}  # recent visits by position, oldest first
         self._known: dict[tuple[OrderPosition, int], OrderPosition] = {}  # positions after recent batches, oldest first
+        self._drawn: dict[tuple[OrderPosition, int], np.ndarray] = {}  # small batches at these positions, oldest first
 
     @property
     def padded_shard_size(self) -> int:
@@ -308,14 +314,35 @@ class SampleOrder:
     def take(self, position: OrderPosition, samples: int) -> tuple[np.ndarray, OrderPosition]:
         """The batch of `samples` samples at `position` (padding fills it up), and the position after it.
 
-        The batch is int64[samples].
+        The batch is int64[samples], read-only.
         """
-        out = np.empty(_checked_samples(samples), np.int64)
-        behind = self._walk(position, samples, out)
+        key = position, samples
         with self._lock:
-            self._known[position, samples] = behind
-            if len(self._known) > _RECENT_BATCHES:
+            drawn, behind = self._drawn.get(key), self._known.get(key)
+        return self._draw(position, samples) if drawn is None or behind is None else (drawn, behind)
+
+    def _draw(self, position: OrderPosition, samples: int) -> tuple[np.ndarray, OrderPosition]:
+        """:meth:`take`, without the cache. If another batch ends at `position`, the next batches are drawn, too."""
+        most = min(_BATCHES_AHEAD, _SAMPLES_AHEAD // max(_checked_samples(samples), 1))
+        with self._lock:
+            follows = position in self._known.values()
+        found = []
+        for _ in range(most if follows and most > 1 else 1):
+            out = np.empty(samples, np.int64)
+            behind = self._walk(position, samples, out)
+            out.flags.writeable = False
+            found.append((position, out, behind))
+            position = behind
+        with self._lock:
+            for begin, out, behind in found:
+                self._known[begin, samples] = behind
+                if most > 1:
+                    self._drawn[begin, samples] = out
+            while len(self._known) > _RECENT_BATCHES:
                 del self._known[next(iter(self._known))]
+            while len(self._drawn) > _RECENT_BATCHES:
+                del self._drawn[next(iter(self._drawn))]
+        _, out, behind = found[0]
         return out, behind
 
     def after(self, position: OrderPosition, samples: int) -> OrderPosition:

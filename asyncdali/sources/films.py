@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..batch import Batch
-from ..codecs.video_formats import OpenVideo, read_index
-from ..codecs.video_padding import MISSING
+from ..codecs.video.video_formats import OpenVideo, open_video
+from ..codecs.video.video_padding import MISSING
 from ..operators.base import SampleError
 from ..types import DALIDataType
 from .ports import Port
@@ -26,9 +26,9 @@ class Film:
 
     def __init__(self, data: np.ndarray):
         self._data = data
-        self.index = read_index(io.BytesIO(data.data))
         self._lock = threading.Lock()  # several iterations may decode parts at the same time
-        self._opened: OpenVideo | None = None
+        self._opened: OpenVideo | None = open_video(io.BytesIO(data.data))
+        self.index = self._opened.index
 
     def read(self, first: int, output: Batch) -> None:
         """Decode consecutive sequences from the frame `first` on. Frames behind the end are 0. SampleError for a broken frame.
@@ -43,7 +43,7 @@ class Film:
                     frames = np.arange(first, first + length)
                     frames[frames >= len(self.index)] = MISSING
                     try:
-                        self._opened.read(frames, output.sample(sample), [0], _store)
+                        self._opened.read(frames, output.sample(sample), [0])
                     except ValueError as error:
                         raise SampleError(sample, f"broken video: {error}") from None
                     first += length
@@ -54,10 +54,6 @@ class Film:
             if first >= len(self.index):
                 self._opened.close()
                 self._opened = None
-
-
-def _store(image: np.ndarray, target: np.ndarray) -> None:
-    target[...] = image
 
 
 class FilmPart(Batch):

@@ -90,10 +90,13 @@ class Port:
         if batch.dtype is DALIDataType.NO_TYPE:  # an empty batch
             self._fill_in(batch)
             return
+        seen = (batch.dtype, batch.shapes.shape[1], batch.layout)
+        if seen == self._seen:
+            return
         problem = self._problem(batch)
         if problem:
             raise RuntimeError(problem)
-        self._seen = (batch.dtype, batch.ndim, batch.layout)
+        self._seen = seen
 
     def _fill_in(self, batch: Batch) -> None:
         """An empty list of samples has no type or rank, so the known ones of the input are used."""

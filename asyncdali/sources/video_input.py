@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..batch import Batch
-from ..codecs.video_formats import load_av
+from ..codecs.video.video_formats import prepare_decoding
 from ..operators.base import (
     REQUIRED,
     Arg,
@@ -65,7 +65,7 @@ class VideoInput(Operator):
         policy = spec.constant("last_sequence_policy")
         if policy not in _POLICIES:
             raise ValueError(f"`last_sequence_policy` is {policy!r}; supported are {', '.join(map(repr, _POLICIES))}")
-        load_av()
+        prepare_decoding()
 
     @classmethod
     def why_whole(cls, spec: Spec) -> str:

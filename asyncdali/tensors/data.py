@@ -137,7 +137,10 @@ class Converter:
 
     def batch(self, data: Any) -> Batch:
         """A batch of one object. Its layout is that of the data ("" if it has none)."""
-        if type(data) is list or type(data) is tuple:
+        kind = type(data)
+        if kind is np.ndarray and data.dtype in _KNOWN and data.ndim:
+            return self._dense(data, None)
+        if kind is list or kind is tuple:
             return self.samples(data)
         if isinstance(data, (TensorListCPU, TensorListGPU)):
             return self._tensor_list(data if isinstance(data, TensorListCPU) else data.as_cpu())
@@ -210,7 +213,7 @@ class Converter:
             return self._where_they_lie(arrays)
         shapes = np.array([array.shape for array in arrays], np.int64)
         batch = Batch(shapes, from_numpy_dtype(arrays[0].dtype))
-        batch.reserve(self._allocate)
+        batch.reserve_by_numpy(self._allocate)
         memory = batch.owner
         flat = memory.view(arrays[0].dtype) if memory.nbytes % arrays[0].itemsize == 0 else memory
         end = 0
@@ -264,7 +267,7 @@ def _shared(batch: Batch) -> Batch:
 def _gathered(source: Batch, allocate: Allocate) -> Batch:
     """A contiguous copy of a batch."""
     copy = Batch(source.shapes, source.dtype)
-    copy.reserve(allocate)
+    copy.reserve_by_numpy(allocate)
     for k in range(len(source)):
         copy.sample(k)[...] = source.sample(k)
     return copy

@@ -289,7 +289,7 @@ def _writable(place: Path) -> bool:
 
 
 LIBRARIES = {
-    "soundfile": ("FLAC and OGG files cannot be read (WAV can)", "asyncdali[audio]"),
+    "soundfile": ("Opus, MP3, AIFF and AU files cannot be read (WAV, FLAC and Ogg Vorbis can)", "asyncdali[audio]"),
     "cv2": ("PNG, BMP, TIFF, WebP, PNM and JPEG 2000 cannot be decoded (JPEG can)", "opencv-python-headless"),
 }
 """The effect of a missing library that operators declare (``Schema.library``), and the package that has it."""

@@ -331,11 +331,9 @@ def dying(k):
 '''
 
 
-@pytest.mark.parametrize("when", ["start", "replacement"])
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method, when", [("spawn", "start"), ("spawn", "replacement"), ("forkserver", "start")])
 def test_workers_that_still_import_end_with_the_last_reference(method, when, tmp_path):
-    if method == "forkserver" and when == "replacement":
-        pytest.skip("its workers are forked, so a replacement imports nothing")
+    """A replacement by the forkserver is forked and imports nothing."""
     (tmp_path / "slow_import.py").write_text(SLOW_IMPORT)
     done = run_script(IMPORTING, method, tmp_path, when, timeout=300)
     assert done.stdout == "all gone\n", done.stderr

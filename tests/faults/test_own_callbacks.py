@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from helpers.pipelines import pipeline_of
-from helpers.processes import wait_until_gone
+from helpers.processes import wait_until, wait_until_gone
 
 from asyncdali import Pipeline, _deadlocks, fn, pipeline_def
 
@@ -349,9 +349,17 @@ def outcome(call):
 
 
 @pytest.mark.parametrize("graph", [called, function])
-def test_other_consumers_wait_for_a_slow_callback(graph):
-    """Two consumers wait: an older one, and one that another thread starts and joins while the callback is busy."""
-    inside, go, found = threading.Event(), threading.Event(), []
+def test_other_consumers_wait_for_a_slow_callback(graph, monkeypatch):
+    """Two consumers are started while the callback of another one is busy. Both look for a deadlock, find none, and wait."""
+    inside, go, found, looked, look = threading.Event(), threading.Event(), [], set(), _deadlocks.Patience.look
+
+    def noted(patience, notice=True):
+        try:
+            look(patience, notice)
+        finally:
+            looked.add(threading.get_ident())
+
+    monkeypatch.setattr(_deadlocks.Patience, "look", noted)
 
     def meddle(k):
         if k == 0 and not inside.is_set():
@@ -364,7 +372,7 @@ def test_other_consumers_wait_for_a_slow_callback(graph):
     assert inside.wait(300)
     for thread in consumers[1:]:
         thread.start()
-    time.sleep(4 * _deadlocks.FIRST_LOOK)  # time in which the threads look for deadlocks
+    wait_until(lambda: {thread.ident for thread in consumers[1:]} <= looked)
     assert not found
     go.set()
     for thread in consumers:
@@ -385,9 +393,7 @@ def test_a_function_ahead_of_the_consumer_may_wait_for_a_thread_that_consumes():
     pipe = pipeline_of(lambda: fn.python_function(fn.external_source(lambda k: batch(k)), function=look), prefetch_queue_depth=3)
     pipe.enable_api_check(False)
     pipe.schedule_run()
-    limit = time.monotonic() + 300
-    while not found and time.monotonic() < limit:
-        time.sleep(0.01)
+    wait_until(lambda: found)
     assert found == [0]
     pipe.close()
 

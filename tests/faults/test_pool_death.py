@@ -14,7 +14,7 @@ import pytest
 from asyncdali_workers import Source, WorkerDied, WorkerPool
 from asyncdali_workers.processes import launch, replacement
 from helpers import worker_sources as ws
-from helpers.processes import wait_for_zygote
+from helpers.processes import wait_for_zygote, wait_until
 
 
 @pytest.fixture
@@ -350,13 +350,6 @@ def ended(pid):
         return bool(select.select([descriptor], [], [], 300)[0])
     finally:
         os.close(descriptor)
-
-
-def wait_until(true):
-    limit = time.monotonic() + 300
-    while not true():
-        os.sched_yield()
-        assert time.monotonic() < limit
 
 
 def test_without_zygote_and_fork_replacement_is_unavailable(make_pool, monkeypatch):

@@ -39,8 +39,10 @@ def ask(pool, iteration=0):
 
 
 class HangsAt:
-    def __init__(self, where, how):
-        self.where, self.how = where, how
+    """Hangs at a sample. A process that hangs has a file in `folder`: the pool's time limit counts from before the call."""
+
+    def __init__(self, where, how, folder):
+        self.where, self.how, self.folder = where, how, folder
 
     def __call__(self, info):
         if info.idx_in_epoch == self.where:
@@ -48,23 +50,35 @@ class HangsAt:
         return np.int64(info.idx_in_epoch)
 
     def asleep(self):
+        self.arrive()
         time.sleep(1000)
 
     def holding_the_gil(self):
+        self.arrive()
         ctypes.PyDLL(None).sleep(1000)
 
     def busy(self):
+        self.arrive()
         while True:
             pass
 
+    def arrive(self):
+        (self.folder / str(os.getpid())).touch()
+
+    def wait_for(self, count):
+        """Wait until so many processes hang."""
+        wait_until(lambda: len(list(self.folder.iterdir())) == count)
+
 
 @pytest.mark.parametrize("how", ["asleep", "holding_the_gil", "busy"])
-def test_a_hung_callable_is_shown(make_pool, how):
-    pool, clock = make_pool(HangsAt(6, how))
+def test_a_hung_callable_is_shown(make_pool, how, tmp_path):
+    hangs = HangsAt(6, how, tmp_path)
+    pool, clock = make_pool(hangs)
     before = set(pool.pids)
     tickets = [pool.submit(0, i, 0) for i in range(4)]
     for iteration in (0, 2, 3):
         assert pool.receive(tickets[iteration], 300).outputs[0].values.tolist() == [4 * iteration + i for i in range(4)]
+    hangs.wait_for(1)
     clock.over()
     with pytest.raises(WorkerTimeout) as caught:
         pool.receive(tickets[1], timeout=300)
@@ -78,9 +92,11 @@ def test_a_hung_callable_is_shown(make_pool, how):
     assert len(before & set(pool.pids)) == 1
 
 
-def test_two_callables_hang_at_once(make_pool):
-    pool, clock = make_pool(HangsAt(0, "asleep"), batch_size=1)
+def test_two_callables_hang_at_once(make_pool, tmp_path):
+    hangs = HangsAt(0, "asleep", tmp_path)
+    pool, clock = make_pool(hangs, batch_size=1)
     tickets = [pool.submit(0, 0, 0) for _ in range(2)]
+    hangs.wait_for(2)
     clock.over(busy=2)
     for ticket in tickets:
         with pytest.raises(WorkerTimeout, match="in asleep"):
@@ -144,8 +160,8 @@ def test_the_limit_is_for_one_sample_and_not_for_a_slice_of_them(make_pool, tmp_
     assert beginnings == sorted(set(beginnings))
 
 
-def test_idle_workers_do_not_count_as_hung(make_pool):
-    pool, clock = make_pool(HangsAt(-1, "asleep"))
+def test_idle_workers_do_not_count_as_hung(make_pool, tmp_path):
+    pool, clock = make_pool(HangsAt(-1, "asleep", tmp_path))
     ask(pool)
     clock.over(busy=0)
     pool._dispatcher._look()
@@ -155,11 +171,11 @@ def test_idle_workers_do_not_count_as_hung(make_pool):
 
 @pytest.mark.slow
 def test_slow_batches_of_quick_samples_do_not_count_as_hung():
-    """This test uses the real clock, so a busy machine could fail it."""
+    """This test uses the real clock. A sample takes a twentieth of the limit, and the batch twice the limit."""
 
     def source(info):
-        time.sleep(0.06)
+        time.sleep(0.05)
         return np.int64(1)
 
-    with WorkerPool([Source(source, "samples", 4)], num_workers=1, worker_timeout=0.15) as pool:
-        assert ask(pool).count == 4
+    with WorkerPool([Source(source, "samples", 40)], num_workers=1, worker_timeout=1.0) as pool:
+        assert ask(pool).count == 40 and pool.statistics()["restarts"] == 0

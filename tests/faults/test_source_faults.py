@@ -18,6 +18,7 @@ import pytest
 from asyncdali_workers.processes import overtime
 from helpers.clocks import TIMEOUT, PoolClock
 from helpers.pipelines import pipeline_of, run_script, values
+from helpers.processes import wait_until
 from helpers.sources import SIZE, Positions
 
 from asyncdali import fn
@@ -130,6 +131,7 @@ def hangs(info):
 
 
 def stuck_here():
+    open(os.environ["GATE"] + ".stuck", "w").close()
     while True:
         time.sleep(60)
 
@@ -139,6 +141,7 @@ def test_a_callable_that_hangs_is_shown(tmp_path, monkeypatch):
     monkeypatch.setenv("GATE", str(gate))
     pipe = make(hangs, worker_timeout=TIMEOUT, prefetch_queue_depth=1)
     pipe.run()  # the next batches have been requested
+    wait_until((tmp_path / "gate.stuck").exists)  # the pool's time limit counts from before the call
     clock = PoolClock(pipe._core.processes.parallel.pool)
     monkeypatch.setattr(overtime, "time", clock)
     clock.over()

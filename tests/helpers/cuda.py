@@ -31,7 +31,7 @@ from .kernels import host_kernel
 
 _POISON = 0xDD
 _COMMANDS = {
-    tables.WAIT: "stream_wait", tables.RECORD: "event_record", tables.COPY: "copy", tables.STAGE: "stage", tables.LAUNCH: "launch",
+    tables.WAIT: "stream_wait", tables.RECORD: "event_record", tables.COPY: "copy", tables.LAUNCH: "launch",
     tables.LAUNCH_EACH: "launch_each", tables.CALL: "call", tables.SYNCHRONIZE: "event_synchronize",
 }  # fmt: skip
 
@@ -345,12 +345,6 @@ class StandIn:
 
     def _do_copy(self, stream: int, target: int, source: int, size: int) -> None:
         self.copy(target, source, size, stream)
-
-    def _do_stage(self, target: int, source: int, size: int) -> None:
-        """Copy to pinned memory, immediately. Misuse if the memory is not allocated host memory."""
-        if not self._inside(self._pinned, target, size):
-            raise Misuse(f"{size} bytes at {target:#x} are not pinned memory")
-        ctypes.memmove(target, source, size)
 
     def _do_launch(self, stream: int, function: int, x: int, y: int, block: int, shared: int, context: int, unused: int) -> None:
         self.launch(self._functions[function], (x, y), block, shared, stream, context)

@@ -10,7 +10,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ EXTRA_FLAGS = tuple(os.environ.get("ASYNCDALI_KERNEL_FLAGS", "").split())
 @functools.cache
 def host_kernel(kernel: Kernel) -> Any:
     """The entry point ``run(context, grid_x, grid_y, block, shared)`` of a kernel compiled for the host."""
-    function = getattr(_library(replace(kernel, entry="")), f"run_{kernel.entry}")
+    function = getattr(_library(kernel._replace(entry="")), f"run_{kernel.entry}")
     function.argtypes = [ctypes.c_void_p, *[ctypes.c_int64] * 4]
     return function
 

@@ -168,8 +168,27 @@ def test_without_soundfile(monkeypatch):
     monkeypatch.setitem(sys.modules, "soundfile", None)
     data = noise((40, 1))
     np.testing.assert_array_equal(run_operator("decoders.audio", [wav(data)], dtype=types.INT16)[0], data)
-    with pytest.raises(SampleError, match=r"install `soundfile`.*pip install asyncdali\[audio\]"):
-        run_operator("decoders.audio", [b"fLaC....."])
+    cases = ((b"fLaC.....", "a FLAC file that is damaged"), (b"OggS....", "an Ogg file"), (b"ID3\3...", "begins with b'ID3.x03'"))
+    for damaged, what in cases:
+        with pytest.raises(SampleError, match=rf"{what}.*FLAC.*Vorbis can.*install `soundfile`.*pip install asyncdali\[audio\]"):
+            run_operator("decoders.audio", [damaged])
+
+
+@pytest.mark.parametrize("options", [{"downmix": True}, {"sample_rate": 8000.0}, {"sample_rate": 8000.0, "dtype": types.INT16}], ids=str)
+@pytest.mark.parametrize("format, subtype", [("FLAC", "PCM_16"), ("OGG", "VORBIS")])
+def test_flac_and_vorbis_are_mixed_and_resampled_without_soundfile(format, subtype, options, monkeypatch):
+    """The expected samples are those of WAV files with the samples that libsndfile finds."""
+    soundfile = pytest.importorskip("soundfile")
+    memory, same = io.BytesIO(), io.BytesIO()
+    tones = np.sin(np.arange(8000) / 20)[:, None] * [0.5, 0.25] + noise((8000, 2)) / 2**20
+    soundfile.write(memory, tones, 16000, format=format, subtype=subtype)
+    samples, _ = soundfile.read(io.BytesIO(memory.getvalue()), dtype="float32")
+    soundfile.write(same, samples, 16000, format="WAV", subtype="FLOAT")
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    (wanted,), (found,) = (run_operator("decoders.audio", [file.getvalue()], **options) for file in (same, memory))
+    assert found.shape == wanted.shape and len(found) > 3000
+    apart = 0 if format == "FLAC" else 1 if "dtype" in options else 2e-6
+    np.testing.assert_allclose(found, wanted, atol=apart, rtol=0)
 
 
 def test_wrong_arguments():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from helpers import operators as harness
 
 from asyncdali import types
@@ -23,3 +24,25 @@ def test_the_layout_of_the_output():
     image = np.ones((2, 3, 1), np.uint8)
     assert harness.run("crop_mirror_normalize", [image], "HWC", output_layout="HWC")[0].shape == (2, 3, 1)
     assert harness.run("crop_mirror_normalize", [image], "HWC", dtype=types.FLOAT16)[0].dtype == np.float16
+
+
+@pytest.mark.parametrize("dtype", [types.FLOAT, types.FLOAT16, types.INT8], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(("layout", "result"), [("HWC", "CHW"), ("HWC", "HWC"), ("CHW", "CHW"), ("CHW", "HWC")])
+def test_a_mirrored_picture_is_the_reversed_one(layout, result, dtype):
+    """Each pair of layouts has a loop of its own. Widths are around those of vectors, and of one cache line."""
+    rng = np.random.default_rng(5)
+    widths = (1, 2, 5, 15, 16, 17, 63, 64, 65, 130, 224)
+    for element in (np.uint8, np.int16, np.float32):
+        images = [rng.integers(0, 100, (3, 4, width) if layout == "CHW" else (4, width, 3)).astype(element) for width in widths]
+        options = {"output_layout": result, "mean": [10.0, 20.0, 30.0], "std": [2.0, 3.0, 7.0], "dtype": dtype}
+        plain, mirrored = (harness.run("crop_mirror_normalize", images, layout, mirror=mirror, **options) for mirror in (0, 1))
+        across = result.index("W")
+        for left, right in zip(plain, mirrored, strict=True):
+            np.testing.assert_array_equal(np.flip(left, across), right)
+
+
+def test_a_mirrored_window_that_leaves_the_picture():
+    image = np.random.default_rng(6).integers(0, 256, (9, 70, 3), dtype=np.uint8)
+    options = {"crop": [12, 81], "crop_pos_x": 0.3, "crop_pos_y": 0.7, "out_of_bounds_policy": "pad", "fill_values": [3.0, 4.0, 5.0]}
+    plain, mirrored = (harness.run("crop_mirror_normalize", [image], "HWC", mirror=mirror, **options)[0] for mirror in (0, 1))
+    np.testing.assert_array_equal(plain[..., ::-1], mirrored)

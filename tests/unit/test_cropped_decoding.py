@@ -7,8 +7,8 @@ import pytest
 from helpers.images import encode, jpeg_blocks, picture, with_orientation
 
 from asyncdali import fn, pipeline_def, types
-from asyncdali.batch import Batch
 from asyncdali.codecs.jpeg import progressive, window
+from asyncdali.device.buffers import BufferPool
 from asyncdali.operators.resize import resize_rows
 from asyncdali.runtime import segments
 
@@ -205,12 +205,12 @@ def test_pictures_are_not_stored(monkeypatch):
     monkeypatch.setattr(segments, "MAX_SCRATCH", 0)
     held = []
 
-    def place(batch, memory, address=None, sizes=None):
-        held.append(int((batch.sizes() if sizes is None else sizes).sum()))
-        real(batch, memory, address, sizes)
+    def allocate(pool, size):
+        held.append(size)
+        return real(pool, size)
 
-    real = Batch.place
-    monkeypatch.setattr(Batch, "place", place)
+    real = BufferPool.allocate
+    monkeypatch.setattr(BufferPool, "allocate", allocate)
     encoded = [encode(picture(300, 200, seed=k), "JPEG") for k in range(3)]
     made, _, _ = run(returned, encoded, whole=False)
     assert 3 * 100 * 60 * 3 in held and 3 * 300 * 200 * 3 not in held

@@ -6,6 +6,7 @@ Compiled code runs a list of commands over simulated driver functions. In pipeli
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,10 +15,11 @@ from helpers.cuda import StandIn, use
 
 from asyncdali import fn, pipeline_def
 from asyncdali.compiled.addresses import address_of
+from asyncdali.device.cuda import device
 from asyncdali.device.cuda import driver as cuda_driver
 from asyncdali.device.cuda.commands import Commands, listed
 from asyncdali.device.cuda.memory import DevicePool, Events
-from asyncdali.runtime.device_repeats import DeviceRepeats
+from asyncdali.device.launch import Kernel, Launch, Scratch
 
 POINTER, NUMBER, SIZE = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t
 SIGNATURES = {
@@ -123,18 +125,26 @@ def test_every_command_is_the_drivers_call(driver, library):
         assert library.calls == [("cuEventRecord", 5, stream)]
 
 
-def test_staging_copies_run_in_the_order_of_commands(driver, library):
-    """Data is copied when the command runs, not when it is recorded. The data may have any strides."""
-    target = np.zeros(4, np.int32)
-    commands = Commands(driver, 3)
-    values = np.arange(8, dtype=np.int32)
-    commands.stage(address_of(target), values[::2])
-    seen = []
-    library._called = lambda name, given: seen.append(target.tolist()) or 0
-    commands.copy(1, address_of(target), 16)
-    assert not target.any()
-    commands.perform()
-    assert seen == [[0, 2, 4, 6]]
+@pytest.mark.parametrize("most_held", (0, 1 << 20))
+def test_the_upload_of_launches(monkeypatch, most_held):
+    """Arrays of any strides are dense copies in the upload, once each. Tables have their device addresses, and those of scratch memory.
+
+    No byte outside of the upload is written, with the interpreter lock (small uploads) and without."""
+    monkeypatch.setattr(device, "_HELD_BYTES", most_held)
+    values, other, scratch = np.arange(8, dtype=np.int32), np.arange(3, dtype=np.float64), Scratch(100)
+    kernel = Kernel(Path("a.cu"), "entry")
+    launches = [Launch(kernel, (values[::2], 7, scratch), (1, 1)), Launch(kernel, (other, scratch, other, 1 << 40), (1, 1))]
+    tables = device.Tables(launches)
+    memory = np.full(tables.upload_bytes + 128, 0xDD, np.uint8)
+    tables.write(address_of(memory) + 64, 1 << 50)
+    assert (memory[:64] == 0xDD).all() and (memory[tables.upload_bytes + 64 :] == 0xDD).all()
+    upload = memory[64 : tables.upload_bytes + 64]
+    first, second = (upload[tables.start + 8 * begin :].view(np.int64) for begin in tables.begins)
+    at, other_at, scratch_at = (int(word) - (1 << 50) for word in (first[0], second[0], second[1]))
+    assert upload[at : at + 16].view(np.int32).tolist() == [0, 2, 4, 6] and first[1] == 7
+    assert upload[other_at : other_at + 24].view(np.float64).tolist() == [0, 1, 2]
+    assert second[0] == second[2] and second[3] == 1 << 40
+    assert first[2] == second[1] and scratch_at == tables.upload_bytes and tables.total_bytes >= scratch_at + 100
 
 
 @pytest.mark.parametrize("failing", range(len(CALLS)))
@@ -220,11 +230,9 @@ def flipped():
     return fn.flip(fn.external_source(lambda info: np.full((4, 5, 3), info.iteration, np.uint8), batch=False, layout="HWC").gpu())
 
 
-@pytest.mark.parametrize("name", ["stream_wait", "event_record", "copy", "stage", "launch"])
-def test_a_call_that_fails(cuda, monkeypatch, name):
+@pytest.mark.parametrize("name", ["stream_wait", "event_record", "copy", "launch"])
+def test_a_call_that_fails(cuda, name):
     """The iteration fails with the driver's error, which names the operator if the call is a launch. The next iterations are correct."""
-    if name == "stage":  # iterations that are copied write their tables themselves
-        monkeypatch.setattr(DeviceRepeats, "find", lambda self, edges: None)
     pipe = flipped(device_id=1)
     outputs = [pipe.run() for _ in range(3)]
     cuda.fails = {name: 1}

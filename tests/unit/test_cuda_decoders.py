@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import threading
@@ -16,8 +17,9 @@ from PIL import Image
 from asyncdali import fn, pipeline_def, types
 from asyncdali.__main__ import main
 from asyncdali.codecs.jpeg import jpeg_kernels, progressive, window
-from asyncdali.codecs.jpeg.jpeg_tables import JPEG_HEADER
+from asyncdali.codecs.jpeg.jpeg_tables import CPU
 from asyncdali.device.cuda import nvjpeg_library
+from asyncdali.operators.decode.decoder_lanes import Encoded
 from asyncdali.operators.decode.lane_balance import Balance
 from asyncdali.runtime.jobs import PythonSamples
 
@@ -376,10 +378,10 @@ def test_fast_idct_applies_to_the_cpus_lane(nvjpeg):
 # --- the split
 
 
-def decoded(num_threads=2, checkpoint=None, **arguments):
+def decoded(num_threads=2, checkpoint=None, decode=fn.decoders.image, **arguments):
     @pipeline_def(batch_size=8, num_threads=num_threads, device_id=0, seed=5, enable_checkpointing=True, checkpoint=checkpoint)
     def graph():
-        return fn.decoders.image(fn.external_source(files, batch=False), device="mixed", **arguments)
+        return decode(fn.external_source(files, batch=False), device="mixed", **arguments)
 
     return graph()
 
@@ -395,10 +397,10 @@ def slots_of(pipe):
     data = jpeg(1)
     addresses, sizes = np.full(100, data.ctypes.data), np.full(100, len(data))
     headers, _ = jpeg_kernels.read_headers(addresses, sizes)
-    extents = np.ascontiguousarray(headers[:, [JPEG_HEADER.word.height, JPEG_HEADER.word.width]])
-    found = lanes.choose(addresses, sizes, headers, np.zeros_like(extents), extents)
+    windows = jpeg_kernels.windows_of(headers, None, None, np.array([3]), 1)
+    found = lanes.choose(Encoded(addresses, sizes, headers), windows, np.zeros(100, np.int64))
     pipe.close()
-    return found.chosen.tolist()
+    return (found.lane_of != CPU).tolist()
 
 
 def test_a_checkpoint_keeps_the_split(nvjpeg, monkeypatch):
@@ -421,6 +423,15 @@ def test_a_checkpoint_keeps_the_split(nvjpeg, monkeypatch):
     on_host.close()
     monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
     assert slots_of(decoded(checkpoint=handed_on)) == expected
+
+
+def test_the_cpu_takes_more_files_if_it_decodes_windows_of_them(nvjpeg):
+    """A GPU's engines decode whole pictures. On an H200 a batch of random crops is ready earliest if each side takes half."""
+    nvjpeg.engines = 7
+    assert sum(slots_of(decoded(num_threads=12))) == 70
+    assert sum(slots_of(decoded(num_threads=12, jpeg_fancy_upsampling=True))) == 37  # a quarter of the engines' speed
+    for decode in (fn.decoders.image_random_crop, functools.partial(fn.decoders.image_crop, crop=(32, 32))):
+        assert sum(slots_of(decoded(num_threads=12, decode=decode))) == 49
 
 
 def test_an_explicit_decoder_overrides_the_checkpoint(nvjpeg):

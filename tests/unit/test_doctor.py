@@ -258,7 +258,7 @@ def test_a_kernel_folder_that_others_can_write(tmp_path):
 def test_a_missing_codec():
     before = "import sys\nsys.modules['soundfile'] = None\n"
     found = elsewhere("missing_codec", "operators={'readers.nemo_asr', 'random.uniform'}", before)
-    expect(found, "missing_codec", "readers.nemo_asr", "soundfile", "FLAC", "pip install asyncdali[audio]")
+    expect(found, "missing_codec", "readers.nemo_asr", "soundfile", "Opus", "FLAC and Ogg Vorbis can", "pip install asyncdali[audio]")
     assert elsewhere("missing_codec", "operators={'random.uniform'}", before)["check"] is None
     found = elsewhere("missing_codec", "operators={'decoders.image_crop'}", "import sys\nsys.modules['cv2'] = None\n")
     expect(found, "missing_codec", "decoders.image_crop", "PNG", "opencv-python-headless")

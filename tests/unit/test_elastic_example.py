@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="the example takes torch")
+pytest.importorskip("torch", reason="torch is not installed")
 
 EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "elastic_torchrun.py"
 

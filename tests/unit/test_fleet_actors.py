@@ -19,7 +19,7 @@ from helpers.fleets import PROGRAM, TOKEN, actors, batches_of, processes
 
 from asyncdali import fn, pipeline_def, types
 from asyncdali.__main__ import main
-from asyncdali.fleet import Actor, connections, loader, near, remote
+from asyncdali.fleet import Actor, connections, loader, near, patience
 from asyncdali.fleet.actor import Peer
 from asyncdali.tooling.program import load
 
@@ -230,7 +230,7 @@ def test_an_actor_that_starts_again_is_connected_again(monkeypatch, train):
 
 def test_a_second_answer_is_compared(monkeypatch):
     """Two engines get the number 5 and return different numbers. The first engine waits for the second one, so both answers arrive."""
-    monkeypatch.setattr(remote, "UNKNOWN", 0.05)
+    monkeypatch.setattr(patience, "UNKNOWN", 0.05)
     calls, both = itertools.count(), threading.Event()
 
     def differs(number):
@@ -238,7 +238,7 @@ def test_a_second_answer_is_compared(monkeypatch):
             if next(calls) == 1:
                 both.set()
                 return number + 1
-            both.wait(60)
+            both.wait(300)
         return number
 
     @pipeline_def(batch_size=4, num_threads=1, seed=3)

@@ -30,7 +30,7 @@ def test_the_number_follows_what_trainers_wait_for(count, waiting, busy, expecte
 
 def test_a_trainer_that_was_killed_does_not_count(monkeypatch):
     """A killed trainer cannot leave the fleet. Its last report said that it waits, which once kept all engines running."""
-    pytest.importorskip("ray", reason="the manager is a Ray actor")
+    pytest.importorskip("ray", reason="ray is not installed")
     from asyncdali.ray import manager
 
     monkeypatch.setattr(manager.Manager, "_adjust", lambda self: None)

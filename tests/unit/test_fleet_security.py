@@ -55,7 +55,7 @@ def proven(actor):
     """A connection after both ends have proved the token and exchanged the description."""
     sock = connected(actor)
     prove(sock, TOKEN, 60)
-    sock.settimeout(60)
+    sock.settimeout(300)
     _, text, body, total = link.PREFIX.unpack(exactly(sock, link.PREFIX.size))
     exactly(sock, text + body + total)
     return sock
@@ -224,7 +224,7 @@ def test_lengths_are_refused_before_memory_is_allocated():
 
         loop.call(lambda ours=ours, lost=lost, made=made: made.append(link.Link(ours, allocate, lambda *_: None, lost)))
         theirs.sendall(data)
-        assert done.wait(60)
+        assert done.wait(300)
         theirs.close()
     assert sizes == [] and all("no frame of the protocol" in reason for reason in reasons), reasons
 

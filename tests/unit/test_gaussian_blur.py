@@ -9,7 +9,8 @@ from helpers.pipelines import pipeline_of
 
 from asyncdali import fn
 from asyncdali.compiled.addresses import address_of
-from asyncdali.operators.filters import window_kernels
+from asyncdali.operators.filters import survey_kernels, window_kernels
+from asyncdali.operators.filters.plane_tables import PLANES
 from asyncdali.operators.filters.separable_tables import GAUSSIANS, WINDOW, WINDOWS
 
 
@@ -112,3 +113,22 @@ def test_windows_of_a_batch_equal_windows_of_single_samples():
     np.testing.assert_array_equal(placed[:, 1::2], described[:, 1::2])
     np.testing.assert_array_equal(placed[:, ::2], address_of(weights) + 4 * described[:, ::2])
     assert described[2, WINDOW.words] == described[2, 2 * WINDOW.words]
+
+
+@pytest.mark.parametrize("terms", [1, 3])
+def test_scratch_of_the_largest_sample(terms):
+    """Flat samples keep as many lines as the window has rows, volumes keep two copies; several terms need sums, too."""
+    rng = np.random.default_rng(terms)
+    records = np.zeros((40, PLANES.words), np.int64)
+    word, taps = PLANES.word, 9
+    records[:, word.in_depth] = rng.choice([1, 1, 5], 40)
+    for name in ("in_height", "in_width", "channels"):
+        records[:, getattr(word, name)] = rng.integers(1, 30, 40)
+    for count in (0, 1, 40):
+        most = 0
+        for record in records[:count]:
+            depth, height, width, channels = record[[word.in_depth, word.in_height, word.in_width, word.channels]].tolist()
+            row, sums = width * channels, int(terms > 1)
+            lines = (terms * min(taps, height) + sums) * row if depth == 1 else depth * height * row * (2 + sums)
+            most = max(most, 8 * (taps + terms) + 4 * ((width + taps) * channels + row + lines) + 64)
+        assert survey_kernels.most_scratch(address_of(records), count, terms, taps) == most

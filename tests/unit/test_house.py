@@ -332,7 +332,9 @@ KEPT = {
     "ImageDecoder": {"_cache", "_hits", "_own_found", "_scans"},
     "NumbaFunction": {"_code", "_kernel"},
     "NumpyReader": {"_headers"},
-    "RandomBBoxCrop": {"_quiet"},
+    "OneValue": {"_sizes"},
+    "PermuteBatch": {"_checked"},
+    "RandomBBoxCrop": {"_layouts", "_quiet"},
     "RandomResizedCrop": {"_mode"},
     "ReaderOperator": {"_hinted", "_order", "_remote_ahead"},
     "Resize": {"_mode"},
@@ -341,8 +343,8 @@ KEPT = {
     "_Selection": {"_warned"},
     "_Transform": {"_constant"},
 }
-"""Attributes that other methods assign: caches of results that depend only on arguments and files, counts for statistics, whether a warning
-was given, and helpers of constructors. A position must not be here, because the runtime keeps positions."""
+"""Attributes that other methods assign: caches of results that depend only on arguments, shapes of inputs and files, counts for statistics,
+whether a warning was given, and helpers of constructors. A position must not be here, because the runtime keeps positions."""
 
 
 def assigned(cls: ast.ClassDef) -> set[str]:

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from asyncdali.codecs.jpeg import jpeg_kernels
-from asyncdali.codecs.jpeg.jpeg_tables import ELIGIBLE, FIND_ELIGIBLE, JPEG_HEADER
+from asyncdali.codecs.jpeg.jpeg_tables import ELIGIBLE, JPEG_HEADER, JPEG_SPLIT
 from asyncdali.compiled.addresses import address_of
 from asyncdali.operators.decode import jpeg_lane_kernels
 
@@ -31,7 +31,8 @@ def is_taken(data: np.ndarray) -> bool:
     addresses, sizes = np.array([memory.ctypes.data], np.int64), np.array([len(data)], np.int64)
     headers, taken = JPEG_HEADER.zeros(1), np.full(1, 7, np.int64)
     jpeg_kernels.scan_headers(address_of(addresses), address_of(sizes), 1, address_of(headers))
-    table, _ = FIND_ELIGIBLE.make(addresses=addresses, sizes=sizes, headers=headers, samples=1, eligible=taken)
+    given = {"addresses": addresses, "sizes": sizes, "headers": headers, "samples": 1, "marks": taken}
+    table, _ = JPEG_SPLIT.make(**{name: given.get(name, 0) for name in JPEG_SPLIT.word._fields[: JPEG_SPLIT.words]})
     assert ELIGIBLE * jpeg_lane_kernels.find_eligible(address_of(table)) == taken[0]
     scanned = JPEG_HEADER.ones(1)
     marks = jpeg_lane_kernels.scan_file_for_gpu(memory.ctypes.data, len(data), address_of(scanned))

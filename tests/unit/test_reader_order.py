@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from helpers.orders import Cursor, order_of
 
-from asyncdali.sampling.order import OrderPosition, engine_from_seed
+from asyncdali.sampling.order import OrderPosition, SampleOrder, engine_from_seed
 
 
 def batches(text):
@@ -494,6 +494,30 @@ def test_positions_are_immutable():
 
 
 # ----- cost
+
+
+@pytest.mark.parametrize(("samples", "together"), [(3, 16), (300, 13), (5000, 1)])
+def test_batches_that_follow_one_another_are_drawn_together(monkeypatch, samples, together):
+    """They are the batches that are drawn one by one, also at the ends of epochs. A batch that was drawn is given again without a replay.
+
+    Large batches are drawn one by one."""
+    made = order_of(700, random_shuffle=True, initial_fill=64, pad_last_batch=True)
+    position, taken = made.start, []
+    for _ in range(40):
+        batch, behind = made.take(position, samples)
+        taken.append((position, batch, behind))
+        position = behind
+    walks = []
+    monkeypatch.setattr(SampleOrder, "_walk", lambda self, *given: walks.append(given))
+    for begin, batch, behind in taken[-together:] if together > 1 else ():
+        assert made.take(begin, samples)[0] is batch
+        assert made.after(begin, samples) == behind
+    assert walks == []
+    monkeypatch.undo()
+    for begin, batch, behind in taken:
+        assert not batch.flags.writeable
+        alone, end = order_of(700, random_shuffle=True, initial_fill=64, pad_last_batch=True).take(begin, samples)
+        assert (alone.tolist(), end) == (batch.tolist(), behind)
 
 
 def test_orders_without_shuffling_do_not_import_numba():

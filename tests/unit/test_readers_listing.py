@@ -7,7 +7,10 @@ import os
 import numpy as np
 import pytest
 
-from asyncdali.readers.files import listing
+from asyncdali.batch import encoded_origins
+from asyncdali.engines.encoding import SourceInfo
+from asyncdali.readers.files import file_table, listing
+from asyncdali.readers.files.contents import SampleNames
 from asyncdali.readers.files.file_table import FileTable, scan_classes
 from asyncdali.readers.files.listing import list_files
 
@@ -97,3 +100,17 @@ def test_a_table_is_compact(tmp_path):
     table = scan_classes(str(tmp_path), ["*.jpg"], None, False)
     longest = len(os.fsencode(table.path(0))) + 1
     assert table.paths.nbytes + table.starts.nbytes + table.labels.nbytes <= 1000 * (longest + 12)
+
+
+@pytest.mark.parametrize("utf_8", [True, False])
+def test_encoded_names_are_those_of_the_samples(monkeypatch, utf_8):
+    """Engines send them. A name may be any bytes; a name that is not its path without the folder is kept beside the path."""
+    monkeypatch.setattr(file_table, "_UTF_8", utf_8)
+    names = ["a/b.jpg", os.fsdecode(b"c\xff/\xc3\xa4"), "", "long" * 200, "a/b.jpg"]
+    for listed in (names, [*names, "/elsewhere/d"], [*names, "./e"]):
+        for root in ("", "root"):
+            table = FileTable.of(listed, [0] * len(listed), root)
+            for indices in ([], [2], [4, 0, 1, 3, 3], [len(listed) - 1, 0]):
+                found = SampleNames(table.chosen(np.arange(len(listed))), np.array(indices, np.int64))
+                assert found.encoded() == encoded_origins([table.name(index) for index in indices])
+                assert SourceInfo(found.encoded(), len(indices)).encoded() == found.encoded()

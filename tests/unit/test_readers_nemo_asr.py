@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
 import wave
 
 import numpy as np
@@ -12,7 +13,9 @@ from helpers.pipelines import values
 
 from asyncdali import Pipeline, fn, types
 from asyncdali.batch import Batch, storage_dtype
+from asyncdali.codecs.audio import audio_formats
 from asyncdali.codecs.audio.audio_formats import decode_audio
+from asyncdali.codecs.audio.compiled_sounds import NotDecoded
 from asyncdali.codecs.audio.resampling import resample
 
 
@@ -74,14 +77,89 @@ def test_wav_dialects(tmp_path):
         assert rate == 8000
 
 
-def test_flac_through_soundfile(tmp_path):
+PARTS = [{}, {"offset": 0.1, "duration": 0.05}, {"offset": 0.02, "duration": 0.2}, {"offset": 0.2}, {"duration": 0.01}, {"duration": 9.0}]
+"""Whole files, parts of more and of less than a third, which are decoded in two ways if `soundfile` is installed."""
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["with soundfile", "without soundfile"])
+@pytest.mark.parametrize("dtype", [types.INT16, types.INT32, types.FLOAT], ids=str)
+def test_flac(tmp_path, dtype, alone, monkeypatch):
     soundfile = pytest.importorskip("soundfile")
     numbers = np.random.default_rng(1).integers(-(2**15), 2**15, (4000, 2)).astype(np.int16)
     soundfile.write(tmp_path / "a.flac", numbers, 16000)
-    path = manifest(tmp_path / "m", {"audio_filepath": str(tmp_path / "a.flac"), "offset": 0.1, "duration": 0.05})
-    sound, rate, _ = reader([path], downmix=False, dtype=types.INT16).run()
-    np.testing.assert_array_equal(np.asarray(sound[0]), numbers[1600:2400])
-    assert values([rate]) == [[16000.0]]
+    if alone:
+        monkeypatch.setitem(sys.modules, "soundfile", None)
+    path = manifest(tmp_path / "m", *({"audio_filepath": str(tmp_path / "a.flac"), **part} for part in PARTS))
+    sounds, rates, _ = reader([path], len(PARTS), downmix=False, dtype=dtype).run()
+    wanted = {types.INT16: numbers, types.INT32: numbers.astype(np.int32) << 16, types.FLOAT: np.float32(numbers) / 2**15}[dtype]
+    parts = (slice(None), slice(1600, 2400), slice(320, 3520), slice(3200, None), slice(0, 160), slice(None))
+    for k, part in enumerate(parts):
+        np.testing.assert_array_equal(np.asarray(sounds[k]), wanted[part])
+    assert values([rates]) == [[16000.0] * len(PARTS)]
+
+
+@pytest.mark.parametrize("options", [{"downmix": False}, {}, {"sample_rate": 8000.0}, {"dtype": types.INT16}], ids=str)
+@pytest.mark.parametrize("format, subtype, apart", [("FLAC", "PCM_16", 0), ("FLAC", "PCM_24", 0), ("OGG", "VORBIS", 2e-6)])
+def test_every_use_without_soundfile(tmp_path, format, subtype, apart, options, monkeypatch):
+    """Mixed and resampled sound, too. The samples are those of libsndfile, which decodes all files if the compiled decoders refuse them."""
+    soundfile = pytest.importorskip("soundfile")
+    time = np.arange(6000) / 16000
+    tones = np.sin(2 * np.pi * 440 * time)[:, None] * [0.5, 0.3] + np.random.default_rng(2).normal(0, 0.02, (6000, 2))
+    soundfile.write(tmp_path / "a.sound", tones, 16000, format=format, subtype=subtype)
+    path = manifest(tmp_path / "m", *({"audio_filepath": str(tmp_path / "a.sound"), **part} for part in PARTS))
+
+    def refused(data, what):
+        raise NotDecoded(what)
+
+    with monkeypatch.context() as patches:
+        patches.setattr(audio_formats, "WholeSound", refused)
+        wanted, *_ = reader([path], len(PARTS), **options).run()
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    found, *_ = reader([path], len(PARTS), **options).run()
+    unit = 1 if "dtype" in options and apart else apart  # integers of Vorbis may be rounded to either side
+    for k in range(len(PARTS)):
+        assert np.asarray(found[k]).shape == np.asarray(wanted[k]).shape
+        np.testing.assert_allclose(np.asarray(found[k]), np.asarray(wanted[k]), rtol=0, atol=unit)
+
+
+def test_short_parts_are_left_to_libsndfile(tmp_path, monkeypatch):
+    """The compiled decoders decode whole files, and libsndfile seeks."""
+    soundfile = pytest.importorskip("soundfile")
+    soundfile.write(tmp_path / "a.flac", np.zeros((9000, 1), np.int16), 16000)
+    whole, own = [], audio_formats.WholeSound
+
+    def counting(data, what):
+        whole.append(what)
+        return own(data, what)
+
+    monkeypatch.setattr(audio_formats, "WholeSound", counting)
+    seconds = 9000 / 16000
+    for offset, duration, count in ((0.0, -1.0, 1), (0.0, 0.4 * seconds, 1), (0.0, 0.3 * seconds, 0), (0.8 * seconds, -1.0, 0)):
+        whole.clear()
+        with open(tmp_path / "a.flac", "rb") as file:
+            decode_audio(file, np.dtype(np.int16), offset=offset, duration=duration)
+        assert len(whole) == count, (offset, duration)
+
+
+def test_what_cannot_be_read_without_soundfile(tmp_path, monkeypatch):
+    soundfile = pytest.importorskip("soundfile")
+    soundfile.write(tmp_path / "whole.flac", np.random.default_rng(1).integers(-99, 99, (9000, 1)).astype(np.int16), 16000)
+    (tmp_path / "half.flac").write_bytes((tmp_path / "whole.flac").read_bytes()[:5000])
+    soundfile.write(tmp_path / "opus.ogg", np.zeros((4800, 1)), 48000, format="OGG", subtype="OPUS")
+    soundfile.write(tmp_path / "law.wav", np.zeros((480, 1)), 8000, format="WAV", subtype="ULAW")
+    soundfile.write(tmp_path / "a.aiff", np.zeros((480, 1)), 8000, format="AIFF", subtype="PCM_16")
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    for name, what in {
+        "half.flac": "a FLAC file that is damaged", "opus.ogg": "an Ogg file that is damaged, or not one stream of Vorbis",
+        "law.wav": "a WAV file of kind 7 with 8 bits", "a.aiff": "a file that begins with b'FORM'",
+    }.items():  # fmt: skip
+        with pytest.raises(RuntimeError) as caught:
+            reader([manifest(tmp_path / "m", {"audio_filepath": str(tmp_path / name)})]).run()
+        message, cause = str(caught.value), caught.value
+        while cause is not None:
+            assert not isinstance(cause, NotDecoded)  # one error, without the steps that led to it
+            cause = cause.__cause__ or cause.__context__
+        assert f"{name}: {what}" in message and "Ogg Vorbis can" in message and "pip install asyncdali[audio]" in message
 
 
 def test_resampling_keeps_a_tone(tmp_path):

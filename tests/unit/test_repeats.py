@@ -10,8 +10,9 @@ import pytest
 from helpers.pipelines import pipeline_of, values
 
 from asyncdali import fn, types
-from asyncdali.runtime import jobs, segments
+from asyncdali.runtime import counters, jobs, segments
 from asyncdali.runtime.repeats import Repeat
+from asyncdali.runtime.segment_counters import SegmentCounters
 from asyncdali.runtime.segments import SegmentRun
 
 PLAIN = 12
@@ -49,6 +50,9 @@ GRAPHS = {
     "contents that are read": lambda: fn.slice(fed(4), np.float32([1, 2]), np.float32([3, 2]), axes=[0, 1], normalized_anchor=False,
                                                normalized_shape=False),
     "an expression": lambda: fed(4, shape=(60, 50, 3)) * 0.5 + fed(4, shape=(60, 50, 3), dtype=np.float32),
+    "random streams": lambda: (fn.segmentation.random_mask_pixel(fed(4, dtype=np.int32), foreground=1, threshold=150, seed=4),
+                               fn.noise.shot(fn.noise.gaussian(fn.flip(fed(4)), stddev=20, seed=5), factor=3, seed=6)),
+    "a random stream of two and three samples": lambda: fn.jitter(fed(3, 3, 3, 2, 2), seed=7),
     "two and three samples": lambda: fn.cast(fn.flip(fed(3, 3, 3, 2, 2)), dtype=types.FLOAT),
 }  # fmt: skip
 
@@ -59,9 +63,9 @@ def copied(monkeypatch):
     counts: Counter[str] = Counter()
     made = Repeat.job_for
 
-    def counted(self, edges, allocate):
+    def counted(self, edges, allocate, timed):
         counts["copied"] += 1
-        return made(self, edges, allocate)
+        return made(self, edges, allocate, timed)
 
     monkeypatch.setattr(Repeat, "job_for", counted)
     return counts
@@ -79,6 +83,20 @@ def test_copies_compute_what_plans_compute(name, threads, copied, monkeypatch):
     assert copied["copied"] >= 12, name
     monkeypatch.setattr(segments, "repeats_of", lambda *_: None)
     assert repeated == results(GRAPHS[name], 30)
+
+
+def test_a_copied_segment_moves_its_streams(copied):
+    """Checkpoints of copied iterations continue the streams, also of a smaller batch."""
+    graph = GRAPHS["a random stream of two and three samples"]
+    options = {"batch_size": 4, "num_threads": 1, "prefetch_queue_depth": 1, "enable_checkpointing": True}
+    expected = results(graph, 60, **options)
+    with pipeline_of(graph, **options) as pipeline:
+        for _ in range(43):
+            pipeline.run()
+        state = pipeline.checkpoint()
+    assert copied["copied"] >= 12
+    with pipeline_of(graph, **options, checkpoint=state) as pipeline:
+        assert [values(pipeline.run()) for _ in range(17)] == expected[43:]
 
 
 def test_large_intermediates_are_in_pooled_memory(copied, monkeypatch):
@@ -163,6 +181,44 @@ def test_statistics_count_copied_segments(copied):
     assert not copied
     assert totals(100) == once
     assert copied
+
+
+def test_one_timed_iteration_in_sixteen_measures_every_operator(monkeypatch):
+    """Times of pixels stand for the iterations that are not timed. Other timed iterations are copied like those between them."""
+    monkeypatch.setattr(counters, "SHORT", 1 << 40)
+    timed: list[tuple[int, bool]] = []
+    planned, made, job_for = segments.SegmentRun._one, SegmentCounters.made, Repeat.job_for
+    every: list[int] = []
+
+    def noted(self, built, steps, fresh, produced, lap):
+        if lap is not None and built.operator.schema.name == "flip":
+            every.append(self.record.index)
+        yield from planned(self, built, steps, fresh, produced, lap)
+
+    def copied(self, edges, allocate, measures):
+        job = job_for(self, edges, allocate, measures)
+        timed.append((len(timed), job.times() is not None and measures))
+        return job
+
+    def counted(self, job, owners, record, samples):
+        before = self.pixels_busy
+        made(self, job, owners, record, samples)
+        assert (self.pixels_busy > before) == (record.weight > 0)
+
+    monkeypatch.setattr(SegmentRun, "_one", noted)
+    monkeypatch.setattr(Repeat, "job_for", copied)
+    monkeypatch.setattr(SegmentCounters, "made", counted)
+    with pipeline_of(chain, batch_size=4, num_threads=1, prefetch_queue_depth=1) as pipeline:
+        for _ in range(1024):
+            pipeline.run()
+        found = pipeline.statistics()
+    assert set(range(512, 1024, 256)) <= set(every) and not set(every) & set(range(513, 768))
+    assert sum(measures for _, measures in timed) >= 1024 // 16 - 20
+    (segment,) = [item for item in found.segments if item.pixels_seconds]
+    assert segment.batches == 1024 and segment.samples == 4 * 1024
+    operators = [item for item in found.operators if item.name in segment.operators]
+    assert 0 < sum(item.planning_seconds for item in operators) <= 1.001 * segment.planning_seconds
+    assert 0 < sum(item.steps_seconds for item in operators) <= 1.001 * segment.pixels_busy_seconds
 
 
 class TestTheCallersThread:

@@ -16,6 +16,8 @@ from asyncdali.operators.base import Arguments, Iteration
 from asyncdali.runtime import replays as replaying
 from asyncdali.runtime import segments
 from asyncdali.runtime.replays import Replays
+from asyncdali.sampling.random_streams import StreamPosition
+from asyncdali.sampling.stream_tables import position_words
 
 
 class Source:
@@ -51,6 +53,9 @@ GRAPHS = {
     "samples of the batch, drawn": lambda: fn.multi_paste(fed(4), in_ids=fn.random.uniform(values=[0.0, 3], shape=[1], dtype=types.INT32)),
     "a large matrix": lambda: fn.mel_filter_bank(fed(4, shape=(257, 4), layout="ft", dtype=np.float32), nfilter=90, sample_rate=16000),
     "spectrogram": lambda: fn.spectrogram(fed(4, shape=(600,), layout="", dtype=np.float32), nfft=64, window_length=64, window_step=32),
+    "a random stream": lambda: fn.segmentation.random_mask_pixel(fed(4, dtype=np.int32), foreground=1, threshold=150, seed=4),
+    "streams of pixels": lambda: fn.jitter(fn.noise.gaussian(fed(4), stddev=20, seed=4), seed=5),
+    "a random stream of a smaller batch": lambda: fn.noise.salt_and_pepper(fed(4, 4, 4, 4, 2, 2, 2, 4, 2), prob=0.3, seed=4),
     "a smaller batch now and then": lambda: fn.one_hot(fed(4, 4, 4, 4, 2, 2, 2, 4, 2, shape=(), layout=""), num_classes=200),
     "sizes that change": lambda: fn.coord_flip(fed(3, 4, 3, 3, 3, 3, 2, 4, 4, 4, shape=(5, 2), layout="", dtype=np.float32)),
 }
@@ -76,6 +81,7 @@ class Counted:
 
     def __init__(self, operator):
         self.operator, self.spec, self.plans = operator, operator.spec, 0
+        self.split = operator.split
         self.change = lambda planned: planned
 
     def plan(self, inputs, arguments, iteration):
@@ -225,6 +231,57 @@ def test_a_plan_that_differs_in_a_number_is_not_copied():
     replays = Replays(operator)
     for number in range(6):
         planned(replays, operator, number)
+    assert operator.plans == 6
+
+
+def drawn(plans, operator, position):
+    """The steps of a plan at a position of the stream, as the words of its first table."""
+    batch = batch_of([np.ones((4, 5), np.int32)] * 2, "")
+    return plans.plan([batch], Arguments(operator.spec, {}, 2), Iteration(0, 2, position=position)).steps[0].context.tolist()
+
+
+def stream_words(position):
+    words = position_words(position)
+    return [words[f"position_{part}"] for part in ("key", "hi", "lo", "phase")]
+
+
+def mask_pixel():
+    return Counted(make("segmentation.random_mask_pixel", 2, {"foreground": 1, "seed": 9}, {}))
+
+
+def test_a_copied_plan_has_the_position_of_its_iteration():
+    operator = mask_pixel()
+    replays = Replays(operator, moves=True)
+    for hi in (0, 2, 4, 6, 1000, 3, 2**32 - 1):
+        position = StreamPosition(9, hi)
+        assert drawn(replays, operator, position)[-4:] == stream_words(position)
+    assert operator.plans == 3
+
+
+@pytest.mark.parametrize("other", [{"key": 8}, {"lo": 1}, {"phase": 2}, {"hi": 2**32}, {"hi": 2**64 - 1}])
+def test_another_stream_is_planned(other):
+    operator = mask_pixel()
+    replays = Replays(operator, moves=True)
+    for hi in range(0, 8, 2):
+        drawn(replays, operator, StreamPosition(9, hi))
+    position = StreamPosition(**{"key": 9, "hi": 8, **other})
+    assert drawn(replays, operator, position)[-4:] == stream_words(position)
+    assert operator.plans == 4
+
+
+@pytest.mark.parametrize("use", [lambda hi: hi // 2, lambda hi: 2 * hi, lambda hi: 7, lambda hi: -hi])
+def test_a_plan_that_computes_with_its_position_is_not_copied(use):
+    operator = mask_pixel()
+
+    def change(plan):
+        step = plan.steps[0]
+        step.context[-3] = use(int(step.context[-3]))
+        return plan
+
+    operator.change = change
+    replays = Replays(operator, moves=True)
+    for hi in range(6, 18, 2):
+        drawn(replays, operator, StreamPosition(9, hi))
     assert operator.plans == 6
 
 

@@ -44,11 +44,9 @@ def test_a_region_is_filtered_with_pixels_around_it():
     np.testing.assert_allclose(ours[0], np.einsum("yh,xw,hwc->yxc", rows, columns, picture), atol=5e-3)
 
 
-@pytest.mark.parametrize("kind", list(DALIInterpType))
+@pytest.mark.parametrize("kind", [kind for kind in DALIInterpType if kind != DALIInterpType.INTERP_GAUSSIAN])  # a Gaussian blurs
 @pytest.mark.parametrize("dtype", ["uint8", "float32", *(pytest.param(k, marks=pytest.mark.slow) for k in ("int16", "uint16"))])
 def test_the_same_size_changes_nothing_and_a_negative_size_flips(dtype, kind):
-    if kind == DALIInterpType.INTERP_GAUSSIAN:
-        pytest.skip("a gaussian blurs")
     picture = np.random.default_rng(0).integers(0, 256, (9, 11, 3)).astype(dtype)
     same, flipped = harness.run("resize", [picture] * 2, "HWC", {"size": np.array([[9, 11], [9, -11]], np.float32)}, interp_type=kind)
     np.testing.assert_allclose(same, picture, atol=1e-9)

@@ -11,9 +11,9 @@ from helpers.images import encode, encode_cv, jpeg_blocks, picture, with_orienta
 from helpers.jpegs import Guarded
 
 from asyncdali import fn, pipeline_def, types
-from asyncdali.batch import Batch
 from asyncdali.codecs.jpeg import progressive, window
 from asyncdali.compiled.addresses import address_of
+from asyncdali.device.buffers import BufferPool
 from asyncdali.operators.base import Step, no_explanation
 from asyncdali.operators.resize import resize_rows
 from asyncdali.operators.resize.image_resampling import Resampling, compile_kernels
@@ -230,12 +230,12 @@ def test_memory_is_allocated_for_a_ring_of_rows_only(monkeypatch):
     monkeypatch.setattr(segments, "MAX_SCRATCH", 200_000)
     held = []
 
-    def place(batch, memory, address=None, sizes=None):
-        held.append(int((batch.sizes() if sizes is None else sizes).sum()))
-        real(batch, memory, address, sizes)
+    def allocate(pool, size):
+        held.append(size)
+        return real(pool, size)
 
-    real = Batch.place
-    monkeypatch.setattr(Batch, "place", place)
+    real = BufferPool.allocate
+    monkeypatch.setattr(BufferPool, "allocate", allocate)
     results(monkeypatch, GRAPHS["linear"], NEVER, encoded)
     pictures, output = 4 * 600 * 400 * 3, 4 * 40 * 50 * 3
     assert pictures in held and output in held

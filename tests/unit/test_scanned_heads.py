@@ -122,11 +122,11 @@ def test_marks_choose_the_lanes(usual, monkeypatch, nvjpeg):
     given = []
     choose = Lanes.choose
 
-    def noted(self, addresses, sizes, headers, anchors, windows, mapped=False, marks=None):
-        given.append(marks)
-        again, _ = jpeg_kernels.read_headers(addresses, sizes)
-        assert np.array_equal(again, headers)
-        ours, theirs = (choose(self, addresses, sizes, headers, anchors, windows, mapped, found) for found in (marks, None))
+    def noted(self, files, windows, outputs):
+        given.append(files.marks)
+        again, _ = jpeg_kernels.read_headers(files.addresses, files.sizes)
+        assert np.array_equal(again, files.headers)
+        ours, theirs = (choose(self, files._replace(marks=marks), windows, outputs) for marks in (files.marks, None))
         assert ours is not None
         assert theirs is not None
         assert np.array_equal(ours.lane_of, theirs.lane_of)

@@ -9,6 +9,10 @@ import pytest
 from helpers.pipelines import pipeline_of
 
 from asyncdali import fn, types
+from asyncdali.codecs.audio import audio_formats
+from asyncdali.codecs.audio.compiled_sounds import NotDecoded, Scan
+from asyncdali.codecs.audio.sound_tables import SOUND
+from asyncdali.operators.decode import audio_decoder
 from asyncdali.operators.decode.audio_decoder import DecodeAudio
 
 soundfile = pytest.importorskip("soundfile")
@@ -34,20 +38,24 @@ def decoded(data, **options):
 
 @pytest.fixture
 def interpreted(monkeypatch):
-    """Counts the batches that Python code decodes. ``interpreted.only()`` lets Python code decode all of them."""
+    """Counts the batches that compiled code leaves. ``interpreted.only()`` lets Python code (WAV) and libsndfile (FLAC) decode all."""
+
+    def refused(data, what):
+        raise NotDecoded(what)
 
     class Counter:
         batches = 0
 
         @staticmethod
         def only():
-            monkeypatch.setattr(DecodeAudio, "_scanned", lambda *_: None)
+            monkeypatch.setattr(audio_decoder, "scanned", lambda source, *arguments: Scan(SOUND.zeros(len(source)), 0, 0, []))
+            monkeypatch.setattr(audio_formats, "WholeSound", refused)
 
     own = DecodeAudio._interpreted
 
-    def counting(self, source, wanted):
+    def counting(self, source, wanted, samples):
         Counter.batches += 1
-        return own(self, source, wanted)
+        return own(self, source, wanted, samples)
 
     monkeypatch.setattr(DecodeAudio, "_interpreted", counting)
     return Counter
@@ -78,6 +86,42 @@ def test_samples_are_the_interpreters(format, subtype, dtype, interpreted):
     for made, known in zip(sounds, wanted, strict=True):
         assert made.dtype == known.dtype and made.shape == known.shape
         np.testing.assert_array_equal(made.view(np.uint8), known.view(np.uint8))
+
+
+@pytest.mark.parametrize("order", range(1, 33))
+def test_predictions_of_every_order(order, interpreted):
+    """FFmpeg's encoder takes any order of prediction, libFLAC's no more than 12."""
+    av = pytest.importorskip("av")
+    random, time = np.random.default_rng(order), np.arange(5000) / 16000
+    tones = sum(np.sin(2 * np.pi * 211 * k * time + k) for k in range(1, 17)) / 40
+    signal = np.int16((tones + random.normal(0, 0.002, len(time))) * 32767)
+    file = io.BytesIO()
+    with av.open(file, "w", format="flac") as container:
+        options = {"compression_level": "8", "lpc_type": "levinson", "min_prediction_order": str(order), "max_prediction_order": str(order)}
+        stream = container.add_stream("flac", rate=16000, layout="mono", format="s16", options=options)
+        stream.codec_context.open()
+        for begin in range(0, len(signal), stream.codec_context.frame_size):
+            frame = av.AudioFrame.from_ndarray(signal[None, begin : begin + stream.codec_context.frame_size], "s16", "mono")
+            frame.sample_rate, frame.pts = 16000, begin
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    ((found,), _) = decoded([np.frombuffer(file.getvalue(), np.uint8)], dtype=types.INT16)
+    np.testing.assert_array_equal(found[:, 0], signal)
+    assert interpreted.batches == 0
+
+
+def test_codes_of_any_length(interpreted):
+    """A spike in silence has a code of thousands of bits; loud noise has many low bits."""
+    random = np.random.default_rng(1)
+    for subtype, bits in (("PCM_16", 16), ("PCM_24", 24)):
+        spikes, noise = np.zeros(20000, np.int32), random.integers(-(2**31), 2**31 - 1, 20000).astype(np.int32)
+        spikes[::997] = 2**31 - 1
+        quiet = random.integers(-3, 4, 20000).astype(np.int32) << (32 - bits)
+        for signal in (spikes, noise, quiet, np.where(np.arange(20000) % 5000 < 2500, quiet, noise)):
+            signal = signal >> (32 - bits) << (32 - bits)
+            ((found,), _) = decoded([encoded(signal, "FLAC", subtype)], dtype=types.INT32)
+            np.testing.assert_array_equal(found[:, 0], signal)
+    assert interpreted.batches == 0
 
 
 def test_one_channel_without_its_axis(interpreted):

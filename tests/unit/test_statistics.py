@@ -336,6 +336,7 @@ def test_memory_of_a_gpu_that_the_user_holds():
 
 
 def test_a_user_who_keeps_everything(monkeypatch):
+    monkeypatch.setattr(counting, "MEDIUM", 0)
     monkeypatch.setattr(counting, "SHORT", 0)
     pipe = pipeline_of(lambda: fn.random.uniform(name="draw"))
     kept = [pipe.run() for _ in range(600)]
@@ -380,10 +381,11 @@ def test_worker_processes_count():
     pipe.close()
 
 
-@pytest.mark.parametrize("short", [True, False])
-def test_short_iterations_are_timed_now_and_then(short, monkeypatch):
+@pytest.mark.parametrize(("short", "medium", "stride"), [(1 << 40, 0, 16), (0, 1 << 40, 4), (0, 0, 1)])
+def test_short_iterations_are_timed_now_and_then(short, medium, stride, monkeypatch):
     """Counts stay exact. A timed iteration represents the iterations up to the next timed one."""
-    monkeypatch.setattr(counting, "SHORT", 1 << 40 if short else 0)
+    monkeypatch.setattr(counting, "SHORT", short)
+    monkeypatch.setattr(counting, "MEDIUM", medium)
     calls, planned = [], SegmentCounters.planned
     monkeypatch.setattr(SegmentCounters, "planned", lambda self, *args: calls.append(1) or planned(self, *args))
     pipe = pipeline_of(lambda: (fn.random.uniform(name="draw"), fn.copy(fn.random.coin_flip(), name="copy")), batch_size=3)
@@ -392,8 +394,8 @@ def test_short_iterations_are_timed_now_and_then(short, monkeypatch):
     pipe._core.session.wait_all()
     found = pipe.statistics()
     segments = len(found.segments)
-    if short:  # the first 16 iterations and those in flight are all timed, later one in 16
-        assert (16 + 1008 // 16) * segments <= len(calls) <= (60 + 1008 // 16) * segments
+    if stride > 1:  # the first 16 iterations and those in flight are all timed, later one in `stride`
+        assert (16 + 1008 // stride) * segments <= len(calls) <= (60 + 1008 // stride) * segments
     else:
         assert len(calls) >= 1024 * segments
     assert found.consumer.iterations == 1024 and found.consumer.samples == 3 * 1024
@@ -404,7 +406,7 @@ def test_short_iterations_are_timed_now_and_then(short, monkeypatch):
     pipe.close()
 
 
-@pytest.mark.parametrize("stride", [1, 16])
+@pytest.mark.parametrize("stride", [1, 4, 16])
 def test_one_timed_iteration_represents_others(stride, monkeypatch):
     """If all iterations are equal, timing one in 16 gives the same statistics as timing each."""
     clock = [0]

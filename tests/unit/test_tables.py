@@ -51,9 +51,9 @@ def test_a_word_is_declared_once():
 def test_entries_are_given_by_name():
     records = RECORD.zeros(2)
     assert TABLE.entries(samples=2, factor=3, records=records) == (records, 3, 2)
-    with pytest.raises(TypeError, match="no value is given for the word 'samples'"):
+    with pytest.raises(TypeError, match=r"^TABLE.entries\(\) missing 1 required positional argument: 'samples'$"):
         TABLE.entries(factor=3, records=records)
-    with pytest.raises(TypeError, match="no word shape; its words are records, factor, samples"):
+    with pytest.raises(TypeError, match=r"^TABLE.entries\(\) got an unexpected keyword argument 'shape'$"):
         TABLE.entries(factor=3, records=records, samples=2, shape=1)
 
 
@@ -79,7 +79,7 @@ def test_extended():
 
 def test_cuda_gets_the_words_as_macros():
     source = source_of(Kernel(ROOT / "operators" / "crop" / "crop_kernels.cu", "crop"))
-    assert "#define CROP_RECORDS 2\n" in source and "#define WINDOW_WORDS 27" in source
+    assert "#define CROP_RECORDS 2\n" in source and "#define WINDOW_WORDS 26" in source
     assert '.py"' not in source.split("KERNEL crop")[0].split("#define CROP_INPUTS")[1]
 
 

@@ -13,9 +13,10 @@ pytest.importorskip("av", reason="decoding videos needs PyAV")
 
 from helpers.operators import PerSample, run_operator
 from helpers.pipelines import pipeline_of
-from helpers.videos import frame_numbers, write_video
+from helpers.videos import frame_numbers, photographs, write_video
 
 from asyncdali import fn, types
+from asyncdali.codecs.video import video_formats
 from asyncdali.errors import SampleError
 
 FIRST = 60
@@ -181,6 +182,39 @@ def test_a_frame_that_cannot_be_decoded(videos):
     assert decoded([np.frombuffer(damaged, np.uint8)], end_frame=5) == [[0, 1, 2, 3, 4]]
     with pytest.raises(SampleError, match="broken video: frame 5: Invalid data"):
         decoded([np.frombuffer(damaged, np.uint8)])
+
+
+@pytest.mark.parametrize("suffix, codec, times", [
+    ("webm", "libvpx-vp9", 1), ("mkv", "mpeg4", 1), ("mp4", "mpeg4", 1), ("mov", "mjpeg", 1), ("avi", "mpeg4", 2), ("ts", "mpeg2video", 2),
+])  # fmt: skip
+def test_a_video_is_opened_once_if_it_can_be_rewound(tmp_path, monkeypatch, suffix, codec, times):
+    """Opening costs as much as decoding a frame. Frames are those of a video that is opened for its index, and again for decoding."""
+    options = {"max_b_frames": "2", "bf": "2"} if codec == "mpeg4" and suffix != "avi" else {}
+    pixels = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+    path = write_video(tmp_path / f"v.{suffix}", 9, codec=codec, pixels=pixels, images=photographs(9), **options)
+    data = np.fromfile(path, np.uint8)
+    index = video_formats.read_index(io.BytesIO(data))
+    twice, expected = video_formats.OpenVideo(index, io.BytesIO(data)), np.empty((9, 48, 66, 3), np.uint8)
+    twice.read(np.arange(9), expected, [0])
+    twice.close()
+    opened, genuine = [], video_formats._open
+    monkeypatch.setattr(video_formats, "_open", lambda source: opened.append(source) or genuine(source))
+    (whole,), (some,) = run_operator("decoders.video", [data]), run_operator("decoders.video", [data], frames=[7, 2, 7])
+    assert np.array_equal(whole, expected) and np.array_equal(some, expected[[7, 2, 7]])
+    assert len(opened) == 2 * times
+
+
+def test_videos_are_closed(videos, monkeypatch):
+    """After decoding, and if another video of the batch cannot be opened or has no such frame."""
+    made, closed = [], []
+    genuine, close = video_formats.OpenVideo.__init__, video_formats.OpenVideo.close
+    monkeypatch.setattr(video_formats.OpenVideo, "__init__", lambda self, *rest: made.append(self) or genuine(self, *rest))
+    monkeypatch.setattr(video_formats.OpenVideo, "close", lambda self: closed.append(self) or close(self))
+    decoded(videos)
+    for samples, arguments in (([*videos, np.arange(5000).astype(np.uint8)], {}), (videos, {"start_frame": 1})):
+        with pytest.raises(SampleError):
+            decoded(samples, **arguments)
+    assert len(made) == 9 and sorted(map(id, closed)) == sorted(map(id, made))
 
 
 def test_in_a_pipeline(videos, tmp_path, monkeypatch):

@@ -40,7 +40,7 @@ def fork(descriptors: Descriptors, keep: frozenset[int], body: Callable[[], None
         try:
             stream.flush()  # otherwise the child would print buffered text a second time
         except Exception:
-            pass
+            pass  # the stream is closed, or the user's own; it must not prevent the start of a worker
     descriptors.kept = keep
     try:
         with warnings.catch_warnings(), _opencv_without_threads():
@@ -93,7 +93,7 @@ def leave(code: int) -> None:
         try:
             stream.flush()
         except BaseException:
-            pass
+            pass  # the process must end, whatever the stream does
     os._exit(code)
 
 
@@ -162,7 +162,7 @@ def report_failure(setup: Setup, index: int, error: BaseException, what: str) ->
     """Report to the parent why the worker cannot start."""
     try:
         Worker(setup, index, 0).report_failure(error, what)
-    except Exception:
+    except Exception:  # the parent sees the worker's end, and the reason is printed
         traceback.print_exc()
 
 

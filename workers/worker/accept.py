@@ -123,7 +123,7 @@ class _Capsule:
 def _has(value: Any, name: str) -> bool:
     try:
         return getattr(value, name, None) is not None
-    except Exception:
+    except Exception:  # a property of the user's class fails: the value does not have the attribute
         return False
 
 

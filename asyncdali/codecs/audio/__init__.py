@@ -1,4 +1,6 @@
-"""Encoded sound. WAV and FLAC are decoded in compiled code, other formats through soundfile. Sound is also resampled here.
+"""Encoded sound. WAV, FLAC and Ogg Vorbis are decoded by our own code, other formats through soundfile.
+
+Sound is also resampled here.
 
 May import what `codecs` may.
 """

@@ -1,4 +1,4 @@
-"""Compiled decoding of sound: headers of WAV and FLAC files, and WAV samples converted to another type.
+"""Compiled decoding of sound: headers of WAV, FLAC and Ogg files, and WAV samples converted to another type.
 
 Only regular files are decoded here. A file with anything else (broken parts, other encodings) is left to the interpreter's decoder
 (``audio_formats``), which reads the file or names its error.
@@ -10,7 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...compiled.intrinsics import (
+    clear_bytes,
     copy_bytes,
+    larger,
     load_i32,
     load_i64,
     load_u8,
@@ -25,17 +27,20 @@ from ...compiled.intrinsics import (
 from ...compiled.job_tables import THREAD
 from ...compiled.step import compiled, inlined, step
 from .flac_kernels import decode_flac
-from .sound_tables import SOUND, SOUNDS
+from .ogg_kernels import OGG_MARK, gather_headers, is_header, scan_ogg
+from .sound_tables import SCAN, SOUND, SOUNDS
+from .vorbis_kernels import decode_vorbis, vorbis_scratch
 
-PCM, REAL, FLAC = 1, 2, 3
-"""Sample formats: integers and floats of WAV files; FLAC."""
+PCM, REAL, FLAC, VORBIS = 1, 2, 3, 4
+"""Sample formats: integers and floats of WAV files; FLAC; Vorbis in Ogg."""
 INT16, INT32, FLOAT = 0, 1, 2
 RIFF, WAVE, _FORMAT, _DATA, _FLAC_MARK = (int.from_bytes(name, "little") for name in (b"RIFF", b"WAVE", b"fmt ", b"data", b"fLaC"))
 _KIND_PCM, _KIND_FLOAT, _KIND_EXTENSIBLE = 1, 3, 0xFFFE
 _LARGEST_BLOCK, _LEAST_FRAME = 65535, 10
 _TAGS = 4
+_COMMENT = 3
 
-record_at, at, thread_at = SOUND.at, SOUNDS.at, THREAD.at
+record_at, at, scan_at, thread_at = SOUND.at, SOUNDS.at, SCAN.at, THREAD.at
 _view_i16 = view_of(np.dtype(np.int16))
 _F = np.float32
 
@@ -82,21 +87,21 @@ def _big_endian(address, count):
 
 
 @inlined
-def _tags_are_whole(tags, length):
-    """Whether the texts of a block of tags fit into the block. libsndfile refuses files where they do not."""
-    place, left = 0, 1  # One text: the vendor's name. The number of tags follows it.
+def _tags_end(tags, length):
+    """Bytes of the texts of a block of tags; -1 if they do not fit into its `length` bytes. libsndfile refuses such files."""
+    place, left = np.int64(0), 1  # One text: the vendor's name. The number of tags follows it.
     counted = False
     while left > 0:
         if place + 4 > length:
-            return False
+            return np.int64(-1)
         place += 4 + _load_u32(tags + place)
         left -= 1
         if not counted:
             if place + 4 > length:
-                return False
+                return np.int64(-1)
             left, counted = _load_u32(tags + place), True
             place += 4
-    return place <= length
+    return place if place <= length else np.int64(-1)
 
 
 @inlined
@@ -111,7 +116,7 @@ def _scan_flac(file, size, record):
             return 0
         last = load_u8(file + place) >> 7 != 0
         length = _big_endian(file + place + 1, 3)
-        if place + 4 + length > size or (load_u8(file + place) & 0x7F == _TAGS and not _tags_are_whole(file + place + 4, length)):
+        if place + 4 + length > size or (load_u8(file + place) & 0x7F == _TAGS and _tags_end(file + place + 4, length) < 0):
             return 0
         place += 4 + length
     info = file + 8
@@ -132,26 +137,68 @@ def _scan_flac(file, size, record):
     return FLAC
 
 
-@compiled(4)
-def scan_sounds(addresses, sizes, records, count):
-    """Fill SOUND[count] records for files of int64[count] `sizes` at int64[count] `addresses`.
+@inlined
+def _format(file, size, record):
+    """Read the header of a file to its SOUND. Returns the format; 0: not for us."""
+    if size < 12:
+        return np.int64(0)
+    mark = _load_u32(file)
+    if mark == RIFF and _load_u32(file + 8) == WAVE:
+        return np.int64(scan_wav(file, size, size, record))
+    if mark == OGG_MARK:
+        return np.int64(VORBIS if scan_ogg(file, size, record) else 0)
+    return np.int64(_scan_flac(file, size, record) if mark == _FLAC_MARK else 0)
 
-    Returns how many files can be decoded here.
-    """
-    known = 0
+
+@inlined
+def _is_for_us(context, record, format, wanted):
+    """Whether no sample has to be resampled, mixed or (floats of WAV files to integers) rounded."""
+    channels, rate = load_i64(record + record_at.channels), load_i64(record + record_at.rate)
+    if format == 0 or (format == REAL and load_i64(context + scan_at.kind) != FLOAT):
+        return False
+    return (wanted <= 0 or wanted == rate) and (channels == 1 or load_i64(context + scan_at.downmix) == 0)
+
+
+@inlined
+def _scratch_bytes(record, format):
+    channels, block = load_i64(record + record_at.channels), load_i64(record + record_at.block)
+    if format == FLAC:
+        return 4 * channels * block
+    return vorbis_scratch(channels, block) if format == VORBIS else np.int64(0)
+
+
+@compiled(2)
+def scan_sounds(context, count):
+    """Read the headers of `count` files; `context` is a SCAN. Files that are left to the interpreter have the format 0, and no samples."""
+    wanted, scratch, known, vorbis = view_f32(load_i64(context + scan_at.wanted), count), np.int64(0), 0, 0
     for k in range(count):
-        file, size, record = load_i64(addresses + 8 * k), load_i64(sizes + 8 * k), records + record_at.size * k
-        format = np.int64(0)
-        if size >= 12:
-            mark = _load_u32(file)
-            if mark == RIFF and _load_u32(file + 8) == WAVE:
-                format = scan_wav(file, size, size, record)
-            elif mark == _FLAC_MARK:
-                format = _scan_flac(file, size, record)
+        file, size = load_i64(load_i64(context + scan_at.inputs) + 8 * k), load_i64(load_i64(context + scan_at.sizes) + 8 * k)
+        record = load_i64(context + scan_at.records) + record_at.size * k
+        format = _format(file, size, record)
+        if not _is_for_us(context, record, format, wanted[k]):
+            clear_bytes(record, record_at.size)
+            continue
         store_i64(record + record_at.format, format)
         store_i64(record + record_at.failed, 0)
-        known += 1 if format != 0 else 0
-    return known
+        scratch = larger(scratch, _scratch_bytes(record, format))
+        known += 1
+        vorbis += 1 if format == VORBIS else 0
+    store_i64(context + scan_at.known, known)
+    store_i64(context + scan_at.vorbis, vorbis)
+    store_i64(context + scan_at.scratch, scratch)
+    return 0
+
+
+@compiled(3)
+def vorbis_headers(file, record, out):
+    """Copy the second and the third header of a Vorbis stream to `out`. Returns the bytes of the second one; -1 if it is wrong."""
+    end = load_i64(record + record_at.data)
+    total = gather_headers(file, end, out)
+    texts = total - load_i64(record + record_at.setup)
+    if texts < 8 or not is_header(out, _COMMENT):
+        return -1
+    last = _tags_end(out + 7, texts - 8)
+    return texts if last >= 0 and load_u8(out + 7 + last) & 1 != 0 else -1  # A bit that is set follows the texts.
 
 
 @inlined
@@ -227,6 +274,11 @@ def convert_wav(source, count, format, bits, out, kind):
             made[k] = _F(wide[k])
 
 
+@inlined
+def _own_scratch(context, thread):
+    return load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
+
+
 @step
 def sound_step(context, sample, thread):
     """Decode one file; see ``sound_tables``."""
@@ -236,7 +288,8 @@ def sound_step(context, sample, thread):
     count, format = load_i64(record + record_at.frames) * load_i64(record + record_at.channels), load_i64(record + record_at.format)
     if format == PCM or format == REAL:
         convert_wav(source, count, format, load_i64(record + record_at.bits), out, kind)
-    else:
-        scratch = load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
-        store_i64(record + record_at.failed, decode_flac(source, record, out, kind, scratch))
+    elif format == FLAC:
+        store_i64(record + record_at.failed, decode_flac(source, record, out, kind, _own_scratch(context, thread)))
+    elif format == VORBIS:
+        store_i64(record + record_at.failed, decode_vorbis(source, record, out, kind, _own_scratch(context, thread)))
     return 0

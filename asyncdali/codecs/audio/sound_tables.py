@@ -13,10 +13,24 @@ SOUND = Table(
     Field("channels", "int64", "number of channels"),
     Field("bits", "int64", "bits of a sample as it is stored"),
     Field("rate", "int64", "samples per second"),
-    Field("block", "int64", "most samples of a FLAC frame"),
+    Field("block", "int64", "most samples of a FLAC frame, or of a Vorbis block"),
+    Field("setup", "int64", "bytes of the third header of a Vorbis stream; then the address of its VORBIS"),
     Field("failed", "int64", "1: it could not be decoded after all; written by the step"),
 )
 """The header of a file: a record for each sample."""
+
+SCAN = Table(
+    "SCAN",
+    INPUTS,
+    Field("sizes", "int64[samples]", "bytes of the files"),
+    Field("wanted", "float32[samples]", "sampling rates of the outputs; 0 and below: those of the files"),
+    Field("records", "SOUND[samples]", "filled by the scan"),
+    Field("kind", "int64", "element type of the outputs: 0 INT16, 1 INT32, 2 FLOAT"),
+    Field("downmix", "int64", "1 if channels are mixed"),
+    Field("known", "int64", "found: files that compiled code decodes"),
+    Field("vorbis", "int64", "found: Vorbis files among them"),
+    Field("scratch", "int64", "found: bytes of scratch that decoding needs"),
+)
 
 SOUNDS = Table(
     "SOUNDS",

@@ -83,15 +83,6 @@ def _rgb(v: IntegerVectors, y: ir.Value, cb: ir.Value, cr: ir.Value) -> list[ir.
     return [red, green, blue]
 
 
-def _store_pixels(v: IntegerVectors, planes: list[ir.Value], out: ir.Value) -> None:
-    """Interleave three vectors of int16, saturated to bytes."""
-    two, third = v.packed_unsigned(planes[0], planes[1]), v.packed_unsigned(planes[2], planes[2])
-    # Each 16 bytes hold eight pixels of one plane, then eight of the other.
-    places = [16 * (pixel // 8) + pixel % 8 + (0, 8, 2 * PIXELS)[plane] for pixel in range(PIXELS) for plane in range(3)]
-    v.store(v.pick(two, third, places[: 2 * PIXELS]), out, 0)
-    v.store(v.pick(two, third, places[2 * PIXELS :]), out, 2 * PIXELS)
-
-
 def _make(chroma: Callable[..., ir.Value]) -> Any:
     @intrinsic
     def convert(typingctx, luma, blue, red, near, lower, blue_first, out):
@@ -109,7 +100,7 @@ def _make(chroma: Callable[..., ir.Value]) -> Any:
             first, second, third = _rgb(v, y, cb, cr)
             swap = builder.icmp_signed("!=", swapped, I64(0))
             planes = [builder.select(swap, third, first), second, builder.select(swap, first, third)]
-            _store_pixels(v, planes, target)
+            v.store_pixels(planes, target)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 7), codegen

@@ -33,17 +33,18 @@ from ...compiled.intrinsics import (  # fmt: skip
     store_u8,
 )
 from ...compiled.job_tables import THREAD
+from ...compiled.shape_tables import HWC
 from ...compiled.step import callback, compiled, inlined, step
 from ...compiled.tables import WORD, table_of
 from ...operators.row_feeds import FEED, FEED_STATE, STATE_BYTES
 from ..image_headers import FREE_PIXELS
 from . import window
 from .jpeg_tables import (  # fmt: skip
+    CPU,
     DECODE_COUNTS,
     DECODE_JPEGS,
     DECODE_WINDOW,
     FEW_HEADERS,
-    HWC,
     JPEG_HEADER,
     JPEG_WINDOW,
     LIBJPEG,
@@ -304,6 +305,9 @@ def _begin(feed, sample, work, ring):
 @step
 def decode_step(context, sample, thread):
     """Decode (or copy) the window of one sample; see :func:`context_of`."""
+    lanes = load_i64(context + decoding.lanes)
+    if lanes != 0 and load_i64(lanes + WORD * sample) != CPU:
+        return 0
     g = load_i64(context + decoding.windows) + place.size * sample
     out = load_i64(load_i64(context + decoding.targets) + 8 * sample)
     data = load_i64(load_i64(context + decoding.addresses) + 8 * sample)
@@ -501,11 +505,25 @@ def place_windows(table):
     anchor, extent = load_i64(table + placing.anchors), load_i64(table + placing.extents)
     narrow, sizes = load_i64(table + placing.narrow) != 0, load_i64(table + placing.sizes)
     placed, shape = load_i64(table + placing.windows), load_i64(table + placing.shapes)
-    for i in range(load_i64(table + placing.samples)):
+    samples, given, offset = load_i64(table + placing.samples), image != 0, 0
+    for i in range(samples):
         channels = load_i64(load_i64(table + placing.channels) + load_i64(table + placing.channel_stride) * i)
-        width, height, orientation = load_i64(image + stored.width), load_i64(image + stored.height), load_i64(image + stored.orientation)
+        width, height = load_i64(header + head.width), load_i64(header + head.height)
+        components, orientation = load_i64(header + head.components), 1
+        if given:
+            width, height = load_i64(image + stored.width), load_i64(image + stored.height)
+            components, orientation = load_i64(image + stored.components), load_i64(image + stored.orientation)
+            image += stored.size
         pixel = channels * load_i64(table + placing.itemsize)
-        (y, x), (h, w) = _pair(anchor, i, narrow), _pair(extent, i, narrow)
+        y, x = 0, 0
+        h, w = (width, height) if orientation >= 5 else (height, width)
+        if anchor != 0:
+            (y, x), (h, w) = _pair(anchor, i, narrow), _pair(extent, i, narrow)
+        size = h * w * pixel
+        store_i64(load_i64(table + placing.output_bytes) + WORD * i, size)
+        store_i64(load_i64(table + placing.offsets) + WORD * i, offset)
+        store_i64(table + placing.largest, larger(load_i64(table + placing.largest), size))
+        offset += size
         store_i64(shape + hwc.height, h)
         store_i64(shape + hwc.width, w)
         store_i64(shape + hwc.channels, channels)
@@ -525,16 +543,16 @@ def place_windows(table):
         store_i64(placed + place.orientation, larger(orientation, 1))
         store_i64(placed + place.margin, load_i64(header + head.margin))
         store_i64(placed + place.pixel, pixel)
-        store_i64(placed + place.components, load_i64(image + stored.components))
+        store_i64(placed + place.components, components)
         if orientation >= 1:
             store_i64(table + placing.widest, larger(load_i64(table + placing.widest), width * pixel))
             if sizes != 0:
                 room = np.int64(_room_for(load_i64(sizes + WORD * i), width))
                 store_i64(table + placing.own_room, larger(load_i64(table + placing.own_room), room))
         if orientation >= 2:
-            store_i64(table + placing.turned, larger(load_i64(table + placing.turned), w * h * pixel))
-        header, image = header + head.size, image + stored.size
-        placed, shape = placed + place.size, shape + hwc.size
+            store_i64(table + placing.turned, larger(load_i64(table + placing.turned), size))
+        header, placed, shape = header + head.size, placed + place.size, shape + hwc.size
+    store_i64(table + placing.total, offset)
     return 0
 
 
@@ -581,23 +599,21 @@ class Windows(NamedTuple):
     """The result of :func:`place_windows`.
 
     records  JPEG_WINDOW[samples], the windows to decode
-    shapes   HWC[samples], of the outputs
+    shapes   HWC[samples], of the outputs; `sizes`: bytes of each output, and `offsets`: its place behind the others, int64[samples] each
     widest   bytes of the widest row to decode;  turned  bytes of the largest window to rotate
     own_room most bytes of work memory per thread that our own decoder needs; 0 if no sizes were given
-    given    anchors and extents as given
+    largest  bytes of the largest output;  total  bytes of all
     """
 
     records: np.ndarray
     shapes: np.ndarray
+    sizes: np.ndarray
+    offsets: np.ndarray
     widest: int
     turned: int
     own_room: int
-    given: tuple[np.ndarray, np.ndarray]
-
-    def places(self) -> tuple[np.ndarray, np.ndarray]:
-        """Anchors and extents, YX[samples] each."""
-        anchors, extents = self.given
-        return _pairs(anchors), _pairs(extents)
+    largest: int
+    total: int
 
 
 def _pairs(values: np.ndarray) -> np.ndarray:
@@ -610,40 +626,47 @@ def _pairs(values: np.ndarray) -> np.ndarray:
 
 
 def windows_of(
-    headers: np.ndarray, images: np.ndarray, anchors: np.ndarray, extents: np.ndarray, channels: np.ndarray, itemsize: int,
+    headers: np.ndarray, images: np.ndarray | None, given: tuple[np.ndarray, np.ndarray] | None, channels: np.ndarray, itemsize: int,
     sizes: np.ndarray | None = None,
 ) -> Windows:  # fmt: skip
     """Call :func:`place_windows` from Python. PLACE_WINDOWS describes the arguments. One value in `channels` applies to all samples.
 
-    `sizes`: bytes of the files, int64[samples], if our own decoder may decode them.
+    given   anchors and extents of the windows; None: whole images
+    sizes   bytes of the files, int64[samples], if our own decoder may decode them
     """
     count = len(headers)
-    memory = np.empty(count * (JPEG_WINDOW.words + HWC.words), np.int64)
-    end = count * JPEG_WINDOW.words
-    records, shapes = memory[:end].reshape(count, JPEG_WINDOW.words), memory[end:].reshape(count, HWC.words)
-    narrow = anchors.dtype == extents.dtype == np.int32 and anchors.flags.c_contiguous and extents.flags.c_contiguous
-    if not narrow:
-        anchors, extents = _pairs(anchors), _pairs(extents)
+    end, shapes_end = count * JPEG_WINDOW.words, count * (JPEG_WINDOW.words + HWC.words)
+    memory = np.empty(shapes_end + 2 * count, np.int64)
     at = address_of(memory)
+    sizes_at = at + WORD * shapes_end
+    anchors_at = extents_at = narrow = 0
+    if given is not None:
+        anchors, extents = given
+        narrow = anchors.dtype == extents.dtype == np.int32 and anchors.flags.c_contiguous and extents.flags.c_contiguous
+        if not narrow:
+            anchors, extents = _pairs(anchors), _pairs(extents)
+        anchors_at, extents_at = address_of(anchors), address_of(extents)
     entries = PLACE_WINDOWS.entries(
-        samples=count, headers=address_of(headers), images=address_of(images), sizes=0 if sizes is None else address_of(sizes),
-        anchors=address_of(anchors), extents=address_of(extents), narrow=narrow,
+        samples=count, headers=address_of(headers), images=0 if images is None else address_of(images),
+        sizes=0 if sizes is None else address_of(sizes), anchors=anchors_at, extents=extents_at, narrow=narrow,
         channels=address_of(channels), channel_stride=WORD if len(channels) > 1 else 0, itemsize=itemsize, windows=at,
-        shapes=at + WORD * end, widest=0, turned=0, own_room=0,
+        shapes=at + WORD * end, output_bytes=sizes_at, offsets=sizes_at + WORD * count, widest=0, turned=0, own_room=0, largest=0, total=0,
     )  # fmt: skip
     table = table_of(entries)
     place_windows(address_of(table))
-    widest, turned, own_room = table[PLACE_WINDOWS.span("widest", "own_room")].tolist()
-    return Windows(records, shapes, widest, turned, own_room, (anchors, extents))
+    records, shapes = memory[:end].reshape(count, JPEG_WINDOW.words), memory[end:shapes_end].reshape(count, HWC.words)
+    output_bytes, offsets = memory[shapes_end : shapes_end + count], memory[shapes_end + count :]
+    return Windows(records, shapes, output_bytes, offsets, *table[PLACE_WINDOWS.span("widest", "total")].tolist())
 
 
 class JpegArrays(NamedTuple):
-    """Addresses of the arrays of a batch: the files and their sizes, JPEG_WINDOWs, and the memory of the pictures."""
+    """Addresses of the arrays of a batch: the files and their sizes, JPEG_WINDOWs, the memory of the pictures, and their lanes (or 0)."""
 
     addresses: int
     sizes: int
     windows: int
     targets: int
+    lanes: int = 0
 
 
 class OwnDecoder(NamedTuple):
@@ -672,7 +695,8 @@ def context_of(
     """The context of :data:`decode_step`, int64. DECODE_JPEGS describes the arguments."""
     constants = address_of(window.known_constants()) if own.address else 0
     entries = DECODE_JPEGS.entries(
-        functions=functions, **arrays._asdict(), color=color, fast_dct=fast_dct, scratch=0, turned=turned, own=own.address,
+        functions=functions, addresses=arrays.addresses, sizes=arrays.sizes, windows=arrays.windows, targets=arrays.targets,
+        lanes=arrays.lanes, color=color, fast_dct=fast_dct, scratch=0, turned=turned, own=own.address,
         constants=constants, own_room=own.room, counts=own.counts, own_scans=own.scans, index=own.positions, feed=0, cut=0,
     )  # fmt: skip
     return table_of(entries)

@@ -6,10 +6,6 @@ from ...compiled.tables import Field, Table
 
 YX = Table("YX", Field("y", "int64", "row, or rows"), Field("x", "int64", "column, or columns"))
 """The anchor or the extent of a window, in pixels."""
-HWC = Table(
-    "HWC", Field("height", "int64", "rows"), Field("width", "int64", "pixels of a row"), Field("channels", "int64", "elements of a pixel")
-)
-"""The shape of an output."""
 
 _IMAGE = (
     Field("width", "int64", "pixels of a row"),
@@ -49,9 +45,9 @@ PLACE_WINDOWS = Table(
     "PLACE_WINDOWS",
     Field("samples", "int64", "samples of the batch"),
     Field("headers", "JPEG_HEADER[samples]", "of the files"),
-    Field("images", "STORED_IMAGE[samples]", "the images"),
+    Field("images", "STORED_IMAGE[samples]", "the images; 0 (no array): upright images of the sizes in the headers"),
     Field("sizes", "int64[samples]", "bytes of the files; 0 (no array): `own_room` is not wanted"),
-    Field("anchors", "[samples, 2]", "of the windows, in the image as seen: y, x"),
+    Field("anchors", "[samples, 2]", "of the windows, in the image as seen: y, x; 0 (no array): the windows are whole images"),
     Field("extents", "[samples, 2]", "of the windows, in the image as seen: height, width"),
     Field("narrow", "bool", "anchors and extents are int32, not int64"),
     Field("channels", "int64[samples]", "of the outputs"),
@@ -59,9 +55,13 @@ PLACE_WINDOWS = Table(
     Field("itemsize", "int64", "bytes of an element"),
     Field("windows", "JPEG_WINDOW[samples]", "result"),
     Field("shapes", "HWC[samples]", "result: of the outputs"),
+    Field("output_bytes", "int64[samples]", "result: bytes of each output"),
+    Field("offsets", "int64[samples]", "result: places of the outputs, one after another, in bytes"),
     Field("widest", "int64", "result: bytes of the widest row to decode"),
     Field("turned", "int64", "result: bytes of the largest window that must be turned"),
     Field("own_room", "int64", "result: most bytes of work memory per thread that our own decoder needs"),
+    Field("largest", "int64", "result: bytes of the largest output"),
+    Field("total", "int64", "result: bytes of all outputs"),
 )
 """Arguments and results of ``jpeg_kernels.place_windows``."""
 
@@ -94,6 +94,7 @@ DECODE_JPEGS = Table(
     Field("sizes", "int64[samples]", "bytes of each file"),
     Field("windows", "JPEG_WINDOW[samples]", "windows to decode"),
     Field("targets", "addresses", "of the outputs"),
+    Field("lanes", "int64[samples]", "the decoder of each sample; this step skips other lanes than CPU. 0 (no array): it decodes all"),
     Field("color", "int64", "libjpeg's colour space of three channels"),
     Field("fast_dct", "int64", "1: the faster, less exact inverse DCT"),
     Field("scratch", "int64", "offset of the step's own scratch in the thread's"),
@@ -143,71 +144,29 @@ DECODE_WINDOW = Table(
 )
 """A request to our own decoder (``jpeg.window.decode_window``)."""
 
-FIND_ELIGIBLE = Table(
-    "FIND_ELIGIBLE",
+CPU, ENGINES, HYBRID, KEPT = range(4)
+"""Lanes: the decoder that takes a sample of a batch on a GPU. KEPT: no decoder, because the cache of decoded pictures has the sample."""
+
+JPEG_SPLIT = Table(
+    "JPEG_SPLIT",
+    Field("samples", "int64", "samples of the batch"),
     Field("addresses", "addresses", "of the files"),
     Field("sizes", "int64[samples]", "bytes of each file"),
     Field("headers", "JPEG_HEADER[samples]", "of the files"),
-    Field("samples", "int64", "samples of the batch"),
-    Field("eligible", "int64[samples]", "result: ELIGIBLE where a decoder of a GPU can take the file, else 0"),
-)
-"""Arguments and results of ``jpeg_lane_kernels.find_eligible``."""
-TAKE_LANES = Table(
-    "TAKE_LANES",
-    Field("samples", "int64", "samples of the batch"),
-    Field("sizes", "int64[samples]", "bytes of each file"),
-    Field("eligible", "int64[samples]", "marks: has ELIGIBLE where a decoder of a GPU can take the file"),
-    Field("lanes", "int64[samples]", "result: CPU, ENGINES or HYBRID"),
+    Field("marks", "int64[samples]", "ELIGIBLE where a decoder of a GPU can take the file; written by ``find_eligible``"),
+    Field("windows", "JPEG_WINDOW[samples]", "windows to decode"),
+    Field("shapes", "HWC[samples]", "of the outputs"),
+    Field("outputs", "addresses", "of the output's samples"),
+    Field("lanes", "int64[samples]", "the decoder of each sample; written by ``share_out``"),
+    Field("targets", "int64[samples]", "where the CPU puts its outputs; written by ``place_rest`` as offsets in memory to be allocated"),
+    Field("keys", "int64[samples]", "memory to sort in"),
     Field("hybrid", "int64", "how many files the multiprocessors get"),
     Field("least", "int64", "how many they get at least, if any"),
-    Field("keys", "int64[samples]", "memory to sort in"),
     Field("part", "float64", "the engines' part of the other files"),
+    Field("taken", "int64", "result of ``share_out``: number of files in a lane", ("engines", "hybrid")),
+    Field("left", "int64", "result of ``place_rest``: number of samples of the CPU"),
+    Field("whole_bytes", "int64", "result of ``describe_files``: bytes of memory for whole images; 0: all go to the outputs"),
+    Field("most_rows", "int64", "result of ``find_moves``: most rows of a window that moves"),
+    Field("most_row_bytes", "int64", "result of ``find_moves``: most bytes of a row of such a window"),
 )
-"""Arguments and results of ``jpeg_lane_kernels.take_smallest`` and ``take_evenly``."""
-DESCRIBE_FILES = Table(
-    "DESCRIBE_FILES",
-    Field("samples", "int64", "samples of the batch"),
-    Field("lanes", "int64[samples]", "CPU, ENGINES or HYBRID"),
-    Field("lane", "int64", "the lane whose files are described"),
-    Field("addresses", "addresses", "of the files"),
-    Field("sizes", "int64[samples]", "bytes of each file"),
-    Field("headers", "JPEG_HEADER[samples]", "of the files"),
-    Field("anchors", "YX[samples]", "of the windows"),
-    Field("extents", "YX[samples]", "of the windows"),
-    Field("outputs", "addresses", "of the output's samples"),
-    Field("lane_addresses", "addresses[files]", "result: of the lane's files, one after another"),
-    Field("lane_sizes", "int64[files]", "result: bytes of each of the lane's files"),
-    Field("lane_images", "NVJPEG_IMAGE[files]", "result: where the lane's images go"),
-    Field("whole_bytes", "int64", "result: bytes of memory for whole images; 0: all go to the outputs"),
-)
-"""Arguments and results of ``jpeg_lane_kernels.describe_files``."""
-PLACE_REST = Table(
-    "PLACE_REST",
-    Field("samples", "int64", "samples of the batch"),
-    Field("lanes", "int64[samples]", "CPU, ENGINES or HYBRID"),
-    Field("sizes", "int64[samples]", "bytes of each output"),
-    Field("places", "int64[samples]", "result: offsets of the CPU's outputs in memory to be allocated"),
-    Field("rows", "int64[samples]", "result: the samples of the CPU; -1 for the others"),
-    Field("count", "int64", "result: number of samples of the CPU"),
-)
-"""Arguments and results of ``jpeg_lane_kernels.place_rest``."""
-FIND_MOVES = Table(
-    "FIND_MOVES",
-    Field("samples", "int64", "samples of the batch"),
-    Field("lanes", "int64[samples]", "CPU, ENGINES or HYBRID"),
-    Field("anchors", "YX[samples]", "of the windows"),
-    Field("shapes", "HWC[samples]", "of the outputs, with bytes of a pixel in place of channels"),
-    Field("outputs", "addresses", "of the output's samples"),
-    Field("places", "int64[samples]", "where the CPU put its outputs"),
-    Field("engine_images", "NVJPEG_IMAGE[files]", "of the engines' lane; 0: they are in place, or there are none"),
-    Field("hybrid_images", "NVJPEG_IMAGE[files]", "the same of the multiprocessors' lane"),
-    Field("sources", "int64[samples]", "result: of each window that moves, one after another, its address"),
-    Field("pitches", "int64[samples]", "result: bytes from one row of the source to the next"),
-    Field("rows", "int64[samples]", "result: number of rows"),
-    Field("row_bytes", "int64[samples]", "result: bytes of a row"),
-    Field("targets", "int64[samples]", "result: address in the output"),
-    Field("most_rows", "int64", "result: most rows of a window"),
-    Field("most_row_bytes", "int64", "result: most bytes of a row"),
-    Field("moved_by", "int64", "bytes from `places` to the CPU's outputs in device memory"),
-)
-"""Arguments and results of ``jpeg_lane_kernels.find_moves``."""
+"""A batch of JPEGs that the decoders of a GPU and the CPU share (``jpeg_lane_kernels``)."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .commands import Commands
-from .memory import LEGACY_STREAM, DeviceBuffer
+from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer
 
 if TYPE_CHECKING:
     from ...batch import Batch
@@ -149,6 +149,12 @@ def pieces(target: int, batch: Batch) -> list[tuple[int, int, int]]:
     begins = ends[first] - sizes[first]
     lengths = np.diff(np.append(begins, ends[-1:]))
     return list(zip((begins + target).tolist(), sources[first].tolist(), lengths.tolist(), strict=True))
+
+
+def pending_events(batches: Sequence[Batch]) -> list[CudaEvent]:
+    """The events, each once, that the GPU has to reach before these batches are made, unless it is known that it has."""
+    events = {id(buffer.ready): buffer.ready for batch in batches for buffer in buffers_of(batch.memory_owner)}
+    return [event for event in events.values() if event is not None and not event.is_over()]
 
 
 def buffers_of(owner: object) -> list[DeviceBuffer]:

@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ...compiled.intrinsics import I64, call3, copy_bytes, load_i64, store_i64
+from ...compiled.intrinsics import I64, call3, load_i64, store_i64
 from ...compiled.job_tables import JOB
 from ...compiled.step import compiled
 from .command_tables import (
@@ -23,8 +23,6 @@ from .command_tables import (
     PERFORM,
     RECORD,
     RECORD_COMMAND,
-    STAGE,
-    STAGE_COMMAND,
     SYNCHRONIZE,
     SYNCHRONIZE_COMMAND,
     WAIT,
@@ -32,7 +30,7 @@ from .command_tables import (
 )
 
 calls, performing, job_at = DRIVER_CALLS.at, PERFORM.at, JOB.at
-wait, record, copy, stage = WAIT_COMMAND.at, RECORD_COMMAND.at, COPY_COMMAND.at, STAGE_COMMAND.at
+wait, record, copy = WAIT_COMMAND.at, RECORD_COMMAND.at, COPY_COMMAND.at
 launch, launch_each, call, synchronize = LAUNCH_COMMAND.at, LAUNCH_EACH_COMMAND.at, CALL_COMMAND.at, SYNCHRONIZE_COMMAND.at
 
 
@@ -106,9 +104,6 @@ def perform(driver, begin, end):
             target, source, size = load_i64(at + copy.target), load_i64(at + copy.source), load_i64(at + copy.bytes)
             status = _memcpy_async(load_i64(driver + calls.cuMemcpyAsync), target, source, size, load_i64(at + copy.stream))
             at += copy.size
-        elif kind == STAGE:
-            copy_bytes(load_i64(at + stage.target), load_i64(at + stage.source), load_i64(at + stage.bytes))
-            at += stage.size
         elif kind == LAUNCH:
             store_i64(at + launch.arguments, at + launch.context)
             status = _launch_kernel(

@@ -27,12 +27,10 @@ if TYPE_CHECKING:
     from .nvjpeg_library import Library
 
 
-_ARGUMENTS = tuple(f"argument_{letter}" for letter in "abcdef")
-_NONE = (0,) * len(_ARGUMENTS)
+_NONE = (0,) * 6
 _FEW_COMMANDS = 64
-_STAGED_BYTES = 1 << 19
-"""Most commands and staged bytes that are executed with the interpreter lock held. A command takes some microseconds, a busy thread keeps
-the lock for 5 ms."""
+"""Most commands that are executed with the interpreter lock held. A command takes some microseconds, a busy thread keeps the lock for
+5 ms."""
 
 
 class Commands:
@@ -41,7 +39,7 @@ class Commands:
     At :meth:`perform` the calling thread's device must be the stream's device.
     """
 
-    __slots__ = ("_brief", "_buffers", "_calls", "_count", "_driver", "_kept", "_owners", "_staged", "_words", "stream")
+    __slots__ = ("_brief", "_buffers", "_calls", "_count", "_driver", "_kept", "_owners", "_words", "stream")
 
     def __init__(self, driver: Driver, stream: int):
         self._driver = driver
@@ -52,7 +50,7 @@ class Commands:
         self._owners: list[tuple[int, object]] = []
         self._calls: list[tuple[int, str]] = []
         self._brief = True  # no recorded command waits for the GPU
-        self._count = self._staged = 0
+        self._count = 0
 
     def record_for(self, owner: object) -> None:
         """Commands recorded from here on belong to `owner`: an error has it as its attribute `owner`."""
@@ -94,13 +92,6 @@ class Commands:
         self._brief = self._brief and pinned
         self._words += tables.COPY_COMMAND.entries(kind=tables.COPY, stream=self.stream, target=target, source=source, bytes=size)
 
-    def stage(self, target: int, source: np.ndarray) -> None:
-        """Copy an array within host memory when the commands are executed, before the later commands."""
-        dense = source if source.flags.c_contiguous else np.ascontiguousarray(source)
-        self._staged += dense.nbytes
-        self._words += tables.STAGE_COMMAND.entries(kind=tables.STAGE, target=target, source=address_of(dense), bytes=dense.nbytes)
-        self._kept.append(dense)
-
     def launch(self, function: Any, grid: tuple[int, int], block: int, shared: int, context: int) -> None:
         """Launch a kernel (from ``Driver.load``) with the address `context` as its only argument."""
         self._count += 1
@@ -126,8 +117,11 @@ class Commands:
         """Call a function of nvJPEG with at most six integers and addresses. Its errors are the library's."""
         self._brief = False
         self._calls.append((len(self._words), name))
-        given = dict(zip(_ARGUMENTS, (*arguments, *_NONE[len(arguments) :]), strict=True))
-        self._words += tables.CALL_COMMAND.entries(kind=tables.CALL, function=library.address(name), **given)
+        a, b, c, d, e, f = (*arguments, *_NONE[len(arguments) :])
+        self._words += tables.CALL_COMMAND.entries(
+            kind=tables.CALL, function=library.address(name), argument_a=a, argument_b=b, argument_c=c, argument_d=d, argument_e=e,
+            argument_f=f,
+        )  # fmt: skip
 
     def perform(self) -> None:
         """Queue all commands on the stream, and start an empty list.
@@ -138,8 +132,8 @@ class Commands:
             return
         words, kept, buffers, owners, calls = self._words, self._kept, self._buffers, self._owners, self._calls
         self._words, self._kept, self._buffers, self._owners, self._calls = [], [], [], [], []
-        brief = self._brief and self._count <= _FEW_COMMANDS and self._staged <= _STAGED_BYTES
-        self._brief, self._count, self._staged = True, 0, 0
+        brief = self._brief and self._count <= _FEW_COMMANDS
+        self._brief, self._count = True, 0
         try:
             self._driver.perform(np.array(words, np.int64), brief)
         except DriverError as error:
@@ -158,7 +152,7 @@ class Commands:
         """
         words, kept, buffers, owners, calls = self._words, self._kept, self._buffers, self._owners, self._calls
         self._words, self._kept, self._buffers, self._owners, self._calls = [], [], [], [], []
-        self._brief, self._count, self._staged = True, 0, 0
+        self._brief, self._count = True, 0
         end = len(words)
         words += tables.RECORD_COMMAND.entries(kind=tables.RECORD, stream=self.stream, event=settled.handle)
         words += tables.SYNCHRONIZE_COMMAND.entries(kind=tables.SYNCHRONIZE, event=settled.handle)

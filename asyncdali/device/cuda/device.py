@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,11 @@ import numpy as np
 from ...batch import Batch
 from ...compiled import gate
 from ...compiled.addresses import address_of
+from ...compiled.places import lay_out, to_addresses
+from ...compiled.tables import table_of
 from ..launch import Code, Kernel, Launch, LaunchPerSample, Scratch
 from ..threads import OrderedThread, Reports, WorkerState, WorkerThreads
-from .arrays import CudaMemory, buffers_of
+from .arrays import CudaMemory, buffers_of, pending_events
 from .command_kernels import perform
 from .commands import Commands
 from .driver import Driver
@@ -25,8 +27,8 @@ from .fed_arrays import FedArrays
 from .gates import CompletionGate
 from .idle import leave_stream, take_stream
 from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, MemoryBlock, PinnedMemory, pinned_pool
-from .place_kernels import lay_out
 from .timing import StreamTimes
+from .upload_kernels import PIECE, fill_upload
 from .user_arrays import UserArrays
 
 log = logging.getLogger("asyncdali")
@@ -35,6 +37,8 @@ _ALIGNMENT = 64
 _WORDS = _ALIGNMENT // 8
 _PADDING = [(0,) * (-k % _WORDS) for k in range(_WORDS)]
 _SPARE = 8.0
+_HELD_BYTES = 1 << 19
+"""Uploads up to this size are written with the interpreter lock held. A busy thread keeps the lock for 5 ms."""
 MAX_KEPT = 16
 """A stream may be this many iterations behind the host before its thread waits."""
 
@@ -108,6 +112,22 @@ class CudaStream:
         return ended
 
 
+class _Entered:
+    """See :meth:`CudaDevice.entered`. Not a generator, because ``contextlib`` takes 1 us longer and each ``run()`` enters twice."""
+
+    __slots__ = ("_before", "_driver", "_index")
+
+    def __init__(self, driver: Driver, index: int):
+        self._driver, self._index = driver, index
+
+    def __enter__(self) -> None:
+        self._before = self._driver.current()
+        self._driver.use(self._index)
+
+    def __exit__(self, *exc: object) -> None:
+        self._driver.restore(self._before)
+
+
 class CudaDevice:
     """One GPU, for one pipeline.
 
@@ -118,7 +138,7 @@ class CudaDevice:
         count = driver.device_count()
         if not 0 <= index < count:
             raise RuntimeError(f"device_id={index}: there {'is' if count == 1 else 'are'} {count} CUDA device{'s' * (count != 1)}")
-        for function in (perform, lay_out, gate.make, gate.open_gate, gate.pass_gate):
+        for function in (perform, lay_out, to_addresses, fill_upload, gate.make, gate.open_gate, gate.pass_gate):
             function.compile()
         self.driver = driver
         self.index = index
@@ -155,15 +175,9 @@ class CudaDevice:
         """Make this the calling thread's device."""
         self.driver.use(self.index)
 
-    @contextlib.contextmanager
-    def entered(self) -> Iterator[None]:
+    def entered(self) -> AbstractContextManager[None]:
         """Make this the calling thread's device within the block. Then restore the previous one, because the thread is the user's."""
-        before = self.driver.current()
-        self.driver.use(self.index)
-        try:
-            yield
-        finally:
-            self.driver.restore(before)
+        return _Entered(self.driver, self.index)
 
     def pin(self, address: int, size: int) -> PinnedMemory:
         """Page-lock host memory that this process did not allocate, until the returned object is dropped."""
@@ -190,9 +204,10 @@ class CudaDevice:
 
     def complete(self, batches: Sequence[Batch]) -> None:
         """Wait (with the interpreter lock released) until the GPU has made `batches`. Raises the error of the work."""
-        with self.entered():
-            for event in {id(buffer.ready): buffer.ready for batch in batches for buffer in buffers_of(batch.memory_owner)}.values():
-                if event is not None:
+        pending = pending_events(batches)
+        if pending:
+            with self.entered():
+                for event in pending:
                     event.wait()
 
     def completion_gate(self) -> CompletionGate:
@@ -230,18 +245,19 @@ class CudaDevice:
                     self._functions[kernel] = found
         return found
 
-    def launch_all(self, launches: Sequence[tuple[object, Launch]], commands: Commands, passing: list[DeviceBuffer]) -> Any:
-        """Add launches, given as (owner, launch), to `commands`: one upload with all their tables, then the kernels.
+    def launch_all(self, launches: Sequence[tuple[object, Launch, Any]], commands: Commands, passing: list[DeviceBuffer]) -> Any:
+        """Add launches, given as (owner, launch, compiled kernel), to `commands`: one upload with all their tables, then the kernels.
 
         Returns the host memory that must stay alive until they are done. Device memory is appended to `passing`.
         """
-        tables = Tables([launch for _, launch in launches])
-        staged = self.staging.allocate(tables.upload_bytes)
+        tables = Tables([launch for _, launch, _ in launches])
+        staged = self.staging.lend(tables.upload_bytes)
         buffer: DeviceBuffer = self.pool.allocate(tables.total_bytes, commands)
-        context = tables.write(address_of(staged), buffer.address, commands)
-        commands.copy(buffer.address, address_of(staged), tables.upload_bytes, pinned=True)
-        for (owner, launch), begin in zip(launches, tables.begins):
-            function = self.function(launch.kernel)
+        at, address = staged.address, buffer.address
+        tables.write(at, address)
+        commands.copy(address, at, tables.upload_bytes, pinned=True)
+        context = address + tables.start
+        for (owner, launch, function), begin in zip(launches, tables.begins):
             commands.record_for(owner)
             if isinstance(launch, LaunchPerSample):
                 commands.launch_each(function, launch.blocks, launch.threads, launch.arguments)
@@ -256,7 +272,7 @@ class Tables:
     """The layout of the tables of launches: arrays first, then the launches' own tables, then scratch memory.
 
     upload_bytes    size of arrays and tables;  total_bytes  size of all
-    arrays          (offset, array);  start  offset of the first table
+    arrays          (offset, array), the arrays C-contiguous;  start  offset of the first table
     words           of all tables, with offsets in place of addresses: of arrays, and of scratch memory within its part
     addresses       indices of the words that are offsets of arrays;  scratches  of those that are offsets of scratch memory
     begins          start of each launch's table, in words from the first table
@@ -279,7 +295,7 @@ class Tables:
                 if isinstance(entry, np.ndarray):
                     if place is None:
                         place = places[id(entry)] = at
-                        arrays.append((at, entry))
+                        arrays.append((at, entry if entry.flags.c_contiguous else np.ascontiguousarray(entry)))
                         at += (entry.nbytes + _ALIGNMENT - 1) & -_ALIGNMENT
                     addresses.append(len(words))
                 elif isinstance(entry, Scratch):
@@ -294,14 +310,16 @@ class Tables:
         self.upload_bytes = max(at + 8 * len(words), _ALIGNMENT)
         self.total_bytes = self.upload_bytes + scratch
 
-    def write(self, staged: int, address: int, commands: Commands) -> int:
-        """Add the copies to `staged` to `commands`. Its device copy will be at `address`. Returns the device address of the tables."""
+    def write(self, staged: int, address: int) -> None:
+        """Write arrays and tables to `staged`, whose device copy will be at `address`."""
+        pieces: list[int] = []
         for place, array in self.arrays:
-            commands.stage(staged + place, array)
-        words = self.words
+            pieces += PIECE.entries(place=place, source=address_of(array), bytes=array.nbytes)
+        words, scratch = self.words.copy(), address + self.upload_bytes
         for k in self.addresses:
             words[k] += address
         for k in self.scratches:
-            words[k] += address + self.upload_bytes
-        commands.stage(staged + self.start, np.array(words, np.int64))
-        return address + self.start
+            words[k] += scratch
+        lists = table_of(pieces + words)
+        write = fill_upload.held if self.upload_bytes <= _HELD_BYTES else fill_upload
+        write(staged, address_of(lists), len(self.arrays), self.start, len(words))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,8 +12,9 @@ from ...compiled import gate as kernels
 from ...compiled.addresses import address_of
 from ...compiled.job_tables import GATE
 from . import command_tables as tables
-from .arrays import buffers_of
+from .arrays import pending_events
 from .driver import Driver
+from .memory import CudaEvent
 
 _SLICE = 50_000_000
 """Nanoseconds after which a wait returns to Python, which then handles signals."""
@@ -30,18 +30,18 @@ class CompletionGate:
         self._driver = driver
         self._block = np.zeros(GATE.words, np.int64)
         self._address = address_of(self._block)
-        self._kept: Any = None
+        self._events: list[CudaEvent] = []
+        self._commands: np.ndarray | None = None  # compiled code reads it
         kernels.make(self._address)
 
     def open(self, batches: Sequence[Batch]) -> None:
         """Open the gate. The waiting thread continues when the GPU has made `batches`."""
-        events = {id(buffer.ready): buffer.ready for batch in batches for buffer in buffers_of(batch.memory_owner)}
+        events = pending_events(batches)
         words: list[int] = []
-        for event in events.values():
-            if event is not None and not event.is_over():
-                words += tables.SYNCHRONIZE_COMMAND.entries(kind=tables.SYNCHRONIZE, event=event.handle)
+        for event in events:
+            words += tables.SYNCHRONIZE_COMMAND.entries(kind=tables.SYNCHRONIZE, event=event.handle)
         commands = np.array(words, np.int64)
-        self._kept = events, commands
+        self._events, self._commands = events, commands
         begin = address_of(commands)
         kernels.open_gate(self._address, begin, begin + commands.nbytes)
 
@@ -52,7 +52,11 @@ class CompletionGate:
             part = min(left, _SLICE)
             deadline = divmod(time.monotonic_ns() + part, 1_000_000_000)
             self._block[GATE.word.deadline_0], self._block[GATE.word.deadline_1] = deadline
-            if kernels.pass_gate(self._address, perform, driver):
+            result = kernels.pass_gate(self._address, perform, driver)
+            if result != kernels.LATE:
+                if result == kernels.DONE:
+                    for event in self._events:
+                        event.passed()
                 return True
             left -= part
         return False

@@ -11,9 +11,10 @@ WHOLE_WORD uint32 whole_word(const uint32 *word) { return *word; }
 
 KERNEL gather(const int64 *context) {
     FOR_SAMPLES(sample, context[GATHER_SAMPLES]) {
-        const int64 pitch = address(context, GATHER_PITCHES, sample), source = address(context, GATHER_SOURCES, sample), out = address(context, GATHER_TARGETS, sample);
-        const int32 size = (int32)address(context, GATHER_ROW_BYTES, sample), lanes = lanes_of(size / 4);
-        FOR_ROWS(y, address(context, GATHER_ROWS, sample), lanes) {
+        const int64 *window = at<const int64>(context[GATHER_WINDOWS]) + sample * GATHER_WINDOW_WORDS;
+        const int64 pitch = window[GATHER_WINDOW_PITCH], source = window[GATHER_WINDOW_SOURCE], out = window[GATHER_WINDOW_TARGET];
+        const int32 size = (int32)window[GATHER_WINDOW_ROW_BYTES], lanes = lanes_of(size / 4);
+        FOR_ROWS(y, window[GATHER_WINDOW_ROWS], lanes) {
             const int64 from = source + y * pitch, to = out + y * size;
             const int32 head = smaller((int32)(-to & 3), size), words = (size - head) / 4;
             const int32 shift = 8 * (int32)((from + head) & 3);

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import sys
 import threading
 import weakref
@@ -19,6 +18,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from ... import _forks
 from ...batch import AddressView
 from ..buffers import BlockOwner, BufferPool, largest_for, more_ahead, roomy_class, size_class
 from .commands import Commands
@@ -51,6 +51,10 @@ class CudaEvent:
     def is_over(self) -> bool:
         return self._over
 
+    def passed(self) -> None:
+        """The caller has waited for it with the driver, without an error."""
+        self._over = True
+
     def when_done(self, call: Callable[[], None]) -> None:
         """The driver has no completion callbacks, so the call runs immediately."""
         call()
@@ -82,7 +86,7 @@ class Events:
         self.device = device
         self.free: deque[int] = deque()
         self.created = 0
-        self._pid = os.getpid()
+        self._pid = _forks.pid
 
     def record(self, stream: int) -> CudaEvent:
         """An event after all commands of `stream` so far."""
@@ -114,7 +118,7 @@ class Events:
         return self.driver.event_create()
 
     def __del__(self) -> None:
-        if os.getpid() == self._pid and not sys.is_finalizing():
+        if _forks.pid == self._pid and not sys.is_finalizing():
             for handle in self.free:  # no event is in use, because each event keeps this object alive
                 try:
                     self.driver.event_destroy(handle)
@@ -128,12 +132,12 @@ class MemoryBlock:
     __slots__ = ("address", "device", "driver", "pid", "size")
 
     def __init__(self, driver: Driver, device: int, size: int):
-        self.driver, self.device, self.size, self.pid = driver, device, size, os.getpid()
+        self.driver, self.device, self.size, self.pid = driver, device, size, _forks.pid
         self.address = 0
         self.address = driver.malloc(size)
 
     def __del__(self) -> None:
-        if self.address and self.pid == os.getpid() and not sys.is_finalizing():
+        if self.address and self.pid == _forks.pid and not sys.is_finalizing():
             try:
                 self.driver.free(self.address)
             except Exception as error:
@@ -159,7 +163,7 @@ class DeviceBuffer(BlockOwner):
     def __init__(self, block: Addressed, returned: deque[Any], size: int, stream: int):
         self._block = block
         self._returned = returned
-        self._pid = os.getpid()
+        self._pid = _forks.pid
         self.address = block.address
         self.size = size
         self.stream = stream
@@ -188,7 +192,7 @@ class DeviceBuffer(BlockOwner):
         self._behind = []
 
     def __del__(self) -> None:
-        if os.getpid() == self._pid:  # a forked child does not own it
+        if _forks.pid == self._pid:  # a forked child does not own it
             self._returned.append((self._block, self.readers, self._behind))
 
 
@@ -346,11 +350,11 @@ class _PinnedBlock:
     __slots__ = ("address", "driver", "pid")
 
     def __init__(self, driver: Driver, size: int):
-        self.driver, self.pid, self.address = driver, os.getpid(), 0
+        self.driver, self.pid, self.address = driver, _forks.pid, 0
         self.address = driver.host_alloc(size)
 
     def __del__(self) -> None:
-        if self.address and self.pid == os.getpid() and not sys.is_finalizing():
+        if self.address and self.pid == _forks.pid and not sys.is_finalizing():
             try:
                 self.driver.host_free(self.address)
             except Exception as error:
@@ -366,7 +370,7 @@ class PinnedMemory:
     __slots__ = ("_address", "_device", "_driver", "_pid")
 
     def __init__(self, driver: Driver, device: int, address: int, size: int):
-        self._driver, self._device, self._pid, self._address = driver, device, os.getpid(), 0
+        self._driver, self._device, self._pid, self._address = driver, device, _forks.pid, 0
         try:
             self._on_device(driver.host_register, address, size)
             self._address = address
@@ -382,7 +386,7 @@ class PinnedMemory:
             self._driver.restore(before)
 
     def __del__(self) -> None:
-        if self._address and self._pid == os.getpid() and not sys.is_finalizing():
+        if self._address and self._pid == _forks.pid and not sys.is_finalizing():
             try:
                 self._on_device(self._driver.host_unregister, self._address)
             except Exception as error:

@@ -6,11 +6,11 @@ Events with times cost more than others (docs/gpu.md), so most iterations have n
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import threading
 from collections import deque
 
+from ... import _forks
 from .commands import Commands
 from .driver import Driver
 
@@ -25,7 +25,7 @@ class StreamTimes:
         self._free: list[int] = []
         self._under_way: deque[tuple[int, int]] = deque()
         self._lock = threading.Lock()
-        self._pid = os.getpid()
+        self._pid = _forks.pid
 
     def mark(self, commands: Commands) -> int:
         """Add a mark to `commands`: a piece of work begins with the next command, or has ended with the last one."""
@@ -51,7 +51,7 @@ class StreamTimes:
         return found
 
     def __del__(self) -> None:
-        if os.getpid() == self._pid and not sys.is_finalizing():
+        if _forks.pid == self._pid and not sys.is_finalizing():
             for event in (*self._free, *(event for pair in self._under_way for event in pair)):
                 try:
                     self._driver.event_destroy(event)

@@ -7,7 +7,7 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import ANYTHING, Output
-from ..base import REQUIRED, Arg, Arguments, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 
 _SMALL = 1 << 16
 """Known values up to this many bytes are copied, so that they remain known."""
@@ -39,6 +39,11 @@ class PermuteBatch(Operator):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return dtypes
 
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        self._checked: np.ndarray | None = None
+        """The constant indices, once they were compared with the size of a batch."""
+
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         indices = self._indices(arguments, len(source))
@@ -55,14 +60,16 @@ class PermuteBatch(Operator):
         return Planned([view])
 
     def _indices(self, arguments: Arguments, count: int) -> np.ndarray:
-        if arguments.is_input("indices"):
-            indices = arguments.scalars("indices", np.int64)
-        else:
-            indices = np.array(arguments.constant("indices"), np.int64)
+        given, checked = arguments.is_input("indices"), self._checked
+        if checked is not None and len(checked) == count:
+            return checked
+        indices = arguments.scalars("indices", np.int64) if given else np.array(arguments.constant("indices"), np.int64)
         if len(indices) != count:
             raise ValueError(f"`indices` has {len(indices)} indices for a batch of {count} samples; give one index per sample")
         wrong = (indices < 0) | (indices >= count)
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             raise SampleError(i, f"`indices` must be in 0 to {count - 1}, got {int(indices[i])}")
+        if not given:
+            self._checked = indices
         return indices

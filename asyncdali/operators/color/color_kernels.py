@@ -160,13 +160,15 @@ def make_linear_step(source: Batch, output: Batch, factors: np.ndarray) -> Step:
     return _step(compiled_step, "linear", source, output, source.shapes.prod(axis=1), factors)
 
 
-def make_matrix_step(source: Batch, output: Batch, factors: np.ndarray, pixels: np.ndarray) -> Step:
-    """The step for a batch of three channels; factors MATRIX_FACTORS[samples], pixels int64[samples]."""
+def make_matrix_step(source: Batch, output: Batch, factors: np.ndarray, pixels: np.ndarray, largest: int) -> Step:
+    """The step for a batch of three channels; factors MATRIX_FACTORS[samples], pixels int64[samples], of which the largest is `largest`."""
     compiled_step = matrix_step(storage_name(source.dtype), storage_name(output.dtype))
-    return _step(compiled_step, "matrix", source, output, pixels, factors)
+    return _step(compiled_step, "matrix", source, output, pixels, factors, largest)
 
 
-def _step(compiled_step: Compiled, entry: str, source: Batch, output: Batch, counts: np.ndarray, factors: np.ndarray) -> Step:
+def _step(
+    compiled_step: Compiled, entry: str, source: Batch, output: Batch, counts: np.ndarray, factors: np.ndarray, largest: int | None = None
+) -> Step:  # fmt: skip
     counts, factors = np.ascontiguousarray(counts, np.int64), np.ascontiguousarray(factors, np.float32)
     entries = COLOR.entries(inputs=source.addresses, outputs=output.addresses, counts=counts, factors=factors, samples=len(counts))
     table, keep = laid_out(entries)
@@ -179,7 +181,8 @@ def _step(compiled_step: Compiled, entry: str, source: Batch, output: Batch, cou
         if bytes_only:
             unstored = COLOR.entries(inputs=source.addresses, outputs=0, counts=counts, factors=factors, samples=len(counts))
             offers = Unstored("colored", output.addresses, unstored, (("COLORED", _COLORED[entry]),))
-        grid = grid_of(-(-int(counts.max(initial=0)) // each), len(counts))
+        most = int(counts.max(initial=0)) if largest is None else largest
+        grid = grid_of(-(-most // each), len(counts))
         return [Launch(Kernel(_SOURCE, entry, types), entries, grid, offers=offers)]
 
     return Step(compiled_step.address, table, no_explanation, keep=keep, launches=launches)

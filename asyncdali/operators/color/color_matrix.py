@@ -50,12 +50,12 @@ class Matrix(ElementwiseColor):
             contrasts=self._value("contrast", arguments), half=int(np.float32(half).view(np.int32)), to_yiq=_TO_YIQ, from_yiq=_FROM_YIQ,
             rows=rows, shapes=np.ascontiguousarray(source.shapes, np.int64), ndim=source.ndim, pixels=pixels,
         )  # fmt: skip
-        status = self._kernels.plan_twists(address_of(table))
+        largest = self._kernels.plan_twists(address_of(table))
         del keep
-        if status < 0:
-            i = -1 - status
+        if largest < 0:
+            i = -1 - largest
             raise SampleError(i, f"the operator works on three channels, got shape {tuple(source.shapes[i].tolist())}")
-        return Planned([output], [self._kernels.make_matrix_step(source, output, rows, pixels)])
+        return Planned([output], [self._kernels.make_matrix_step(source, output, rows, pixels, largest)])
 
     def _value(self, name: str, arguments: Arguments, default: float = 1.0) -> np.ndarray:
         if name in self.schema.by_name:

@@ -62,7 +62,6 @@ class CropMirrorNormalize(WindowOperator):
         from . import crop_mirror_normalize_kernels
 
         self._kernels = crop_mirror_normalize_kernels
-        crop_mirror_normalize_kernels.mirrored_records.compile()
         changing = [name for name in spec.argument_inputs if name != "mirror"]
         self._layouts: dict[tuple[bytes, str, DALIDataType], _BatchPlan] | None = None if changing else {}
 

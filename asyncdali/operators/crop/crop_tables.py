@@ -14,7 +14,6 @@ WINDOW = Table(
     Field("in_extent", "int64", "positions along each axis of the input; 1 for an axis that the layout lacks", AXES.lower()),
     Field("anchor", "int64", "where the window begins in the input; may be negative", AXES.lower()),
     Field("out_extent", "int64", "positions along each axis of the output", AXES.lower()),
-    Field("mirror", "int64", "1: columns are stored in reverse order"),
     Field("row", "int64", "row of the means and multipliers that the sample uses"),
 )
 """Record of a sample."""
@@ -34,6 +33,8 @@ NORMALIZE = Table(
     INPUTS,
     OUTPUTS,
     Field("records", "WINDOW[samples]", "the windows"),
+    Field("step", "int64", "words from the record of a sample to the next one; 0: all samples have the same record"),
+    Field("mirrors", "int64[samples]", "not 0: columns are stored in reverse order"),
     Field("means", "float32[rows, channels]", "subtracted from elements"),
     Field("multipliers", "float32[rows, channels]", "factors of the differences"),
     Field("fills", "OUT[output channels]", "values outside the input and of added channels"),

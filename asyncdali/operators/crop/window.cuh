@@ -10,10 +10,11 @@ struct Window {
     int64 out_step, out_plane;
 
     DEVICE_MEMBER void look_up(const int64 *context, int64 sample) {
-        r = array<int64>(context, NORMALIZE_RECORDS) + WINDOW_WORDS * sample;
+        r = array<int64>(context, NORMALIZE_RECORDS) + context[NORMALIZE_STEP] * sample;
         mean = array<float32>(context, NORMALIZE_MEANS) + context[NORMALIZE_CHANNELS] * r[WINDOW_ROW];
         factor = array<float32>(context, NORMALIZE_MULTIPLIERS) + context[NORMALIZE_CHANNELS] * r[WINDOW_ROW];
-        width = (int32)r[WINDOW_OUT_EXTENT_W], channels = (int32)r[WINDOW_IN_EXTENT_C], out_channels = (int32)r[WINDOW_OUT_EXTENT_C], mirror = (int32)r[WINDOW_MIRROR];
+        width = (int32)r[WINDOW_OUT_EXTENT_W], channels = (int32)r[WINDOW_IN_EXTENT_C], out_channels = (int32)r[WINDOW_OUT_EXTENT_C];
+        mirror = array<int64>(context, NORMALIZE_MIRRORS)[sample] != 0;
         left = (int32)r[WINDOW_ANCHOR_W], in_width = (int32)r[WINDOW_IN_EXTENT_W];
         out_step = r[WINDOW_OUT_STRIDE_W], out_plane = r[WINDOW_OUT_STRIDE_C];
     }

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Generator, Sequence
 
 import numpy as np
 
 from ...batch import Batch, storage_dtype
-from ...codecs.audio.audio_formats import batch_of_sounds, check_dtype, check_rate, decode_audio
+from ...codecs.audio.audio_formats import check_dtype, check_rate, decode_audio, merged
+from ...codecs.audio.compiled_sounds import Scan, compile_decoders, kernels, kind_of, scanned
 from ...codecs.audio.resampling import check_quality, compile_kernels
 from ...codecs.audio.sound_tables import SOUND, SOUNDS
-from ...compiled.addresses import address_of
 from ...types import DALIDataType
 from ..accepts import CHOSEN, Input, Output, argument
 from ..base import (  # fmt: skip
@@ -41,7 +40,7 @@ class DecodeAudio(Operator):
     schema = Schema(
         name="decoders.audio",
         aliases=("audio_decoder",),
-        doc="""Decodes sound: WAV; FLAC, OGG (Vorbis, Opus), MP3, AIFF, AU and others if `soundfile` is installed (asyncdali[audio]).
+        doc="""Decodes sound: WAV, FLAC and Ogg Vorbis; Opus, MP3, AIFF, AU and others if `soundfile` is installed (asyncdali[audio]).
 
         Input: encoded bytes (1-D UINT8). Outputs: the samples, (time, channels), or 1-D with `downmix`; their sampling rate (FLOAT scalar).
         FLOAT samples are in [-1, 1]; integers take their type's range. Broken data is an error that names the sample and its source.""",
@@ -64,11 +63,10 @@ class DecodeAudio(Operator):
             if "sample_rate" in spec.constants:
                 check_rate(spec.constant("sample_rate"))
             compile_kernels()
-        from ...codecs.audio import sound_kernels
-
-        self._kernels: Any = sound_kernels
-        self._kernels.scan_sounds.compile()
-        self._kernels.sound_step.compile()
+        compile_decoders()
+        self._dtype: DALIDataType = spec.constant("dtype")
+        self._downmix = int(spec.constant("downmix"))
+        self._kind = kind_of(storage_dtype(self._dtype))
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [self.spec.constant("dtype"), DALIDataType.FLOAT]
@@ -80,46 +78,30 @@ class DecodeAudio(Operator):
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
         wanted = arguments.scalars("sample_rate", np.float32)
-        records = self._scanned(source, wanted)
-        if records is not None:
-            batch, steps = self._decoded(source, records)
+        scan = scanned(source, wanted, self._kind, self._downmix)
+        batch, steps = self._decoded(source, scan)
+        if scan.known:
             yield CompiledJob(len(source), steps)
-            if not records[:, SOUND.word.failed].any():
-                return batch, records[:, SOUND.word.rate].astype(np.float32)
-        return (yield from self._interpreted(source, wanted))
+        rates, left = scan.records[:, SOUND.word.rate].astype(np.float32), scan.left()
+        if len(left):
+            sounds, rates[left] = yield from self._interpreted(source, wanted, left)
+            batch = merged(batch, left, sounds)
+        return batch, rates
 
-    def _scanned(self, source: Batch, wanted: np.ndarray) -> np.ndarray | None:
-        """The SOUND of each sample, if compiled code can decode all of them: no resampling, no mixing, no unusual format."""
-        count, sizes = len(source), np.ascontiguousarray(source.shapes[:, 0])
-        records = np.empty((count, SOUND.words), np.int64)
-        kernels, word = self._kernels, SOUND.word
-        if kernels.scan_sounds(address_of(source.addresses), address_of(sizes), address_of(records), count) < count:
-            return None
-        channels = records[:, word.channels]
-        if ((wanted > 0) & (wanted != records[:, word.rate])).any() or not np.isfinite(wanted).all():
-            return None
-        mixes = self.spec.constant("downmix")
-        # The conversion of floats to integers rounds differently, so the compiled step cannot be used.
-        rounds = self.spec.constant("dtype") != DALIDataType.FLOAT and bool((records[:, word.format] == kernels.REAL).any())
-        return None if rounds or (mixes and (channels != 1).any()) else records
-
-    def _decoded(self, source: Batch, records: np.ndarray) -> tuple[Batch, list[Step]]:
-        """The output batch of the step."""
-        word, dtype = SOUND.word, self.spec.constant("dtype")
-        columns = [word.frames] if self.spec.constant("downmix") else [word.frames, word.channels]
-        batch = Batch(records[:, columns], dtype)
+    def _decoded(self, source: Batch, scan: Scan) -> tuple[Batch, list[Step]]:
+        """The output batch, and the step that decodes into it."""
+        batch = Batch(scan.records[:, SOUND.span("frames", "frames" if self._downmix else "channels")].copy(), self._dtype)
         batch.reserve(self.environment.allocate)
-        kind = {DALIDataType.INT16: self._kernels.INT16, DALIDataType.INT32: self._kernels.INT32}.get(dtype, self._kernels.FLOAT)
-        table, keep = SOUNDS.make(inputs=source.addresses, outputs=batch.addresses, records=records, kind=kind, scratch=0)
-        flac = records[records[:, word.format] == self._kernels.FLAC]
-        scratch = 4 * int((flac[:, word.block] * flac[:, word.channels]).max(initial=0))
-        return batch, [Step(self._kernels.sound_step.address, table, no_explanation, scratch, SOUNDS.word.scratch, keep)]
+        table, keep = scan.table(source, batch.addresses, self._kind)
+        return batch, [Step(kernels().sound_step.address, table, no_explanation, scan.scratch, SOUNDS.word.scratch, keep)]
 
-    def _interpreted(self, source: Batch, wanted: np.ndarray) -> Generator[PythonJob, None, tuple[Batch, np.ndarray]]:
-        """Decode the same, file by file, in the interpreter."""
+    def _interpreted(
+        self, source: Batch, wanted: np.ndarray, samples: Sequence[int]
+    ) -> Generator[PythonJob, None, tuple[list[np.ndarray], np.ndarray]]:
+        """Decode files in the interpreter. Returns the sounds and the rates of these `samples`."""
         constant = self.spec.constant
-        sounds = [np.empty(0)] * len(source)
-        rates = np.zeros(len(source), np.float32)
+        sounds: dict[int, np.ndarray] = {}
+        rates: dict[int, float] = {}
         dtype, downmix, quality = storage_dtype(constant("dtype")), constant("downmix"), constant("quality")
 
         def decode(i: int) -> None:
@@ -134,8 +116,8 @@ class DecodeAudio(Operator):
                 raise SampleError(i, "not enough memory to decode the sample") from None
             rates[i] = rate if rate > 0 else found
 
-        yield PythonJob(range(len(source)), decode)
-        return batch_of_sounds(sounds, constant("dtype")), rates
+        yield PythonJob(samples, decode)
+        return [sounds[i] for i in samples], np.array([rates[i] for i in samples], np.float32)
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         sounds, rates = iteration.prepared

@@ -10,32 +10,35 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...codecs.jpeg.jpeg_tables import DESCRIBE_FILES, FEW_HEADERS, FIND_ELIGIBLE, FIND_MOVES, PLACE_REST, TAKE_LANES
-from ...compiled.addresses import address_of, zero_words
+from ...codecs.jpeg.jpeg_tables import CPU, ENGINES, FEW_HEADERS, HYBRID, JPEG_SPLIT, KEPT
+from ...compiled.addresses import address_of
+from ...compiled.tables import WORD, table_of
+from ...device.cuda.gather_tables import GATHER_WINDOW
 from ...device.cuda.nvjpeg_tables import NVJPEG_IMAGE
 from ...types import DALIDataType, DALIImageType
 from ..base import Environment, Spec
 from .lane_balance import Balance
 
 if TYPE_CHECKING:
-    from ...batch import Batch
+    from ...codecs.jpeg.jpeg_kernels import Windows
     from ...device.cuda.nvjpeg import BatchDecoder
     from .picture_cache import KeptPictures
 
 log = logging.getLogger("asyncdali")
 
 DECODERS = ("", "all", "dynamic", "hardware", "hybrid", "cpu")
-_ENGINE_RATE, _HYBRID_RATE, _THREAD_RATE = 4.1, 14.0, 0.3
-"""Pictures per millisecond of an engine, the multiprocessors and a CPU thread when all work (H200, 490 x 397; docs/gpu.md)."""
+_ENGINE_RATE, _HYBRID_RATE, _THREAD_RATE, _WINDOW_RATE = 4.1, 14.0, 1.0, 2.4
+"""Pictures per millisecond of an engine, the multiprocessors, and a CPU thread that decodes whole pictures or windows of them, when all
+work (H200, 490 x 397; docs/gpu.md). The GPU's decoders always decode whole pictures."""
+_FANCY_RATE = 0.25
+"""The part of its speed that an engine keeps with smooth chroma."""
 _HYBRID_DEPTH = 5
 """With fewer iterations in flight all decoders wait for the multiprocessors, whose part takes two or three times as long as the others."""
-KEPT = 3
-"""This value instead of a lane (see jpeg_lane_kernels): the cache of decoded pictures has the sample."""
+word = JPEG_SPLIT.word
 _FORMATS = {DALIImageType.RGB: "rgb", DALIImageType.ANY_DATA: "rgb", DALIImageType.BGR: "bgr"}
 
 
@@ -51,7 +54,7 @@ def _kernels() -> Any:
 
 
 class Lane(NamedTuple):
-    """A decoder of the GPU, its number (see jpeg_lane_kernels) and the number of samples it takes."""
+    """A decoder of the GPU, its number (ENGINES or HYBRID) and the number of samples it takes."""
 
     decoder: BatchDecoder
     number: int
@@ -65,43 +68,71 @@ class Split(NamedTuple):
     multiprocessors: float
 
 
-@dataclass
-class GpuImages:
-    """The samples of a batch that decoders of the GPU take.
+class Encoded(NamedTuple):
+    """A batch of files: their addresses and sizes, int64[samples] each, and JPEG_HEADER[samples].
 
-    lanes      the decoders that take samples;  lane_of  int64[samples], the numbers of their lanes; 0: the CPU
-    sources    addresses int64[samples] and `sizes` int64[samples] of the encoded data;  headers  JPEG_HEADER[samples] of the files
-    anchors    int64[samples, 2] and `extents` int64[samples, 2] of the windows, as (y, x)
-    targets    int64[samples], where the compiled step writes pictures that the CPU decodes; filled in by the runtime
+    marks    int64[samples], of ``scan_file_for_gpu``; None if the files were not scanned when they were read
+    mapped   the files are mapped, so their pages may be missing
+    """
+
+    addresses: np.ndarray
+    sizes: np.ndarray
+    headers: np.ndarray
+    marks: np.ndarray | None = None
+    mapped: bool = False
+
+
+class GpuImages:
+    """A batch that decoders of the GPU, the cache of decoded pictures and the CPU's step share. One table describes it (JPEG_SPLIT).
+
+    lanes      the decoders that take samples;  lane_of  int64[samples], the number of the lane of each; CPU: the CPU's step takes it
+    targets    int64[samples], where that step writes its pictures; filled in by the runtime
     balance    called when the engines and the CPU have finished, if they share by load
     kept       the pictures to copy from the cache and into it
     """
 
-    lanes: list[Lane]
-    lane_of: np.ndarray
-    sources: np.ndarray
-    sizes: np.ndarray
-    headers: np.ndarray
-    anchors: np.ndarray
-    extents: np.ndarray
-    targets: np.ndarray
-    bgr: bool
-    balance: Balance | None = None
-    kept: KeptPictures | None = None
+    __slots__ = ("_at", "_keep", "_table", "balance", "bgr", "kept", "lane_of", "lanes", "samples", "targets")
 
-    def __post_init__(self) -> None:
-        arrays = (self.lane_of, self.sources, self.sizes, self.headers, self.anchors, self.extents, self.targets)
-        self._places = [address_of(array) for array in arrays]  # computed once for all lanes
+    def __init__(
+        self, files: Encoded, windows: Windows, outputs: np.ndarray, split: Split, least: int = 1, bgr: bool = False,
+        balance: Balance | None = None,
+    ):  # fmt: skip
+        """`outputs`: addresses of the output's samples, filled in later. `least`: files that the multiprocessors take at least, if any."""
+        kernels = _kernels()
 
-    @property
-    def chosen(self) -> np.ndarray:
-        """bool[samples]: the samples that a lane or the cache has."""
-        chosen: np.ndarray = self.lane_of != 0
-        return chosen
+        count = self.samples = len(files.sizes)
+        memory = np.empty(4 * count, np.int64)
+        at, stride = address_of(memory), WORD * count
+        self.lane_of, self.targets = memory[:count], memory[count : 2 * count]
+        addresses, sizes, headers, marks, mapped = files
+        self._table = table = table_of(JPEG_SPLIT.entries(
+            samples=count, addresses=address_of(addresses), sizes=address_of(sizes), headers=address_of(headers),
+            marks=at + 3 * stride if marks is None else address_of(marks), windows=address_of(windows.records),
+            shapes=address_of(windows.shapes), outputs=address_of(outputs), lanes=at, targets=at + stride, keys=at + 2 * stride,
+            hybrid=round(split.multiprocessors * count), least=least, part=0, taken_engines=0, taken_hybrid=0, left=0, whole_bytes=0,
+            most_rows=0, most_row_bytes=0,
+        ))  # fmt: skip
+        table.view(np.float64)[word.part] = split.engines
+        self._at = address_of(table)
+        self._keep = files, windows, outputs
+        self.lanes: list[Lane] = []
+        self.bgr, self.balance = bgr, balance
+        self.kept: KeptPictures | None = None
+        if marks is None and (split.engines or split.multiprocessors):
+            find_eligible = kernels.find_eligible if mapped or count > FEW_HEADERS else kernels.find_eligible.held
+            find_eligible(self._at)
+        kernels.share_out(self._at)
+
+    def give(self, decoder: BatchDecoder | None, number: int) -> None:
+        """Have the samples of a lane decoded by `decoder`."""
+        samples = int(self._table[word.taken_engines if number == ENGINES else word.taken_hybrid])
+        if samples:
+            assert decoder is not None
+            self.lanes.append(Lane(decoder, number, samples))
 
     def give_up(self) -> None:
         """Let the CPU decode all samples except those in the cache."""
-        self.lane_of[:] = 0
+        self.lane_of[:] = CPU
         if self.kept is not None:
             self.lane_of[self.kept.sources != 0] = KEPT
 
@@ -114,77 +145,45 @@ class GpuImages:
         """Treat cached pictures as outputs of the CPU. Call this before :meth:`moves`."""
         if self.kept is not None:
             there = self.kept.sources != 0
-            self.lane_of[there] = 0
+            self.lane_of[there] = CPU
             self.targets[there] = self.kept.sources[there] - moved_by
 
-    def files(self, lane: Lane, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-        """The input of the decoder of `lane`, for outputs at `addresses`: addresses and sizes of files, int64[files] each; images (as
+    def files(self, lane: Lane) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+        """The input of the decoder of `lane`, when the outputs have memory: addresses and sizes of files, int64[files] each; images (as
         nvjpegImage_t); and the bytes of memory for whole images. If these are 0, images lie in the outputs; otherwise, images are offsets
         in that memory."""
-        kernels = _kernels()
-
         count = lane.samples
-        lane_of, sources, sizes, headers, anchors, extents, _ = self._places
         memory = np.empty(count * (2 + NVJPEG_IMAGE.words), np.int64)
-        at = address_of(memory)
-        table, _ = DESCRIBE_FILES.make(
-            samples=len(self.sizes), lanes=lane_of, lane=lane.number, addresses=sources, sizes=sizes, headers=headers, anchors=anchors,
-            extents=extents, outputs=addresses, lane_addresses=at, lane_sizes=at + 8 * count, lane_images=at + 16 * count, whole_bytes=0,
-        )  # fmt: skip
-        kernels.describe_files(address_of(table))
-        return memory[:count], memory[count : 2 * count], memory[2 * count :], int(table[DESCRIBE_FILES.word.whole_bytes])
+        _kernels().describe_files(self._at, lane.number, count, address_of(memory))
+        return memory[:count], memory[count : 2 * count], memory[2 * count :], int(self._table[word.whole_bytes])
 
-    def rest(self, sizes: np.ndarray) -> tuple[np.ndarray | None, int]:
-        """The CPU's samples, int64[samples] with -1 for other samples, or None if there are none; and the total bytes of their outputs.
-        `sizes` are the output sizes of all samples. `targets` become offsets in that memory."""
-        kernels = _kernels()
+    def rest(self) -> tuple[int, int]:
+        """The number of samples of the CPU, and the total bytes of their outputs. `targets` become offsets in that memory."""
+        size = _kernels().place_rest(self._at)
+        return int(self._table[word.left]), size
 
-        rows = np.empty(len(sizes), np.int64)
-        lanes, *_, places = self._places
-        table, _ = PLACE_REST.make(samples=len(sizes), lanes=lanes, sizes=sizes, places=places, rows=rows, count=0)
-        size = kernels.place_rest(address_of(table))
-        return (rows if table[PLACE_REST.word.count] else None), size
-
-    def moves(self, batch: Batch, moved_by: int, elsewhere: Sequence[tuple[Lane, np.ndarray]]) -> tuple[np.ndarray | None, tuple[int, int]]:
-        """The copies that move outputs into `batch`: int64[5, windows] sources, pitches, rows, bytes of a row and targets, or None; and the
-        largest number of rows, the largest bytes of a row.
+    def moves(self, moved_by: int, elsewhere: Sequence[tuple[Lane, np.ndarray]]) -> tuple[np.ndarray, tuple[int, int]]:
+        """The copies that move outputs into the batch, GATHER_WINDOW[windows]; the largest number of rows, and the largest bytes of a row.
 
         moved_by    offset from `targets` to the CPU's outputs in device memory
         elsewhere   lanes whose images are not in the outputs, and these images (nvjpegImage_t)
         """
-        kernels = _kernels()
-
-        count = len(self.sizes)
         images = {lane.number: address_of(found) for lane, found in elsewhere}
-        shapes = np.ascontiguousarray(batch.shapes, np.int64)
-        if batch.itemsize != 1:
-            shapes = shapes * (1, 1, batch.itemsize)  # The last axis counts bytes of a pixel, not channels.
-        memory = np.empty((5, count), np.int64)
-        at = address_of(memory)
-        lanes, _, _, _, anchors, _, places = self._places
-        table, _ = FIND_MOVES.make(
-            samples=count, lanes=lanes, anchors=anchors, shapes=shapes, outputs=batch.addresses, places=places,
-            engine_images=images.get(kernels.ENGINES, 0), hybrid_images=images.get(kernels.HYBRID, 0), sources=at, pitches=at + 8 * count,
-            rows=at + 16 * count, row_bytes=at + 24 * count, targets=at + 32 * count, most_rows=0, most_row_bytes=0, moved_by=moved_by,
-        )  # fmt: skip
-        moved = kernels.find_moves(address_of(table))
-        rows, row_bytes = table[FIND_MOVES.span("most_rows", "most_row_bytes")].tolist()
-        return (memory[:, :moved] if moved else None), (rows, row_bytes)
+        memory = np.empty((self.samples, GATHER_WINDOW.words), np.int64)
+        moved = _kernels().find_moves(self._at, images.get(ENGINES, 0), images.get(HYBRID, 0), moved_by, address_of(memory))
+        rows, row_bytes = self._table[JPEG_SPLIT.span("most_rows", "most_row_bytes")].tolist()
+        return memory[:moved], (rows, row_bytes)
 
 
-def without_lanes(
-    addresses: np.ndarray, sizes: np.ndarray, headers: np.ndarray, anchors: np.ndarray, windows: np.ndarray
-) -> GpuImages:
+def without_lanes(files: Encoded, windows: Windows, outputs: np.ndarray) -> GpuImages:
     """No lanes: the CPU's threads decode all samples that are not in the cache of decoded pictures."""
-    lane_of, targets = np.zeros((2, len(sizes)), np.int64)
-    anchors, windows = np.ascontiguousarray(anchors, np.int64), np.ascontiguousarray(windows, np.int64)
-    return GpuImages([], lane_of, addresses, sizes, headers, anchors, windows, targets, False)
+    return GpuImages(files, windows, outputs, Split(0.0, 0.0))
 
 
 class Lanes:
-    """Chooses lanes for one decoder of a built pipeline."""
+    """Chooses lanes for one decoder of a built pipeline. `windows`: the decoder decides windows, so the CPU decodes only these."""
 
-    def __init__(self, spec: Spec, environment: Environment):
+    def __init__(self, spec: Spec, environment: Environment, windows: bool):
         wish: str = spec.constant("decoder")
         load: float = spec.constant("hw_decoder_load")
         if not 0 <= load <= 1:
@@ -228,9 +227,9 @@ class Lanes:
         if wish == "hybrid" or (wish == "all" and enough):
             self.hybrid = self._hybrid_lane()
         self._least = HYBRID_MINIMUM if shared else 1
-        engines = 0 if self.engines is None else self.engines.engines * _ENGINE_RATE
+        engines = 0 if self.engines is None else self.engines.engines * _ENGINE_RATE * (_FANCY_RATE if options.fancy else 1)
         hybrid = 0 if self.hybrid is None else _HYBRID_RATE
-        threads = environment.num_threads * _THREAD_RATE if shared else 0
+        threads = environment.num_threads * (_WINDOW_RATE if windows else _THREAD_RATE) if shared else 0
         part = engines / max(engines + hybrid + threads, 1e-9)
         if spec.given("hw_decoder_load") and self.engines is not None and shared:
             part = load
@@ -270,52 +269,26 @@ class Lanes:
         """Whether the GPU decodes any samples."""
         return self.engines is not None or self.hybrid is not None
 
-    def choose(
-        self, addresses: np.ndarray, sizes: np.ndarray, headers: np.ndarray, anchors: np.ndarray, windows: np.ndarray,
-        mapped: bool = False, marks: np.ndarray | None = None,
-    ) -> GpuImages | None:  # fmt: skip
-        """The samples for the GPU's decoders; None if there are none. `mapped`: the files are mapped, so their pages may be missing.
-        `marks`: int64[samples] of ``scan_file_for_gpu``, if the files were scanned when they were read.
+    @property
+    def least_in_flight(self) -> int:
+        """The number of iterations that must be in flight for the full speed of all lanes."""
+        return 1 if self.hybrid is None else _HYBRID_DEPTH
+
+    def choose(self, files: Encoded, windows: Windows, outputs: np.ndarray) -> GpuImages | None:
+        """The samples for the GPU's decoders; None if there are none. `outputs`: addresses of the output's samples, filled in later.
 
         The smallest files go to the multiprocessors, because their batch takes as long as its largest file. An evenly spread part of the
         other files goes to the engines.
         """
         if not self.any:
             return None
-        kernels = _kernels()
-
-        count = len(sizes)
-        memory = zero_words(4 * count)
-        at = address_of(memory)
-        lane_of, targets = memory[:count], memory[count : 2 * count]
-        eligible_at, room_at = at + 16 * count, at + 24 * count
-        sizes_at = address_of(sizes)
-        if marks is None:
-            table, _ = FIND_ELIGIBLE.make(addresses=addresses, sizes=sizes_at, headers=headers, samples=count, eligible=eligible_at)
-            find_eligible = kernels.find_eligible if mapped or count > FEW_HEADERS else kernels.find_eligible.held
-            find_eligible(address_of(table))
-        else:
-            eligible_at = address_of(marks)
         engines, hybrid = self._split
-        table, _ = TAKE_LANES.make(
-            samples=count, sizes=sizes_at, eligible=eligible_at, lanes=at, hybrid=round(hybrid * count), least=self._least, keys=room_at,
-            part=0,
-        )  # fmt: skip
-        table_at = address_of(table)
-        lanes = []
-        left = count
-        if self.hybrid is not None:
-            taken = kernels.take_smallest(table_at)
-            left -= taken
-            if taken:
-                lanes.append(Lane(self.hybrid, kernels.HYBRID, taken))
-        if self.engines is not None:
-            part = min(engines / max(1 - hybrid, 1e-9), 1.0)  # the part of the samples that the multiprocessors leave
-            table.view(np.float64)[TAKE_LANES.word.part] = part if self._balance is None else self._balance.part(left)
-            taken = kernels.take_evenly(table_at)
-            if taken:
-                lanes.append(Lane(self.engines, kernels.ENGINES, taken))
-        if not lanes:
-            return None
-        anchors, windows = np.ascontiguousarray(anchors, np.int64), np.ascontiguousarray(windows, np.int64)
-        return GpuImages(lanes, lane_of, addresses, sizes, headers, anchors, windows, targets, self._bgr, self._balance)
+        # The engines' part is one of the samples that the multiprocessors leave.
+        part = 0.0 if self.engines is None else min(engines / max(1 - hybrid, 1e-9), 1.0)
+        if self._balance is not None:
+            part = self._balance.part(len(files.sizes))
+        split = Split(part, hybrid if self.hybrid is not None else 0.0)
+        images = GpuImages(files, windows, outputs, split, self._least, self._bgr, self._balance)
+        images.give(self.hybrid, HYBRID)
+        images.give(self.engines, ENGINES)
+        return images if images.lanes else None

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from asyncdali_workers import limits
 
-from ...batch import Batch, storage_dtype
+from ...batch import Batch, Extents, storage_dtype
 from ...codecs import image_formats
 from ...codecs.image_headers import FORMATS, FREE_PIXELS, check_size
 from ...codecs.jpeg.jpeg_tables import DECODE_COUNTS, DECODE_JPEGS, JPEG_HEADER, JPEG_WINDOW, PLAIN, STORED_IMAGE
-from ...compiled.addresses import address_of, zero_words
+from ...compiled.addresses import address_of
 from ...sampling import random_streams
 from ...types import DALIDataType, DALIImageType
 from ..accepts import ANY_RANK, Input, Output, argument, at_least
@@ -43,7 +43,7 @@ from ..base import (  # fmt: skip
 from ..crop import slice_rules
 from ..random.random import StreamOperator
 from ..row_feeds import RowFeed
-from .decoder_lanes import DECODERS, Lanes, without_lanes
+from .decoder_lanes import DECODERS, Encoded, Lanes, without_lanes
 from .decoder_windows import CROP_ARGS, check_crop, check_windows, crop_windows
 from .picture_cache import CACHE_ARGS, CacheOptions, Lookup, PictureCache, look_up, shared_cache
 from .png_samples import decoded_pngs
@@ -133,6 +133,7 @@ class ImageDecoder(Operator):
         self._counts = DECODE_COUNTS.zeros(1)[0]
         self._table_at = 0 if self._table is None else self._table.ctypes.data
         self._output_type: DALIImageType = spec.constant("output_type")
+        self._channels = np.array([_CHANNELS[self._output_type]]) if self._output_type in _CHANNELS else None
         self._dtype: DALIDataType = spec.constant("dtype")
         if self._dtype not in image_formats.SUPPORTED_DTYPES:
             names = ", ".join(kind.name for kind in image_formats.SUPPORTED_DTYPES)
@@ -148,7 +149,7 @@ class ImageDecoder(Operator):
         self._lanes: Lanes | None = None
         self._scan = jpeg_kernels.scan_file
         if spec.device == "mixed" and environment.gpu is not None:
-            self._lanes = Lanes(spec, environment)
+            self._lanes = Lanes(spec, environment, windows=not self.offers_windows)  # only whole pictures are offered
             if self._lanes.any:
                 from . import jpeg_lane_kernels
 
@@ -190,20 +191,24 @@ class ImageDecoder(Operator):
 
     def windows(
         self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: Any
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(anchors, window extents), integers[samples, 2] each as (y, x), for images of `extents`; here the whole image.
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """(anchors, window extents), integers[samples, 2] each as (y, x), for images of `extents`; None: whole images.
 
         `position`: the position of an operator that draws its windows.
 
         SampleError for a window that is empty or leaves its image.
         """
-        return zero_words(extents.size).reshape(extents.shape), extents
+        return None
 
     # --- one iteration
 
     @property
     def may_wait(self) -> bool:
         return False
+
+    @property
+    def least_in_flight(self) -> int:
+        return 1 if self._lanes is None else self._lanes.least_in_flight
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
@@ -305,35 +310,35 @@ class ImageDecoder(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source, scanned = inputs[0], iteration.prepared
-        headers, sizes, ready = scanned.headers, scanned.sizes, scanned.ready
-        images, seen = self._kernels.stored_images(headers, self._adjusts)
-        addresses = source.addresses.copy() if ready or scanned.lookup is not None else source.addresses
-        for i, image in ready.items():
-            images[i] = (image.shape[1], image.shape[0], image.shape[2], 0)
-            addresses[i] = image.ctypes.data
-        if scanned.lookup is not None:
-            scanned.lookup.show(images, addresses)
-            self._hits += len(scanned.lookup.hits)
-        if ready or scanned.lookup is not None:  # pictures from the cache and from Python decoders have changed `images`
-            upright, turned = images[:, [stored.height, stored.width]], images[:, [stored.width, stored.height]]
-            seen = np.where(images[:, [stored.orientation]] >= 5, turned, upright)
-        anchors, extents = self.windows(seen, inputs[1:], arguments, iteration.position)
-        channels = np.array([_CHANNELS[self._output_type]]) if self._output_type in _CHANNELS else images[:, stored.components].copy()
+        headers, sizes, ready, lookup = scanned.headers, scanned.sizes, scanned.ready, scanned.lookup
+        addresses, images = source.addresses, None
+        seen = headers[:, head.height : head.found : -1]  # height and width
+        if not scanned.plain:
+            images, seen = self._kernels.stored_images(headers, self._adjusts)
+            addresses, seen = self._shown(scanned, addresses, images, seen)
+        given = self.windows(seen, inputs[1:], arguments, iteration.position)
+        channels = self._channels
+        if channels is None:
+            channels = np.ascontiguousarray(headers[:, head.components] if images is None else images[:, stored.components])
         own = self._own
-        itemsize = storage_dtype(self._dtype).itemsize
-        windows = self._kernels.windows_of(headers, images, anchors, extents, channels, itemsize, sizes if own else None)
+        windows = self._kernels.windows_of(headers, images, given, channels, storage_dtype(self._dtype).itemsize, sizes if own else None)
         output = Batch(windows.shapes, self._dtype, "HWC", source_info=source.source_info)
         hardware, targets = None, output.addresses
+        files = Encoded(source.addresses, sizes, headers, scanned.marks, source.read_only)
         if self._lanes is not None and not self._whole_from_python:
-            hardware = self._lanes.choose(source.addresses, sizes, headers, *windows.places(), source.read_only, scanned.marks)
-        if scanned.lookup is not None and scanned.lookup.cache.device is not None:
-            kept = scanned.lookup.on_device(output, self.spec.constant("cache_batch_copy"))
+            hardware = self._lanes.choose(files, windows, targets)
+        if lookup is not None and lookup.cache.device is not None:
+            kept = lookup.on_device(output, self.spec.constant("cache_batch_copy"))
             if kept.sources.any() or kept.slots.any():
-                hardware = hardware or without_lanes(source.addresses, sizes, headers, *windows.places())
+                hardware = hardware or without_lanes(files, windows, targets)
                 hardware.use_kept(kept)
-        targets = targets if hardware is None else hardware.targets
+        lanes_at = 0
+        if hardware is not None:
+            targets, lanes_at = hardware.targets, address_of(hardware.lane_of)
         scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned, windows.own_room)
-        arrays = self._kernels.JpegArrays(address_of(addresses), address_of(sizes), address_of(windows.records), address_of(targets))
+        arrays = self._kernels.JpegArrays(
+            address_of(addresses), address_of(sizes), address_of(windows.records), address_of(targets), lanes_at
+        )
         scans = 0 if scanned.plain else self._own_scans(headers)
         decoder = self._kernels.OwnDecoder(own, scans, windows.own_room, address_of(self._counts), self._index)
         context = self._kernels.context_of(
@@ -344,12 +349,31 @@ class ImageDecoder(Operator):
         step = Step(self._kernels.decode_step.address, context, self._explain, scratch, field, keep, hardware=hardware)
         steps = [step]
         on_gpu = self.environment.gpu is not None and self.spec.device == "mixed"
-        if self.feeds and hardware is None and scanned.lookup is None and not on_gpu:
+        if self.feeds and hardware is None and lookup is None and not on_gpu:
             narrow = partial(self._narrow, step, headers, images, channels) if self.offers_windows else None
             output.feed = RowFeed(step, DECODE_JPEGS.word.feed, partial(self._rows_in_order, windows), narrow)
-        if scanned.lookup is not None and scanned.lookup.cache.device is None:
-            steps += scanned.lookup.keeping(output, targets)
+        elif windows.largest < limits.CHECKED:
+            output.extents = Extents(windows.sizes, windows.offsets, windows.largest, windows.total)
+        if lookup is not None and lookup.cache.device is None:
+            steps += lookup.keeping(output, targets)
         return Planned([output], steps)
+
+    def _shown(
+        self, scanned: _Scanned, addresses: np.ndarray, images: np.ndarray, seen: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Enter pictures of Python's decoders and of the cache into `images` (STORED_IMAGE). Returns the addresses of all files and
+        pictures, and the extents as seen."""
+        if not scanned.ready and scanned.lookup is None:
+            return addresses, seen
+        addresses = addresses.copy()
+        for i, image in scanned.ready.items():
+            images[i] = (image.shape[1], image.shape[0], image.shape[2], 0)
+            addresses[i] = image.ctypes.data
+        if scanned.lookup is not None:
+            scanned.lookup.show(images, addresses)
+            self._hits += len(scanned.lookup.hits)
+        upright, turned = images[:, [stored.height, stored.width]], images[:, [stored.width, stored.height]]
+        return addresses, np.where(images[:, [stored.orientation]] >= 5, turned, upright)
 
     def _rows_in_order(self, windows: Windows) -> np.ndarray:
         """bool[samples]: whether the rows of a window are decoded from the first to the last."""
@@ -358,11 +382,11 @@ class ImageDecoder(Operator):
         return in_order
 
     def _narrow(
-        self, step: Step, headers: np.ndarray, images: np.ndarray, channels: np.ndarray, output: Batch, anchors: np.ndarray,
+        self, step: Step, headers: np.ndarray, images: np.ndarray | None, channels: np.ndarray, output: Batch, anchors: np.ndarray,
         extents: np.ndarray,
     ) -> Callable[[], np.ndarray]:  # fmt: skip
         """Let `step` decode windows into `output`, in place of whole images; see :class:`RowFeed`."""
-        windows = self._kernels.windows_of(headers, images, anchors, extents, channels, storage_dtype(self._dtype).itemsize)
+        windows = self._kernels.windows_of(headers, images, (anchors, extents), channels, storage_dtype(self._dtype).itemsize)
         word, context = DECODE_JPEGS.word, step.context
         step.scratch_bytes = int(context[word.turned]) + windows.turned
         context[word.windows], context[word.targets], context[word.cut] = address_of(windows.records), address_of(output.addresses), 1

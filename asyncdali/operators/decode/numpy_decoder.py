@@ -6,14 +6,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...batch import Batch, dense_shapes, from_numpy_dtype, storage_dtype
+from ...batch import Batch, Extents, dense_shapes, from_numpy_dtype, storage_dtype
 from ...codecs.npy_header_tables import NPY_HEADER
 from ...codecs.npy_headers import data_bytes, element_dtype, fortran_strides, reasons
 from ...compiled.addresses import address_of
 from ...types import DALIDataType
 from ..accepts import CHOSEN, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Step, register
-from ..moves.copy import copied
 from ..moves.strided import Pieces, dense_strides
 
 word = NPY_HEADER.word
@@ -45,7 +44,7 @@ class DecodeNumpy(Operator):
         from ..casts import cast_kernels
         from ..moves import copy_kernels, strided_kernels
 
-        self._headers, self._moving, self._casting = npy_header_kernels, strided_kernels, cast_kernels
+        self._headers, self._moving, self._casting, self._copying = npy_header_kernels, strided_kernels, cast_kernels, copy_kernels
         npy_header_kernels.read_headers.compile()
         strided_kernels.copy_step.compile()
         copy_kernels.copy_step.compile()
@@ -60,11 +59,12 @@ class DecodeNumpy(Operator):
         rows = self._read_headers(source)
         first = rows[0].tobytes()
         if rows.tobytes() == first * len(rows) and not rows[0, word.fortran]:  # the usual case: one copy per sample
-            dtype, extents = _checked(first)
+            dtype, shapes, extents = _equal_arrays(first, len(rows))
             if self._dtype is None or storage_dtype(self._dtype) == dtype:
                 wanted = from_numpy_dtype(dtype) if self._dtype is None else self._dtype
-                output = Batch(dense_shapes(len(rows), extents), wanted, source_info=source.source_info)
-                step = copied(source.addresses + rows[0, word.data], output)
+                output = Batch(shapes, wanted, source_info=source.source_info)
+                output.extents = extents
+                step = self._copying.make_copy_step(source.addresses + rows[0, word.data], output.addresses, extents.sizes)
                 step.keep = [*step.keep, source]
                 return Planned([output], [step])
         types = _element_types(rows)
@@ -85,10 +85,8 @@ class DecodeNumpy(Operator):
         """An NPY_HEADER per sample; SampleError for a sample that is not a NumPy file."""
         kernels, count = self._headers, len(source)
         rows, sizes = NPY_HEADER.zeros(count), np.ascontiguousarray(source.shapes[:, 0])
-        kernels.read_headers(address_of(source.addresses), address_of(sizes), address_of(rows), count)
-        wrong = rows[:, word.status] != 1
-        if wrong.any():
-            sample = int(np.argmax(wrong))
+        if kernels.read_headers(address_of(source.addresses), address_of(sizes), address_of(rows), count) < count:
+            sample = int(np.argmax(rows[:, word.status] != 1))
             raise SampleError(sample, "the sample is empty" if not sizes[sample] else reasons()[int(rows[sample, word.status])])
         return rows
 
@@ -121,13 +119,14 @@ class DecodeNumpy(Operator):
 
 
 @lru_cache(64)
-def _checked(header: bytes) -> tuple[np.dtype, tuple[int, ...]]:
-    """Element type and extents of a header (an NPY_HEADER). Cached, because the files of a data set often have the same header. SampleError
-    if the header is wrong."""
+def _equal_arrays(header: bytes, count: int) -> tuple[np.dtype, np.ndarray, Extents]:
+    """Element type, shapes and sizes of `count` arrays with this header (an NPY_HEADER). Cached, because the files of a data set often have
+    the same header. SampleError if the header is wrong, TooLarge if an array is."""
     rows = np.frombuffer(header, np.int64).reshape(1, -1)
     types, shapes = _element_types(rows), _shapes(rows)
     _check_sizes(rows, shapes, types)
-    return types[0], tuple(shapes[0].tolist())
+    dense = dense_shapes(count, tuple(shapes[0].tolist()))
+    return types[0], dense, Extents.of(dense, from_numpy_dtype(types[0]))
 
 
 def _element_types(rows: np.ndarray) -> list[np.dtype]:

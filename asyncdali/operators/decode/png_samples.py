@@ -82,7 +82,8 @@ def decoded_pngs(
         shapes[left_out] = 0
     pixels = Batch(shapes, DALIDataType.UINT8)
     pixels.reserve(allocate)
-    statuses = np.ones(len(sizes), np.int64)
+    statuses = np.empty(len(sizes), np.int64)
+    statuses.fill(1)
     context, keep = DECODE_PNGS.make(
         addresses=source.addresses, sizes=sizes, headers=headers, samples=np.ascontiguousarray(wanted, np.int64), targets=pixels.addresses,
         statuses=statuses, scratch=0,
@@ -90,7 +91,7 @@ def decoded_pngs(
     scratch = kernels.scratch_bytes(headers if wanted is samples else headers[wanted])
     step = Step(kernels.decode_png.address, context, no_explanation, scratch, DECODE_PNGS.word.scratch, [*keep, source, pixels])
     yield CompiledJob(len(wanted), [step])
-    return DecodedPngs(pixels, wanted[statuses[wanted] == 0] if statuses.any() else wanted)
+    return DecodedPngs(pixels, wanted[statuses[wanted] == 0] if np.count_nonzero(statuses) else wanted)
 
 
 def _chosen(headers: np.ndarray, samples: np.ndarray, output_type: DALIImageType) -> np.ndarray:

@@ -8,8 +8,8 @@ import numpy as np
 from asyncdali_workers import limits
 
 from ...batch import Batch, storage_dtype
-from ...codecs.video_formats import OpenVideo, VideoIndex, load_av, read_index
-from ...codecs.video_padding import PAD_MODES, check_fill_value, check_pad_mode, padded
+from ...codecs.video.video_formats import OpenVideo, open_video, prepare_decoding
+from ...codecs.video.video_padding import PAD_MODES, check_fill_value, check_pad_mode, padded
 from ...types import DALIDataType
 from ..accepts import Input, Output
 from ..base import (  # fmt: skip
@@ -79,7 +79,7 @@ class DecodeVideo(Operator):
         check_pad_mode(constant("pad_mode"))
         self._way, self._fill = PAD_MODES[constant("pad_mode")], constant("fill_value")
         check_fill_value(self._fill)
-        load_av()
+        prepare_decoding()
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.UINT8]
@@ -87,34 +87,34 @@ class DecodeVideo(Operator):
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
         wanted = self._selection(arguments)
-        videos: list[tuple[io.BytesIO, VideoIndex]] = [None] * len(source)  # type: ignore[list-item]
+        opened: dict[int, OpenVideo] = {}
 
-        def index(i: int) -> None:
-            data = io.BytesIO(source.sample(i).data)
+        def locate(i: int) -> None:
             try:
-                videos[i] = data, read_index(data)
+                opened[i] = open_video(io.BytesIO(source.sample(i).data))
             except ValueError as error:
                 raise SampleError(i, f"broken video: {error}" if len(source.sample(i)) else "the sample is empty") from None
 
-        yield PythonJob(range(len(source)), index)
-        frames = [wanted.frames(i, len(found)) for i, (_, found) in enumerate(videos)]
-        extents = [(len(numbers), found.height, found.width, 3) for numbers, (_, found) in zip(frames, videos, strict=True)]
-        output = Batch(np.array(extents, np.int64).reshape(-1, 4), DALIDataType.UINT8, "FHWC", source_info=source.source_info)
-        output.reserve(self.environment.allocate)
-
         def decode(i: int) -> None:
-            data, found = videos[i]
-            data.seek(0)
+            video = opened.pop(i)  # Frames of many large videos would take gigabytes, so a video is closed when it is decoded.
             try:
-                opened = OpenVideo(found, data)
-                try:
-                    opened.read(frames[i], output.sample(i), self._fill, _store)
-                finally:
-                    opened.close()
+                video.read(frames[i], output.sample(i), self._fill)
             except ValueError as error:
                 raise SampleError(i, f"broken video: {error}") from None
+            finally:
+                video.close()
 
-        yield PythonJob(range(len(source)), decode)
+        try:
+            yield PythonJob(range(len(source)), locate)
+            videos = [opened[i].index for i in range(len(source))]
+            frames = [wanted.frames(i, len(video)) for i, video in enumerate(videos)]
+            extents = [(len(numbers), video.height, video.width, 3) for numbers, video in zip(frames, videos, strict=True)]
+            output = Batch(np.array(extents, np.int64).reshape(-1, 4), DALIDataType.UINT8, "FHWC", source_info=source.source_info)
+            output.reserve(self.environment.allocate)
+            yield PythonJob(range(len(source)), decode)
+        finally:
+            for video in opened.values():
+                video.close()
         return output
 
     def _selection(self, arguments: Arguments) -> _Selection:
@@ -126,10 +126,6 @@ class DecodeVideo(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         return Planned([iteration.prepared])
-
-
-def _store(image: np.ndarray, target: np.ndarray) -> None:
-    target[...] = image
 
 
 class _Selection:

@@ -246,8 +246,9 @@ def _crop_sample(table, i, stream):
     if not success:
         settled = load_i64(table + at.settled)
         store_i64(settled, load_i64(settled) + 1)
-    for k in range(2 * axes):
-        store_f32(load_i64(table + at.windows) + 4 * (2 * axes * i + k), found[k])
+    for k in range(axes):
+        store_f32(load_i64(table + at.anchors) + 4 * (axes * i + k), found[k])
+        store_f32(load_i64(table + at.extents) + 4 * (axes * i + k), _F(found[axes + k] - found[k]))
     store_i64(load_i64(table + at.kept) + 8 * i, kept)
     return 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from ..accepts import CHOSEN, ELEMENTS, Input, Output, at_least
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from ..random.random import StreamOperator
 from .bbox_crop_tables import BBOX_CROP
-from .rows import all_rows, first_rows, rows_batch
+from .rows import all_rows, first_rows, rows_batch, taken_rows
 
 log = logging.getLogger("asyncdali")
 
@@ -82,8 +81,25 @@ class RandomBBoxCrop(StreamOperator):
         self._find_corners = bbox_crop_kernels.find_corners
         self._find_corners.compile()
         self._quiet = bool(spec.constant("quiet"))
+        self._layouts: dict[int, _BoxLayout] = {}
+        self._arrays = {name: np.array(spec.constant(name), np.float32) for name in ("thresholds", "scaling", "aspect_ratio")}
+        prune = spec.constant("bbox_prune_threshold")
+        if prune is not None:
+            self._arrays["prune"] = np.array([prune], np.float32)
+        self._constants = self._constant_words(spec)
         self._gather_rows = rows_kernels.gather_rows
         self._gather_rows.compile()
+
+    def _constant_words(self, spec: Spec) -> dict[str, int]:
+        """The words of BBOX_CROP that are equal in all iterations."""
+        at = {name: address_of(array) for name, array in self._arrays.items()}
+        return {
+            "thresholds": at["thresholds"], "threshold_count": len(self._arrays["thresholds"]),
+            "no_crop": bool(spec.constant("allow_no_crop")) and not spec.given("crop_shape"), "attempts": spec.constant("num_attempts"),
+            "all_attempts": spec.constant("total_num_attempts"), "scaling": at["scaling"], "aspects": at["aspect_ratio"],
+            "aspect_count": len(self._arrays["aspect_ratio"]) // 2, "need_all": bool(spec.constant("all_boxes_above_threshold")),
+            "iou": spec.constant("threshold_type") == "iou", "prune": at.get("prune", 0),
+        }  # fmt: skip
 
     @staticmethod
     def _check(spec: Spec) -> None:
@@ -120,15 +136,12 @@ class RandomBBoxCrop(StreamOperator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        axes = self._axes(source.shapes[:, 1])
-        layout = self._box_layout(axes)
+        layout = self._layout(self._axes(source.shapes[:, 1]))
         firsts = first_rows(source.shapes[:, 0])
-        boxes = self._corners(all_rows(source).reshape(-1, 2 * axes), layout, axes, firsts)
-        windows, kept, indices, moved = self._draw(boxes, firsts, axes, arguments, iteration.position)
-        moved = self._in_layout(moved, layout, axes)
-        anchors = np.ascontiguousarray(windows[:, 0])
-        left = rows_batch(moved, firsts, kept, DALIDataType.FLOAT)
-        outputs = [Batch.from_values(anchors), Batch.from_values(windows[:, 1] - anchors), left]
+        boxes = self._corners(all_rows(source), layout, firsts)
+        anchors, extents, kept, indices, moved = self._draw(boxes, firsts, layout.axes, arguments, iteration.position)
+        left = rows_batch(layout.of_corners(moved), firsts, kept, DALIDataType.FLOAT)
+        outputs = [Batch.from_values(anchors), Batch.from_values(extents), left]
         if len(inputs) == 2:
             outputs.append(rows_batch(self._labels(inputs[1], source, firsts, kept, indices), firsts, kept, inputs[1].dtype))
         if self.spec.constant("output_bbox_indices"):
@@ -141,41 +154,33 @@ class RandomBBoxCrop(StreamOperator):
     def _axes(widths: np.ndarray) -> int:
         if not len(widths):
             return 2
-        wrong = (widths != widths[0]) | ((widths != 4) & (widths != 6))
-        if wrong.any():
-            i = int(np.flatnonzero(wrong)[0])
+        width = int(widths[0])
+        wrong = widths != width
+        if width not in (4, 6) or wrong.any():
+            i = 0 if width not in (4, 6) else int(np.argmax(wrong))
             raise SampleError(i, f"boxes must have 4 or 6 numbers, the same in all samples; got {int(widths[i])}")
-        return int(widths[0]) // 2
+        return width // 2
 
-    def _box_layout(self, axes: int) -> str:
-        layout: str | None = self.spec.constant("bbox_layout")
-        sizes = _STARTS[:axes] + _SIZES[:axes]
-        if not layout:
-            return _STARTS[:axes] + _ENDS[:axes] if self.spec.constant("ltrb") else sizes
-        if sorted(layout) not in (sorted(_STARTS[:axes] + _ENDS[:axes]), sorted(sizes)):
-            raise ValueError(f'`bbox_layout` "{layout}" does not fit boxes of {2 * axes} numbers')
-        return layout
+    def _layout(self, axes: int) -> _BoxLayout:
+        """The layout of boxes in so many dimensions."""
+        found = self._layouts.get(axes)
+        if found is None:
+            self._layouts[axes] = found = _BoxLayout(self.spec, axes)
+        return found
 
-    def _corners(self, rows: np.ndarray, layout: str, axes: int, firsts: np.ndarray) -> np.ndarray:
+    def _corners(self, rows: np.ndarray, layout: _BoxLayout, firsts: np.ndarray) -> np.ndarray:
         """float32[all, 2 axes]: low corners, high corners."""
-        ends = _ENDS if _ENDS[0] in layout else _SIZES
-        rows = np.ascontiguousarray(rows, np.float32)
-        columns = np.array([layout.index(letter) for letter in _STARTS[:axes] + ends[:axes]], np.int64)
-        corners = np.empty((len(rows), 2 * axes), np.float32)
-        wrong = self._find_corners(address_of(rows), len(rows), axes, address_of(columns), ends is _SIZES, address_of(corners))
+        rows, axes = np.ascontiguousarray(rows, np.float32), layout.axes
+        corners = np.empty((int(firsts[-1]), 2 * axes), np.float32)
+        wrong = self._find_corners(
+            address_of(rows), len(corners), axes, address_of(layout.columns), layout.sized, address_of(corners)
+        )  # fmt: skip
         if wrong:
             k = wrong - 1
             i = int(np.searchsorted(firsts, k, side="right")) - 1
-            raise SampleError(i, f"box {rows[k].tolist()} ({layout}) is out of bounds: boxes are relative to the image, from 0 to 1")
+            box = rows.reshape(-1, 2 * axes)[k].tolist()
+            raise SampleError(i, f"box {box} ({layout.text}) is out of bounds: boxes are relative to the image, from 0 to 1")
         return corners
-
-    @staticmethod
-    def _in_layout(corners: np.ndarray, layout: str, axes: int) -> np.ndarray:
-        columns = {}
-        for k in range(axes):
-            columns[_STARTS[k]], columns[_ENDS[k]] = corners[:, k], corners[:, axes + k]
-            columns[_SIZES[k]] = corners[:, axes + k] - corners[:, k]
-        return np.ascontiguousarray(np.stack([columns[letter] for letter in layout], axis=1))
 
     def _labels(self, labels: Batch, source: Batch, firsts: np.ndarray, kept: np.ndarray, indices: np.ndarray) -> np.ndarray:
         """The labels of the remaining boxes, and the start of each sample's labels."""
@@ -184,13 +189,7 @@ class RandomBBoxCrop(StreamOperator):
             i = int(np.flatnonzero(wrong)[0])
             found = f"{int(labels.shapes[i, 0])} labels and {int(source.shapes[i, 0])} boxes"
             raise SampleError(i, f"the sample has {found}; expected one label per box")
-        together = np.ascontiguousarray(all_rows(labels))
-        out = np.empty_like(together)
-        row = math.prod(together.shape[1:]) * together.itemsize
-        self._gather_rows(
-            len(kept), address_of(firsts), address_of(kept), address_of(indices), address_of(together), address_of(out), row
-        )  # fmt: skip
-        return out
+        return taken_rows(all_rows(labels), firsts, kept, indices, self._gather_rows)
 
     # --- draws
 
@@ -211,26 +210,19 @@ class RandomBBoxCrop(StreamOperator):
 
     def _draw(
         self, boxes: np.ndarray, firsts: np.ndarray, axes: int, arguments: Arguments, position: StreamPosition
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(windows float32[samples, 2, axes], number of kept boxes int64[samples], their indices, the boxes relative to their windows)."""
-        spec, count = self.spec, len(firsts) - 1
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(anchors and extents of windows float32[samples, axes], number of kept boxes int64[samples], their indices, the boxes relative to
+        their windows)."""
+        count = len(firsts) - 1
         crop, shape = self._shape("crop_shape", axes, arguments), self._shape("input_shape", axes, arguments)
-        thresholds, aspects = np.array(spec.constant("thresholds"), np.float32), np.array(spec.constant("aspect_ratio"), np.float32)
-        if len(aspects) == 6 and axes == 2:
+        if self._constants["aspect_count"] == 3 and axes == 2:
             raise ValueError("`aspect_ratio` has three ranges; 2-D boxes have one")
-        scaling, prune = np.array(spec.constant("scaling"), np.float32), spec.constant("bbox_prune_threshold")
-        least = None if prune is None else np.array([prune], np.float32)
-        windows, kept = np.zeros((count, 2, axes), np.float32), np.zeros(count, np.int64)
-        indices, moved = np.zeros(len(boxes), np.int32), np.zeros_like(boxes)
-        settled = np.zeros(1, np.int64)
+        anchors, extents, kept = np.empty((count, axes), np.float32), np.empty((count, axes), np.float32), np.empty(count, np.int64)
+        indices, moved, settled = np.empty(len(boxes), np.int32), np.empty_like(boxes), np.zeros(1, np.int64)
         table, keep = BBOX_CROP.make(
-            **position_words(position), samples=count, axes=axes, boxes=boxes, firsts=firsts, thresholds=thresholds,
-            threshold_count=len(thresholds), no_crop=bool(spec.constant("allow_no_crop")) and crop is None,
-            attempts=spec.constant("num_attempts"), all_attempts=spec.constant("total_num_attempts"), scaling=scaling, aspects=aspects,
-            aspect_count=len(aspects) // 2, crop_shapes=_or_zero(crop), input_shapes=_or_zero(shape),
-            need_all=bool(spec.constant("all_boxes_above_threshold")), iou=spec.constant("threshold_type") == "iou",
-            prune=_or_zero(least), windows=windows, kept=kept, indices=indices, moved=moved,
-            settled=settled,
+            **position_words(position), **self._constants, samples=count, axes=axes, boxes=boxes, firsts=firsts,
+            crop_shapes=_or_zero(crop), input_shapes=_or_zero(shape), anchors=anchors, extents=extents, kept=kept, indices=indices,
+            moved=moved, settled=settled,
         )  # fmt: skip
         failed = self._kernel(address_of(table))
         del keep
@@ -239,10 +231,38 @@ class RandomBBoxCrop(StreamOperator):
             raise SampleError(failed - 1, message)
         if settled[0] and not self._quiet:
             self._quiet = True  # Warn once.
-            attempts = spec.constant("total_num_attempts")
             log.warning("%s: %d of %d samples got the best of %d windows, none of which was good enough; `quiet` silences this",
-                        spec.name, settled[0], count, attempts)  # fmt: skip
-        return windows, kept, indices, moved
+                        self.spec.name, settled[0], count, self._constants["all_attempts"])  # fmt: skip
+        return anchors, extents, kept, indices, moved
+
+
+class _BoxLayout:
+    """The order of a box's numbers.
+
+    text     the layout, for messages
+    columns  int64[2 axes]: the places of the low corners and of the high corners (`sized`: of the extents)
+    """
+
+    def __init__(self, spec: Spec, axes: int):
+        given: str | None = spec.constant("bbox_layout")
+        corners, sizes = _STARTS[:axes] + _ENDS[:axes], _STARTS[:axes] + _SIZES[:axes]
+        self.text = given or (corners if spec.constant("ltrb") else sizes)
+        if sorted(self.text) not in (sorted(corners), sorted(sizes)):
+            raise ValueError(f'`bbox_layout` "{self.text}" does not fit boxes of {2 * axes} numbers')
+        self.axes, self.sized = axes, _ENDS[0] not in self.text
+        self.columns = np.array([self.text.index(letter) for letter in (sizes if self.sized else corners)], np.int64)
+        self._as_corners = self.text == corners
+
+    def of_corners(self, corners: np.ndarray) -> np.ndarray:
+        """Boxes of this layout, from low corners and high corners."""
+        if self._as_corners:
+            return corners
+        axes = self.axes
+        low, high = corners[:, :axes], corners[:, axes:]
+        boxes = np.empty_like(corners)
+        boxes[:, self.columns[:axes]] = low
+        boxes[:, self.columns[axes:]] = high - low if self.sized else high
+        return boxes
 
 
 def _or_zero(array: np.ndarray | None) -> np.ndarray | int:

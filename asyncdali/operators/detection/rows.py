@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,18 @@ def first_rows(counts: np.ndarray) -> np.ndarray:
     firsts = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=firsts[1:])
     return firsts
+
+
+def taken_rows(rows: np.ndarray, firsts: np.ndarray, counts: np.ndarray, indices: np.ndarray, gather: Any) -> np.ndarray:
+    """The rows that samples keep, for :func:`rows_batch`: row k of a sample is its row ``indices[first + k]``, k < count.
+
+    `gather` is ``rows_kernels.gather_rows``; see there.
+    """
+    rows = np.ascontiguousarray(rows)
+    taken = np.empty_like(rows)
+    size = math.prod(rows.shape[1:]) * rows.itemsize
+    gather(len(counts), address_of(firsts), address_of(counts), address_of(indices), address_of(rows), address_of(taken), size)
+    return taken
 
 
 def all_rows(batch: Batch) -> np.ndarray:

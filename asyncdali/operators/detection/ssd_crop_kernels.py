@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...compiled.intrinsics import larger, load_f32, load_i64, local_array, smaller, store_f64, store_i32, store_i64
+from ...compiled.intrinsics import copy_bytes, larger, load_f32, load_i32, load_i64, local_array, smaller, store_f32, store_i32, store_i64
+from ...compiled.shape_tables import HWC
 from ...compiled.step import compiled, inlined
 from ...sampling.random_distributions_kernels import new_stream, up_to
 from ...sampling.random_streams_kernels import range32
@@ -18,7 +19,7 @@ _UNCHANGED = 6
 
 _corners = local_array(np.float64, 4)
 
-at = SSD_CROP.at
+at, hwc = SSD_CROP.at, HWC.at
 
 
 @inlined
@@ -85,6 +86,32 @@ def _search(stream, window, boxes, count, attempts, indices):
                 return kept
 
 
+@inlined
+def _move(window, boxes, indices, kept, moved):
+    """Write the boxes that are left, clipped to the window and relative to it."""
+    for axis in range(2):
+        low, high = _F(window[axis]), _F(window[2 + axis])
+        extent = _F(high - low)
+        for k in range(kept):
+            box = boxes + 16 * load_i32(indices + 4 * k) + 4 * axis
+            store_f32(moved + 16 * k + 4 * axis, _F(_F(larger(load_f32(box), low) - low) / extent))
+            store_f32(moved + 16 * k + 4 * axis + 8, _F(_F(smaller(load_f32(box + 8), high) - low) / extent))
+
+
+@inlined
+def _place(table, i, window):
+    """Write shape and offset of a window, in pixels."""
+    image = load_i64(table + at.images) + hwc.size * i
+    height, width, channels = load_i64(image + hwc.height), load_i64(image + hwc.width), load_i64(image + hwc.channels)
+    left, right = np.int64(np.floor(window[0] * width + 0.5)), np.int64(np.floor(window[2] * width + 0.5))
+    top, bottom = np.int64(np.floor(window[1] * height + 0.5)), np.int64(np.floor(window[3] * height + 0.5))
+    shape = load_i64(table + at.shapes) + hwc.size * i
+    store_i64(shape + hwc.height, bottom - top)
+    store_i64(shape + hwc.width, right - left)
+    store_i64(shape + hwc.channels, channels)
+    store_i64(load_i64(table + at.offsets) + 8 * i, (top * width + left) * channels * load_i64(table + at.itemsize))
+
+
 @compiled(1)
 def draw_ssd_crops(table):
     """ssd_random_crop of a batch."""
@@ -93,16 +120,18 @@ def draw_ssd_crops(table):
         open_sample(stream, table + at.position_key, i)
         first = load_i64(load_i64(table + at.firsts) + 8 * i)
         count = load_i64(load_i64(table + at.firsts) + 8 * i + 8) - first
+        boxes, moved = load_i64(table + at.boxes) + 16 * first, load_i64(table + at.moved) + 16 * first
         indices = load_i64(table + at.indices) + 4 * first
-        kept = _search(stream, window, load_i64(table + at.boxes) + 16 * first, count, load_i64(table + at.attempts), indices)
-        store_i64(load_i64(table + at.cropped) + 8 * i, 0 if kept < 0 else 1)
-        if kept < 0:
+        kept = _search(stream, window, boxes, count, load_i64(table + at.attempts), indices)
+        if kept >= 0:
+            _move(window, boxes, indices, kept, moved)
+        else:
             window[0] = window[1] = 0.0
             window[2] = window[3] = 1.0
             kept = count
+            copy_bytes(moved, boxes, 16 * count)
             for k in range(count):
                 store_i32(indices + 4 * k, np.int32(k))
-        for k in range(4):
-            store_f64(load_i64(table + at.windows) + 8 * (4 * i + k), window[k])
+        _place(table, i, window)
         store_i64(load_i64(table + at.kept) + 8 * i, kept)
     return 0

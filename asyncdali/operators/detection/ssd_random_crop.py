@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch
+from ...compiled.addresses import address_of
 from ...sampling.random_streams import StreamPosition
 from ...sampling.stream_tables import position_words
 from ...types import DALIDataType
@@ -14,7 +15,7 @@ from ..accepts import ELEMENTS, Input, Output, at_least, of_input
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from ..moves.strided import Pieces, dense_strides, like
 from ..random.random import StreamOperator
-from .rows import all_rows, first_rows, rows_batch
+from .rows import all_rows, first_rows, rows_batch, taken_rows
 from .ssd_crop_tables import SSD_CROP
 
 
@@ -45,11 +46,13 @@ class SSDRandomCrop(StreamOperator):
         if spec.constant("num_attempts") < 0:
             raise ValueError(f"`num_attempts` must not be negative, got {spec.constant('num_attempts')}")
         from ..moves import strided_kernels
-        from . import ssd_crop_kernels
+        from . import rows_kernels, ssd_crop_kernels
 
         self._copy: Any = strided_kernels.copy_step
         self._draw: Any = ssd_crop_kernels.draw_ssd_crops
         self._draw.compile()
+        self._gather: Any = rows_kernels.gather_rows
+        self._gather.compile()
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         self._copy.compile()
@@ -67,48 +70,30 @@ class SSDRandomCrop(StreamOperator):
             i = int(np.argmax(wrong))
             raise SampleError(i, f"{int(labels.shapes[i, 0])} labels for {int(counts[i])} boxes")
         firsts, rows = first_rows(counts), np.ascontiguousarray(all_rows(boxes).reshape(-1, 4))
-        windows, kept, chosen, cropped = self._windows(rows, firsts, iteration.position)
-        left = first_rows(kept)
-        moved = _moved(rows[chosen], np.repeat(windows, kept, axis=0), np.repeat(cropped, kept))
-        pieces = self._pieces(images, windows)
+        shapes, offsets, kept, indices, moved = self._windows(rows, firsts, images, iteration.position)
+        pieces, strides = Pieces(like(images, shapes)), dense_strides(images.shapes, images.itemsize)
+        pieces.add(images, shapes, strides, offsets)
+        left = taken_rows(all_rows(labels), firsts, kept, indices, self._gather)
         outputs = [
             pieces.output,
-            rows_batch(moved, left, kept, DALIDataType.FLOAT, boxes.layout),
-            rows_batch(all_rows(labels)[chosen], left, kept, labels.dtype, labels.layout),
+            rows_batch(moved, firsts, kept, DALIDataType.FLOAT, boxes.layout),
+            rows_batch(left, firsts, kept, labels.dtype, labels.layout),
         ]
         return Planned(outputs, [pieces.step(self._copy)])
 
     def _windows(
-        self, rows: np.ndarray, firsts: np.ndarray, position: StreamPosition
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Windows float64[samples, 4], the number of boxes that each keeps, their indices (in all rows), and whether it is a crop."""
+        self, rows: np.ndarray, firsts: np.ndarray, images: Batch, position: StreamPosition
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Shapes int64[samples, 3] and offsets in bytes of the windows, the number of boxes that each keeps, their indices, and the boxes
+        in their windows."""
         count = len(firsts) - 1
-        windows, kept, cropped = np.zeros((count, 4)), np.zeros(count, np.int64), np.zeros(count, np.int64)
-        indices = np.zeros(len(rows), np.int32)
-        table, _ = SSD_CROP.make(
+        shapes, offsets, kept = np.empty((count, 3), np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
+        indices, moved = np.empty(len(rows), np.int32), np.empty_like(rows)
+        table, keep = SSD_CROP.make(
             **position_words(position), samples=count, boxes=rows, firsts=firsts, attempts=self.spec.constant("num_attempts"),
-            windows=windows, kept=kept, indices=indices, cropped=cropped,
+            images=np.ascontiguousarray(images.shapes), itemsize=images.itemsize, shapes=shapes, offsets=offsets, kept=kept,
+            indices=indices, moved=moved,
         )  # fmt: skip
-        self._draw(table.ctypes.data)
-        own = np.arange(len(rows)) - np.repeat(firsts[:-1], np.diff(firsts)) < np.repeat(kept, np.diff(firsts))
-        chosen = (indices + np.repeat(firsts[:-1], np.diff(firsts)))[own]
-        return windows, kept, chosen, cropped != 0
-
-    @staticmethod
-    def _pieces(images: Batch, windows: np.ndarray) -> Pieces:
-        """The images in their windows."""
-        extents = images.shapes[:, [1, 0, 1, 0]]
-        pixels = np.floor(windows * extents + 0.5).astype(np.int64)
-        shapes = images.shapes.copy()
-        shapes[:, 0], shapes[:, 1] = pixels[:, 3] - pixels[:, 1], pixels[:, 2] - pixels[:, 0]
-        pieces, strides = Pieces(like(images, shapes)), dense_strides(images.shapes, images.itemsize)
-        pieces.add(images, shapes, strides, pixels[:, 1] * strides[:, 0] + pixels[:, 0] * strides[:, 1])
-        return pieces
-
-
-def _moved(boxes: np.ndarray, windows: np.ndarray, cropped: np.ndarray) -> np.ndarray:
-    """Boxes float32[n, 4] relative to their windows and clipped to them. Boxes of images that are not cropped stay unchanged."""
-    low, high = windows[:, :2].astype(np.float32), windows[:, 2:].astype(np.float32)
-    extents = high - low
-    begin, end = np.maximum(boxes[:, :2], low), np.minimum(boxes[:, 2:], high)
-    return np.where(cropped[:, None], np.concatenate([(begin - low) / extents, (end - low) / extents], axis=1), boxes)
+        self._draw(address_of(table))
+        del keep
+        return shapes, offsets, kept, indices, moved

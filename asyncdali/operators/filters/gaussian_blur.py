@@ -29,6 +29,7 @@ class SeparableFilter(PerFrame):
 
         self._kernels = separable_kernels
         plane_kernels.fill_planes.compile()
+        survey_kernels.most_scratch.compile()
         if environment.gpu is not None:
             compile_all(survey_kernels)
 

@@ -11,12 +11,14 @@ from functools import cache
 import numpy as np
 
 from ...batch import Batch, storage_name
+from ...compiled.addresses import address_of
 from ...compiled.convert_kernels import converter, load_value, storage, view
 from ...compiled.intrinsics import load_f32, load_i64, smaller, store_i64, view_f32, view_i64
 from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
 from ...compiled.vectors import lanes
 from ..base import Step, no_explanation
+from . import survey_kernels
 from .plane_tables import PLANES
 from .separable_launches import separable_launches
 from .separable_tables import SEPARABLE, WINDOW, WINDOWS
@@ -203,19 +205,9 @@ def make_separable_step(source: Batch, output: Batch, records: np.ndarray, windo
         inputs=source.addresses, outputs=output.addresses, records=records, windows=windows.placed, factors=factors, terms=terms,
         scratch=0, most_taps=most,
     )  # fmt: skip
-    scratch = _scratch(records, terms, most)
+    scratch = survey_kernels.most_scratch(address_of(records), len(records), terms, most)
     step = Step(compiled_step.address, table, no_explanation, scratch, SEPARABLE.word.scratch, (*keep, windows))
     step.launches = lambda: separable_launches(source, output, records, windows, factors)
     return step
 
 
-def _scratch(records: np.ndarray, terms: int, taps: int) -> int:
-    """Bytes of scratch for the largest sample; see the step."""
-    if not len(records):
-        return 0
-    depth, height, width, channels = (records[:, name] for name in (word.in_depth, word.in_height, word.in_width, word.channels))
-    row = width * channels
-    flat = (terms * np.minimum(taps, height) + (terms > 1)) * row
-    deep = depth * height * row * (2 + (terms > 1))
-    floats = (width + taps) * channels + row + np.where(depth == 1, flat, deep)
-    return int((8 * (taps + terms) + 4 * floats).max()) + 64

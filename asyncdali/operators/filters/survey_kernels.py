@@ -61,3 +61,18 @@ def most_tiles(records, count, columns, rows, by_channel):
         tiles = load_i64(record + plane.planes) * _parts(width, columns) * _parts(load_i64(record + plane.in_height), rows)
         most = _larger(most, tiles)
     return most
+
+
+@compiled(4, brief=True)
+def most_scratch(records, count, terms, taps):
+    """Bytes of scratch that the step of ``separable_kernels`` needs for the largest sample, with windows of `taps` taps at most."""
+    most = 0
+    for k in range(count):
+        record = records + plane.size * k
+        depth, height = load_i64(record + plane.in_depth), load_i64(record + plane.in_height)
+        width, channels = load_i64(record + plane.in_width), load_i64(record + plane.channels)
+        several = 1 if terms > 1 else 0
+        rows = terms * (taps if taps < height else height) + several if depth == 1 else depth * height * (2 + several)
+        floats = (width + taps) * channels + (rows + 1) * width * channels
+        most = _larger(most, 8 * (taps + terms) + 4 * floats + 64)
+    return most

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
 from ...batch import Batch
 from ...sampling.random_streams import StreamPosition
+from ...sampling.stream_tables import signed
 from ...types import DALIDataType
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Spec
 
@@ -31,6 +33,9 @@ class StreamOperator(Operator):
 
     def part_at(self, position: StreamPosition, first: int) -> StreamPosition:
         return position.slot(first)
+
+    def split(self, position: StreamPosition) -> tuple[Hashable, int]:
+        return (position.key, position.lo, position.phase), signed(position.hi)
 
     def save(self, position: StreamPosition) -> str:
         return str(position)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -201,29 +201,35 @@ class Resampling:
         """Tap tables of all axes in one launch, pixels in a second."""
         count = len(in_addresses)
         places = np.empty((count, PLACES.words), np.int64)
-        table, keep = PLACING.make(
-            samples=count, records=self._records, intervals=self._intervals, descriptions=DESCRIPTIONS, places=places,
+        entries = PLACING.entries(
+            samples=count, records=self._records_at, intervals=self._intervals_at, descriptions=_DESCRIPTIONS_AT, places=address_of(places),
             rows=0, channels=0, whole=0, signed=0,
         )  # fmt: skip
+        table = table_of(entries)
         words = place_taps(address_of(table))
-        del keep
-        rows, channels, whole, signed = table[PLACING.word.rows :].tolist()
+        rows, channels, whole, signed = table[PLACING.span("rows", "signed")].tolist()
         shared = {
             "records": self._records, "intervals": self._intervals, "filters": TABLES, "descriptions": DESCRIPTIONS, "places": places,
             "taps": Scratch(4 * words), "samples": count,
         }  # fmt: skip
         unstored = RESIZE_CUDA.entries(inputs=in_addresses, outputs=0, **shared)
         context = RESIZE_CUDA.entries(inputs=in_addresses, outputs=out_addresses, **shared)
-        types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype)), ("VOLUME", int(self._volume))
-        pictures = ("CHANNELS", channels), ("SIGNED", signed)
-        offers = None
-        if channels and whole and not self._volume:
-            macros = ("RESIZED_IN", element_type(in_dtype)), *pictures
-            offers = Unstored("resized", out_addresses, unstored, macros)
+        taps, resize, macros = _kernels(in_dtype, out_dtype, self._volume, channels, signed)
+        offers = Unstored("resized", out_addresses, unstored, macros) if channels and whole and not self._volume else None
         return [
-            Launch(Kernel(_SOURCE, "taps", (*types, *pictures)), unstored, (3, grid_of(1, count)[1])),
-            Launch(Kernel(_SOURCE, "resize", (*types, *pictures)), context, tile_grid(rows, count), offers=offers),
+            Launch(taps, unstored, (3, grid_of(1, count)[1])),
+            Launch(resize, context, tile_grid(rows, count), offers=offers),
         ]
+
+
+@cache
+def _kernels(
+    in_dtype: np.dtype, out_dtype: np.dtype, volume: bool, channels: int, signed: int
+) -> tuple[Kernel, Kernel, tuple[tuple[str, str | int], ...]]:
+    """The kernels of a GPU: for taps, and for pixels; and the macros of the kernel of another operator that resizes pictures itself."""
+    pictures = ("CHANNELS", channels), ("SIGNED", signed)
+    types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype)), ("VOLUME", int(volume)), *pictures
+    return Kernel(_SOURCE, "taps", types), Kernel(_SOURCE, "resize", types), (("RESIZED_IN", element_type(in_dtype)), *pictures)
 
 
 _TILE_ROWS, _TILES = 8, 3
@@ -232,6 +238,7 @@ _BLOCKS = 1280
 _LEAST_ROWS = 4
 
 
+@lru_cache(256)
 def tile_grid(rows: int, samples: int) -> tuple[int, int]:
     """A grid for kernels that compute tiles of a resized picture (resize.cuh). A block computes several tiles to amortise its set-up."""
     per_sample = max(-(-rows // (_TILE_ROWS * _TILES)), min(_BLOCKS // max(samples, 1), -(-rows // _LEAST_ROWS)))

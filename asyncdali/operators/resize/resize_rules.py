@@ -62,6 +62,7 @@ USUAL = SizeRules()
 
 
 @cache
+@cache
 def spatial_axes(layout: str) -> tuple[int, int]:
     """First spatial axis of `layout` and their number (2, or 3 with "D"); they are always adjacent."""
     first = min(layout.index(axis) for axis in "DHW" if axis in layout)

@@ -20,6 +20,7 @@ _TYPES = (
 
 @register
 class RandomMaskPixel(StreamOperator):
+    places_position = True
     schema = Schema(
         name="segmentation.random_mask_pixel",
         doc="""The coordinates of a random pixel, INT64, one number per axis.

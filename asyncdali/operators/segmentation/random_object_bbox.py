@@ -25,6 +25,7 @@ _LARGEST_MASK = 2**31 - 2
 
 @register
 class RandomObjectBBox(StreamOperator):
+    places_position = True
     schema = Schema(
         name="segmentation.random_object_bbox",
         doc="""The box of a random object in a mask of labels, INT32; the box of the whole mask if there is no object.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from asyncdali_workers import limits
 
 from ...batch import Batch
 from ...compiled.addresses import address_of
 from ...types import DALIDataType
 from ..accepts import ELEMENTS, Input, Output, of_input
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from ..detection.rows import first_rows, rows_batch
+from ..detection.rows import rows_batch
 from .select_masks_tables import SELECT_MASKS
 
 
@@ -38,43 +39,45 @@ class SelectMasks(Operator):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
+        from ...compiled.step import compile_all
         from . import select_masks_kernels
 
         self._kernels = select_masks_kernels
-        self._kernels.choose.compile()
-        self._kernels.take.compile()
+        compile_all(select_masks_kernels)
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         ids, polygons, vertices = inputs
-        self._check_columns(polygons)
-        count, id_counts, polygon_counts = len(ids), np.ascontiguousarray(ids.shapes[:, 0]), np.ascontiguousarray(polygons.shapes[:, 0])
-        firsts, most = first_rows(polygon_counts), int(id_counts.max(initial=0))
-        kept, totals = np.empty((2, count), np.int64)
-        made = np.empty((int(firsts[-1]), 3), np.int32)
-        points = Batch(np.empty((count, 2), np.int64), vertices.dtype, vertices.layout)
-        slots = 1 << (2 * most).bit_length()
+        count, itemsize = len(ids), vertices.itemsize
+        firsts, kept = np.empty(count + 1, np.int64), np.empty(count, np.int64)
+        shapes, addresses = np.empty((count, 2), np.int64), np.empty(count, np.int64)
         table, keep = SELECT_MASKS.make(
-            samples=count, ids=ids.addresses, id_counts=id_counts, polygons=polygons.addresses, polygon_counts=polygon_counts,
-            vertices=vertices.addresses, vertex_shapes=np.ascontiguousarray(vertices.shapes), itemsize=vertices.itemsize,
-            reindex=self.spec.constant("reindex_masks"), slots=np.empty(slots, np.int64), slot_mask=slots - 1,
-            begins=np.empty(most + 1, np.int64), firsts=firsts, chosen=np.empty((len(made), 2), np.int64), kept=kept, totals=totals,
-            new_polygons=made, new_vertices=points.addresses,
+            samples=count, ids=ids.addresses, id_shapes=np.ascontiguousarray(ids.shapes), polygons=polygons.addresses,
+            polygon_shapes=np.ascontiguousarray(polygons.shapes), vertices=vertices.addresses,
+            vertex_shapes=np.ascontiguousarray(vertices.shapes), itemsize=itemsize, reindex=self.spec.constant("reindex_masks"), slots=0,
+            slot_mask=0, begins=0, firsts=firsts, chosen=0, kept=kept, new_shapes=shapes, new_polygons=0, new_vertices=addresses,
         )  # fmt: skip
-        refused = self._kernels.choose(address_of(table))
-        if refused:
-            self._refuse(refused, ids, polygons, vertices)
-        points.shapes[:, 0], points.shapes[:, 1] = totals, vertices.shapes[:, 1]
-        points.reserve(lambda size: np.empty(size, np.uint8))
-        self._kernels.take(address_of(table))
+        at, word = address_of(table), SELECT_MASKS.word
+        most = self._kernels.measure(at)
+        if most < 0:
+            i = -1 - most
+            raise SampleError(i, f"polygons must have 3 columns (mask id, first vertex, end), got {int(polygons.shapes[i, 1])}")
+        slots, every = 1 << (2 * most).bit_length(), int(firsts[-1])
+        made, scratch = np.empty((every, 3), np.int32), np.empty(slots + most + 1 + 2 * every, np.int64)
+        table[word.new_polygons], table[word.slot_mask] = address_of(made), slots - 1
+        table[word.slots] = free = address_of(scratch)
+        table[word.begins] = free + 8 * slots
+        table[word.chosen] = free + 8 * (slots + most + 1)
+        size = self._kernels.choose(at)
+        if size < 0:
+            self._refuse(-1 - size, ids, polygons, vertices)
+        points = Batch(shapes, vertices.dtype, vertices.layout, addresses, contiguous=True)
+        if size >= limits.CHECKED:
+            points.check_memory()
+        points.owner = memory = np.empty(size, np.uint8)
+        addresses += address_of(memory)
+        self._kernels.take(at)
         del keep
         return Planned([rows_batch(made, firsts, kept, DALIDataType.INT32, polygons.layout), points])
-
-    @staticmethod
-    def _check_columns(polygons: Batch) -> None:
-        wrong = polygons.shapes[:, 1] != 3
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise SampleError(i, f"polygons must have 3 columns (mask id, first vertex, end), got {int(polygons.shapes[i, 1])}")
 
     def _refuse(self, refused: int, ids: Batch, polygons: Batch, vertices: Batch) -> None:
         where, cause = divmod(refused, self._kernels.CAUSES)

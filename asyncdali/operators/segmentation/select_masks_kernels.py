@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compiled.intrinsics import copy_bytes, load_i32, load_i64, store_i32, store_i64
+from ...compiled.intrinsics import copy_bytes, larger, load_i32, load_i64, store_i32, store_i64
 from ...compiled.step import compiled, inlined
 from .select_masks_tables import SELECT_MASKS
 
@@ -24,20 +24,40 @@ def _slot(slots, mask, ids, id):
 
 @inlined
 def _refused(sample, place, cause):
-    return (sample * PLACES + place) * CAUSES + cause
+    return -1 - ((sample * PLACES + place) * CAUSES + cause)
+
+
+@compiled(1, brief=True)
+def measure(table):
+    """Number the polygons of all samples; `table` is a SELECT_MASKS.
+
+    Returns the largest number of ids of a sample, or -1 - the first sample whose polygons have not three columns.
+    """
+    firsts, shapes, most, polygons = load_i64(table + at.firsts), load_i64(table + at.polygon_shapes), 0, 0
+    for i in range(load_i64(table + at.samples)):
+        if load_i64(shapes + 16 * i + 8) != 3:
+            return -1 - i
+        store_i64(firsts + 8 * i, polygons)
+        polygons += load_i64(shapes + 16 * i)
+        most = larger(most, load_i64(load_i64(table + at.id_shapes) + 8 * i))
+    store_i64(firsts + 8 * load_i64(table + at.samples), polygons)
+    return most
 
 
 @compiled(1, brief=True)
 def choose(table):
     """Find the polygons of the ids, in the order of the ids; `table` is a SELECT_MASKS.
 
-    Returns 0, or (PLACES * sample + number of the id or polygon) * CAUSES + the cause, of the first sample that is refused.
+    Returns the bytes of the new vertices of all samples; or -1 - ((PLACES * sample + number of the id or polygon) * CAUSES + the cause) of
+    the first sample that is refused.
     """
+    size = 0
     slots, mask, begins = load_i64(table + at.slots), load_i64(table + at.slot_mask), load_i64(table + at.begins)
     for i in range(load_i64(table + at.samples)):
-        ids, id_count = load_i64(load_i64(table + at.ids) + 8 * i), load_i64(load_i64(table + at.id_counts) + 8 * i)
-        polygons, count = load_i64(load_i64(table + at.polygons) + 8 * i), load_i64(load_i64(table + at.polygon_counts) + 8 * i)
+        ids, id_count = load_i64(load_i64(table + at.ids) + 8 * i), load_i64(load_i64(table + at.id_shapes) + 8 * i)
+        polygons, count = load_i64(load_i64(table + at.polygons) + 8 * i), load_i64(load_i64(table + at.polygon_shapes) + 16 * i)
         available = load_i64(load_i64(table + at.vertex_shapes) + 16 * i)
+        width = load_i64(load_i64(table + at.vertex_shapes) + 16 * i + 8)
         for k in range(mask + 1):
             store_i64(slots + 8 * k, _EMPTY)
         for k in range(id_count):
@@ -72,8 +92,11 @@ def choose(table):
                 store_i64(rows + 16 * place, k)
                 store_i64(rows + 16 * place + 8, index)
         store_i64(load_i64(table + at.kept) + 8 * i, kept)
-        store_i64(load_i64(table + at.totals) + 8 * i, total)
-    return 0
+        store_i64(load_i64(table + at.new_shapes) + 16 * i, total)
+        store_i64(load_i64(table + at.new_shapes) + 16 * i + 8, width)
+        store_i64(load_i64(table + at.new_vertices) + 8 * i, size)
+        size += total * width * load_i64(table + at.itemsize)
+    return size
 
 
 @compiled(1)

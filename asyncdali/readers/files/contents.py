@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, NamedTuple
+from functools import cache
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...batch import Batch, Heads
-from ...compiled.addresses import address_of, zero_words
-from ...compiled.tables import table_of
+from ...batch import Batch, Heads, Origins
+from ...compiled.addresses import address_of
+from ...compiled.tables import WORD, table_of
 from ...errors import explained
 from ...operators.base import CompiledJob, Environment, HeadScan, PythonJob, SampleError, Spec, Step, no_explanation
+from ...sampling.order import OrderPosition
 from ...types import DALIDataType
 from ..base import Draw, ReaderOperator, place_aligned
 from ..digest import names_of
@@ -22,9 +26,14 @@ from .file_table import FileTable
 from .file_tables import ADVISE_FILES, OPEN_FILES, READ_FILES
 from .reserved_memory import ExpectedSizes
 
+if TYPE_CHECKING:
+    from ...compiled.step import Compiled
 
-class SampleNames(Sequence[str]):
-    """The listed paths of a batch's samples. Text is made on demand."""
+log = logging.getLogger("asyncdali")
+
+
+class SampleNames(Origins):
+    """The listed paths of a batch's samples."""
 
     def __init__(self, table: FileTable, indices: np.ndarray):
         self._table = table
@@ -37,6 +46,9 @@ class SampleNames(Sequence[str]):
         if isinstance(index, slice):
             return SampleNames(self._table, self._indices[index])
         return self._table.name(int(self._indices[index]))
+
+    def encoded(self) -> bytes:
+        return self._table.encoded_names(self._indices)
 
 
 class StampedName(str):
@@ -114,6 +126,18 @@ MAX_OPEN = 256
 """Files of a batch that stay open between finding their sizes and reading them. A process may commonly have 1024 open files."""
 
 
+_FOUND = OPEN_FILES.columns("found")
+
+
+@cache
+def _kernels() -> tuple[ModuleType, Compiled]:
+    """The steps that open and read files, and the function that closes files. They import Numba, so they are imported late."""
+    from ..containers import record_kernels
+    from . import file_kernels
+
+    return file_kernels, record_kernels.close_all
+
+
 class PathTexts(NamedTuple):
     """NUL-terminated paths at ``at + starts[i]``. `owner` keeps their memory alive."""
 
@@ -136,18 +160,16 @@ def whole_files(
     `expected` predicts the memory. `refuse_empty` gets the sizes if a file is empty. `scan` is called for each file when it has been read;
     the result has no heads if a file did not fit into the memory reserved for the batch.
     """
-    from ..containers import record_kernels
-    from . import file_kernels as kernels
-
+    kernels, close_all = _kernels()
     paths_at, starts, owner = paths
     count = len(starts)
-    files = zero_words(4 * count).reshape(4, count)
-    descriptors, sizes, addresses, marks = files
-    descriptors.fill(-1)
-    at, starts_at = address_of(files), address_of(starts)
-    descriptors_at, sizes_at, addresses_at, marks_at = range(at, at + 32 * count, 8 * count) if count else (at, at, at, at)
-    heads = None if scan is None else np.empty((count, scan.words), np.int64)
-    scan_at, heads_at, head_bytes = (0, 0, 0) if scan is None or heads is None else (scan.address, address_of(heads), 8 * scan.words)
+    files, descriptors = np.empty(3 * count, np.int64), np.frombuffer(bytearray(b"\xff") * (WORD * count), np.int64)  # -1: not open
+    at, descriptors_at, starts_at, stride = address_of(files), address_of(descriptors), address_of(starts), WORD * count
+    sizes_at, addresses_at, marks_at = at, at + stride, at + 2 * stride
+    heads, scan_at, heads_at, head_bytes = None, 0, 0, 0
+    if scan is not None:
+        heads = np.empty((count, scan.words), np.int64)
+        scan_at, heads_at, head_bytes = scan.address, address_of(heads), WORD * scan.words
     memory = expected.aside(count, allocate)
     entries = OPEN_FILES.entries(
         paths=paths_at, starts=starts_at, descriptors=descriptors_at, sizes=sizes_at, read_ahead=read_ahead,
@@ -156,14 +178,15 @@ def whole_files(
         found_left=0, found_empty=0, found_bytes=0, found_equal=0, found_marks=0,
     )  # fmt: skip
     opening = table_of(entries)
-    keep = [files, starts, owner, memory.block, heads]
+    keep = [files, descriptors, starts, owner, memory.block, heads]
     try:
         yield CompiledJob(count, [Step(kernels.open_step.address, opening, explain, keep=keep)])
         kernels.look_back(address_of(opening), count)
-        left, empty, taken, equal, common = opening[OPEN_FILES.columns("found")].tolist()
+        left, empty, taken, equal, common = opening[_FOUND].tolist()
+        sizes = files[:count]
         if empty:
             refuse_empty(sizes)
-        contents = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, "", addresses)
+        contents = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, "", files[count : 2 * count])
         if left:
             memory.place_rest(contents, descriptors != kernels.DONE, allocate)
             context, _ = READ_FILES.make(
@@ -173,17 +196,22 @@ def whole_files(
         else:
             contents.owner, contents.contiguous = memory.block, memory.in_order
             if scan is not None and heads is not None:
-                contents.heads = Heads(scan.address, heads, marks, common)
+                contents.heads = Heads(scan.address, heads, files[2 * count :], common)
     except BaseException:  # close files that are still open; the last step has closed all
-        record_kernels.close_all(descriptors_at, count)
+        close_all(descriptors_at, count)
         raise
     expected.learn(count, taken, equal)
     return contents
 
 
+_MOST_TOGETHER, _MOST_BYTES_TOGETHER = 3, 128 << 20
+"""Most batches, and most bytes of files, that are read together. All of these bytes stay in memory until the last batch is dropped."""
+
+
 class FileContentsReader(ReaderOperator):
     """Base class of readers whose first output is the bytes of a file. `discover` sets ``_table``."""
 
+    reads_together = True
     scans_heads = True
 
     def __init__(self, spec: Spec, environment: Environment):
@@ -196,6 +224,8 @@ class FileContentsReader(ReaderOperator):
         self._kernels = file_kernels
         self._read_ahead = int(spec.constant("read_ahead"))
         self._expected = ExpectedSizes()
+        self._before: dict[tuple[OrderPosition, int], Batch] = {}
+        """Contents that were read together with those of an earlier iteration, by the position of their iteration."""
         self._skipped = 0
         self._skips = bool(spec.constant("skip_cached_images"))
         compile_all(file_kernels)
@@ -225,7 +255,54 @@ class FileContentsReader(ReaderOperator):
             return self._fetched(draw)
         if self._skips or self._may_skip():
             return (yield from self._read_new(draw))
-        return (yield from self._read(draw.indices, self.ahead(draw)))
+        found = self._before.pop((draw.begin, len(draw.indices)), None)
+        if found is not None:
+            return found
+        self._before.clear()
+        ahead = self.ahead(draw)
+        draws = [draw] if ahead is not None else self._due(draw)
+        if len(draws) > 1:
+            try:
+                return (yield from self._read_together(draws))
+            except Exception as error:  # a file is missing, for example: its own iteration will meet the error
+                log.debug("files of %d iterations are read one batch at a time: %s", len(draws), error)
+        return (yield from self._read(draw.indices, ahead))
+
+    def _due(self, draw: Draw) -> list[Draw]:
+        """The samples of this iteration and of those that follow, as far as their files should be read together."""
+        samples, draws = len(draw.indices), [draw]
+        expected = self._expected.bytes_of(samples)
+        most = min(1 + draw.following, _MOST_TOGETHER, _MOST_BYTES_TOGETHER // expected) if expected else 1
+        while len(draws) < most:
+            begin = draws[-1].behind
+            indices, behind = self.order.take(begin, samples)
+            draws.append(Draw(begin, indices, behind))
+        return draws
+
+    def _read_together(self, draws: Sequence[Draw]) -> Generator[PythonJob | CompiledJob, None, Batch]:
+        """Jobs that read the files of several iterations. Returns the contents for the first one, and keeps the others."""
+        table, samples = self.table, len(draws[0].indices)
+        starts = np.empty(samples * len(draws), np.int64)
+        parts = [slice(k, k + samples) for k in range(0, len(starts), samples)]
+        for draw, part in zip(draws, parts):
+            starts[part] = table.starts[draw.indices]  # batch by batch: for more than 500 numbers numpy releases the interpreter lock
+
+        def refuse_empty(sizes: np.ndarray) -> None:
+            self._refuse_empty(sizes, np.concatenate([draw.indices for draw in draws]))
+
+        whole = yield from whole_files(
+            PathTexts(table.paths_at, starts, table), self._expected, self.environment.allocate, no_explanation, refuse_empty,
+            self._read_ahead, self.head_scan,
+        )  # fmt: skip
+        read, heads = [], whole.heads
+        for draw, part in zip(draws, parts):
+            batch = whole.part(part.start, part.stop)
+            if heads is not None:
+                batch.heads = heads._replace(records=heads.records[part], marks=heads.marks[part])
+            batch.source_info = SampleNames(table, draw.indices)
+            read.append(batch)
+        self._before.update({(draw.begin, samples): batch for draw, batch in zip(draws[1:], read[1:])})
+        return read[0]
 
     def _may_skip(self) -> bool:
         """Whether the bytes of a file whose picture is cached are not needed: only decoders of this process with a cache read them."""
@@ -253,10 +330,9 @@ class FileContentsReader(ReaderOperator):
 
     def _read(self, indices: np.ndarray, ahead: np.ndarray | None) -> Generator[PythonJob | CompiledJob, None, Batch]:
         """Jobs that read local files. Returns their contents. `ahead`: files for which the system gets a hint."""
-        table, starts = self.table, zero_words(len(indices))
-        starts[:] = table.starts[indices]  # `take` would release the interpreter lock
+        table = self.table
         contents = yield from whole_files(
-            PathTexts(table.paths_at, starts, table), self._expected, self.environment.allocate, self._explain(indices),
+            PathTexts(table.paths_at, table.starts[indices], table), self._expected, self.environment.allocate, self._explain(indices),
             lambda sizes: self._refuse_empty(sizes, indices), self._read_ahead, self.head_scan,
         )  # fmt: skip
         contents.source_info = SampleNames(table, indices)

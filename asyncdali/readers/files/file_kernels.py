@@ -17,6 +17,7 @@ _close = types.ExternalFunction("close", types.int32(types.int32))
 _lseek = types.ExternalFunction("lseek", types.int64(types.int32, types.int64, types.int32))
 _pread = types.ExternalFunction("pread", types.int64(types.int32, types.int64, types.int64, types.int64))
 _advise = types.ExternalFunction("posix_fadvise", types.int32(types.int32, types.int64, types.int64, types.int32))
+_strlen = types.ExternalFunction("strlen", types.int64(types.int64))
 _errno = types.ExternalFunction("__errno_location", types.int64())
 
 opening, reading, direct, advising, copying = OPEN_FILES.at, READ_FILES.at, READ_DIRECT.at, ADVISE_FILES.at, COPY_PATHS.at
@@ -156,6 +157,19 @@ def copy_path(context, sample, thread):
     copy_bytes(target, load_i64(load_i64(context + copying.texts) + at), length)
     store_u8(target + length, 0)
     return 0
+
+
+@compiled(5, brief=True)
+def join_texts(texts, starts, count, out, room):
+    """Copy the NUL-terminated texts at ``texts + starts[k]``, with their NULs, as far as there is room. Returns the bytes of all."""
+    size = 0
+    for k in range(0, 8 * count, 8):
+        text = texts + load_i64(starts + k)
+        length = _strlen(text) + 1
+        if size + length <= room:
+            copy_bytes(out + size, text, length)
+        size += length
+    return size
 
 
 @step

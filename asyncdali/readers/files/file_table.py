@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import os
 import re
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from ...batch import encoded_origins
+from ...compiled.addresses import address_of
 from ..remote.remote import Entry, entries, is_remote, read_whole
 from .listing import list_files
 
@@ -56,13 +60,39 @@ class FileTable:
         """The path as listed."""
         return self._listed.path(index) if self._listed is not None else _text(self.paths, int(self.starts[index]) + self._skip)
 
+    def encoded_names(self, indices: np.ndarray) -> bytes:
+        """The names of several files in UTF-8, with NULs between them.
+
+        Engines send the names of every batch. Joining 64 names in Python took 150 us between two batches.
+        """
+        if self._listed is not None:
+            return self._listed.encoded_names(indices)
+        if not _UTF_8:
+            return encoded_origins([self.name(index) for index in indices.tolist()])
+        starts, count, join = self.starts[indices], len(indices), _join_texts()
+        room, size = 0, _USUAL * count
+        while size > room:
+            out, room = np.empty(size, np.uint8), size
+            size = join(self.paths_at + self._skip, address_of(starts), count, address_of(out), room)
+        return out[: size - 1].tobytes() if count else b""
+
     def path(self, index: int) -> str:
         """The full path."""
         return _text(self.paths, int(self.starts[index]))
 
 
+_UTF_8 = sys.getfilesystemencoding() == "utf-8"
 _USUAL = 256
 """Most paths are shorter."""
+
+
+@functools.cache
+def _join_texts() -> Callable[[int, int, int, int, int], int]:
+    """The compiled function. It needs Numba, so it is imported late."""
+    from .file_kernels import join_texts
+
+    join: Callable[[int, int, int, int, int], int] = join_texts
+    return join
 
 
 def _block(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,8 @@ import numpy as np
 
 from ..._notices import warn
 from ...batch import Batch, storage_dtype
-from ...codecs.audio.audio_formats import batch_of_sounds, check_dtype, check_rate, decode_audio
+from ...codecs.audio.audio_formats import batch_of_sounds, check_dtype, check_rate, decode_audio, merged
+from ...codecs.audio.compiled_sounds import compile_decoders, kind_of
 from ...codecs.audio.resampling import check_quality, compile_kernels
 from ...codecs.audio.sound_tables import SOUND
 from ...compiled.addresses import address_of, zero_words
@@ -42,8 +43,8 @@ from .entries import ENTRY_ARGS, EntryRules
 from .file_table import FileTable
 from .speech_tables import OPEN_SPEECH, READ_SPEECH
 
-_KINDS = (DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
-"""Element types in the order of ``sound_kernels``."""
+_COMPILED = (".flac", ".oga", ".ogg")
+"""Names of files for which the decoders are compiled ahead; for others this happens when a file turns out to need them."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class NemoAsrReader(ReaderOperator):
 
         Paths are absolute, or relative to the working directory.
 
-        WAV files are read by this library; FLAC, OGG, MP3 and others if `soundfile` is installed (asyncdali[audio]).""",
+        Formats: WAV, FLAC and Ogg Vorbis; Opus, MP3, AIFF, AU and others if `soundfile` is installed (asyncdali[audio]).""",
         inputs=(0, 0),
         outputs=_output_count,
         seeded=True,
@@ -164,6 +165,8 @@ class NemoAsrReader(ReaderOperator):
             entries += found
         if not entries:
             raise RuntimeError(f"No files found. Every entry was left out of {', '.join(constant('manifest_filepaths'))}.")
+        if any(entry.path.lower().endswith(_COMPILED) for entry in entries):
+            compile_decoders()
         self._entries = entries
         self._table = FileTable.of([entry.path for entry in entries], np.zeros(len(entries), np.int32))
         self._files = BatchFiles(self, self._table, lambda samples: samples)
@@ -194,7 +197,7 @@ class NemoAsrReader(ReaderOperator):
         batch, rates, left = yield from self._compiled(draw.indices)
         if len(left):
             sounds, rates[left] = yield from self._interpreted(draw, left)
-            batch = _merged(batch, left, sounds)
+            batch = merged(batch, left, sounds)
         return draw.indices, batch, rates
 
     def _compiled(self, indices: np.ndarray) -> Generator[CompiledJob, None, tuple[Batch, np.ndarray, Sequence[int]]]:
@@ -216,7 +219,7 @@ class NemoAsrReader(ReaderOperator):
                 records[left, word.frames] = 0
             batch = Batch(records[:, [word.frames] if mono else [word.frames, word.channels]], self._dtype)
             batch.reserve(self.environment.allocate)
-            context, keep = READ_SPEECH.make(**files, outputs=batch.addresses, kind=_KINDS.index(self._dtype), scratch=0)
+            context, keep = READ_SPEECH.make(**files, outputs=batch.addresses, kind=kind_of(storage_dtype(self._dtype)), scratch=0)
             step = Step(kernels.read_speech.address, context, no_explanation, kernels.PIECE, READ_SPEECH.word.scratch, [*keep, batch])
             yield CompiledJob(count, [step])
         finally:
@@ -265,14 +268,6 @@ class NemoAsrReader(ReaderOperator):
 
     def _path(self, index: int) -> str:
         return self._entries[index].path
-
-
-def _merged(batch: Batch, samples: Sequence[int], sounds: list[np.ndarray]) -> Batch:
-    """A batch with separate arrays in place of some samples of `batch`."""
-    other = batch_of_sounds(sounds, batch.dtype)
-    shapes, addresses = batch.shapes.copy(), batch.addresses.copy()
-    shapes[samples], addresses[samples] = other.shapes, other.addresses
-    return Batch(shapes, batch.dtype, "", addresses, [batch.owner, other.owner])
 
 
 def _texts(texts: list[bytes]) -> Batch:

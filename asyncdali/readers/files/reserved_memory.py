@@ -70,6 +70,10 @@ class ExpectedSizes:
         skipped = -start % ALIGNMENT
         return Aside(start + skipped, len(block) - skipped, 0, block)
 
+    def bytes_of(self, count: int) -> int:
+        """Expected bytes of `count` files; 0 before the first batch."""
+        return int(max(self._equal, self._per_sample * _MARGIN) * count)
+
     def learn(self, count: int, taken: int, equal: int) -> None:
         """A batch of `count` files has been read; it took `taken` bytes. `equal`: the size of each file, or 0."""
         if count:

@@ -12,7 +12,7 @@ _CHANNELS = {DALIImageType.RGB: 3, DALIImageType.GRAY: 1}
 
 def are_final(channels: np.ndarray, image_type: DALIImageType) -> bool:
     """Whether the pixels that files store are the frames. `channels`: of the files, integers."""
-    return image_type == DALIImageType.ANY_DATA or (channels == _CHANNELS.get(image_type)).all()
+    return image_type == DALIImageType.ANY_DATA or not np.count_nonzero(channels != _CHANNELS.get(image_type, 0))
 
 
 def decode_frame(data: np.ndarray, image_type: DALIImageType, stored: np.ndarray | None = None) -> np.ndarray:

@@ -187,7 +187,7 @@ class SequenceReader(ReaderOperator):
     def _decoded(self, order: np.ndarray, files: Batch) -> Generator[PythonJob | CompiledJob, None, Batch]:
         """Jobs that decode files. Returns the frames, HWC."""
         every = np.arange(len(order))
-        stored = yield from decoded_pngs(files, files.sizes(), every, self._type, self.environment.allocate)
+        stored = yield from decoded_pngs(files, files.shapes[:, 0], every, self._type, self.environment.allocate)
         if len(stored.samples) == len(order) and are_final(stored.pixels.shapes[:, 2], self._type):
             return stored.pixels
         images, frames = stored.images(), [np.empty(0, np.uint8)] * len(order)

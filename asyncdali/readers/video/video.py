@@ -9,8 +9,8 @@ import numpy as np
 from ..._notices import warn
 from ...batch import Batch
 from ...codecs.image_formats import convert
-from ...codecs.video_formats import load_av
-from ...codecs.video_padding import MISSING, PAD_MODES, check_fill_value, check_pad_mode
+from ...codecs.video.video_formats import prepare_decoding
+from ...codecs.video.video_padding import MISSING, PAD_MODES, check_fill_value, check_pad_mode
 from ...operators.base import (
     REQUIRED,
     Arg,
@@ -98,7 +98,7 @@ class _VideoReader(ReaderOperator):
             raise RuntimeError("Only one of the following arguments can be provided: `file_list`, `file_root`, `filenames`; one must be")
         self._numbers = _frame_numbers(constant("enable_frame_num"))
         self._labels = self._given_labels(spec)
-        load_av()
+        prepare_decoding()
         super().__init__(spec, environment)
 
     # --- implemented by each reader
@@ -225,7 +225,8 @@ class _VideoReader(ReaderOperator):
 
     def _decode(self, video: int, frames: np.ndarray, target: np.ndarray, open_file: Opener) -> None:
         with self._pool.borrow(video, open_file) as opened:
-            opened.read(frames, target, self.fill, self.convert)
+            plain = self._type == DALIImageType.RGB and self.dtype == DALIDataType.UINT8
+            opened.read(frames, target, self.fill, None if plain else self.convert)
 
     def convert(self, image: np.ndarray, target: np.ndarray) -> None:
         """Write an RGB frame (uint8 HWC) into its place."""

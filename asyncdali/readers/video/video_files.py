@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ...codecs.video_formats import OpenVideo, VideoIndex, read_index
+from ...codecs.video.video_formats import OpenVideo, VideoIndex, read_index
 from ..remote.remote import Opener, open_file
 
 MAX_IDLE = 16

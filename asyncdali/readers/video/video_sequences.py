@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ...codecs.video_padding import padded
+from ...codecs.video.video_padding import padded
 from ..containers.indices import read_bytes
 
 

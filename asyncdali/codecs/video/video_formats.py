@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from types import ModuleType
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from .frame_colours import FrameColours, compile_kernels
 from .video_padding import MISSING
 
 MAX_PIXELS = 1 << 28
@@ -17,13 +19,19 @@ MAX_PIXELS = 1 << 28
 
 
 def load_av() -> ModuleType:
-    """Import PyAV; RuntimeError says how to install it."""
+    """Import PyAV. RuntimeError says how to install it."""
     try:
         import av
         import av.video.reformatter
     except ImportError:
         raise RuntimeError("reading videos needs PyAV, which is not installed: pip install asyncdali[video]") from None
     return av
+
+
+def prepare_decoding() -> None:
+    """Import PyAV and compile the kernels of :class:`OpenVideo`, in ``build()``. RuntimeError says how to install PyAV."""
+    load_av()
+    compile_kernels()
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,33 @@ def read_index(source: BinaryIO) -> VideoIndex:
     av = load_av()
     try:
         with _open(source) as container:
-            return _index(container, _video_stream(container))
+            stream = _video_stream(container)
+            return _index(container, stream, container.demux(stream))
+    except av.FFmpegError as error:
+        raise ValueError(_reason(error)) from error
+
+
+def open_video(source: BinaryIO) -> OpenVideo:
+    """Find the frames of a video without decoding them, and open it for decoding. ValueError names the error in the video.
+
+    FFmpeg decodes the first frame of a video to open it, so the video is opened once if it can be rewound.
+    """
+    av = load_av()
+    try:
+        container = _open(source)
+        try:
+            stream = _video_stream(container)
+            packets = container.demux(stream)
+            first = next(packets)
+            index = _index(container, stream, chain([first], packets))
+            if _rewound(container, stream, first, int(index.times[0])):
+                return OpenVideo(index, source, container)
+        except BaseException:
+            container.close()
+            raise
+        container.close()
+        source.seek(0)
+        return OpenVideo(index, source)
     except av.FFmpegError as error:
         raise ValueError(_reason(error)) from error
 
@@ -66,8 +100,9 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def _index(container: Any, stream: Any) -> VideoIndex:
-    times, keys = _packet_times(container, stream)
+def _index(container: Any, stream: Any, packets: Iterable[Any]) -> VideoIndex:
+    """The index of a stream with these packets."""
+    times, keys = _packet_times(stream, packets)
     if None in times:  # The container has no presentation times; the decoder has them.
         container.seek(0)
         frames = [(frame.pts, frame.key_frame) for frame in container.decode(stream)]
@@ -106,11 +141,25 @@ def _video_stream(container: Any) -> Any:
     return stream
 
 
-def _packet_times(container: Any, stream: Any) -> tuple[list[int | None], list[int | None]]:
-    """Times of all packets that become a frame, and of the packets with a key frame."""
+_WITH_TIMES = ("matroska", "mov")
+"""Containers that store the time of every packet. In others, times after a seek may differ from those of the first pass."""
+
+
+def _rewound(container: Any, stream: Any, first: Any, time: int) -> bool:
+    """Whether the container could be moved back to its `first` packet. `time` is that of the first frame."""
+    if not container.format.name.startswith(_WITH_TIMES):
+        return False
+    container.seek(time, stream=stream)
+    found = next(container.demux(stream))
+    container.seek(time, stream=stream)
+    return bool((found.pos, found.size, found.pts) == (first.pos, first.size, first.pts))
+
+
+def _packet_times(stream: Any, packets: Iterable[Any]) -> tuple[list[int | None], list[int | None]]:
+    """Times of the packets that become a frame, and of those with a key frame."""
     hidden_frames = stream.codec_context.name in ("vp8", "libvpx")
     times, keys = [], []
-    for packet in container.demux(stream):
+    for packet in packets:
         if not packet.size or packet.is_discard:
             continue
         if hidden_frames and not memoryview(packet)[0] & 0x10:  # VP8's show_frame
@@ -122,54 +171,66 @@ def _packet_times(container: Any, stream: Any) -> tuple[list[int | None], list[i
 
 
 class OpenVideo:
-    """A video that is being decoded. It closes `source` in the end. Use it in one thread at a time. ValueError if it can't be opened."""
+    """A video that is being decoded. It closes `source` in the end. Use it in one thread at a time. ValueError if it can't be opened.
 
-    def __init__(self, index: VideoIndex, source: BinaryIO):
+    `container`: `source` as PyAV has opened it, at its beginning.
+    """
+
+    def __init__(self, index: VideoIndex, source: BinaryIO, container: Any = None):
         av = self._av = load_av()
         self.index = index
-        flags = av.video.reformatter.Interpolation
-        self._flags = flags.BILINEAR | flags.FULL_CHR_H_INT | flags.ACCURATE_RND  # DALI's flags.
-        self._convert = av.video.reformatter.VideoReformatter()
         self._source = source
         try:
-            self._container = _open(source)
+            self._container = _open(source) if container is None else container
             self._stream = _video_stream(self._container)
         except av.FFmpegError as error:
             raise ValueError(_reason(error)) from error
+        self._colours = FrameColours(av, self._stream.codec_context.name)
         self._stream.codec_context.thread_count = 1  # Samples are already decoded in parallel.
         self._frames: Iterator[Any] = self._container.decode(self._stream)
         self._next = 0
 
-    def read(self, frames: np.ndarray, target: np.ndarray, fill: Sequence[int], convert: Callable[[np.ndarray, np.ndarray], None]) -> None:
+    def read(
+        self, frames: np.ndarray, target: np.ndarray, fill: Sequence[int], convert: Callable[[np.ndarray, np.ndarray], None] | None = None
+    ) -> None:
         """Write the frames with these numbers, in any order, to the places of `target`; `fill` (one value or three) replaces MISSING
         frames.
 
-        ``convert(uint8[height, width, 3] RGB, place)`` writes a frame. ValueError names the frame that can't be decoded.
+        Frames are RGB, uint8[height, width, 3], and `target` is C-contiguous. For other frames, ``convert(RGB, place)`` writes a frame to
+        its place. ValueError names the frame that can't be decoded.
         """
         places: dict[int, list[int]] = {}
         for place, number in enumerate(frames.tolist()):
             places.setdefault(number, []).append(place)
         for place in places.pop(MISSING, []):
             target[place] = np.array(fill, np.uint8)
+        own = None if convert is None else np.empty((self.index.height, self.index.width, 3), np.uint8)
         for number in sorted(places):
             first, *others = places[number]
             try:
-                convert(self._rgb(self._frame(number)), target[first])
+                image = target[first] if own is None else own
+                self._colours.write(self._frame(number), image)
+                if convert is not None:
+                    convert(image, target[first])
             except (self._av.FFmpegError, ValueError) as error:
                 raise ValueError(f"frame {number}: {_reason(error)}") from error
             for place in others:
                 target[place] = target[first]
 
     def _frame(self, number: int) -> Any:
-        key = self.index.key_before(number)
-        if number < self._next or key > self._next:
-            self._seek(key)
+        if number != self._next:
+            key = self.index.key_before(number)
+            if number < self._next or key > self._next:
+                self._seek(key)
         found = self._forward(number)
         if found is None:  # The seek went too far: not all containers find the requested key frame.
             self._seek(0)
             found = self._forward(number)
         if found is None:
             raise ValueError("the frame could not be decoded")
+        height, width = self.index.height, self.index.width
+        if (found.height, found.width) != (height, width):
+            raise ValueError(f"the frame has {found.width}x{found.height} pixels, the video {width}x{height}")
         return found
 
     def _seek(self, key: int) -> None:
@@ -186,18 +247,6 @@ class OpenVideo:
             return frame if frame.pts == time else None
         self._next = len(self.index)
         return None
-
-    def _rgb(self, frame: Any) -> np.ndarray:
-        height, width = self.index.height, self.index.width
-        if (frame.height, frame.width) != (height, width):
-            raise ValueError(f"the frame has {frame.width}x{frame.height} pixels, the video {width}x{height}")
-        # Unspecified and unknown matrices are treated as BT.601, as in DALI.
-        matrix = self._av.video.reformatter.Colorspace.ITU601
-        plane = self._convert.reformat(
-            frame, format="rgb24", interpolation=self._flags, src_colorspace=matrix, dst_colorspace=matrix, threads=1
-        ).planes[0]
-        rows = np.frombuffer(plane, np.uint8).reshape(height, plane.line_size)
-        return rows[:, : 3 * width].reshape(height, width, 3)
 
     def close(self) -> None:
         self._frames = iter(())

@@ -1,0 +1,127 @@
+"""The sounds that compiled code decodes (``sound_kernels``): those of a batch in memory, or one whole FLAC or Ogg Vorbis file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ...batch import Batch
+from ...compiled.addresses import address_of
+from ...compiled.job_tables import THREAD
+from ...types import DALIDataType
+from .sound_tables import SCAN, SOUND, SOUNDS
+from .vorbis_setup import IDENTIFICATION, setup_of
+
+_KINDS = ("int16", "int32", "float32")
+"""Element types in the order of ``sound_kernels``."""
+_ALIGNED = 64
+
+
+def kind_of(dtype: np.dtype) -> int:
+    """The number that stands for an element type in the tables."""
+    return _KINDS.index(dtype.name)
+
+
+def kernels() -> ModuleType:
+    """The kernels. They are imported at the first use, because they need Numba."""
+    from . import sound_kernels
+
+    return sound_kernels
+
+
+def compile_decoders() -> None:
+    """Compile what :func:`scanned`, the step of the decoders and :class:`WholeSound` call."""
+    for function in (kernels().scan_sounds, kernels().sound_step, kernels().vorbis_headers):
+        function.compile()
+
+
+@dataclass
+class Scan:
+    """The SOUND of each sample; how many files compiled code decodes, its bytes of scratch, and what it needs beside the table."""
+
+    records: np.ndarray
+    known: int
+    scratch: int
+    keep: list[Any]
+
+    def left(self) -> list[int]:
+        """The samples that compiled code did not decode, behind its job. Without scratch there are WAV files only, which never fail."""
+        if self.known == len(self.records) and not self.scratch:
+            return []
+        undone = (self.records[:, SOUND.word.format] == 0) | (self.records[:, SOUND.word.failed] != 0)
+        return np.flatnonzero(undone).tolist()
+
+    def table(self, source: Batch, outputs: np.ndarray, kind: int) -> tuple[np.ndarray, list[Any]]:
+        """The table of the step that decodes the files of `source` to the addresses `outputs`, and what must live as long as the table."""
+        table, keep = SOUNDS.make(inputs=source.addresses, outputs=outputs, records=self.records, kind=kind, scratch=0)
+        return table, keep + self.keep
+
+
+def scanned(source: Batch, wanted: np.ndarray, kind: int, downmix: int) -> Scan:
+    """Read the headers of the files in a batch, and decide which files compiled code decodes. `wanted` has the rates, float32[samples]."""
+    count = len(source)
+    records, sizes = np.empty((count, SOUND.words), np.int64), np.ascontiguousarray(source.shapes[:, 0])
+    context, _ = SCAN.make(
+        inputs=source.addresses, sizes=sizes, wanted=wanted, records=records, kind=kind, downmix=downmix, known=0, vorbis=0, scratch=0,
+    )  # fmt: skip
+    kernels().scan_sounds(address_of(context), count)
+    known, vorbis, scratch = context[SCAN.span("known", "scratch")].tolist()
+    scan = Scan(records, known, scratch, [])
+    if vorbis:
+        for k in np.flatnonzero(records[:, SOUND.word.format] == kernels().VORBIS).tolist():
+            _set_up(source.sample(k), scan, k)
+    return scan
+
+
+def _set_up(file: np.ndarray, scan: Scan, k: int) -> None:
+    """Prepare the tables of a Vorbis file, uint8[bytes], or leave the file to the interpreter."""
+    record = scan.records[k]
+    headers = np.empty(record[SOUND.word.data], np.uint8)
+    texts = kernels().vorbis_headers(address_of(file), address_of(record), address_of(headers))
+    packet = headers[texts : texts + record[SOUND.word.setup]].tobytes()
+    setup = setup_of(file[IDENTIFICATION].tobytes(), packet) if texts >= 0 else None
+    if setup is None:
+        record[:] = 0
+        scan.known -= 1
+    else:
+        record[SOUND.word.setup] = setup.address
+        scan.keep.append(setup)
+
+
+class NotDecoded(Exception):
+    """Our own decoders cannot decode a file, which the text describes: it is damaged, or of a kind that only libsndfile knows."""
+
+
+class WholeSound:
+    """A FLAC or Ogg Vorbis file that compiled code decodes as a whole. NotDecoded if the headers are of another kind.
+
+    `what` describes the file if it cannot be decoded.
+    """
+
+    def __init__(self, data: bytes, what: str):
+        self._what = what
+        file = np.frombuffer(data, np.uint8)
+        self._source = Batch(np.array([[len(file)]], np.int64), DALIDataType.UINT8, "", np.array([file.ctypes.data], np.int64), file)
+        self._scan = scanned(self._source, np.zeros(1, np.float32), kernels().FLOAT, 0)
+        if not self._scan.known:
+            raise NotDecoded(self._what)
+        record = self._scan.records[0]
+        self.rate, self.channels = float(record[SOUND.word.rate]), int(record[SOUND.word.channels])
+        self.frames = int(record[SOUND.word.frames])
+
+    def read(self, first: int, count: int, dtype: np.dtype) -> np.ndarray:
+        """Decode `count` samples of each channel from sample `first` on: [count, channels]. NotDecoded for damaged data."""
+        samples = np.empty((self.frames, self.channels), dtype)
+        table, keep = self._scan.table(self._source, np.array([samples.ctypes.data], np.int64), kind_of(dtype))
+        scratch = np.empty(self._scan.scratch + _ALIGNED, np.uint8)
+        thread = np.zeros(THREAD.words, np.int64)
+        thread[THREAD.word.scratch] = -(-scratch.ctypes.data // _ALIGNED) * _ALIGNED
+        thread[THREAD.word.scratch_bytes] = self._scan.scratch
+        kernels().sound_step(address_of(table), 0, address_of(thread))
+        del keep  # The kernel has returned.
+        if self._scan.records[0, SOUND.word.failed]:
+            raise NotDecoded(self._what)
+        return samples[first : first + count]
