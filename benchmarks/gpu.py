@@ -206,10 +206,11 @@ def main() -> None:
     parser.add_argument("--photos", help="a folder of folders of JPEGs; by default the project's photos, else pictures that are made")
     parser.add_argument("--iterations", type=int, default=60)
     parser.add_argument("--dali-only", action="store_true", help="pipelines: DALI's sweep alone")
-    parser.add_argument("--only", default="", help="operators, turns: names, separated by commas")
+    parser.add_argument("--only", default="", help="operators, turns, busy: names, separated by commas")
     parser.add_argument("--batches", type=int, default=1, help="operators: different batches that are fed in turn (sizes differ, too)")
     parser.add_argument("--rounds", type=int, default=3, help="two-views, busy, turns, train: measurements of each, in turns")
     parser.add_argument("--engines", type=int, default=0, help="busy: engines of our pipelines, which make the part on the CPU")
+    parser.add_argument("--depth", type=int, default=6, help="busy: prefetch_queue_depth of our pipelines")
     options = parser.parse_args()
     options.photos = picture_folder(options.photos or (_PHOTOS if os.path.isdir(_PHOTOS) else None))
     only = tuple(name.strip() for name in options.only.split(",") if name.strip())
@@ -232,7 +233,9 @@ def main() -> None:
     elif options.what == "busy":
         from . import gpu_training
 
-        gpu_training.busy(installed_dali(), options.photos, options.iterations, options.rounds, options.engines)
+        gpu_training.busy(
+            installed_dali(), options.photos, options.iterations, options.rounds, options.engines, depth=options.depth, only=only
+        )
     else:
         from . import gpu_training
 

@@ -102,36 +102,47 @@ def with_engines(lib: Any, engines: int) -> Any:
     return SimpleNamespace(fn=lib.fn, types=lib.types, pipeline_def=define)
 
 
-def busy(dali: Any, photos: str, iterations: int, rounds: int, engines: int = 0) -> None:
-    """Training and two views while a thread runs pure Python, by switch interval. Also the share of its turns that this thread keeps."""
+def busy(
+    dali: Any, photos: str, iterations: int, rounds: int, engines: int = 0, depth: int = 6, only: tuple[str, ...] = ()
+) -> None:
+    """Training and two views while a thread runs pure Python, by switch interval. Also the share of its turns that this thread keeps.
+
+    A round measures every interval right after the quiet rate, because the rate of a machine that others use changes within seconds.
+    """
     lib, threads = with_engines(our_library(), engines), len(os.sched_getaffinity(0))
     alone = _spinning_alone()
-    libraries: list[tuple[str, Any, dict[str, Any]]] = [("asyncdali", lib, {})]
+    libraries: list[tuple[str, Any, int, dict[str, Any]]] = [(f"asyncdali, depth {depth}", lib, depth, {})]
     if dali is not None:
-        libraries.append(("DALI", dali, {"hw_decoder_load": 0.65}))
-    kept = sys.getswitchinterval()
-    for make in (training, two_views):
-        for name, library, lanes in libraries:
-            pipe = _built(make, library, photos, max(threads - 4, 1), 6, **lanes)
-            quiet = float(np.median([speed(pipe, iterations) for _ in range(rounds)]))
-            print(f"busy {make.__name__:10} {name:10} quiet {quiet:8.0f} img/s", flush=True)
-            try:
-                for interval in _INTERVALS:
-                    sys.setswitchinterval(interval)
-                    rates, shares = [], []
-                    with busy_thread() as turns:
-                        for _ in range(rounds):
-                            before, began = turns(), time.perf_counter()
-                            rates.append(speed(pipe, iterations))
-                            shares.append((turns() - before) / (time.perf_counter() - began) / alone)
-                    rate, share = float(np.median(rates)), float(np.median(shares))
-                    print(
-                        f"busy {make.__name__:10} {name:10} switch interval {1e3 * interval:4.1f} ms: {rate:8.0f} img/s "
-                        f"({rate / quiet:.2f} of quiet), the thread keeps {share:.2f} of its turns", flush=True,
-                    )  # fmt: skip
-            finally:
-                sys.setswitchinterval(kept)
+        libraries.append(("DALI", dali, 6, {"hw_decoder_load": 0.65}))
+    for make in [make for make in (training, two_views) if not only or make.__name__ in only]:
+        for name, library, queued, lanes in libraries:
+            pipe = _built(make, library, photos, max(threads - 4, 1), queued, **lanes)
+            found = [_busy_round(pipe, iterations) for _ in range(rounds)]
+            quiet = np.array([rate for rate, _ in found])
+            print(f"busy {make.__name__:10} {name:19} quiet {np.median(quiet):8.0f} img/s", flush=True)
+            for k, interval in enumerate(_INTERVALS):
+                rates, shares = (np.array([beside[k][part] for _, beside in found]) for part in (0, 1))
+                print(
+                    f"busy {make.__name__:10} {name:19} switch interval {1e3 * interval:4.1f} ms: {np.median(rates):8.0f} img/s "
+                    f"({np.median(rates / quiet):.2f} of quiet), the thread keeps {np.median(shares) / alone:.2f} of its turns", flush=True,
+                )  # fmt: skip
             _close(pipe)
+
+
+def _busy_round(pipe: Any, iterations: int) -> tuple[float, list[tuple[float, float]]]:
+    """The quiet rate; then, for each switch interval, the rate beside a busy thread and this thread's turns per second."""
+    quiet, kept = speed(pipe, iterations), sys.getswitchinterval()
+    beside = []
+    try:
+        for interval in _INTERVALS:
+            sys.setswitchinterval(interval)
+            with busy_thread() as turns:
+                before, began = turns(), time.perf_counter()
+                rate = speed(pipe, iterations)
+                beside.append((rate, (turns() - before) / (time.perf_counter() - began)))
+    finally:
+        sys.setswitchinterval(kept)
+    return quiet, beside
 
 
 def network_of(name: str) -> Any:

@@ -327,10 +327,10 @@ class StandIn:
         try:
             self.perform(words)
         except DriverError as error:
-            self._failures[begin] = error
+            self._failures[begin] = error.with_traceback(None)  # its frames lead to the caller's frames, which refer to a pipeline
             return error.place << 32 | error.status
         except BaseException as error:
-            self._failures[begin] = error
+            self._failures[begin] = error.with_traceback(None)
             return 1
         return 0
 
