@@ -303,7 +303,8 @@ def test_addresses_of_cupy_arrays_come_from_the_driver(cuda, monkeypatch, fed, n
 
 def places(values, device):
     """The driver's answer for arrays of one type and rank."""
-    return Places([item.address for item in values], [item.shape for item in values], values[0].dtype, {device})
+    addresses, shapes = ([getattr(item, name) for item in values] for name in ("address", "shape"))
+    return Places(np.array(addresses), np.array(shapes), values[0].dtype, {device})
 
 
 class CupyArray:
@@ -311,7 +312,7 @@ class CupyArray:
 
     def __init__(self, address, shape, dtype=np.uint8, dense=True, device=0):
         self.data = SimpleNamespace(ptr=address, device_id=device)
-        self.shape, self.dtype, self.size = shape, np.dtype(dtype), int(np.prod(shape))
+        self.shape, self.dtype = shape, np.dtype(dtype)
         self.flags = SimpleNamespace(c_contiguous=dense)
 
 
@@ -319,7 +320,8 @@ def test_the_driver_reads_each_property_of_an_array_once():
     driver = CupyDriver.__new__(CupyDriver)
     driver.array_type = CupyArray
     found = driver.places([CupyArray(64, (2, 3)), CupyArray(128, (4, 5), device=1)])
-    assert found == Places([64, 128], [(2, 3), (4, 5)], np.dtype(np.uint8), {0, 1})
+    assert found.addresses.tolist() == [64, 128] and found.shapes.tolist() == [[2, 3], [4, 5]]
+    assert found.dtype == np.uint8 and found.devices == {0, 1}
     others = [
         CupyArray(0, (4, 0)), CupyArray(64, (4, 5), dense=False), CupyArray(64, (4, 5), np.int8), CupyArray(64, (4, 5, 6)), np.zeros((4, 5))
     ]

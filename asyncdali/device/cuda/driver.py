@@ -10,6 +10,7 @@ import ctypes
 import functools
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -23,10 +24,11 @@ from . import compiler
 
 
 class Places(NamedTuple):
-    """The places of arrays of one element type and rank: an address and a shape for each, and the numbers of their GPUs."""
+    """The places of arrays of one element type and rank: ``addresses`` int64[arrays], ``shapes`` int64[arrays, rank], the numbers of their
+    GPUs."""
 
-    addresses: list[int]
-    shapes: list[tuple[int, ...]]
+    addresses: np.ndarray
+    shapes: np.ndarray
     dtype: np.dtype
     devices: set[int]
 
@@ -273,11 +275,16 @@ class CupyDriver:
         """
         if set(map(type, values)) != {self.array_type} or not {value.flags.c_contiguous for value in values} <= {True}:
             return None
-        shapes = [value.shape for value in values]
-        if len({id(value.dtype) for value in values}) > 1 or len(set(map(len, shapes))) > 1 or 0 in {value.size for value in values}:
+        tuples = [value.shape for value in values]
+        if len({id(value.dtype) for value in values}) > 1 or len(set(map(len, tuples))) > 1:
+            return None
+        ndim = len(tuples[0])
+        shapes = np.fromiter(chain.from_iterable(tuples), np.int64, len(tuples) * ndim).reshape(len(tuples), ndim)
+        if not shapes.all():
             return None
         memory = [value.data for value in values]
-        return Places([place.ptr for place in memory], shapes, values[0].dtype, {place.device_id for place in memory})
+        addresses = np.fromiter([place.ptr for place in memory], np.int64, len(memory))
+        return Places(addresses, shapes, values[0].dtype, {place.device_id for place in memory})
 
     def on_stream(self, device: int, stream: int) -> AbstractContextManager[Any]:
         """Make `stream` CuPy's current stream within the block."""

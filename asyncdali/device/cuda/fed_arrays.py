@@ -104,9 +104,7 @@ class FedArrays:
             self._check_index(index)
         with self._device.entered():
             self._settle()
-            shapes = np.array(places.shapes, np.int64).reshape(len(values), -1)
-            addresses = np.fromiter(places.addresses, np.int64, len(values))
-            source = Batch(shapes, kind, "", addresses, device="gpu")
+            source = Batch(places.shapes, kind, "", places.addresses, device="gpu")
             # All of CuPy's arrays name the current stream.
             lender = self._named(values[0], array_interface(values[0])) if stream is None else stream
             source.owner = [self._borrowed(list(values), int(source.sizes().sum()), LEGACY_STREAM if lender is None else lender)]
