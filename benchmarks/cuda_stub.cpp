@@ -64,6 +64,7 @@ STUB int cuCtxSetCurrent(void *context) { current = context; return (int)counted
 
 STUB int cuStreamWaitEvent(void *, void *, unsigned) { return (int)counted(0); }
 STUB int cuEventRecord(void *event, void *) { recorded[(int64_t)event % EVENTS] = now(); return (int)counted(0); }
+STUB int cuEventQuery(void *event) { return (int)counted(left((int64_t)event) > 0 ? 600 : 0); }
 STUB int cuEventSynchronize(void *event) { sleep(left((int64_t)event)); return (int)counted(0); }
 STUB int cuMemcpyAsync(uint64_t, uint64_t, size_t, void *) { return (int)counted(0); }
 STUB int cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **) {

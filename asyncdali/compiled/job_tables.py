@@ -76,6 +76,19 @@ GATE = Table(
 )
 """A gate at which a thread waits (:mod:`.gate`)."""
 
+WATCH = Table(
+    "WATCH",
+    Field("perform", "address", "of the function that executes commands: perform(driver, begin, end) -> result"),
+    Field("driver", "address", "first argument of the function"),
+    Field("begin", "address", "of the commands that ask for events"),
+    Field("end", "address", "behind these commands"),
+    Field("descriptors", "address", "of struct pollfd[count]"),
+    Field("count", "int64", "number of descriptors"),
+    Field("nanoseconds", "int64", "longest wait"),
+    Field("pause", "timespec", "until events are asked for again: seconds and nanoseconds", "01"),
+)
+"""A wait for a GPU's events or for descriptors, whichever is first (:mod:`.watch`)."""
+
 TIMES = Table(
     "TIMES",
     Field("busy", "int64", "ns of all threads in the job"),

@@ -33,6 +33,7 @@ from ..compiled.addresses import address_of
 from .channel import library
 
 if TYPE_CHECKING:
+    from ..device.cuda.gates import CompletionWatch
     from ..runtime.record import Record
 
 log = logging.getLogger("asyncdali")
@@ -120,10 +121,11 @@ class Receiver:
 
     # --- on a thread that waits for an iteration
 
-    def help(self, record: Record) -> None:
+    def help(self, record: Record, watch: CompletionWatch | None = None) -> None:
         """Do the work of this thread on the calling thread, until an iteration is finished, a signal comes, or some time has passed.
 
-        Calls and timers stay on this thread. The device must be entered."""
+        With a `watch`, until the GPU has made the iteration's batches, too. Calls and timers stay on this thread. The device must be
+        entered."""
         if os.getpid() != self._pid or not only_ctrl_c():
             return
         # The wait is short, so an interrupt can wait until this thread works again.
@@ -134,11 +136,11 @@ class Receiver:
                 if not self._closed:
                     record.on_finished(self._tell)
                     # numpy's treatment of errors belongs to the context, and the user's must not apply here.
-                    contextvars.Context().run(self._help, record)
+                    contextvars.Context().run(self._help, record, watch)
             finally:
                 self._helping.release()
 
-    def _help(self, record: Record) -> None:
+    def _help(self, record: Record, watch: CompletionWatch | None) -> None:
         at, until = address_of(self._helper_waits), monotonic() + FIRST_LOOK
         left = FIRST_LOOK
         self._helper = threading.get_ident()
@@ -149,7 +151,12 @@ class Receiver:
                 left = until - monotonic()
                 if more:  # serve everything that has come, also when the iteration is finished: this thread has the interpreter
                     continue
-                if record.finished or left <= 0 or _poll(at, len(self._helper_waits), int(1000 * left) + 1) < 0:
+                if left <= 0:
+                    return
+                if record.finished:
+                    if watch is None or watch.over(record.outputs) or watch.wait(at, len(self._helper_waits), left):
+                        return
+                elif _poll(at, len(self._helper_waits), int(1000 * left) + 1) < 0:
                     return
                 if self._helper_waits["found"][1]:
                     library.read(self._told, ctypes.create_string_buffer(8), 8)

@@ -41,6 +41,7 @@ from .segments import BuiltSegment, Progress, SegmentRun
 
 if TYPE_CHECKING:
     from ..device.cuda.device import CudaDevice
+    from ..device.cuda.gates import CompletionWatch
     from .device_repeats import DeviceRepeats
     from .device_segments import DeviceSegmentRun
 
@@ -121,8 +122,8 @@ class Executor:
         """With engines beside a GPU: requests a call on the thread that talks to engines."""
         self.reports: Reports | None = None
         """With engines beside a GPU: ends of jobs, for the thread that talks to engines."""
-        self.helps: Callable[[Record], None] | None = None
-        """With engines beside a GPU: does the work of this thread while a caller waits for an iteration."""
+        self.helps: Callable[[Record, CompletionWatch | None], None] | None = None
+        """With engines beside a GPU: does the work of this thread while a caller waits for an iteration, or for the GPU's work on it."""
         self._admitted = 0
         self.closed = False
         self._broken: BaseException | None = None

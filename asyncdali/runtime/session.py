@@ -322,14 +322,15 @@ class Session:
         record: Record = self.in_flight[0]
         if record.weight and not record.arrived:
             self.counters.arrives(self.in_flight)  # type: ignore[union-attr]
-        if record.finished:
+        helps = self.executor.helps
+        if record.finished and (helps is None or not complete):
             return record
         if self.gpu is None:
             record.wait()
             return record
         with self.gpu.entered():
-            if self.executor.helps is not None:
-                self.executor.helps(record)
+            if helps is not None:
+                helps(record, self.gpu.completion_watch() if complete else None)
             if not record.finished:
                 record.wait(self.gpu.completion_gate() if complete else None)
         return record

@@ -17,9 +17,10 @@ from helpers.processes import wait_until
 
 from asyncdali import fn, types
 from asyncdali.batch import Batch
+from asyncdali.compiled.addresses import address_of
 from asyncdali.device.cuda.arrays import pending_events
 from asyncdali.device.cuda.commands import Commands
-from asyncdali.device.cuda.gates import CompletionGate
+from asyncdali.device.cuda.gates import CompletionGate, CompletionWatch
 from asyncdali.device.cuda.memory import DevicePool, Events
 from asyncdali.engines import channel as channels
 from asyncdali.engines import receiver as receivers
@@ -359,3 +360,91 @@ def test_events_behind_a_gate_are_over_unless_waiting_for_them_failed(cuda, fail
     assert gate.wait(LONG)
     assert buffer.ready.is_over() != fails
     assert pending_events([batch]) == ([buffer.ready] if fails else [])
+
+
+class Made:
+    """A batch that the GPU has still to make, and the means to wait for it."""
+
+    def __init__(self, cuda, copies=3):
+        cuda.use(0)
+        events = Events(cuda, 0)
+        commands = Commands(cuda, cuda.stream_create())
+        buffer = DevicePool(cuda, 0, events).allocate(64, commands)
+        staged = cuda.host_alloc(64)
+        for _ in range(copies):
+            commands.copy(buffer.address, staged, 64, pinned=True)
+        buffer.ready = events.last(commands)
+        self.ready, self.batch, self.watch = buffer.ready, Batch(np.array([[64]]), types.UINT8, owner=buffer), CompletionWatch(cuda)
+
+
+def descriptors(*numbers):
+    found = np.array([(number, receivers._POLLIN, 0) for number in numbers], receivers._POLLED)
+    return found, address_of(found)
+
+
+def test_a_watch_waits_for_the_gpu(cuda):
+    made = Made(cuda)
+    quiet = os.eventfd(0)
+    waits, at = descriptors(quiet)
+    assert not made.watch.over([made.batch])
+    assert made.watch.wait(at, 1, LONG)
+    assert made.watch.over([made.batch]) and made.ready.is_over() and not waits["found"].any()
+    assert cuda.calls["event_query"] == 4  # one for each copy, and one for the event
+    os.close(quiet)
+
+
+def test_a_watch_ends_with_a_message(cuda):
+    made = Made(cuda, copies=1000)
+    told = os.eventfd(1)
+    waits, at = descriptors(os.eventfd(0), told)
+    assert not made.watch.over([made.batch])
+    assert not made.watch.wait(at, 2, LONG)
+    assert waits["found"].tolist() == [0, receivers._POLLIN] and not made.ready.is_over()
+    assert cuda.calls["event_query"] == 1
+    for number in waits["descriptor"].tolist():
+        os.close(number)
+
+
+def test_a_watch_ends_after_some_time(cuda):
+    made = Made(cuda, copies=1000)
+    waits, at = descriptors(os.eventfd(0))
+    assert not made.watch.over([made.batch])
+    assert not made.watch.wait(at, 1, 0.001)
+    assert not waits["found"].any() and not made.ready.is_over()
+    os.close(int(waits["descriptor"][0]))
+
+
+def test_a_watch_that_fails_leaves_the_error_to_the_caller(cuda):
+    made = Made(cuda)
+    waits, at = descriptors(os.eventfd(0))
+    cuda.fails["event_query"] = 700
+    assert not made.watch.over([made.batch])
+    assert made.watch.wait(at, 1, LONG)
+    assert pending_events([made.batch]) == [made.ready]
+    os.close(int(waits["descriptor"][0]))
+
+
+def test_a_caller_helps_while_the_gpu_works(receiver, cuda):
+    """A message that comes after the iteration was queued, and before the GPU has made its batches."""
+    made, record, found = Made(cuda, copies=20), Finished(), queue.SimpleQueue()
+    record.outputs = [made.batch]
+    record.finish()
+    ours, theirs = channels.pair()
+    goes_on, in_call = threading.Event(), threading.Event()
+    receiver.call(receiver.add_reader, ours.fileno(), lambda: found.put((channels.receive_now(ours)[0], threading.current_thread())))
+    receiver.call(lambda: (in_call.set(), goes_on.wait(LONG)))  # the thread of the receiver cannot read
+    assert in_call.wait(LONG)
+    query, asked = cuda._do_event_query, []
+
+    def queried(event):
+        asked.append(event)
+        if len(asked) == 5:
+            channels.send(theirs, b"one")
+        return query(event)
+
+    cuda._do_event_query = queried
+    receiver.help(record, made.watch)
+    assert found.get(timeout=LONG) == (b"one", threading.current_thread())
+    assert made.ready.is_over()
+    goes_on.set()
+    ours.close(), theirs.close()

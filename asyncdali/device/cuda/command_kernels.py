@@ -21,6 +21,8 @@ from .command_tables import (
     LAUNCH_COMMAND,
     LAUNCH_EACH_COMMAND,
     PERFORM,
+    QUERY,
+    QUERY_COMMAND,
     RECORD,
     RECORD_COMMAND,
     SYNCHRONIZE,
@@ -32,6 +34,7 @@ from .command_tables import (
 calls, performing, job_at = DRIVER_CALLS.at, PERFORM.at, JOB.at
 wait, record, copy = WAIT_COMMAND.at, RECORD_COMMAND.at, COPY_COMMAND.at
 launch, launch_each, call, synchronize = LAUNCH_COMMAND.at, LAUNCH_EACH_COMMAND.at, CALL_COMMAND.at, SYNCHRONIZE_COMMAND.at
+query = QUERY_COMMAND.at
 
 
 def _call_of(*bits: int) -> Any:
@@ -71,8 +74,8 @@ def _launch_kernel(typingctx, call, function, grid_x, grid_y, grid_z, block_x, b
 
 
 @intrinsic
-def _event_synchronize(typingctx, function, event):
-    """cuEventSynchronize."""
+def _event_call(typingctx, function, event):
+    """cuEventSynchronize, cuEventQuery."""
     return _call_of(64)
 
 
@@ -113,8 +116,11 @@ def perform(driver, begin, end):
             )  # fmt: skip
             at += launch.size
         elif kind == SYNCHRONIZE:
-            status = _event_synchronize(load_i64(driver + calls.cuEventSynchronize), load_i64(at + synchronize.event))
+            status = _event_call(load_i64(driver + calls.cuEventSynchronize), load_i64(at + synchronize.event))
             at += synchronize.size
+        elif kind == QUERY:
+            status = _event_call(load_i64(driver + calls.cuEventQuery), load_i64(at + query.event))
+            at += query.size
         elif kind == CALL:
             status = _call(
                 load_i64(at + call.function), load_i64(at + call.argument_a), load_i64(at + call.argument_b),

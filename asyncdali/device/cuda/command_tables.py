@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...compiled.tables import Field, Table
 
-WAIT, RECORD, COPY, LAUNCH, LAUNCH_EACH, CALL, SYNCHRONIZE = range(7)
+WAIT, RECORD, COPY, LAUNCH, LAUNCH_EACH, CALL, SYNCHRONIZE, QUERY = range(8)
 """Kinds of commands."""
 
 DRIVER_CALLS = Table(
@@ -14,12 +14,13 @@ DRIVER_CALLS = Table(
     Field("cuMemcpyAsync", "address", "of the driver's function"),
     Field("cuLaunchKernel", "address", "of the driver's function"),
     Field("cuEventSynchronize", "address", "of the driver's function"),
+    Field("cuEventQuery", "address", "of the driver's function"),
 )
 """The names of the driver's functions. Streams and events that CuPy makes with CUDA's runtime are also the driver's."""
 
 CALLED = {
     WAIT: "cuStreamWaitEvent", RECORD: "cuEventRecord", COPY: "cuMemcpyAsync", LAUNCH: "cuLaunchKernel", LAUNCH_EACH: "cuLaunchKernel",
-    SYNCHRONIZE: "cuEventSynchronize",
+    SYNCHRONIZE: "cuEventSynchronize", QUERY: "cuEventQuery",
 }  # fmt: skip
 """The driver's function for each kind of command."""
 
@@ -88,8 +89,11 @@ CALL_COMMAND = Table(
 SYNCHRONIZE_COMMAND = Table("SYNCHRONIZE_COMMAND", _KIND, _EVENT)
 """The host waits for the event."""
 
+QUERY_COMMAND = Table("QUERY_COMMAND", _KIND, _EVENT)
+"""The host asks for the event. The status is not 0 if it has not been reached."""
+
 COMMANDS = {
     WAIT: WAIT_COMMAND, RECORD: RECORD_COMMAND, COPY: COPY_COMMAND, LAUNCH: LAUNCH_COMMAND, LAUNCH_EACH: LAUNCH_EACH_COMMAND,
-    CALL: CALL_COMMAND, SYNCHRONIZE: SYNCHRONIZE_COMMAND,
+    CALL: CALL_COMMAND, SYNCHRONIZE: SYNCHRONIZE_COMMAND, QUERY: QUERY_COMMAND,
 }  # fmt: skip
 """The tables by kind."""

@@ -24,7 +24,7 @@ from .command_kernels import perform
 from .commands import Commands
 from .driver import Driver
 from .fed_arrays import FedArrays
-from .gates import CompletionGate
+from .gates import CompletionGate, CompletionWatch
 from .idle import leave_stream, take_stream
 from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, MemoryBlock, PinnedMemory, pinned_pool
 from .timing import StreamTimes
@@ -213,6 +213,10 @@ class CudaDevice:
     def completion_gate(self) -> CompletionGate:
         """A gate for one wait for batches that are not planned yet."""
         return CompletionGate(self.driver)
+
+    def completion_watch(self) -> CompletionWatch:
+        """A wait for batches that ends early if a message comes."""
+        return CompletionWatch(self.driver)
 
     def order(self, batches: Sequence[Batch], stream: int | None) -> None:
         """The user's `stream` waits for `batches`, and their memory is not reused before `stream` has finished. The host does not wait."""

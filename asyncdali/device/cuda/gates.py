@@ -1,4 +1,4 @@
-"""A single wait for an iteration and for the GPU's work on this iteration."""
+"""Single waits for the GPU's work on an iteration and for something else: for the iteration itself, or for messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 from ...batch import Batch
 from ...compiled import gate as kernels
 from ...compiled.addresses import address_of
-from ...compiled.job_tables import GATE
+from ...compiled.job_tables import GATE, WATCH
+from ...compiled.watch import wait_for_first
 from . import command_tables as tables
 from .arrays import pending_events
 from .driver import Driver
@@ -60,3 +61,36 @@ class CompletionGate:
                 return True
             left -= part
         return False
+
+
+class CompletionWatch:
+    """A wait for the GPU's work on an iteration that ends early if a message comes. The device must be the batches' device."""
+
+    def __init__(self, driver: Driver):
+        self._driver = driver
+        self._events: list[CudaEvent] = []
+
+    def over(self, batches: Sequence[Batch]) -> bool:
+        """Whether the GPU has made `batches`, asked without releasing the interpreter lock. Otherwise :meth:`wait` waits for them."""
+        self._events = [event for event in pending_events(batches) if not event.done()]
+        return not self._events
+
+    def wait(self, descriptors: int, count: int, seconds: float) -> bool:
+        """Wait for the batches without the interpreter, for some seconds, or until one of `count` struct pollfd is readable.
+
+        Whether the GPU has made the batches. A failed wait counts: asking for the event gives the error.
+        """
+        words: list[int] = []
+        for event in self._events:
+            words += tables.QUERY_COMMAND.entries(kind=tables.QUERY, event=event.handle)
+        commands, (perform, driver) = np.array(words, np.int64), self._driver.performer()
+        begin = address_of(commands)
+        watch, _ = WATCH.make(
+            perform=perform, driver=driver, begin=begin, end=begin + commands.nbytes, descriptors=descriptors, count=count,
+            nanoseconds=int(seconds * 1e9), pause_0=0, pause_1=0,
+        )  # fmt: skip
+        result = wait_for_first(address_of(watch))
+        if result == kernels.DONE:
+            for event in self._events:
+                event.passed()
+        return result != kernels.LATE
