@@ -27,8 +27,8 @@ ALONE = {0: {"cpu": 2, "MainThread": 1.5}, 1: {"engines": 1.5}}
 """Entries of single threads. The caller of `run()` waits once, for the iteration and for the GPU. With engines it also does the work of the
 thread `engines` while it waits."""
 
-BUSY = 2.3
-"""Entries of all threads beside a thread that runs pure Python, with an engine (measured: 1.2 to 1.6; with a thread for each kind of work
+BUSY = 1.9
+"""Entries of all threads beside a thread that runs pure Python, with an engine (measured: 0.7 to 1.4; with a thread for each kind of work
 2.0 to 2.7). The caller handles everything that came while it waited for the interpreter."""
 
 
