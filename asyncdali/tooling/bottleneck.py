@@ -337,7 +337,8 @@ def _planning(case: _Case) -> Bottleneck | None:
             "interpreter", top.name, share,
             f"planning batches takes {percent(share)} of the time, {percent(1 - works)} of which it waits for the interpreter, which other "
             "Python threads hold",
-            "less Python beside the pipeline, or larger batches (planning is per batch); sys.setswitchinterval(0.001) shortens each "
+            "less Python beside the pipeline, or larger batches (planning is per batch); a larger prefetch_queue_depth lets more "
+            "iterations wait at the same time (9 to 12 on a GPU, better with engines=1); sys.setswitchinterval(0.001) shortens each "
             "wait from 5 ms to 1 ms, and costs the other threads about a quarter of their speed (docs/gpu.md)",
         )  # fmt: skip
     return Bottleneck(
