@@ -329,8 +329,11 @@ class Session:
             record.wait()
             return record
         with self.gpu.entered():
+            watch = self.gpu.completion_watch() if complete and helps is not None else None
+            if watch is not None and record.finished and watch.over(record.outputs):
+                return record  # a consumer that is slower than the pipeline does not do the pipeline's work
             if helps is not None:
-                helps(record, self.gpu.completion_watch() if complete else None)
+                helps(record, watch)
             if not record.finished:
                 record.wait(self.gpu.completion_gate() if complete else None)
         return record

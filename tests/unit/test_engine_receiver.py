@@ -288,6 +288,23 @@ def test_the_caller_works_while_it_waits(tmp_path, cuda, monkeypatch):
     assert found[0] == found[1]
 
 
+def test_a_caller_that_does_not_wait_does_not_work(tmp_path, cuda, monkeypatch):
+    """The consumer is slower than the pipeline: the iteration is finished, and the GPU has made its batches."""
+    with closing(pipeline(graph(data_files(tmp_path)), 1, device_id=0)) as pipe:
+        pipe.run()
+        session, helped = pipe._core.session, []
+        helps = session.executor.helps
+        monkeypatch.setattr(session.executor, "helps", lambda record, watch: (helped.append(record.index), helps(record, watch)))
+        for index in range(1, 5):
+            session.wait_all()
+            oldest = session.in_flight[0]
+            queued = pending_events(oldest.outputs)
+            if index % 2:
+                session.gpu.complete(oldest.outputs)
+            pipe.run()
+            assert queued and (index in helped) == (index % 2 == 0)
+
+
 def test_an_interrupt_while_the_caller_works_loses_nothing(tmp_path, cuda, monkeypatch):
     files = data_files(tmp_path)
     pipe = pipeline(graph(files), 0, device_id=0)
