@@ -36,7 +36,7 @@ from .fast_path import ATOMIC, FastPath
 from .faults import Faults
 from .handover import Handover
 from .ordered import Asked, Ordered
-from .places import WINDOW, Place, Request
+from .places import WINDOW, WINDOW_OF_GPU, Place, Request
 from .receiver import Receiver
 from .sending import Sender
 from .source_requests import SourceRequests
@@ -69,6 +69,8 @@ class Loader(Ordered[Request]):
         self._caller: LoopThread | Receiver = self._receiver or self._loop
         self.pool = pool
         self.places = [Place(engine) for engine in pool.engines]
+        self.window = WINDOW if executor.gpu is None else WINDOW_OF_GPU
+        """Most iterations in flight per engine."""
         self.sources = SourceRequests(self, [planned.spec.name for planned in cut.before if cut.called(planned)])
         self._fed += tuple(self.sources.names)
         self.sender, self.answers, self.faults = Sender(self), Answers(self), Faults(self)
@@ -99,7 +101,7 @@ class Loader(Ordered[Request]):
     def _may_stay(self, depth: int) -> bool:
         """Whether nothing has to happen between two calls of the pipeline."""
         behind = len(self.executor.outputs) and self.executor.is_single(self.segment)
-        requests_fit = depth <= WINDOW * len(self.places)
+        requests_fit = depth <= self.window * len(self.places)
         return bool(behind) and requests_fit and not self.sources.names and not self._chained and self.executor.gpu is None
 
     # --- decisions on the threads that call the pipeline (``runtime.engine_protocol.Here``)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 WINDOW = 2
 """Iterations in flight per engine: an engine plans the second while its threads work on the first."""
 
+WINDOW_OF_GPU = 3
+"""The same if the batches are for a GPU: beside a thread that runs pure Python, an answer may be received 5 ms later, and the next request
+is sent then. On an H100 the training pipeline kept 0.92 to 0.98 of its rate beside such a thread with two, and 0.95 to 1.00 with three."""
+
 
 class Request(Asked):
     """An iteration requested from engines of this machine."""

@@ -10,7 +10,7 @@ from ..device.buffers import BufferPool
 from . import channel as channels
 from . import fixed
 from .encoding import Frame, Packer
-from .places import WINDOW, Place, Request
+from .places import WINDOW_OF_GPU, Place, Request
 from .steps import RENEWED
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Sender:
         body = frame.joined()
         if self._loader.sources.names:
             self._loader.sources.name(asked)
-        if len(body) > channels.LARGEST // 2:
+        if len(body) > channels.LARGEST // WINDOW_OF_GPU:  # so that the socket's buffer has room for all requests in flight
             # The positions are small and may need a correction, so only the frame goes through a block.
             asked.header["large"] = self.packer.place(body)
             body = b""
@@ -46,16 +46,16 @@ class Sender:
 
     def room(self, asked: Request) -> Place | None:
         """The engine that gets a request now. None: all are busy."""
-        home = asked.home
+        home, window = asked.home, self._loader.window
         if home is not None and not asked.deaths:
-            return None if home.alone or len(home.outstanding) >= WINDOW else home
+            return None if home.alone or len(home.outstanding) >= window else home
         places = self._loader.places
         count = len(places)
         if count == 1 and not asked.deaths:
             place = places[0]
-            return None if place.alone or len(place.outstanding) >= WINDOW else place
+            return None if place.alone or len(place.outstanding) >= window else place
         number = asked.run.record.index
-        free = [place for place in places if not place.alone and len(place.outstanding) < (1 if asked.deaths else WINDOW)]
+        free = [place for place in places if not place.alone and len(place.outstanding) < (1 if asked.deaths else window)]
         return min(free, key=lambda place: (len(place.outstanding), (place.engine.number - number) % count), default=None)
 
     def send(self, asked: Request, place: Place) -> None:
@@ -82,7 +82,7 @@ class Sender:
                 header.update(slice=asked.search.probe, probe=1)
             channels.send_now(engine.channel, channels.message(header, asked.body), descriptors)
         except OSError:
-            pass  # the engine has ended, and its socket reports the end; the socket's buffer always has room for two requests
+            pass  # the engine has ended, and its socket reports the end; the socket's buffer always has room for all requests in flight
         self._loader.faults.watch_soon()
 
     def outer(self, engine: EngineProcess, blocks: Mapping[int, int]) -> tuple[dict[str, Any], list[int]]:

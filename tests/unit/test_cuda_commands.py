@@ -15,6 +15,7 @@ from helpers.cuda import StandIn, use
 
 from asyncdali import fn, pipeline_def
 from asyncdali.compiled.addresses import address_of
+from asyncdali.device.cuda import command_tables as tables
 from asyncdali.device.cuda import device
 from asyncdali.device.cuda import driver as cuda_driver
 from asyncdali.device.cuda.commands import Commands, listed
@@ -26,6 +27,7 @@ SIGNATURES = {
     "cuStreamWaitEvent": (POINTER, POINTER, NUMBER),
     "cuEventRecord": (POINTER, POINTER),
     "cuEventSynchronize": (POINTER,),
+    "cuEventQuery": (POINTER,),
     "cuMemcpyAsync": (POINTER, POINTER, SIZE, POINTER),
     "cuLaunchKernel": (POINTER, *[NUMBER] * 7, POINTER, POINTER, POINTER),
 }
@@ -161,6 +163,17 @@ def test_an_error_ends_the_list_of_commands(driver, library, failing):
     library.fails = {}
     all_kinds(driver).perform()
     assert library.calls == CALLS
+
+
+def test_events_are_asked_for_up_to_the_first_that_is_not_reached(driver, library):
+    words = [word for k in range(3) for word in tables.QUERY_COMMAND.entries(kind=tables.QUERY, event=FAR + k)]
+    driver.perform(np.array(words))
+    assert library.calls == [("cuEventQuery", FAR), ("cuEventQuery", FAR + 1), ("cuEventQuery", FAR + 2)]
+    library.calls.clear()
+    library.fails = {1: 600}
+    with pytest.raises(cuda_driver.DriverError, match="cuEventQuery: ") as caught:
+        driver.perform(np.array(words))
+    assert library.calls == [("cuEventQuery", FAR), ("cuEventQuery", FAR + 1)] and caught.value.status == 600
 
 
 def test_errors_name_the_owner_of_the_command(driver, library):

@@ -262,6 +262,25 @@ def test_the_thread_that_sends_requests(tmp_path, cuda, monkeypatch):
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("device, most", [(None, 2), (0, 3)])
+def test_iterations_in_flight_per_engine(tmp_path, cuda, monkeypatch, device, most):
+    """An engine for a GPU has one more, because its answers may be received late."""
+    define = graph(data_files(tmp_path)) if device == 0 else lambda: fn.random.uniform(range=[0, 10])
+    with closing(pipeline(define, 1, device_id=device, prefetch_queue_depth=6)) as pipe:
+        pipe.build()
+        loader, found = pipe._core.session.engines.loader, []
+        send = loader.sender.send
+
+        def noted(asked, place):
+            send(asked, place)
+            found.append(len(place.outstanding))
+
+        monkeypatch.setattr(loader.sender, "send", noted)
+        for _ in range(20):
+            pipe.run()
+        assert max(found) == most
+
+
 def test_the_caller_works_while_it_waits(tmp_path, cuda, monkeypatch):
     """It receives and plans. If the handler of a signal could raise in between, the thread of the engines does."""
     files, found = data_files(tmp_path), []
