@@ -22,8 +22,8 @@ _ppoll = types.ExternalFunction("ppoll", types.int32(types.int64, types.int64, t
 
 @compiled(1)
 def wait_for_first(watch):
-    """Wait for a WATCH. Returns :data:`DONE` if its events are reached, :data:`FAILED` if asking for them failed, and :data:`LATE` if a
-    descriptor is readable, if a signal came, or at the end of its time."""
+    """Wait for a WATCH. Returns :data:`DONE` if its events are reached, :data:`LATE` if a descriptor is readable or at the end of its time,
+    and :data:`FAILED` if asking for the events failed or a signal came."""
     left, waited = load_i64(watch + watch_at.nanoseconds), 0
     while True:
         begin, end = load_i64(watch + watch_at.begin), load_i64(watch + watch_at.end)
@@ -37,7 +37,8 @@ def wait_for_first(watch):
         pause = smaller(smaller(larger(waited // 8, _SHORTEST), _LONGEST), left)
         store_i64(watch + watch_at.pause_0, 0)
         store_i64(watch + watch_at.pause_1, pause)
-        if _ppoll(load_i64(watch + watch_at.descriptors), load_i64(watch + watch_at.count), watch + watch_at.pause_0, 0) != 0:
-            return LATE
+        found = _ppoll(load_i64(watch + watch_at.descriptors), load_i64(watch + watch_at.count), watch + watch_at.pause_0, 0)
+        if found != 0:
+            return LATE if found > 0 else FAILED
         waited += pause
         left -= pause

@@ -40,6 +40,28 @@ def receiver():
     assert not made._thread.is_alive()
 
 
+@pytest.fixture
+def cuda(monkeypatch):
+    driver = StandIn()
+    use(driver, monkeypatch)
+    return driver
+
+
+class Made:
+    """A batch that the GPU has still to make, and the means to wait for it."""
+
+    def __init__(self, cuda, copies=3):
+        cuda.use(0)
+        events = Events(cuda, 0)
+        commands = Commands(cuda, cuda.stream_create())
+        buffer = DevicePool(cuda, 0, events).allocate(64, commands)
+        staged = cuda.host_alloc(64)
+        for _ in range(copies):
+            commands.copy(buffer.address, staged, 64, pinned=True)
+        buffer.ready = events.last(commands)
+        self.ready, self.batch, self.watch = buffer.ready, Batch(np.array([[64]]), types.UINT8, owner=buffer), CompletionWatch(cuda)
+
+
 def test_calls_are_made_in_order_on_one_thread(receiver):
     made = queue.SimpleQueue()
     for k in range(1000):
@@ -166,12 +188,18 @@ def test_no_caller_helps_after_the_end():
     assert not made._helping.locked()
 
 
-def test_an_interrupt_ends_help_and_comes_after_it(receiver, monkeypatch):
-    monkeypatch.setattr(receivers, "FIRST_LOOK", 5.0)  # a signal that comes just before the wait is seen at its end
-    main = threading.get_ident()
+@pytest.mark.parametrize("queued", [False, True], ids=["iteration", "gpu"])
+def test_an_interrupt_ends_help_and_comes_after_it(receiver, monkeypatch, cuda, queued):
+    # A signal that comes just before the wait is seen at its end, and one that comes while the simulated GPU is asked.
+    monkeypatch.setattr(receivers, "FIRST_LOOK", 0.2 if queued else 5.0)
+    main, record, made = threading.get_ident(), Finished(), Made(cuda)
+    cuda._do_event_query = lambda event: 600
+    if queued:
+        record.outputs = [made.batch]
+        record.finish()
     receiver.call(lambda: (wait_until(lambda: receiver._helper), signal.pthread_kill(main, signal.SIGINT)))
     with pytest.raises(KeyboardInterrupt):
-        receiver.help(Finished())
+        receiver.help(record, made.watch)
     assert not receiver._helper and not receiver._helping.locked()
 
 
@@ -208,13 +236,6 @@ def test_a_full_channel():
 
 
 # --- pipelines on a GPU
-
-
-@pytest.fixture
-def cuda(monkeypatch):
-    driver = StandIn()
-    use(driver, monkeypatch)
-    return driver
 
 
 def graph(files):
@@ -396,21 +417,6 @@ def test_events_behind_a_gate_are_over_unless_waiting_for_them_failed(cuda, fail
     assert gate.wait(LONG)
     assert buffer.ready.is_over() != fails
     assert pending_events([batch]) == ([buffer.ready] if fails else [])
-
-
-class Made:
-    """A batch that the GPU has still to make, and the means to wait for it."""
-
-    def __init__(self, cuda, copies=3):
-        cuda.use(0)
-        events = Events(cuda, 0)
-        commands = Commands(cuda, cuda.stream_create())
-        buffer = DevicePool(cuda, 0, events).allocate(64, commands)
-        staged = cuda.host_alloc(64)
-        for _ in range(copies):
-            commands.copy(buffer.address, staged, 64, pinned=True)
-        buffer.ready = events.last(commands)
-        self.ready, self.batch, self.watch = buffer.ready, Batch(np.array([[64]]), types.UINT8, owner=buffer), CompletionWatch(cuda)
 
 
 def descriptors(*numbers):

@@ -78,7 +78,8 @@ class CompletionWatch:
     def wait(self, descriptors: int, count: int, seconds: float) -> bool:
         """Wait for the batches without the interpreter, for some seconds, or until one of `count` struct pollfd is readable.
 
-        Whether the GPU has made the batches. A failed wait counts: asking for the event gives the error.
+        Whether the GPU has made the batches. A wait that failed counts, because asking for the event gives the error, and so does a wait
+        that a signal ended.
         """
         words: list[int] = []
         for event in self._events:
