@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from asyncdali_workers.shared.system import Mapping, Memory, commit, up
+from asyncdali_workers.shared.system import Mapping, Memory, commit, huge_place, up, use_huge_pages
 
 from .._descriptors import require_descriptors
 from ..device.buffers import BlockOwner
@@ -31,7 +31,7 @@ class _Owned(Mapping):  # type: ignore[misc]  # mypy does not follow the install
     __slots__ = ("gone", "number")
 
     def __init__(self, descriptor: int, size: int, number: int, gone: deque[int]):
-        super().__init__(descriptor, 0, size)
+        super().__init__(descriptor, 0, size, huge_place(size))
         self.number, self.gone = number, gone
 
     def __del__(self) -> None:
@@ -67,6 +67,7 @@ class OwnBlocks:
             _grow(descriptor, size)
             fcntl.fcntl(descriptor, _SEALS, _FIXED)
             mapping = _Owned(descriptor, size, next(self._numbers), self._gone)
+            use_huge_pages(mapping)
         except BaseException:
             os.close(descriptor)
             raise
@@ -128,7 +129,7 @@ class _Pinned(Mapping):  # type: ignore[misc]
     __slots__ = ("pin",)
 
     def __init__(self, descriptor: int, size: int, pin: Callable[[int, int], Any]):
-        super().__init__(descriptor, 0, size)
+        super().__init__(descriptor, 0, size, huge_place(size))
         self.pin = pin(self.address, size)
 
     def __del__(self) -> None:
@@ -154,7 +155,7 @@ class ForeignBlocks:
     def _map(self, number: int) -> None:
         descriptor = self._unmapped[number]
         size = os.fstat(descriptor).st_size
-        self._mappings[number] = Mapping(descriptor, 0, size) if self.pin is None else _Pinned(descriptor, size, self.pin)
+        self._mappings[number] = Mapping(descriptor, 0, size, huge_place(size)) if self.pin is None else _Pinned(descriptor, size, self.pin)
         os.close(self._unmapped.pop(number))
 
     def drop(self, numbers: Iterable[int]) -> None:

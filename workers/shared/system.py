@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import functools
 import os
 import resource
 import weakref
@@ -20,10 +21,18 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
 
 _READ_WRITE = 0x1 | 0x2
 _SHARED = 0x1
+_RESERVED = 0x2 | 0x20 | 0x4000
+"""MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE."""
+_HUGE = 2 << 20
+"""Bytes of a huge page."""
+_COLLAPSE = 25
+"""MADV_COLLAPSE (Linux 6.1): replace small pages by huge pages now. Memory of a memfd gets none otherwise: by default the kernel gives
+huge pages to private memory only."""
 _FAILED = ctypes.c_void_p(-1).value
 _KEEP_SIZE_PUNCH_HOLE = 0x1 | 0x2
 
@@ -43,11 +52,12 @@ class Mapping:
 
     __slots__ = ("__weakref__", "_pid", "address", "bytes", "offset", "size")
 
-    def __init__(self, descriptor: int, offset: int, size: int):
+    def __init__(self, descriptor: int, offset: int, size: int, hint: int | None = None):
+        """`hint`: an address that is free (see :func:`huge_place`)."""
         self.offset = offset
         self.size = size
         self._pid = os.getpid()
-        address = _libc.mmap(None, size, _READ_WRITE, _SHARED, descriptor, offset)
+        address = _libc.mmap(hint, size, _READ_WRITE, _SHARED, descriptor, offset)
         if address == _FAILED:
             code = ctypes.get_errno()
             limit = resource.getrlimit(resource.RLIMIT_AS)[0]
@@ -60,6 +70,41 @@ class Mapping:
         address = getattr(self, "address", None)
         if address is not None and _getpid() == self._pid:
             _munmap(address, self.size)
+
+
+def huge_place(size: int) -> int | None:
+    """An address where `size` bytes can have huge pages. None for less than two of them, or if the address space has no room.
+
+    Another thread may take the address before it is used. The system then chooses another one, whose pages are small.
+    """
+    if size < 2 * _HUGE:
+        return None
+    start = _libc.mmap(None, size + _HUGE, 0, _RESERVED, -1, 0)
+    if start == _FAILED:
+        return None
+    _libc.munmap(start, size + _HUGE)
+    return up(start, _HUGE)
+
+
+def use_huge_pages(mapping: Mapping) -> bool:
+    """Give a mapping at :func:`huge_place` huge pages, in all processes. Its pages must be allocated. Returns whether it has them.
+
+    Pages stay small if the kernel cannot do it, has no free huge pages, or is configured not to use them.
+    """
+    size = mapping.size & -_HUGE
+    if size == 0 or mapping.address % _HUGE or not _allows_huge_pages():
+        return False
+    return bool(_libc.madvise(mapping.address, size, _COLLAPSE) == 0)
+
+
+@functools.cache
+def _allows_huge_pages() -> bool:
+    """Whether the administrator allows huge pages. MADV_COLLAPSE does not ask."""
+    try:
+        with open("/sys/kernel/mm/transparent_hugepage/enabled") as file:
+            return "[never]" not in file.read()
+    except OSError:
+        return False
 
 
 def punch(descriptor: int, offset: int, size: int) -> None:
