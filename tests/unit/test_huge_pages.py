@@ -52,7 +52,7 @@ def test_both_processes_have_huge_pages():
 
 
 @pytest.mark.parametrize("reason", ["kernel", "administrator", "address"])
-def test_pages_stay_small_where_huge_pages_cannot_be_had(monkeypatch, reason):
+def test_pages_stay_small_without_huge_pages(monkeypatch, reason):
     if reason == "kernel":
         monkeypatch.setattr(system, "_COLLAPSE", 9999)  # as kernels before 6.1: the advice is unknown
     elif reason == "administrator":
