@@ -67,7 +67,6 @@ class OwnBlocks:
             _grow(descriptor, size)
             fcntl.fcntl(descriptor, _SEALS, _FIXED)
             mapping = _Owned(descriptor, size, next(self._numbers), self._gone)
-            use_huge_pages(mapping)
         except BaseException:
             os.close(descriptor)
             raise
@@ -76,6 +75,7 @@ class OwnBlocks:
             self._starts.insert(at, mapping.address)
             self._blocks.insert(at, (size, mapping.number, descriptor))
             self._by_number[mapping.number] = mapping.address
+        use_huge_pages(mapping)  # takes 40 ms for 38 MB: an interrupt finds a block that take_gone() can close
         return np.asarray(Memory(mapping.address, size, mapping))
 
     def find(self, first: int, stop: int) -> tuple[int, int, int] | None:

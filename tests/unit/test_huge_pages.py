@@ -66,6 +66,18 @@ def test_pages_stay_small_without_huge_pages(monkeypatch, reason):
     own.close()
 
 
+def test_an_interrupt_leaves_a_block_that_can_be_closed(monkeypatch):
+    def interrupted(mapping):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("asyncdali.engines.blocks.use_huge_pages", interrupted)
+    own = OwnBlocks()
+    with pytest.raises(KeyboardInterrupt):
+        own.make(SIZE)
+    assert own.take_gone() == [1] and own.take_gone() == []
+    own.close()
+
+
 def test_small_blocks_are_not_aligned():
     assert system.huge_place(2 * HUGE - 1) is None
     assert system.huge_place(2 * HUGE) % HUGE == 0

@@ -1,4 +1,4 @@
-"""Linux features that the pool uses: shared mappings, locks that the kernel releases when their holder dies, and eventfds."""
+"""Linux features of shared memory: mappings, huge pages, locks that the kernel releases when their holder dies, and eventfds."""
 
 from __future__ import annotations
 
