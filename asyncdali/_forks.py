@@ -1,6 +1,6 @@
 """The id of this process, for objects that a forked child must leave alone.
 
-Every buffer of a batch asks twice. ``os.getpid()`` is a system call: it took 3 % of the interpreter time of a GPU pipeline.
+Every buffer and every lease of a batch asks twice. ``os.getpid()`` is a system call: it took 3 % of the interpreter time of a GPU pipeline.
 """
 
 from __future__ import annotations

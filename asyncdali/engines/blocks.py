@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from asyncdali_workers.shared.system import Mapping, Memory, commit, huge_place, up, use_huge_pages
 
+from .. import _forks
 from .._descriptors import require_descriptors
 from ..device.buffers import BlockOwner
 
@@ -187,17 +188,6 @@ class ForeignBlocks:
         return memoryview(ctypes.string_at(address, size))
 
 
-_process = os.getpid()
-"""This process. Every batch needs the number twice, and a system call with cold caches takes microseconds."""
-
-
-def _after_fork() -> None:
-    global _process
-    _process = os.getpid()
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
 VALID = (True,)
 """See :class:`Lease`."""
 
@@ -208,16 +198,16 @@ class Lease(BlockOwner):
     Nothing is appended while ``valid[0]`` is false: a caller that was interrupted has not taken the memory, and reads the answer again.
     """
 
-    __slots__ = ("__weakref__", "_mapping", "_number", "_process", "_returned", "_valid", "nbytes")
+    __slots__ = ("__weakref__", "_mapping", "_number", "_pid", "_returned", "_valid", "nbytes")
 
     def __init__(self, mapping: Any, number: int, returned: deque[int], nbytes: int, valid: Sequence[bool] = VALID):
         self._mapping = mapping
         self._number = number
         self._returned = returned
-        self._process = _process
+        self._pid = _forks.pid
         self._valid = valid
         self.nbytes = nbytes
 
     def __del__(self) -> None:
-        if _process == self._process and self._valid[0]:
+        if _forks.pid == self._pid and self._valid[0]:
             self._returned.append(self._number)

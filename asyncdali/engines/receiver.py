@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from asyncdali_workers.interrupts import only_ctrl_c, uninterrupted
 
+from .. import _forks
 from .._deadlocks import FIRST_LOOK
 from ..compiled.addresses import address_of
 from .channel import library
@@ -73,7 +74,7 @@ class Receiver:
         self._timers: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
         self._numbers = itertools.count()
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._pid = os.getpid()
+        self._pid = _forks.pid
         self._told = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._helping = threading.Lock()
         self._helper = 0
@@ -126,7 +127,7 @@ class Receiver:
 
         With a `watch`, until the GPU has made the iteration's batches, too. Calls and timers stay on this thread. The device must be
         entered."""
-        if os.getpid() != self._pid or not only_ctrl_c():
+        if _forks.pid != self._pid or not only_ctrl_c():
             return
         # The wait is short, so an interrupt can wait until this thread works again.
         with uninterrupted():
@@ -171,12 +172,12 @@ class Receiver:
 
     def close(self) -> None:
         """End the thread after the calls that were requested. Idempotent."""
-        if not self._closed and self._pid == os.getpid():
+        if not self._closed and self._pid == _forks.pid:
             self.call(self._end)
 
     def join(self, timeout: float) -> None:
         """After :meth:`close`, wait for the end of the thread."""
-        if not self.is_current() and self._pid == os.getpid():
+        if not self.is_current() and self._pid == _forks.pid:
             self._thread.join(timeout)
 
     def _end(self) -> None:
