@@ -107,6 +107,7 @@ def main() -> None:
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
+        os._exit(0)  # While Python ends, threads of torch can abort the process: "terminate called without an active exception".
 
 
 if __name__ == "__main__":
