@@ -87,9 +87,9 @@ def jpeg_by_opencv(data: np.ndarray, width: int, height: int, grey: bool) -> np.
     return image
 
 
-def cmyk_to_rgb(image: np.ndarray, data: np.ndarray) -> np.ndarray:
-    """Convert CMYK samples of the JPEG file `data` to RGB. Files with Adobe's marker store inverted samples (255 = no ink)."""
-    if b"\xff\xee\0\x0eAdobe" not in data[: 1 << 16].tobytes():
+def cmyk_to_rgb(image: np.ndarray, inverted: bool) -> np.ndarray:
+    """Convert CMYK samples of a JPEG to RGB. Files with Adobe's segment store them `inverted` (255 = no ink)."""
+    if not inverted:
         image = 255 - image
     colour, black = image[:, :, :3].astype(np.uint16), image[:, :, 3:].astype(np.uint16)
     return (colour * black // 255).astype(np.uint8)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -361,16 +362,28 @@ def channels_of(image: np.ndarray, tiff: TiffHeader) -> np.ndarray:
     return np.concatenate([np.cumsum(image[:, x : x + width], 1, image.dtype) for x in range(0, image.shape[1], width)], 1)
 
 
+_ORIENTATION_BYTES = {1: 1, 3: 2, 4: 4, 6: 1, 8: 2, 9: 4}
+"""Bytes of the types that an orientation may have: integers of 8, 16 or 32 bits, signed or not."""
+
+
 def tiff_orientation(block: bytes) -> int:
-    """The orientation (1-8) in a TIFF block of EXIF data; 1 if there is none or the block is broken."""
+    """The orientation (1-8) in a TIFF block of EXIF data; 1 if there is none or the block is broken.
+
+    ``jpeg_kernels._exif_orientation`` has the same rule for JPEGs.
+    """
     if block[:4] not in (b"II*\0", b"MM\0*"):
         return 1
-    try:
-        order, entries = _directory(block)
-        value = _field(block, order, entries[0x0112], 0x0112)
-    except (struct.error, KeyError, ValueError):
-        return 1
-    return value if 1 <= value <= 8 else 1
+    order: Literal["little", "big"] = "little" if block[:2] == b"II" else "big"
+    at = int.from_bytes(block[4:8], order)
+    for entry in range(at + 2, at + 2 + 12 * int.from_bytes(block[at : at + 2], order), 12):
+        field = block[entry : entry + 12]
+        if len(field) < 12:
+            return 1
+        tag, kind, count = struct.unpack("<HHI" if order == "little" else ">HHI", field[:8])
+        if tag == 0x0112:
+            value = int.from_bytes(field[8 : 8 + _ORIENTATION_BYTES.get(kind, 0)], order)
+            return value if count == 1 and 1 <= value <= 8 else 1
+    return 1
 
 
 _READERS = {"PNG": _png, "BMP": _bmp, "TIFF": _tiff, "WebP": _webp, "PNM": _pnm, "JPEG2000": _jpeg2000}

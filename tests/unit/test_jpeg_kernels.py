@@ -135,6 +135,7 @@ def test_header_fields():
     found = scan(with_orientation(jpeg_blocks(300, 200, [(2, 1), (1, 1), (1, 1)]), 6))
     assert found == {
         "found": kernels.IS_JPEG, "width": 300, "height": 200, "components": 3, "orientation": 6, "margin": 16, "marker": 0xC0, "scans": 1,
+        "adobe": 0,
     }  # fmt: skip
     assert scan(encode(picture(20, 20), "JPEG", progressive=True))["scans"] > 5
     assert scan(encode(picture(9, 9), "PNG"))["found"] == kernels.NOT_JPEG

@@ -48,6 +48,7 @@ from .jpeg_tables import (  # fmt: skip
     JPEG_HEADER,
     JPEG_WINDOW,
     LIBJPEG,
+    MOST_SIDE,
     PLACE_WINDOWS,
     PLAIN,
     STORED_IMAGE,
@@ -365,11 +366,17 @@ def _word(at, little):
 
 @inlined
 def _exif_orientation(at, stop):
-    """EXIF orientation (1-8) in an APP1 segment at addresses at..stop, or 1. TIFF 6.0 section 2; tag 0x0112."""
+    """EXIF orientation (1-8) in an APP1 segment at addresses at..stop, or 1. TIFF 6.0 section 2; tag 0x0112.
+
+    ``image_headers.tiff_orientation`` has the same rule for other formats.
+    """
     if stop - at < 14 or big_endian(at) != 0x4578 or big_endian(at + 2) != 0x6966:  # "Exif"
         return 1
     base = at + 6
     little = load_u8(base) == 0x49
+    order = 0x4949 if little else 0x4D4D  # "II" or "MM", then the number 42.
+    if big_endian(base) != order or _word(base + 2, little) != 42:
+        return 1
     # The directory's offset has 32 bits; a segment's length has 16.
     at = base + _word(base + (4 if little else 6), little)
     if _word(base + (6 if little else 4), little) != 0 or at + 2 > stop:
@@ -380,9 +387,31 @@ def _exif_orientation(at, stop):
         if entry + 12 > stop:
             return 1
         if _word(entry, little) == 0x0112:
-            value = _word(entry + 8, little)
-            return value if 1 <= value <= 8 else 1
+            return _orientation_value(entry, little)
     return 1
+
+
+@inlined
+def _orientation_value(entry, little):
+    """The orientation in a TIFF entry: one number of 8, 16 or 32 bits, signed or not; 1 for anything else."""
+    kind, low, high = _word(entry + 2, little), entry + (4 if little else 6), entry + (6 if little else 4)
+    if _word(low, little) != 1 or _word(high, little) != 0:
+        return 1
+    value = np.int64(0)
+    if kind == 1 or kind == 6:
+        value = np.int64(load_u8(entry + 8))
+    elif kind == 3 or kind == 8:
+        value = _word(entry + 8, little)
+    elif kind == 4 or kind == 9:
+        value = _word(entry + (10 if little else 8), little) << 16 | _word(entry + (8 if little else 10), little)
+    return value if 1 <= value <= 8 else 1
+
+
+@inlined
+def is_adobe(at, stop):
+    """Whether an APP14 segment at addresses at..stop is Adobe's. As in libjpeg, the segment may be longer than its 12 bytes."""
+    named = stop - at >= 12 and big_endian(at) == 0x4164 and big_endian(at + 2) == 0x6F62
+    return named and load_u8(at + 4) == 0x65
 
 
 @inlined
@@ -446,6 +475,8 @@ def scan_header(data, size, fields):
             break
         if marker == 0xE1 and orientation == 1:
             orientation = _exif_orientation(start, at)
+        if marker == 0xEE and is_adobe(start, at):
+            store_i64(fields + head.adobe, 1)
         is_frame = 0xC0 <= marker <= 0xCF and marker != 0xC4 and marker != 0xC8 and marker != 0xCC
         if is_frame and (load_i64(fields + head.marker) != 0 or at < start + 6 or not _frame(start, at, marker, fields)):
             break
@@ -458,7 +489,9 @@ def is_plain(fields, size):
     pixels = load_i64(fields + head.width) * load_i64(fields + head.height)
     kind, components = load_i64(fields + head.found), load_i64(fields + head.components)
     upright = load_i64(fields + head.orientation) == 1 and load_i64(fields + head.scans) == 1
-    return kind == IS_JPEG and (components == 1 or components == 3) and upright and 0 < pixels <= smaller(512 * size, FREE_PIXELS)
+    side = larger(load_i64(fields + head.width), load_i64(fields + head.height))
+    fits = 0 < pixels <= smaller(512 * size, FREE_PIXELS) and side <= MOST_SIDE
+    return kind == IS_JPEG and (components == 1 or components == 3) and upright and fits
 
 
 @compiled(4)

@@ -22,8 +22,12 @@ JPEG_HEADER = Table(
     Field("margin", "int64", "columns to decode beyond a window on each side: one MCU, more in progressive files"),
     Field("marker", "int64", "of the frame (SOFn); 0: there is none"),
     Field("scans", "int64", "number of scans"),
+    Field("adobe", "int64", "1: the file has an Adobe segment (APP14), so CMYK is stored inverted"),
 )
-"""The header of a file: a record for each sample."""
+"""The header of a file: a record for each sample. Everything that decoders read from a file's header is here."""
+
+MOST_SIDE = 65500
+"""Most rows and columns of a JPEG: libjpeg's JPEG_MAX_DIMENSION. Headers can give up to 65535."""
 
 JPEG_WINDOW = Table(
     "JPEG_WINDOW",

@@ -34,6 +34,7 @@ from .fields import (  # fmt: skip
     SEEN_BYTES,
     WIDTH,
 )
+from .jpeg_tables import MOST_SIDE
 
 
 @inlined
@@ -108,7 +109,7 @@ def _frame(at, length, frame):
         widest, tallest = larger(widest, h), larger(tallest, v)
     store_i64(frame + LARGEST_H, widest)
     store_i64(frame + LARGEST_V, tallest)
-    return load_i64(frame + WIDTH) > 0 and load_i64(frame + HEIGHT) > 0
+    return 0 < load_i64(frame + WIDTH) <= MOST_SIDE and 0 < load_i64(frame + HEIGHT) <= MOST_SIDE
 
 
 @inlined

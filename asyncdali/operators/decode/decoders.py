@@ -19,7 +19,7 @@ from asyncdali_workers import limits
 from ...batch import Batch, Extents, storage_dtype
 from ...codecs import image_formats
 from ...codecs.image_headers import FORMATS, FREE_PIXELS, check_size
-from ...codecs.jpeg.jpeg_tables import DECODE_COUNTS, DECODE_JPEGS, JPEG_HEADER, JPEG_WINDOW, PLAIN, STORED_IMAGE
+from ...codecs.jpeg.jpeg_tables import DECODE_COUNTS, DECODE_JPEGS, JPEG_HEADER, JPEG_WINDOW, MOST_SIDE, PLAIN, STORED_IMAGE
 from ...compiled.addresses import address_of
 from ...sampling import random_streams
 from ...types import DALIDataType, DALIImageType
@@ -306,7 +306,7 @@ class ImageDecoder(Operator):
         )  # fmt: skip
         if code:
             raise ValueError(self._explain(code, message, 0))
-        return image_formats.cmyk_to_rgb(image, data) if components == 4 else image
+        return image_formats.cmyk_to_rgb(image, bool(header[head.adobe])) if components == 4 else image
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source, scanned = inputs[0], iteration.prepared
@@ -421,7 +421,8 @@ def _refuse_impossible(headers: np.ndarray, sizes: np.ndarray) -> None:
     pixels = width * height
     # Huffman coding (SOF0 to SOF7) takes at least one bit for each block of 8x8. `check_size` judges images that are merely large.
     bomb = (marker < 0xC9) & (pixels > 512 * sizes + 4096)
-    wrong = (found != 0) & (bomb | (pixels <= 0) | (pixels > FREE_PIXELS) | (scans > MAX_SCANS) | (found != 1) | (components == 2))
+    large = (pixels <= 0) | (pixels > FREE_PIXELS) | (np.maximum(width, height) > MOST_SIDE)
+    wrong = (found != 0) & (bomb | large | (scans > MAX_SCANS) | (found != 1) | (components == 2))
     for i in np.flatnonzero(wrong):
         try:
             _judge_jpeg(headers[i], int(sizes[i]), bool(bomb[i]))
@@ -451,6 +452,8 @@ def _judge_jpeg(header: np.ndarray, size: int, bomb: bool) -> None:
     check_size(width, height, size)
     if bomb:
         raise ValueError(f"the header gives an image of {width}x{height} pixels, which {size} bytes of data cannot hold")
+    if max(width, height) > MOST_SIDE:
+        raise ValueError(f"JPEG of {width}x{height} pixels; at most {MOST_SIDE} in a row or column are decoded")
     if scans > MAX_SCANS:
         raise ValueError(f"JPEG of {scans} scans; at most {MAX_SCANS} are decoded")
     if components not in (1, 3, 4):
