@@ -38,7 +38,8 @@ def file(*, file_root: str | None = ..., file_list: str | None = ..., files: str
     """Reads (contents, label) pairs from files.
 
     With `file_root` alone, every immediate sub-directory is a class: directories are sorted by byte value and numbered, files in
-    them that match `file_filters` are its samples. With `files` the paths are given, labels are their positions or `labels`.
+    them that match `file_filters` are its samples. Hidden directories are classes only if an entry of `dir_filters` begins with a
+    dot. With `files` the paths are given, labels are their positions or `labels`.
     With `file_list` both come from a text file, one ``path label`` per line.
 
     Outputs: the file's bytes (1-D UINT8) and the label (INT32, shape (1,)).

@@ -373,7 +373,7 @@ def numpy_tree(tmp_path_factory):
     """Arrays of numpy.save in the root and below."""
     root = tmp_path_factory.mktemp("npy")
     rng = np.random.default_rng(1)
-    for k, name in enumerate(("c", "a", "s1/x", "s0/h", "s0/g", "s0/deep/no", ".hid/y", "s0/.hidden")):
+    for k, name in enumerate(("c", "a", "s1/x", "s0/h", "s0/g", "s0/deep/no", "s0/.hidden")):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         item = rng.integers(0, 100, (3 + k, 7, 5)).astype(np.int32)
         np.save(root / f"{name}.npy", item.T.copy().T if k % 2 else item)

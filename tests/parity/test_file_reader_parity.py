@@ -22,7 +22,7 @@ LIBRARIES = (asyncdali, dali)
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
     root = tmp_path_factory.mktemp("parity")
-    names = [".hid/h.jpg", "10/q.wav", "9/q.flac", "B/z.Jpeg", "a/w.WEBP", "a/x.png", "a/notes.txt", "b/.hidden.jpg", "b/1.JPG", "b/2.jpg",
+    names = ["10/q.wav", "9/q.flac", "B/z.Jpeg", "a/w.WEBP", "a/x.png", "a/notes.txt", "b/.hidden.jpg", "b/1.JPG", "b/2.jpg",
              "c d/sp ace.jpg", "c d/[x].jpg", "sub/deep/er.jpg", "top.jpg"]  # fmt: skip
     for name in names:
         (root / name).parent.mkdir(parents=True, exist_ok=True)

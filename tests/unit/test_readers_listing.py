@@ -64,7 +64,7 @@ def test_files_of_directories(tree, monkeypatch, ends, fold, entries, size):
 def test_classes(tree, filters):
     import fnmatch
 
-    folders = sorted((entry.name for entry in tree.iterdir() if entry.is_dir()), key=os.fsencode)
+    folders = sorted((entry.name for entry in tree.iterdir() if entry.is_dir() and entry.name[0] != "."), key=os.fsencode)
     table = scan_classes(str(tree), filters, None, True)
     wanted = [(path, number) for path, number in listed(tree, folders, [], False)
               if any(fnmatch.fnmatchcase(os.path.basename(path), pattern) for pattern in filters)]  # fmt: skip

@@ -156,7 +156,7 @@ def test_directories_and_lists(tmp_path):
         return [pipe.run()[0][0].source_info() for _ in range(pipe.epoch_size("R"))]
 
     root = str(tmp_path)
-    assert names(file_root=root) == ["./a.npy", "./c.npy", ".hid/y.npy", "s0/g.npy", "s0/h.npy", "s1/x.npy"]
+    assert names(file_root=root) == ["./a.npy", "./c.npy", "s0/g.npy", "s0/h.npy", "s1/x.npy"]  # no hidden folder
     assert names(file_root=root, file_filter="*.NPY") == ["./B.NPY"]
     (tmp_path / "blank ").write_bytes((tmp_path / "a.npy").read_bytes())
     (tmp_path / "list").write_text("c.npy\n\nblank \ns0/h.npy")

@@ -1,6 +1,8 @@
-"""Index files beside containers: whole numbers as text. A crash while writing leaves the old file or the new one."""
+"""Text files beside the data: lists of names, and indices of containers. A crash while writing leaves the old file or the new one."""
 
 from __future__ import annotations
+
+import codecs
 
 import numpy as np
 
@@ -17,6 +19,19 @@ def read_bytes(path: str, what: str = "file", open_file: Opener = open_file) -> 
         return read_whole(path, open_file)
     except OSError as error:
         raise RuntimeError(f"Could not open {what} {path}: {error.strerror or error}") from error
+
+
+def read_text(path: str, what: str = "file") -> bytes:
+    """A text file without the byte-order mark that Windows programs put in front. RuntimeError names a file that cannot be read."""
+    data = read_bytes(path, what)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and b"\0" in data:
+        raise RuntimeError(f"{what} {path} is encoded as UTF-16 or UTF-32; save it as UTF-8")
+    return data.removeprefix(codecs.BOM_UTF8)
+
+
+def read_lines(path: str, what: str = "file") -> list[bytes]:
+    """The lines of a text file, without their ends (LF or CRLF)."""
+    return [line.removesuffix(b"\r") for line in read_text(path, what).split(b"\n")]
 
 
 def parse_numbers(data: bytes, columns: int, path: str) -> np.ndarray:

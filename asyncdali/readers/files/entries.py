@@ -65,7 +65,7 @@ class EntryRules:
         remote = is_remote(self.root)
         doubtful = _BELOW_A_URL if remote else _CLIMBING if self.anywhere or self.outside else _ABSOLUTE
         # One search over all names together: a list may have millions, and most of them need no closer check.
-        if doubtful.search(b"\0".join(map(os.fsencode, names))):
+        if doubtful.search(b"\0".join(self._encoded(names))):
             roots = self._roots()
             for number, name in enumerate(names):
                 reason = self._refused(name, roots, remote)
@@ -73,6 +73,17 @@ class EntryRules:
                     raise RuntimeError(self._message(number, name, *reason))
         if self.access.limited:
             self._check_access(names)
+
+    def _encoded(self, names: Sequence[str]) -> list[bytes]:
+        """The names as the system takes them. RuntimeError for half a surrogate pair, which JSON can write (``"\\ud800"``)."""
+        try:
+            return [os.fsencode(name) for name in names]
+        except UnicodeEncodeError as error:
+            number = next(k for k, name in enumerate(names) if name == error.object)
+            raise RuntimeError(
+                f"entry {number} of {self.source} is not a file name: {ascii(names[number])[:200]} has a character that no file name "
+                "can have (half a surrogate pair)"
+            ) from None
 
     def _check_access(self, names: Sequence[str]) -> None:
         """The same for a graph with limited access. Plain names below a readable root need no check of their own."""

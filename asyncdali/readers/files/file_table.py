@@ -7,13 +7,14 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ...batch import encoded_origins
 from ...compiled.addresses import address_of
-from ..remote.remote import Entry, entries, is_remote, read_whole
+from ..containers.indices import read_lines
+from ..remote.remote import Entry, entries, is_remote
 from .listing import list_files
 
 
@@ -38,7 +39,11 @@ class FileTable:
         broken = next((k for k, name in enumerate(encoded) if b"\0" in name), None)
         if broken is not None:
             raise ValueError(f"file {broken} of the list has a NUL character in its name: {names[broken]!r}")
-        kinds = np.array(labels, np.int32)
+        kinds = np.array(labels)
+        wrong = np.flatnonzero(kinds != kinds.astype(np.int32))
+        if len(wrong):
+            raise ValueError(f"label {wrong[0]} is {kinds[wrong[0]]}; labels are 32-bit integers")
+        kinds = kinds.astype(np.int32)
         if not root:
             return cls(*_block(encoded), kinds)
         prefix = os.path.join(os.fsencode(root), b"")
@@ -136,8 +141,13 @@ def _python_pattern(pattern: str) -> str:
     return escaped.replace("[^", "[!") if "\\" not in pattern else escaped
 
 
-def matcher(patterns: Iterable[str], case_sensitive: bool) -> re.Pattern[str]:
-    """One regular expression that matches any of several shell patterns."""
+_NOTHING = re.compile(r"(?!)")
+
+
+def matcher(patterns: Sequence[str], case_sensitive: bool) -> re.Pattern[str]:
+    """One regular expression that matches any of several shell patterns; without patterns, nothing."""
+    if not patterns:
+        return _NOTHING
     joined = "|".join(f"(?:{fnmatch.translate(_python_pattern(pattern))})" for pattern in patterns)
     return re.compile(joined, 0 if case_sensitive else re.IGNORECASE)
 
@@ -156,11 +166,13 @@ def sorted_entries(folder: str) -> list[os.DirEntry[str]] | list[Entry]:
 def scan_classes(root: str, file_filters: Sequence[str], dir_filters: Sequence[str] | None, case_sensitive: bool) -> FileTable:
     """Files one level below `root`, names relative to it; the label is the rank of the sub-directory in byte order.
 
-    Directories without a matching file use up a label; hidden entries count; symbolic links are followed. RuntimeError if `root` can't
-    be read.
+    Directories without a matching file use up a label; hidden files count; symbolic links are followed. As in a shell, a hidden directory
+    counts only if a filter begins with a dot: programs make such folders (``.ipynb_checkpoints``), which would move all labels.
+    RuntimeError if `root` can't be read.
     """
-    dir_matches = None if dir_filters is None else matcher(dir_filters, case_sensitive).match
-    folders = [e.name for e in sorted_entries(root) if e.is_dir() and (dir_matches is None or dir_matches(e.name))]
+    given = ["*"] if dir_filters is None else dir_filters
+    matches, hidden = matcher(given, case_sensitive).match, matcher([item for item in given if item.startswith(".")], case_sensitive).match
+    folders = [e.name for e in sorted_entries(root) if e.is_dir() and (hidden if e.name.startswith(".") else matches)(e.name)]
     pattern = matcher(file_filters, case_sensitive)
     if is_remote(root):
         files = [(f"{folder}/{entry.name}", label) for label, folder in enumerate(folders)
@@ -187,7 +199,8 @@ def _suffixes(patterns: Sequence[str], case_sensitive: bool) -> list[str] | None
 
 _LIST_LINE = re.compile(rb"(?s)(.*\S)\s+(\d+)\s*\Z")
 _MAX_LINE = 16 * 1024
-_INT32_MAX = 2**31 - 1
+_INT32_MAX, _DIGITS = 2**31 - 1, 10
+"""The largest label, and its number of digits."""
 
 
 def parse_file_list(path: str) -> tuple[list[str], list[int]]:
@@ -195,22 +208,23 @@ def parse_file_list(path: str) -> tuple[list[str], list[int]]:
 
     RuntimeError for an unreadable file or a line without a non-negative label (the message gives path and line number).
     """
-    try:
-        lines = read_whole(path).split(b"\n")
-    except OSError as error:
-        raise RuntimeError(f"Cannot open: {path}: {error.strerror or error}") from error
     names: list[str] = []
     labels: list[int] = []
+    try:
+        lines = read_lines(path, "file list")
+    except RuntimeError as error:
+        raise RuntimeError(f"Cannot open: {path}: {error}") from error
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         match = _LIST_LINE.match(line) if len(line) <= _MAX_LINE else None
-        if match is None or int(match[2]) > _INT32_MAX:
+        label = b"" if match is None else match[2].lstrip(b"0")[: _DIGITS + 1] or b"0"
+        if match is None or int(label) > _INT32_MAX:
             shown = line[:100].decode("utf-8", "replace")
             raise RuntimeError(
                 f'Incorrect format of the list file "{path}":{number} expected file name followed by a label '
                 f"(0 to {_INT32_MAX}); got: {shown}"
             )
         names.append(os.fsdecode(match[1]))
-        labels.append(int(match[2]))
+        labels.append(int(label))
     return names, labels

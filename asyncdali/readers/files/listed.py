@@ -11,7 +11,7 @@ import numpy as np
 from ...batch import Batch
 from ...operators.base import Arg, Arguments, Environment, Iteration, Planned, Preparation, SampleError, Spec
 from ..base import Draw, ReaderOperator, Reading
-from ..containers.indices import read_bytes
+from ..containers.indices import read_lines
 from ..digest import names_of
 from ..remote.remote import RemoteError, StandIns, folder_of, is_remote, read_files
 from .entries import ENTRY_ARGS, EntryRules
@@ -36,20 +36,23 @@ def listing_args(file_filter: str) -> tuple[Arg, ...]:
 
 
 def scan_tree(root: str, pattern: str) -> list[str]:
-    """Files of `root` itself, then files one level below, in byte order. Names are relative to `root`."""
+    """Files of `root` itself, then files one level below, in byte order. Names are relative to `root`.
+
+    Hidden folders are skipped: programs keep copies of the files there (``.ipynb_checkpoints``).
+    """
     matches = matcher([pattern], True).match
     top = sorted_entries(root)
     names = [f"./{entry.name}" for entry in top if matches(entry.name) and not entry.is_dir()]
     for folder in top:
-        if folder.is_dir():
+        if folder.is_dir() and not folder.name.startswith("."):
             inside = sorted_entries(os.path.join(root, folder.name))
             names += [f"{folder.name}/{entry.name}" for entry in inside if matches(entry.name) and not entry.is_dir()]
     return names
 
 
 def read_name_list(path: str) -> list[str]:
-    """One name per line, not stripped. Empty lines are skipped."""
-    return [os.fsdecode(line) for line in read_bytes(path, "file list").split(b"\n") if line]
+    """One name per line, which may begin or end with blanks. Blank lines are skipped."""
+    return [os.fsdecode(line) for line in read_lines(path, "file list") if line.strip()]
 
 
 class ListedReader(ReaderOperator):

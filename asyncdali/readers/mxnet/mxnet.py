@@ -23,7 +23,7 @@ from ...operators.base import (
 from ...types import DALIDataType
 from ..base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Reading
 from ..containers.containers import ContainerReader, Containers, Fetched, Records
-from ..containers.indices import parse_numbers, read_bytes
+from ..containers.indices import parse_numbers, read_text
 from ..containers.record_tables import COPY_PARTS
 from ..remote.remote import read_part
 from .recordio_tables import IMAGE_RECORD, PARSE_RECORD
@@ -65,7 +65,7 @@ class MXNetReader(ContainerReader):
 
     def locate(self, containers: Containers) -> Records:
         index = self.spec.constant("index_path")[0]
-        data = read_bytes(index, "index file")
+        data = read_text(index, "index file")
         if not data.strip():
             raise RuntimeError(f"RecordIO index file doesn't contain any indices. Provided path: {index}")
         starts = np.unique(parse_numbers(data, 2, index)[:, 1])  # sorted, without duplicates

@@ -7,7 +7,7 @@ import os
 import numpy as np
 
 from ..containers.containers import open_descriptor
-from ..containers.indices import parse_numbers, read_bytes, write_text
+from ..containers.indices import parse_numbers, read_text, write_text
 from .tfrecord_tables import PLACE
 
 _CHUNK = 1 << 16
@@ -15,7 +15,7 @@ _CHUNK = 1 << 16
 
 def read_index(path: str) -> tuple[np.ndarray, np.ndarray]:
     """(offsets, sizes), int64. Records may be omitted or reordered."""
-    numbers = parse_numbers(read_bytes(path), 2, path)
+    numbers = parse_numbers(read_text(path), 2, path)
     return numbers[:, 0].copy(), numbers[:, 1].copy()
 
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from ...codecs.video.video_padding import padded
-from ..containers.indices import read_bytes
+from ..containers.indices import read_lines
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class ListedVideo:
 def read_video_list(path: str) -> list[ListedVideo]:
     """Parse a text file of lines ``path label [start [end]]``. RuntimeError gives file and line of anything else."""
     listed = []
-    for number, line in enumerate(read_bytes(path, "file list").decode("utf-8", "surrogateescape").split("\n"), 1):
-        words = line.split()
+    for number, line in enumerate(read_lines(path, "file list"), 1):
+        words = line.decode("utf-8", "surrogateescape").split()
         if words:
             listed.append(_listed(words, f"{path}:{number}"))
     return listed

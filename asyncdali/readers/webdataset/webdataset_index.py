@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ..containers.indices import read_bytes, write_text
+from ..containers.indices import read_text, write_text
 from .tar import BLOCK_SIZE, Component, grouped, scan
 
 _FIELDS = {"v1.1": 3, "v1.2": 4}
@@ -13,7 +13,7 @@ _FIELDS = {"v1.1": 3, "v1.2": 4}
 def read_index(path: str) -> Iterator[list[Component]]:
     """The samples of an index file. RuntimeError gives path and line of a malformed entry."""
     try:
-        lines = read_bytes(path, "index file").decode("utf-8", "surrogateescape").split("\n")
+        lines = read_text(path, "index file").decode("utf-8", "surrogateescape").split("\n")
     except RuntimeError as error:
         raise RuntimeError(f"{error} (index file of readers.webdataset)") from error
 
