@@ -306,6 +306,10 @@ class Batch:
     def __len__(self) -> int:
         return len(self.shapes)
 
+    def has_small_values(self, most: int) -> bool:
+        """Whether its contents are known while planning, and have at most `most` elements."""
+        return self.values is not None and self.values.size <= most
+
     @property
     def ndim(self) -> int:
         ndim: int = self.shapes.shape[1]

@@ -64,6 +64,10 @@ class Operator:
     """Whether outputs have their contents after `plan` if the inputs have theirs."""
     to_dtype: ClassVar[bool] = False
     """Whether it changes elements to its argument `dtype` and makes about as many. Other machines send the input, if that is smaller."""
+    repeatable: ClassVar[bool] = False
+    """Whether iterations with equal inputs may get a copy of an earlier plan. `plan` must then be a function of constants, of the shapes,
+    types and layouts of inputs, and of contents that `reads` declares. The runtime verifies the inputs before it copies a plan. A subclass
+    with another `plan` declares it again."""
     barrier: ClassVar[bool] = False
     """Whether it must be alone in its segment (user Python)."""
     reads_files: ClassVar[bool] = False

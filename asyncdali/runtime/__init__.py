@@ -4,6 +4,7 @@
     executor.py, loop.py, turns.py        the scheduler: which segment of which iteration may start
     segments.py, device_segments.py       one segment of one iteration: prepare, plan, place, compute
     replays.py, repeats.py                plans, and whole segments, that are copied while shapes stay equal
+    watched.py                            what a plan reads; plans that read more than the key covers are not copied
     device_repeats.py                     launches of a GPU's segments that are copied while shapes stay equal
     jobs.py                               work for threads
     branches.py                           partial batches of conditionals

@@ -24,8 +24,10 @@ from ..compiled.addresses import address_of
 from ..device.cuda.device import CudaDevice, Tables
 from ..device.cuda.memory import DeviceBuffer
 from ..device.launch import Launch
+from ..operators.base import Iteration
 from .repeats import TooLargeOutput
-from .replays import key_of
+from .replays import is_repeatable, key_of
+from .watched import read_outside_of_key
 
 if TYPE_CHECKING:
     from ..device.cuda.commands import Commands
@@ -63,7 +65,8 @@ def _may_repeat(built: BuiltOperator) -> bool:
     operator, spec = built.operator, built.operator.spec
     kind = type(operator)
     known = operator.stateful or kind.is_eager(True) or operator.passes_on or operator.barrier or operator.hands_out_samples
-    return not known and spec.device == "gpu" and bool(built.inputs) and not kind.prepares(spec) and not built.planned.is_transfer
+    known = known or kind.prepares(spec) or built.planned.is_transfer
+    return is_repeatable(kind) and not known and spec.device == "gpu" and bool(built.inputs)
 
 
 def _reads(built: BuiltOperator) -> list[int]:
@@ -71,6 +74,13 @@ def _reads(built: BuiltOperator) -> list[int]:
     kind, spec, count = type(built.operator), built.operator.spec, len(built.inputs)
     read = [k for k in kind.inputs_read(spec, True) if k < count and k not in kind.waits_for]
     return [*read, *range(count, count + len(built.planned.arguments))]
+
+
+def _depends_on_key(built: BuiltOperator, edges: Sequence[Any], iteration: Iteration) -> bool:
+    """Whether the plan of an operator reads nothing that the key does not cover."""
+    inputs, named = [edges[edge] for edge in built.inputs], {name: edges[edge] for name, edge in built.arguments}
+    leader = inputs[0] if inputs else next(iter(named.values()))
+    return not read_outside_of_key(built.operator, inputs, named, _reads(built), iteration, len(leader))
 
 
 def _edges_of(built: BuiltOperator) -> list[int]:
@@ -109,8 +119,8 @@ class DeviceRepeats:
         self._pending: dict[Any, DeviceRepeat | None] = {}
         """Of the last keys without a repeat: the template, from the second iteration on."""
 
-    def find(self, edges: Sequence[Any]) -> DeviceRepeat | None:
-        """The repeat for the inputs of an iteration. None: the iteration must be planned."""
+    def find(self, edges: Sequence[Any], batch_size: int) -> DeviceRepeat | None:
+        """The repeat for the inputs of an iteration of `batch_size` samples. None: the iteration must be planned."""
         self._key = None
         if not self._trials:
             return None
@@ -118,6 +128,7 @@ class DeviceRepeats:
         key = key_of(inputs, self._contents)
         if key is None:
             return None
+        key = key, batch_size
         found = self._plans.get(key)
         if found is not None and found.serves(inputs):
             return found
@@ -127,9 +138,9 @@ class DeviceRepeats:
 
     def learn(
         self, edges: Sequence[Any], launches: Sequence[tuple[Any, Launch]], device: CudaDevice, own: Sequence[DeviceBuffer],
-        uploaded: Sequence[Batch],
+        uploaded: Sequence[Batch], iteration: Iteration,
     ) -> None:  # fmt: skip
-        """The present iteration was planned and needs these `launches`, given as (operator, launch), and nothing else.
+        """The present `iteration` was planned and needs these `launches`, given as (operator, launch), and nothing else.
 
         own: buffers made for its outputs;  uploaded: batches whose contents the host has made
         """
@@ -152,6 +163,9 @@ class DeviceRepeats:
         if seen is None:
             return
         if (known is not None and seen.confirmed_by(known)) or (pending is not None and seen.confirmed_by(pending)):
+            if known is None and not all(_depends_on_key(built, edges, iteration) for built in self.rest):
+                self._trials = 0  # no iteration is copied
+                return
             if known is not None or len(self._plans) < _MOST_SEGMENTS:
                 self._plans[key] = seen
             return

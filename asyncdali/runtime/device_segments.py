@@ -217,7 +217,9 @@ class DeviceSegmentRun(SegmentRun):
         told = [(built, step.afterwards) for built, step in compiled if step.afterwards is not None]
         more = gathered or told or self._downloads or self._by_host or self._decoded
         if self._repeating is not None and not more:
-            self._repeating.learn(self.record.edges, launches, self._device, self._made, [batch for batch, _ in self._uploads])
+            iteration = Iteration(self.record.number, self.record.batch_size, self.record.fed, self._issue_on)
+            uploaded = [batch for batch, _ in self._uploads]
+            self._repeating.learn(self.record.edges, launches, self._device, self._made, uploaded, iteration)
         event = self._ran(times, marks, keep)
         if self._downloads or told:
             yield Waiting(event)

@@ -62,27 +62,27 @@ class Repeats:
         self._moving = [built for built in rest if built.operator.stateful]
         self._plans: dict[Any, Repeat] = {}
 
-    def find(self, edges: Sequence[Any]) -> Repeat | None:
-        """The repeat for the inputs of an iteration."""
-        return self._plans.get(self._key(edges)) if self._plans else None
+    def find(self, edges: Sequence[Any], batch_size: int) -> Repeat | None:
+        """The repeat for the inputs of an iteration of `batch_size` samples."""
+        return self._plans.get(self._key(edges, batch_size)) if self._plans else None
 
-    def learn(self, edges: Sequence[Any], most_scratch: int, timed: Timed) -> None:
+    def learn(self, edges: Sequence[Any], batch_size: int, most_scratch: int, timed: Timed) -> None:
         """Keep a repeat of a planned iteration, if all its plans were copies. `timed`: how later jobs measure time."""
         if len(self._plans) >= _MOST_SEGMENTS or any(built.replays.last is None for built in self.rest):  # type: ignore[union-attr]
             return
-        key = self._key(edges)
+        key = self._key(edges, batch_size)
         if key is None or key in self._plans:
             return
         made = Repeat(self.rest, {edge: edges[edge] for edge in self._edges}, self._kept, most_scratch, timed)
         if made.words <= _MOST_WORDS:
             self._plans[key] = made
 
-    def _key(self, edges: Sequence[Any]) -> Any:
+    def _key(self, edges: Sequence[Any], batch_size: int) -> Any:
         key = key_of([edges[edge] for edge in self._edges], self._contents)
         for built in self._moving:
             constant, word = built.operator.split(built.position)
             key = None if key is None or not is_plain_word(word) else (key, constant)
-        return key
+        return None if key is None else (key, batch_size)
 
 
 class TooLargeOutput(Exception):

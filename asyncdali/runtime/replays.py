@@ -9,6 +9,9 @@ which are constants in most pipelines. Contents that are new in each of the firs
 A random stream is a position that moves by the batch in every iteration. An operator that only writes the position into its tables
 (``Operator.places_position``) is copied, too: the copy gets the position of its iteration.
 
+An operator asks for copies with ``repeatable = True`` (:func:`is_repeatable`). Before a plan is copied, :mod:`.watched` verifies that
+`plan` reads nothing that the key does not cover.
+
 A plan is copied only if two plans for the same shapes were equal word by word. Addresses may differ if both plans have them in the same
 places: address tables of inputs and outputs, samples of inputs that have their memory, and arrays that the plan made. Both plans are
 alive while they are compared, so equal addresses belong to memory that the operator keeps. Tables and arrays are compared and copied as
@@ -18,7 +21,7 @@ they were before any step ran, because steps may write to them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -27,6 +30,7 @@ from ..batch import Batch, Extents
 from ..compiled.addresses import address_of
 from ..graph.plan import PlannedOperator
 from ..operators.base import Arguments, Iteration, Operator, Planned, Step
+from .watched import read_outside_of_key
 
 _MOST_PLANS = 4
 """Number of plans that are kept per operator: one for whole batches, one for a smaller last batch."""
@@ -50,12 +54,22 @@ def replays_of(planned: PlannedOperator, operator: Operator) -> Replays | None:
     """The repeated plans of an operator. None if a plan may depend on more than constants, and shapes and contents of inputs."""
     spec, kind = operator.spec, type(operator)
     known = operator.eager or operator.passes_on or operator.barrier or operator.hands_out_samples
-    known = known or (operator.stateful and not operator.places_position)
+    known = known or (operator.stateful and not operator.places_position) or not is_repeatable(kind)
     if known or spec.device != "cpu" or not planned.inputs or kind.prepares(spec) or operator.environment.gpu is not None:
         return None
     count = len(planned.inputs)
     read = [k for k in kind.inputs_read(spec, False) if k < count and k not in kind.waits_for]
     return Replays(operator, tuple(planned.arguments), (*read, *range(count, count + len(planned.arguments))), operator.stateful)
+
+
+def is_repeatable(kind: type[Operator]) -> bool:
+    """Whether the class declares that its `plan` may be copied. A class that defines another `plan` must declare it again."""
+    for base in kind.__mro__:
+        if "repeatable" in vars(base):
+            return kind.repeatable
+        if "plan" in vars(base):
+            return False
+    return False
 
 
 class Replays:
@@ -87,6 +101,7 @@ class Replays:
         if self._moves:
             constant, word = self._operator.split(iteration.position)
             key = None if key is None or not is_plain_word(word) else (key, constant)
+        key = None if key is None else (key, iteration.batch_size)
         if key is None:
             self.last = None
             return self._operator.plan(inputs, arguments, iteration)
@@ -97,10 +112,17 @@ class Replays:
         if self.contents and not self._plans:
             self._trials -= 1
         if len(self._plans) < _MOST_PLANS and key not in self._plans:
-            self._learn(key, every, planned, word)
+            self._learn(key, every, planned, word, lambda: self._may_copy(inputs, arguments, iteration))
         return planned
 
-    def _learn(self, key: Hashable, inputs: list[Batch], planned: Planned, word: int | None) -> None:
+    def _may_copy(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> bool:
+        """Whether the plan depends on its key alone."""
+        named = {name: arguments.batch(name) for name in self._names}
+        return not read_outside_of_key(self._operator, inputs, named, self.contents, iteration, arguments.count)
+
+    def _learn(
+        self, key: Hashable, inputs: list[Batch], planned: Planned, word: int | None, may_copy: Callable[[], bool]
+    ) -> None:  # fmt: skip
         pending, self._pending = self._pending, None
         if key != self._before:
             self._before = key
@@ -109,7 +131,8 @@ class Replays:
         if pending is None:
             self._pending = seen
             return
-        self._plans[key] = _compared(pending, seen)
+        made = _compared(pending, seen)
+        self._plans[key] = made if made is not None and may_copy() else None
         self._before = None
 
 
@@ -120,7 +143,8 @@ def key_of(inputs: Sequence[Batch], contents: Sequence[int]) -> Hashable:
         if batch.rows is not None or batch.feed is not None or batch.links:
             return None
         shapes = batch.shapes
-        parts.append((shapes.shape, shapes.tobytes(), batch.dtype, batch.layout, batch.contiguous, batch.values is None))
+        named = batch.source_info is None
+        parts.append((shapes.shape, shapes.tobytes(), batch.dtype, batch.layout, batch.contiguous, batch.values is None, named))
     for k in contents:
         values = inputs[k].values
         if values is None or values.nbytes > _MOST_CONTENTS:

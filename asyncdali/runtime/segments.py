@@ -222,7 +222,7 @@ class SegmentRun:
             if repeats is not None:
                 yield from self._each(repeats.heads, steps, fresh, produced, lap)
                 operators = repeats.rest
-                repeat = None if fresh else repeats.find(self.record.edges)
+                repeat = None if fresh else repeats.find(self.record.edges, self.record.batch_size)
                 job = None if repeat is None else self._repeated(repeat, produced, lap)
             if job is None:
                 yield from self._each(operators, steps, fresh, produced, lap)
@@ -253,7 +253,8 @@ class SegmentRun:
         return self.segment.repeats if whole and self._is_plain() else None
 
     def _learn(self, repeats: Repeats) -> None:
-        repeats.learn(self.record.edges, MAX_SCRATCH, Timed.NO if self.segment.counters is None else Timed.YES)
+        timed = Timed.NO if self.segment.counters is None else Timed.YES
+        repeats.learn(self.record.edges, self.record.batch_size, MAX_SCRATCH, timed)
 
     def _is_plain(self) -> bool:
         """Whether the iteration may be repeated: no tool observes single operators, and the record is of a whole iteration."""

@@ -97,7 +97,7 @@ def assert_same(cuda, monkeypatch, body, make=Source, **options):
     """Compare with a pipeline that plans every iteration."""
     found = run_all(make(cuda), body, **options)
     with monkeypatch.context() as planned:
-        planned.setattr(DeviceRepeats, "find", lambda self, edges: None)
+        planned.setattr(DeviceRepeats, "find", lambda self, edges, batch_size: None)
         expected = run_all(make(cuda), body, **options)
     for one, other in zip(found, expected, strict=True):
         for a, b in zip(one, other, strict=True):

@@ -19,6 +19,7 @@ _LONGEST = 2.0**40
 
 @register
 class AudioResample(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="audio_resample",

@@ -48,6 +48,8 @@ def mel_matrix(bins: int, filters: int, sample_rate: float, low: float, high: fl
 class _AxisMatrix(Operator):
     """Base: a matrix along one axis, FLOAT in and out."""
 
+    repeatable = True
+
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         from . import axis_matrix_kernels

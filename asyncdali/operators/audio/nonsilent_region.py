@@ -13,6 +13,7 @@ from .signal_types import SIGNAL_TYPES
 
 @register
 class NonsilentRegion(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="nonsilent_region",

@@ -13,6 +13,7 @@ _BORDERS = ("zero", "clamp", "reflect")
 
 @register
 class PreemphasisFilter(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="preemphasis_filter",

@@ -34,6 +34,7 @@ class _Spectrum(Operator):
 
 @register
 class Spectrogram(_Spectrum):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="spectrogram",
@@ -106,6 +107,7 @@ class Spectrogram(_Spectrum):
 
 @register
 class PowerSpectrum(_Spectrum):
+    repeatable = True
     schema = Schema(
         name="power_spectrum",
         doc="""Power (or magnitude) of the Fourier transform along one axis: nfft / 2 + 1 frequencies.

@@ -10,6 +10,7 @@ from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Sc
 
 @register
 class ToDecibels(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="to_decibels",

@@ -15,6 +15,7 @@ def _castable(dtype: DALIDataType) -> bool:
 
 @register
 class Cast(Operator):
+    repeatable = True
     on_cuda = True
     to_dtype = True
     schema = Schema(

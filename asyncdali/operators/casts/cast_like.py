@@ -14,6 +14,7 @@ from ..moves.strided import like
 
 @register
 class CastLike(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="cast_like",

@@ -19,6 +19,7 @@ _CHANNELS = (1, 3)
 
 @register
 class Clahe(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="clahe",

@@ -15,6 +15,7 @@ _CHANNELS = {DALIImageType.RGB: 3, DALIImageType.BGR: 3, DALIImageType.GRAY: 1, 
 
 @register
 class ColorSpaceConversion(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="color_space_conversion",

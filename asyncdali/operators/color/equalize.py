@@ -20,6 +20,7 @@ _LAYOUTS = ("HW", "HWC", "CHW", "FHW", "FHWC", "FCHW")
 
 @register
 class Equalize(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="equalize",

@@ -20,6 +20,7 @@ _LARGEST = 65500
 
 @register
 class JpegCompressionDistortion(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="jpeg_compression_distortion",

@@ -12,6 +12,7 @@ from .equal_values import LAYOUT_ARG, SHAPE_ARG, checked_layout, wanted_shapes
 
 @register
 class Full(Broadcast):
+    repeatable = True
     schema = Schema(
         name="full",
         doc="The input, broadcast to the given shape.",

@@ -11,6 +11,7 @@ from .broadcasts import Broadcast
 
 @register
 class FullLike(Broadcast):
+    repeatable = True
     schema = Schema(
         name="full_like",
         doc="The second input, broadcast to the shape of the first input, with the first input's type (converted as by `cast`) and layout.",

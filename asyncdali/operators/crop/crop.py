@@ -109,6 +109,7 @@ def _braced(row: np.ndarray) -> str:
 
 @register
 class Crop(WindowOperator):
+    repeatable = True
     on_cuda = True
     can_feed = True
     takes_feed = True

@@ -30,6 +30,7 @@ class _BatchPlan(NamedTuple):
 
 @register
 class CropMirrorNormalize(WindowOperator):
+    repeatable = True
     on_cuda = True
     to_dtype = True
     schema = Schema(

@@ -35,6 +35,7 @@ _POLICIES = (*crop_rules.POLICIES, *crop_rules.BORDERS)
 
 @register
 class Slice(Operator):
+    repeatable = True
     on_cuda = True
     can_feed = True
     takes_feed = True

@@ -112,6 +112,7 @@ class _Scanned:
 class ImageDecoder(Operator):
     """Base of the image decoders. Sub-classes decide the windows."""
 
+    repeatable = True
     on_cuda = True
     can_feed = True
     offers_windows: ClassVar[bool] = False

@@ -17,6 +17,7 @@ ALGORITHMS = ("LZ4",)
 class Inflate(Operator):
     """Decompresses LZ4. On a GPU a warp decompresses a chunk; the host reads the chunk's status when the launch has completed."""
 
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="decoders.inflate",

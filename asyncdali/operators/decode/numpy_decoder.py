@@ -22,6 +22,7 @@ _TYPES = tuple(from_numpy_dtype(np.dtype(kind)) for kind in ("b1", "u1", "u2", "
 
 @register
 class DecodeNumpy(Operator):
+    repeatable = True
     reads = (0,)
     schema = Schema(
         name="decoders.numpy",

@@ -13,6 +13,7 @@ from .box_tables import PLACEMENT
 
 @register
 class BBoxPaste(Operator):
+    repeatable = True
     schema = Schema(
         name="bbox_paste",
         doc="""Moves boxes in the same way as ``paste`` with the same arguments moves their image.

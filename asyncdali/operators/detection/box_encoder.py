@@ -13,6 +13,7 @@ from .box_tables import ENCODING
 
 @register
 class BoxEncoder(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="box_encoder",

@@ -20,6 +20,8 @@ class EagerOperator(Operator):
     with the steps that compute the contents.
     """
 
+    repeatable = True
+
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         # Data from a GPU is never known during planning.

@@ -90,7 +90,7 @@ class ArithmeticGenericOp(EagerOperator):
     # --- one iteration
 
     def _dense(self, inputs: list[Batch]) -> bool:
-        if any(batch.values is None or batch.values.size > SMALL for batch in inputs):
+        if not all(batch.has_small_values(SMALL) for batch in inputs):
             return False
         shapes: list[tuple[int, ...]] = [_values(batch).shape for batch in inputs]
         if shapes.count(shapes[0]) == len(shapes):

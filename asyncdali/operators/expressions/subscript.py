@@ -64,7 +64,7 @@ class TensorSubscript(EagerOperator):
 
     def _dense(self, inputs: list[Batch]) -> bool:
         (source,) = inputs
-        return source.values is not None and source.values.size <= SMALL and not self.spec.argument_inputs
+        return source.has_small_values(SMALL) and not self.spec.argument_inputs
 
     def _nothing(self, inputs: list[Batch]) -> Batch:
         (source,) = inputs

@@ -23,6 +23,7 @@ word = BB_FLIP.word
 
 @register
 class BbFlip(SampleOperator):
+    repeatable = True
     schema = Schema(
         name="bb_flip",
         doc="""Mirrors boxes whose coordinates are relative to the picture (0 to 1).

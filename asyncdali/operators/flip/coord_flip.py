@@ -26,6 +26,7 @@ word = COORD_FLIP.word
 
 @register
 class CoordFlip(SampleOperator):
+    repeatable = True
     schema = Schema(
         name="coord_flip",
         doc="""Mirrors points: ``2 * center - coordinate`` for the coordinates whose flag is not zero.

@@ -15,6 +15,7 @@ LAYOUTS = ("HWC", "FHWC", "DHWC", "FDHWC", "CHW", "FCHW", "CDHW", "FCDHW")
 
 @register
 class Flip(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="flip",

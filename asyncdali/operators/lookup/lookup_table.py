@@ -43,6 +43,7 @@ def _checked_dtype(dtype: DALIDataType) -> DALIDataType:
 
 @register
 class LookupTable(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="lookup_table",

@@ -31,6 +31,7 @@ from .lookup_tables import ONE_HOT, ONE_HOT_RECORD
 
 @register
 class OneHot(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="one_hot",

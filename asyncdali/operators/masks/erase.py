@@ -17,6 +17,7 @@ _DEFAULT_LAYOUTS = {2: "HW", 3: "HWC", 4: "DHWC"}
 
 @register
 class Erase(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="erase",

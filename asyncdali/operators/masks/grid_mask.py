@@ -18,6 +18,7 @@ _IMAGES = Input(
 
 @register
 class GridMask(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="grid_mask",

@@ -21,6 +21,7 @@ _PER_FRAME = (*_PLACES, *(f"{name}_rel" for name in _PLACES))
 
 @register
 class MultiPaste(Operator):
+    repeatable = True
     on_cuda = True
     waits_for = (0,)
     schema = Schema(

@@ -15,6 +15,7 @@ from ..moves.strided import Pieces, dense_strides
 
 @register
 class Paste(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="paste",

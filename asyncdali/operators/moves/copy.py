@@ -12,6 +12,7 @@ from ..base import Arguments, Environment, Iteration, Operator, Planned, Schema,
 
 @register
 class Copy(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(name="copy", doc="Copies the input.", devices=("cpu", "gpu"), accepts=(DATA,), gives=(Output(),))
 

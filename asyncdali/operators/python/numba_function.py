@@ -56,6 +56,7 @@ _ARGS = (
 
 @register
 class NumbaFunction(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="experimental.numba_function",

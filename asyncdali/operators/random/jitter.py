@@ -18,6 +18,7 @@ _MOST = 1 << 20
 
 @register
 class Jitter(StreamOperator):
+    repeatable = True
     places_position = True
     on_cuda = True
     schema = Schema(

@@ -23,6 +23,7 @@ _DATA = (Input(_TYPES, ranks=ANY_RANK),)
 class Noise(StreamOperator):
     """Base of operators that add noise to an input. The output has the input's shape, type and layout."""
 
+    repeatable = True
     places_position = True
 
     def __init__(self, spec: Spec, environment: Environment):

@@ -51,6 +51,7 @@ _MOST_PIXELS = 1 << 33
 
 @register
 class Resize(Operator):
+    repeatable = True
     on_cuda = True
     takes_feed = True
     schema = Schema(

@@ -21,6 +21,7 @@ _WIDE = 4  # Along the last axis, the kernels are fast for at most this many cha
 
 @register
 class TensorResize(Resize):
+    repeatable = True
     schema = Schema(
         name="tensor_resize",
         aliases=("experimental.tensor_resize",),

@@ -20,6 +20,7 @@ _TYPES = (
 
 @register
 class RandomMaskPixel(StreamOperator):
+    repeatable = True
     places_position = True
     schema = Schema(
         name="segmentation.random_mask_pixel",

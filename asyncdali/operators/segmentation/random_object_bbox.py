@@ -25,6 +25,7 @@ _LARGEST_MASK = 2**31 - 2
 
 @register
 class RandomObjectBBox(StreamOperator):
+    repeatable = True
     places_position = True
     schema = Schema(
         name="segmentation.random_object_bbox",

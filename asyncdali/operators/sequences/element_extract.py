@@ -17,6 +17,7 @@ from ..moves.strided import Pieces, dense_strides, like
 
 @register
 class ElementExtract(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="element_extract",

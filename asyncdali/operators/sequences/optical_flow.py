@@ -17,6 +17,7 @@ _EFFORTS = ((0.75, (2, 12, 0)), (0.375, (2, 16, 2)), (0.0, (1, 16, 3)))
 
 @register
 class OpticalFlow(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="optical_flow",

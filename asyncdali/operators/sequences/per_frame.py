@@ -10,6 +10,7 @@ from ..base import Arg, Arguments, Iteration, Operator, Planned, Schema, registe
 
 @register
 class PerFrame(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="per_frame",

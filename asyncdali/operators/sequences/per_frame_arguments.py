@@ -128,6 +128,7 @@ class PerFrame(Operator):
     same shape.
     """
 
+    repeatable = True
     expands: ClassVar[bool] = False
     """Whether arguments of several frames turn inputs without frames into sequences."""
     late_inputs: ClassVar[bool] = False

@@ -16,6 +16,7 @@ from ..moves.strided import Pieces, dense_strides, like
 
 @register
 class SequenceRearrange(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="sequence_rearrange",

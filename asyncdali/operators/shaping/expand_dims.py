@@ -12,6 +12,7 @@ from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, P
 
 @register
 class ExpandDims(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="expand_dims",

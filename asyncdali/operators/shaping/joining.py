@@ -20,6 +20,7 @@ AXIS_ARGS = (
 class Join(Operator):
     """Common base: inputs of one type and rank, and one strided piece of the output per input."""
 
+    repeatable = True
     on_cuda = True
     new_axis: ClassVar[bool] = False
 

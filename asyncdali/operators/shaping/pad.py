@@ -15,6 +15,7 @@ from ..moves.strided import Pieces, dense_strides, fill_values, like, named_axes
 
 @register
 class Pad(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="pad",

@@ -12,6 +12,7 @@ from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Sa
 
 @register
 class Reshape(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="reshape",

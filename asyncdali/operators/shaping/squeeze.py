@@ -13,6 +13,7 @@ from ..moves.strided import named_axes, normal_axes
 
 @register
 class Squeeze(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="squeeze",

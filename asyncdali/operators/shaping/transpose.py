@@ -13,6 +13,7 @@ from ..moves.strided import Pieces, dense_strides, like
 
 @register
 class Transpose(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="transpose",

@@ -102,6 +102,7 @@ class _Parameter:
 
 @register
 class Normalize(Operator):
+    repeatable = True
     on_cuda = True
     to_dtype = True
     schema = Schema(

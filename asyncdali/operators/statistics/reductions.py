@@ -78,6 +78,7 @@ def axis_records(shapes: np.ndarray, itemsize: int, kept: list[list[int]], reduc
 class _Reduction(Operator):
     """Common base of reductions: axes, shapes, layout, records."""
 
+    repeatable = True
     on_cuda = True
     finish: ClassVar[str] = "sum"
     kind: ClassVar[str] = "value"

@@ -24,6 +24,7 @@ DISPLACEMENT_ARGS = (
 class Displacement(Operator):
     """Common base. The operators differ in their parameters, and in the warp that the kernels compute."""
 
+    repeatable = True
     on_cuda = True
     warp: ClassVar[str]
     """A key of ``displacement_kernels._WARPS``."""

@@ -17,6 +17,7 @@ _MAP_LAYOUTS = ("HW", "HWC", "FHW", "FHWC")
 
 @register
 class Remap(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="experimental.remap",

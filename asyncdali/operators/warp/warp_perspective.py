@@ -73,6 +73,7 @@ class _Request:
 @register
 class WarpPerspective(Operator):
     # On the host the work is done in `prepare`, so the inputs' contents must be known, and the output's contents are known.
+    repeatable = True
     reads = (0, 1)
     reads_on_cuda = ()
     eager = True

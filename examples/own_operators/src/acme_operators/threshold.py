@@ -27,6 +27,7 @@ TYPES = (DALIDataType.UINT8, DALIDataType.FLOAT)
 
 
 class Threshold(Operator):
+    repeatable = True
     on_cuda = True
     schema = Schema(
         name="acme.threshold",
