@@ -14,6 +14,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 from asyncdali_workers.shared.system import Descriptors
@@ -33,7 +34,7 @@ from .addresses import Address, bound
 from .link import FrameError, Link
 from .metrics import actor_metrics
 from .near import NAME, Shelf, address_of_name, this_machine
-from .proof import CHALLENGE, GREETING, accepted, as_token, challenge
+from .proof import CHALLENGE, GREETING, REFUSAL, accepted, as_token, challenge
 
 log = logging.getLogger("asyncdali")
 
@@ -41,6 +42,10 @@ HANDSHAKE = 10.0
 """Seconds that a trainer has for its proof."""
 UNPROVEN = 128
 """Connections without a proof at a time. The oldest one is closed when there are more."""
+REST = 0.5
+"""Seconds for which nothing is accepted when no descriptor is free."""
+QUIET = 60.0
+"""Shortest interval (s) between two log lines about this."""
 REQUESTS = 64
 """Requests of one connection at a time. A trainer asks for two or three."""
 UNSENT = 256 << 20
@@ -89,11 +94,14 @@ class Actor:
         self._peers: dict[Peer, None] = {}
         self._refused = 0
         self._past: dict[str, list[int]] = {}
+        self._resting: dict[int, Any] = {}
+        """Timers of the listening sockets that accept nothing for a while, by descriptor."""
+        self._quiet_until = 0.0
         self._closed = threading.Event()
         for listening in (self._socket, self._near):
             listening.setblocking(False)
             listening.listen(UNPROVEN)
-            self._loop.call(self._loop.loop.add_reader, listening.fileno(), self._arrived, listening)
+            self._loop.call(self._accept, listening)
 
     def _build(self, train: Callable[..., Pipeline], options: dict[str, Any]) -> Maker:
         pipeline = train(**options, enable_checkpointing=True)
@@ -132,13 +140,31 @@ class Actor:
         try:
             sock, _ = listening.accept()
             sock = socket.socket(fileno=self._descriptors.add(sock.detach()))
-        except OSError as error:  # the connection has ended already, or no descriptor is free
-            if not isinstance(error, (BlockingIOError, ConnectionError)):
-                log.warning("an engine cannot accept a connection: %s", error)
+        except OSError as error:
+            if not isinstance(error, (BlockingIOError, ConnectionError)):  # else the connection has ended already
+                self._rest(listening, error)
             return
         while len(self._unproven) >= UNPROVEN:
             next(iter(self._unproven)).close()
         self._unproven[_Guest(sock, self)] = None
+
+    def _rest(self, listening: socket.socket, error: OSError) -> None:
+        """Accept nothing for a while, because no descriptor or memory is free. The kernel would call again at once, without end."""
+        time = monotonic()
+        if time >= self._quiet_until:
+            self._quiet_until = time + QUIET
+            log.warning(
+                "an engine cannot accept a connection: %s. It tries again every %g s. Connections wait meanwhile. Raise the limit of open "
+                "files (ulimit -n), or use fewer trainers", error.strerror or error, REST,
+            )  # fmt: skip
+        number = listening.fileno()
+        self._loop.loop.remove_reader(number)
+        self._resting[number] = self._loop.loop.call_later(REST, self._accept, listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        number = listening.fileno()
+        self._resting.pop(number, None)
+        self._loop.loop.add_reader(number, self._arrived, listening)
 
     def _release(self, sock: socket.socket) -> None:
         self._descriptors.close(sock.detach())
@@ -217,6 +243,8 @@ class Actor:
         def end() -> None:
             self._loop.loop.remove_reader(self._socket.fileno())
             self._loop.loop.remove_reader(self._near.fileno())
+            for timer in self._resting.values():
+                timer.cancel()
             for guest in list(self._unproven):
                 guest.close()
             for peer in list(self._peers):
@@ -266,6 +294,8 @@ class _Guest:
         elif len(self._data) == 2 * CHALLENGE:
             answer = accepted(self._actor._token, self._challenge, self._data)
             if answer is None:
+                with contextlib.suppress(OSError):
+                    self._sock.send(REFUSAL)
                 self.close()
                 return
             self._leave(True)

@@ -4,7 +4,10 @@ The messages have fixed sizes, so no length is taken from an unknown peer:
 
 1. actor to trainer: :data:`GREETING` and a random challenge
 2. trainer to actor: a random challenge, and HMAC-SHA256(token, "trainer" and both challenges)
-3. actor to trainer: HMAC-SHA256(token, "actor" and both challenges), and where it can be reached on the same machine (:data:`PLACE`)
+3. actor to trainer: HMAC-SHA256(token, "actor" and both challenges), and where it can be reached on the same machine (:data:`PLACE`);
+   or :data:`REFUSAL`, if message 2 proves another token
+
+A connection that ends earlier proves nothing about the token: the actor may have died, or had too many strangers. The trainer tries again.
 
 The text contains the role, so a peer cannot send a received answer back as its own proof.
 """
@@ -15,6 +18,7 @@ import hmac
 import os
 import secrets
 import socket
+import stat
 from time import monotonic
 
 GREETING = b"asyncdali engine 1\n"
@@ -22,6 +26,8 @@ CHALLENGE = 32
 """Bytes of a challenge, and of a proof."""
 PLACE = 48
 """Bytes that name the machine (32) and a local socket there (16); see ``asyncdali.fleet.near``."""
+REFUSAL = bytes(CHALLENGE + PLACE)
+"""The actor's answer to a trainer that has another token. No HMAC is zero."""
 SHORTEST_TOKEN = 16
 
 
@@ -60,10 +66,7 @@ def prove(sock: socket.socket, token: bytes, timeout: float) -> bytes:
         raise Unproven("the other end did not greet as an engine of this version of the protocol. Give the address of an engine")
     of_actor, of_trainer = greeting[len(GREETING) :], challenge()
     sock.sendall(of_trainer + proof(token, "trainer", of_actor, of_trainer))
-    try:
-        answer = _exactly(sock, CHALLENGE + PLACE, ends, "did not prove the token")
-    except ConnectionError:
-        raise Unproven(f"the other end closed the connection after the challenge: it has another token. {_SAME_TOKEN}") from None
+    answer = _exactly(sock, CHALLENGE + PLACE, ends, "did not prove the token")
     if not hmac.compare_digest(answer[:CHALLENGE], proof(token, "actor", of_actor, of_trainer)):
         raise Unproven(f"the other end has another token. {_SAME_TOKEN}")
     return answer[CHALLENGE:]
@@ -82,7 +85,7 @@ def _exactly(sock: socket.socket, size: int, ends: float, failing: str) -> bytes
         except TimeoutError:
             raise TimeoutError(f"the other end accepted the connection, but {failing} in time. Is it an engine?") from None
         if not part:
-            raise ConnectionResetError("the other end closed the connection")
+            raise ConnectionResetError(f"the other end closed the connection, and {failing}. It may have ended, or be too busy")
         data += part
     return data
 
@@ -98,7 +101,29 @@ def as_token(token: bytes | str) -> bytes:
     return data
 
 
-def read_token(path: str | os.PathLike[str]) -> bytes:
-    """The token in a file. OSError for a file that cannot be read, ValueError for a short token."""
+def read_token(path: str | os.PathLike[str], *, allow_shared: bool = False) -> bytes:
+    """The token in a file. `allow_shared`: also if other users may read or write the file, or own it.
+
+    Raises:
+        OSError: the file cannot be read.
+        PermissionError: other users have access to the file, or own it.
+        ValueError: the token is short.
+    """
     with open(path, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not allow_shared and stat.S_ISREG(status.st_mode):
+            _check_private(os.fspath(path), status)
         return as_token(file.read(4096))
+
+
+def _check_private(path: str, status: os.stat_result) -> None:
+    """Refuse a token file that another user may know or choose, as ssh refuses such a key."""
+    switch = "To accept the file as it is, pass --token-shared to the command, or allow_shared=True to read_token"
+    if status.st_uid not in (os.geteuid(), 0):
+        raise PermissionError(f"the token file {path} belongs to user {status.st_uid}, not to this user ({os.geteuid()}) or root. {switch}")
+    others = stat.S_IMODE(status.st_mode) & 0o077
+    if others:
+        raise PermissionError(
+            f"the token file {path} is open to other users: its mode is {stat.S_IMODE(status.st_mode):04o}, 0600 and 0400 are allowed. "
+            f"Make a new token if others may have read this one, and run: chmod 600 {path}. {switch}"
+        )

@@ -40,6 +40,7 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("--engines", type=_engines, metavar="N", help="engines (docs/engines.md); 0: none; or HOST:PORT,... of "
                         "engines on other machines (docs/fleet.md)")  # fmt: skip
     parser.add_argument("--token-file", metavar="FILE", help="a file with the secret of engines on other machines")
+    parser.add_argument("--token-shared", action="store_true", help="accept a token file that other users may read, or that they own")
     swept = ", ".join(_SWEPT)
     parser.add_argument("--sweep", type=_sweep, action="append", metavar="NAME=V,V,...", help=f"measure with several values of {swept}")
     parser.add_argument("--vs", choices=("dali",), help="run the same file with DALI, in turns")
@@ -149,7 +150,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _made(made: Any, settings: dict[str, Any], token_file: str | None) -> Any:
+def _made(made: Any, settings: dict[str, Any], token_file: str | None, token_shared: bool) -> Any:
     """The pipeline, with engines on other machines if `settings` has their addresses."""
     engines = settings.get("engines")
     if not isinstance(engines, list):
@@ -162,7 +163,7 @@ def _made(made: Any, settings: dict[str, Any], token_file: str | None) -> Any:
         return program.make(made, {**settings, **more})
 
     try:
-        return loader(train, engines=engines, token=read_token(token_file)).pipeline
+        return loader(train, engines=engines, token=read_token(token_file, allow_shared=token_shared)).pipeline
     except (OSError, ValueError) as error:
         raise program.ProgramError(str(error)) from error
 
@@ -172,7 +173,8 @@ def _measured(
 ) -> Measurement:
     """Build, measure, close."""
     decoder = settings.get("decoder")
-    pipeline = _made(made, {name: value for name, value in settings.items() if name != "decoder"}, options.token_file)
+    shown = {name: value for name, value in settings.items() if name != "decoder"}
+    pipeline = _made(made, shown, options.token_file, options.token_shared)
     engines = settings.get("engines")
     try:
         if decoder is not None:

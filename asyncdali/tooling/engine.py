@@ -19,6 +19,7 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("pipeline", metavar="FILE.py:train", help="a function made by @pipeline_def, or one that returns a Pipeline")
     parser.add_argument("--listen", required=True, metavar="HOST:PORT", help="the address to listen on; port 0: any free port")
     parser.add_argument("--token-file", required=True, metavar="FILE", help="file with the secret that trainers must know")
+    parser.add_argument("--token-shared", action="store_true", help="accept a token file that other users may read, or that they own")
     parser.add_argument("--threads", type=int, help="num_threads, in place of the pipeline's own")
     parser.add_argument("--engines", type=int, help="processes that do the work, in place of the pipeline's own number; 0: this process")
     parser.add_argument("--restart", action="store_true", help="start the engine again, at the same address, when it was killed")
@@ -57,7 +58,8 @@ def _started(options: argparse.Namespace, listen: str) -> Any:
             settings["num_threads"] = options.threads
         if options.engines is not None:
             settings["engines"] = options.engines
-        actor = Actor(load(options.pipeline), listen=listen, token=read_token(options.token_file), **settings)
+        token = read_token(options.token_file, allow_shared=options.token_shared)
+        actor = Actor(load(options.pipeline), listen=listen, token=token, **settings)
     except (ProgramError, OSError, ValueError, TypeError, RuntimeError) as error:
         print(f"asyncdali engine: {error}", file=sys.stderr)
         return None

@@ -32,6 +32,7 @@ def processes(
     """Addresses of `asyncdali engine` processes."""
     token = folder / "token"
     token.write_bytes(TOKEN)
+    token.chmod(0o600)
     command = [sys.executable, "-m", "asyncdali", "engine", "--listen", "127.0.0.1:0", "--token-file", os.fspath(token), *more, program]
     started: list[subprocess.Popen[str]] = []
     try:

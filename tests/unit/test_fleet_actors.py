@@ -411,6 +411,7 @@ def test_batches_are_sent_before_the_conversion_to_floats(tmp_path):
 def test_errors_of_the_command_name_the_wrong_argument(tmp_path, capsys):
     token = tmp_path / "token"
     token.write_bytes(TOKEN)
+    token.chmod(0o600)
     for words, text in (
         (["--listen", "127.0.0.1:0", "--token-file", "/nowhere", f"{PROGRAM}:train"], "/nowhere"),
         (["--listen", "127.0.0.1", "--token-file", str(token), f"{PROGRAM}:train"], "is no address of an engine"),

@@ -97,6 +97,7 @@ def test_bench_measures_engines_on_other_machines(tmp_path, capsys):
     program, token, page = tmp_path / "program.py", tmp_path / "token", tmp_path / "report.html"
     program.write_text(PROGRAM)
     token.write_bytes(TOKEN)
+    token.chmod(0o600)
     from asyncdali.tooling.program import load
 
     target = f"{program}:train"
@@ -123,6 +124,7 @@ def test_a_wrong_address_is_named(tmp_path, capsys):
     program, token = tmp_path / "program.py", tmp_path / "token"
     program.write_text(PROGRAM)
     token.write_bytes(TOKEN)
+    token.chmod(0o600)
     assert main(["bench", f"{program}:train", "--engines", "here:70000", "--token-file", str(token)]) == 1
     assert "here:70000" in capsys.readouterr().err
 

@@ -53,6 +53,7 @@ def test_engines_end_with_the_command(tmp_path):
 def test_the_command_can_be_ended(tmp_path, number, status):
     token = tmp_path / "token"
     token.write_bytes(TOKEN)
+    token.chmod(0o600)
     words = ["--restart", "--listen", "127.0.0.1:0", "--token-file", os.fspath(token), ENDLESS]
     command = subprocess.Popen([sys.executable, "-m", "asyncdali", "engine", *words], stdout=subprocess.PIPE, text=True)
     assert command.stdout.readline().startswith("listening on 127.0.0.1:")
@@ -64,6 +65,7 @@ def test_the_command_can_be_ended(tmp_path, number, status):
 def test_an_error_is_not_repeated(tmp_path):
     token = tmp_path / "token"
     token.write_bytes(TOKEN)
+    token.chmod(0o600)
     words = ["--restart", "--listen", "127.0.0.1:0", "--token-file", os.fspath(token), f"{PROGRAM}:nothing"]
     found = subprocess.run([sys.executable, "-m", "asyncdali", "engine", *words], check=False, capture_output=True, text=True)
     assert found.returncode == 1 and found.stdout == "" and found.stderr.count("defines no 'nothing'") == 1

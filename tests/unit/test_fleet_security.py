@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 import random
 import socket
 import struct
@@ -11,12 +13,13 @@ import threading
 
 import numpy as np
 import pytest
+from helpers.between import Between
 from helpers.fleets import TOKEN, batches_of
 
 from asyncdali import fn, pipeline_def
 from asyncdali.fleet import Actor, link, loader, read_token
 from asyncdali.fleet.addresses import Address
-from asyncdali.fleet.proof import CHALLENGE, GREETING, PLACE, Unproven, challenge, proof, prove
+from asyncdali.fleet.proof import CHALLENGE, GREETING, PLACE, REFUSAL, Unproven, challenge, proof, prove
 
 
 @pipeline_def(batch_size=4, num_threads=1, seed=5)
@@ -78,6 +81,16 @@ def is_closed(sock):
         return True
 
 
+def is_refused(sock, whole=True):
+    """Whether the other end sends the fixed refusal, if it has got a `whole` proof, and then closes the connection."""
+    data = b""
+    with contextlib.suppress(ConnectionError):  # bytes behind the proof are never read, so the kernel may reset the connection
+        while part := sock.recv(4096):
+            data += part
+        return data == (REFUSAL if whole else b"")
+    return whole and REFUSAL.startswith(data)
+
+
 def test_both_ends_prove_the_token(actor):
     for token in (b"another token of the tests", TOKEN + b"x"):
         with connected(actor) as sock, pytest.raises(Unproven, match="another token"):
@@ -117,9 +130,9 @@ def test_an_answer_cannot_be_reflected_or_replayed(actor):
         of_one, of_two = (exactly(sock, len(GREETING) + CHALLENGE)[len(GREETING) :] for sock in (one, two))
         mine = challenge()
         one.sendall(mine + proof(TOKEN, "actor", of_one, mine))  # an answer for the other role
-        assert is_closed(one)
+        assert is_refused(one)
         two.sendall(mine + proof(TOKEN, "trainer", of_one, mine))  # an answer of the other connection
-        assert is_closed(two)
+        assert is_refused(two)
     assert of_one != of_two
 
 
@@ -147,7 +160,7 @@ def mutate_handshakes(actor, count):
             with contextlib.suppress(OSError):
                 sock.sendall(answer)
                 sock.shutdown(socket.SHUT_WR)
-            assert is_closed(sock)
+            assert is_refused(sock, len(answer) >= 2 * CHALLENGE)
     after = actor.statistics()
     assert after["refused"] - before["refused"] == count and after["ranks"] == before["ranks"]
 
@@ -232,7 +245,123 @@ def test_lengths_are_refused_before_memory_is_allocated():
 def test_tokens_come_from_files(tmp_path):
     path = tmp_path / "token"
     path.write_bytes(b"  " + TOKEN + b"\n")
-    assert read_token(path) == TOKEN
+    for mode in (0o600, 0o400):
+        path.chmod(mode)
+        assert read_token(path) == TOKEN
+    path.chmod(0o600)
     path.write_bytes(b"short")
     with pytest.raises(ValueError, match="has 5 bytes, at least 16 are needed"):
         read_token(path)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o620, 0o604, 0o606, 0o777])
+def test_a_token_file_that_others_may_open_is_refused(tmp_path, mode):
+    path, link_to = tmp_path / "token", tmp_path / "link"
+    path.write_bytes(TOKEN)
+    path.chmod(mode)
+    link_to.symlink_to(path)
+    for name in (path, link_to):
+        with pytest.raises(PermissionError, match=rf"is open to other users: its mode is {mode:04o}, .*chmod 600"):
+            read_token(name)
+        assert read_token(name, allow_shared=True) == TOKEN
+
+
+def test_a_token_file_of_another_user_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "token"
+    path.write_bytes(TOKEN)
+    path.chmod(0o600)
+    owner = os.stat(path).st_uid
+    if owner == 0:
+        os.chown(path, 4321, -1)
+    else:
+        monkeypatch.setattr("asyncdali.fleet.proof.os.geteuid", lambda: owner + 1)
+    with pytest.raises(PermissionError, match=r"belongs to user \d+, not to this user .*--token-shared"):
+        read_token(path)
+    assert read_token(path, allow_shared=True) == TOKEN
+
+
+def test_a_token_may_come_through_a_pipe():
+    """As from a password manager: ``--token-file <(command)``."""
+    here, there = os.pipe()
+    os.write(there, TOKEN)
+    os.close(there)
+    assert read_token(f"/dev/fd/{here}") == TOKEN
+    os.close(here)
+
+
+def test_an_engine_without_free_descriptors_waits(actor, caplog, monkeypatch):
+    """The kernel calls again at once while a connection waits. The engine looks twice a second, and logs once a minute."""
+    monkeypatch.setattr("asyncdali.fleet.actor.REST", 0.02)
+    monkeypatch.setattr(actor, "_quiet_until", 0.0)
+    ours, theirs = socket.socketpair()
+    loop, calls, turns, done, accepted = actor._loop, [], [], threading.Event(), threading.Event()
+
+    class Full:
+        """A listening socket with a connection that cannot be accepted."""
+
+        def fileno(self):
+            return ours.fileno()
+
+        def accept(self):
+            calls.append(len(turns))
+            if len(calls) < 4:
+                raise OSError(errno.EMFILE, "Too many open files")
+            loop.loop.remove_reader(ours.fileno())
+            accepted.set()
+            raise BlockingIOError
+
+    def turn():
+        turns.append(1)
+        if calls:
+            done.set()
+        else:
+            loop.loop.call_soon(turn)
+
+    with ours, theirs:
+        theirs.send(b"x")  # readable from now on
+        loop.call(actor._accept, Full())
+        loop.call(turn)
+        assert done.wait(300) and accepted.wait(300)
+    assert len(calls) == 4 and not actor._resting
+    assert caplog.text.count("an engine cannot accept a connection: Too many open files") == 1
+
+
+def closing(address, times):
+    """A port before an actor. The first `times` connections are closed after the challenge, as by an engine that dies."""
+    return Between(address, handshakes=iter([False] * times))
+
+
+@pytest.mark.parametrize("times, others", [(1, 0), (3, 0), (1000, 1)])
+def test_an_engine_that_ends_during_the_handshake_is_no_wrong_token(actor, wanted, monkeypatch, times, others):
+    monkeypatch.setattr("asyncdali.fleet.near.connect", lambda *_: None)
+    with closing(actor.address, times) as between:
+        addresses = [between.address, actor.address][: 1 + others]
+        with loader(train, engines=addresses, token=TOKEN) as batches:
+            assert batches_of(batches.pipeline, 3) == wanted[:3]
+            assert between.cut >= 1 and "token" not in batches.engines()[0]["reason"].replace("did not prove the token", "")
+
+
+def test_strangers_do_not_stop_a_loader(actor, wanted):
+    """More strangers than an actor keeps push out the trainer, whose next attempt succeeds."""
+    strangers = contextlib.ExitStack()
+    stop = threading.Event()
+
+    def flood():
+        while not stop.is_set():
+            with contextlib.suppress(OSError), connected(actor) as sock:
+                sock.send(b"x" * 64)
+
+    threads = [threading.Thread(target=flood, daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        with strangers:
+            for _ in range(200):
+                strangers.enter_context(connected(actor))
+            for _ in range(3):
+                with loader(train, engines=[actor.address], token=TOKEN) as batches:
+                    assert batches_of(batches.pipeline, 2) == wanted[:2]
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(60)
