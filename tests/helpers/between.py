@@ -26,8 +26,8 @@ class Between:
         frames: number of frames seen.
     """
 
-    def __init__(self, target: str, *, handshakes: Iterator[bool] = iter(()), change: Change | None = None):
-        self._target, self._handshakes, self._change = target, handshakes, change
+    def __init__(self, target: str, *, handshakes: Iterator[bool] | None = None, change: Change | None = None):
+        self._target, self._handshakes, self._change = target, handshakes or iter(()), change
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
         self.cut = self.frames = 0
