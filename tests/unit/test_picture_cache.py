@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -217,11 +218,51 @@ def test_the_cache_is_bounded(folder):
 
 
 def test_largest_keeps_the_largest(folder):
-    cache = PictureCache(CacheOptions(30000, "largest", 0))
+    cache = PictureCache(CacheOptions(30000 + 3 * picture_cache.ENTRY, "largest", 0))
     sizes = [7000, 20000, 3000, 9000, 100]
     assert [cache.reserve((k, 0, 0), k, (1, size, 1), size) for k, size in enumerate(sizes)] == [0] * 5
     kept = [k for k, size in enumerate(sizes) if cache.reserve((k, 0, 0), k, (1, size, 1), size)]
     assert kept == [1, 3, 4]
+
+
+def test_largest_keeps_the_largest_of_more_than_it_can_remember():
+    cache = PictureCache(CacheOptions(1 << 20, "largest", 0))
+    sizes = np.random.default_rng(1).integers(100, 60_000, 5000).tolist()
+    for k, size in enumerate(sizes):
+        assert cache.reserve((k, 0, 0), str(k), (1, size, 1), size) == 0
+    kept = [size for k, size in enumerate(sizes) if cache.reserve((k, 0, 0), str(k), (1, size, 1), size)]
+    largest = sorted(sizes)[-len(kept) + 1 :]
+    assert len(kept) > 15 and sorted(kept)[1:] == largest and cache.taken <= 1 << 20
+
+
+@pytest.mark.parametrize("kind", ["threshold", "largest"])
+@pytest.mark.parametrize("changing", [False, True])
+def test_bookkeeping_is_bounded_over_any_number_of_names(kind, changing):
+    """A cache of 1 MB kept 500 bytes for every file that it did not cache, and for every change of a file."""
+    cache = PictureCache(CacheOptions(1 << 20, kind, 0))
+
+    def batches(count):
+        for k in range(count):
+            name = contents.StampedName(f"/data/pictures/class_{k % 1000}/a_picture_with_a_long_name_{k}.jpeg")
+            name.stamp = (1, 10**9 + k, 10**5 + k, 10**18 + k, 10**18 + k)
+            key = (10**5, 2**63 + (k % 50 if changing else k), 2**63 - k % 50)
+            cache.learn(name.stamp, key)
+            slot = cache.reserve(key, name, (20, 20, 3), 1200)
+            if slot:
+                cache.learn(name.stamp, key)
+                cache._memory[slot - cache._first] = 1
+
+    tracemalloc.start()
+    try:
+        batches(60_000)
+        before = tracemalloc.get_traced_memory()[0]
+        assert before + cache.used <= 1.01 * (1 << 20) + 20_000 and cache.taken <= 1 << 20
+        batches(20_000)
+        assert tracemalloc.get_traced_memory()[0] <= before + 2000 or kind == "largest"
+        assert tracemalloc.get_traced_memory()[0] + cache.used <= 1.01 * (1 << 20) + 20_000
+    finally:
+        tracemalloc.stop()
+    assert len(cache) > 40
 
 
 def test_a_picture_is_in_the_cache_only_when_its_pixels_are_complete(folder):

@@ -8,6 +8,9 @@ Files of cached pictures are not read again in two cases: only decoders with a c
 `skip_cached_images`. The first case is decided in ``build()`` (``fusion.mark_kept``). There a file counts as unchanged if it has the same
 device, inode, size and times as before, and did not change within the last second.
 
+The size bounds pixels and bookkeeping together. A file that is not cached leaves nothing behind, and a stamp is kept only
+for a cached picture, while there is room. So any number of files, names and changes fits into the size.
+
 Nothing is evicted. If a reader finds a picture in the cache (`skip_cached_images`), the decoder finds it there, too.
 
 Pixels are equal with and without the cache, so the cache is no part of a checkpoint.
@@ -16,6 +19,7 @@ Pixels are equal with and without the cache, so the cache is no part of a checkp
 from __future__ import annotations
 
 import functools
+import heapq
 import secrets
 import threading
 import weakref
@@ -58,6 +62,10 @@ CACHE_ARGS = (
 CACHE_TYPES = ("", "threshold", "largest")
 HEADER = 64
 """Bytes before a cached picture. Their first word says whether the pixels are valid."""
+ENTRY = 512
+"""Bytes that the bookkeeping of a picture, or of a stamp, takes at most; they count as used (measured: 430 and 240)."""
+_NAME = 100
+"""Bytes that the policy "largest" takes for a name that it waits for."""
 _SEED = secrets.randbits(63)
 
 Key = tuple[int, int, int]
@@ -112,11 +120,17 @@ class PictureCache:
         self._lock = threading.Lock()
         self._pictures: dict[Key, Picture] = {}
         self._keys: dict[Hashable, Key] = {}
-        self._seen: dict[Hashable, tuple[Key, int]] = {}
-        self._chosen: frozenset[Key] | None = None
+        self._candidates = _Candidates(options.size) if options.kind == "largest" else None
+        self._chosen: set[Key] = set()
         self._on_the_way: deque[tuple[CudaEvent, list[Key]]] = deque()
         self._copied: set[Key] = set()
+        self._entries = 0
         self.used = 0
+
+    @property
+    def taken(self) -> int:
+        """Bytes of pixels and bookkeeping. They stay within the size."""
+        return self.used + ENTRY * self._entries
 
     def __len__(self) -> int:
         return len(self._pictures)
@@ -149,8 +163,13 @@ class PictureCache:
         return self.find(self._keys.get(stamp)) is not None
 
     def learn(self, stamp: Hashable, key: Key) -> None:
-        """Record that the file with this stamp has the bytes of this key."""
-        self._keys[stamp] = key
+        """Record that the file with this stamp has the bytes of this key, if the picture is cached and there is room for the record."""
+        if stamp in self._keys or key not in self._pictures:
+            return
+        with self._lock:
+            if stamp not in self._keys and self.taken + ENTRY <= self.options.size:
+                self._entries += 1
+                self._keys[stamp] = key
 
     def reserve(self, key: Key, name: Hashable, shape: tuple[int, int, int], size: int) -> int:
         """Address of the slot for a picture of `size` bytes; 0 if the picture is not cached. `name`: see :meth:`_wants`.
@@ -162,10 +181,11 @@ class PictureCache:
             if found is not None:
                 return found.slot
             room = HEADER + (size + HEADER - 1) // HEADER * HEADER
-            if not size or not self._wants(key, name, size, room) or self.used + room > self.options.size:
+            if not size or not self._wants(key, name, size, room) or self.taken + room + ENTRY > self.options.size:
                 return 0
             slot = self._begin + self.used
             self.used += room
+            self._entries += 1
             if self.device is None:
                 self._memory[slot - self._first : slot - self._first + 8] = 0
             self._pictures[key] = Picture(slot, shape)
@@ -174,27 +194,64 @@ class PictureCache:
     def _wants(self, key: Key, name: Hashable, size: int, room: int) -> bool:
         """Whether the policy wants the picture in the cache.
 
-        The policy "largest" only observes until a `name` comes for the second time: then an epoch is over, and all pictures were seen.
+        The policy "largest" only observes until one of the first names comes again: then an epoch is over, and all pictures were seen.
         """
         if size < self.options.threshold:
             return False
         if self.options.kind == "threshold":
             return True
-        if self._chosen is None:
-            if name not in self._seen:
-                self._seen[name] = key, room
+        if self._candidates is not None:
+            if not self._candidates.over(name):
+                self._candidates.add(key, room + ENTRY)
                 return False
-            self._chosen = self._largest()
-            self._seen = {}
-        return key in self._chosen
+            self._chosen, self._candidates = self._candidates.chosen(), None
+        if key not in self._chosen:
+            return False
+        self._chosen.discard(key)
+        return True
 
-    def _largest(self) -> frozenset[Key]:
-        left, chosen = self.options.size, set()
-        for key, room in sorted(self._seen.values(), key=lambda item: -item[1]):  # A stable sort: of equal sizes the first one wins.
-            if room <= left and key not in chosen:
+
+class _Candidates:
+    """The pictures of an epoch from which the policy "largest" chooses, in memory for pictures of twice the cache's size.
+
+    Only the smallest candidates are dropped. So the largest pictures that fit together are chosen, and small pictures fill the rest.
+    """
+
+    def __init__(self, size: int):
+        self._size = size
+        self._names: set[int] = set()
+        self._rooms: dict[Key, int] = {}
+        self._smallest: list[tuple[int, int, Key]] = []
+        self._total = self._count = 0
+
+    def over(self, name: Hashable) -> bool:
+        """Whether `name` is one of the first names, and comes again. Otherwise it may become one of them."""
+        number = hash(name)
+        if number in self._names:
+            return True
+        if len(self._names) < max(1, self._size // 100 // _NAME):
+            self._names.add(number)
+        return False
+
+    def add(self, key: Key, room: int) -> None:
+        if key in self._rooms or room > self._size:
+            return
+        self._count += 1
+        self._total += room
+        self._rooms[key] = room
+        heapq.heappush(self._smallest, (room, -self._count, key))
+        while self._total > 2 * self._size:  # Of equal sizes the first one stays.
+            dropped, _, key = heapq.heappop(self._smallest)
+            self._total -= dropped
+            del self._rooms[key]
+
+    def chosen(self) -> set[Key]:
+        left, chosen = self._size, set()
+        for key, room in sorted(self._rooms.items(), key=lambda item: -item[1]):  # A stable sort: of equal sizes the first one wins.
+            if room <= left:
                 chosen.add(key)
                 left -= room
-        return frozenset(chosen)
+        return chosen
 
 
 _caches: weakref.WeakValueDictionary[Hashable, PictureCache] = weakref.WeakValueDictionary()
@@ -236,7 +293,11 @@ class Lookup:
         rows = zip(self.keys, output.sizes().tolist(), output.shapes.tolist(), strict=True)
         for i, (key, size, shape) in enumerate(rows):
             if i not in self.hits and key is not None:
-                slots[i] = self.cache.reserve(key, key if self.names is None else self.names[i], tuple(shape), size)
+                name = None if self.names is None else self.names[i]
+                slots[i] = self.cache.reserve(key, key if name is None else name, tuple(shape), size)
+                stamp = getattr(name, "stamp", None)
+                if slots[i] and stamp:
+                    self.cache.learn(stamp, key)
         return slots
 
     def keeping(self, output: Batch, targets: np.ndarray) -> list[Step]:
@@ -291,14 +352,15 @@ def look_up(cache: PictureCache, source: Batch, sizes: np.ndarray) -> Generator[
     for i, (size, (first, second)) in enumerate(zip(sizes.tolist(), digests.tolist(), strict=True)):
         stamp = getattr(names[i], "stamp", None) if names else None
         if size:
-            keys.append((size, first, second))
-            if stamp is not None:
-                cache.learn(stamp, (size, first, second))
+            key = (size, first, second)
+            keys.append(key)
+            if stamp:
+                cache.learn(stamp, key)
         else:
-            keys.append(None if stamp is None else cache.key_of(stamp))
+            keys.append(cache.key_of(stamp) if stamp else None)
     found = Lookup(cache, keys, names)
-    for i, key in enumerate(keys):
-        picture = cache.find(key)
+    for i, known in enumerate(keys):
+        picture = cache.find(known)
         if picture is not None:
             found.hits[i] = picture
         elif not sizes[i]:
