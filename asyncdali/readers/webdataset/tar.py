@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from ..._notices import warn
+from ..containers.compressed import named_compression
 from ..containers.containers import open_descriptor
 from .tar_tables import MEMBER
 
@@ -15,8 +18,11 @@ word = MEMBER.word
 
 _CHUNK = 4096
 BLOCK_SIZE = 512
-_REGULAR = (ord("0"), 0, ord("7"))
+_OLD_REGULAR, _HARD_LINK, _SYMBOLIC_LINK = 0, ord("1"), ord("2")
+_REGULAR = (ord("0"), _OLD_REGULAR, ord("7"))
 _LONGEST_NAME = 1 << 16
+_MOST_HOPS = 40
+"""Links that lead to links, as in Linux."""
 
 
 class Member(NamedTuple):
@@ -27,8 +33,51 @@ class Member(NamedTuple):
     size: int
 
 
+class Link(NamedTuple):
+    """A link: its name, its target, and whether it is a hard link, whose target is a name as the archive has it."""
+
+    name: str
+    target: str
+    hard: bool
+
+
 def scan(path: str) -> Iterator[Member]:
-    """The regular files of an archive in order. RuntimeError gives the offset of a damaged header."""
+    """The regular files of an archive in order, and links to them. RuntimeError gives the offset of a damaged header.
+
+    A link has the data of the file that it leads to. A symbolic link that leads out of the archive is skipped, as folders are.
+    """
+    targets: _Targets | None = None
+    for entry in _entries(path):
+        if isinstance(entry, Member):
+            yield entry
+            continue
+        if targets is None:
+            targets = _Targets(path)
+        found = targets.follow(entry)
+        if found is not None:
+            yield Member(entry.name, found.offset, found.size)
+        elif entry.hard:
+            raise RuntimeError(f"Corrupted tar file at {path}: {entry.name!r} is a hard link to {entry.target!r}, which the archive lacks")
+
+
+class _Targets:
+    """What the links of an archive lead to. Archives seldom have links, so this is only made for the first link."""
+
+    def __init__(self, path: str):
+        self._entries: dict[str, Member | Link] = {posixpath.normpath(entry.name): entry for entry in _entries(path)}
+
+    def follow(self, link: Link) -> Member | None:
+        entry: Member | Link | None = link
+        for _ in range(_MOST_HOPS):
+            if entry is None or isinstance(entry, Member):
+                return entry
+            folder = "" if entry.hard else posixpath.dirname(entry.name)
+            entry = self._entries.get(posixpath.normpath(posixpath.join(folder, entry.target)))
+        return None
+
+
+def _entries(path: str) -> Iterator[Member | Link]:
+    """The regular files and the links of an archive in order."""
     from . import tar_kernels as kernels
 
     with open_descriptor(path) as (descriptor, size):
@@ -41,24 +90,36 @@ def scan(path: str) -> Iterator[Member]:
             count = kernels.scan_tar(descriptor, at, size, members.ctypes.data, names.ctypes.data, _CHUNK)
             at = int(members[-1])
             if count < 0:
-                raise RuntimeError(f"Corrupted tar file at {path}: offset {at}: {explain(-count)}")
+                hint = "" if at else named_compression(path)
+                raise RuntimeError(f"Corrupted tar file at {path}: offset {at}: {explain(-count)}{hint}")
             total += count
             yield from _named(descriptor, members[:-1].reshape(_CHUNK, -1)[:count], names[:count], path)
         if total == 0:
             raise RuntimeError(f"Corrupted tar file at {path}: the archive has no members")
+        if at == kernels.ENDED_BEFORE_OTHER_BYTES:
+            warn(f"{path}: the bytes behind the end of the archive are no members and are not read", UserWarning)
 
 
-def _named(descriptor: int, members: np.ndarray, names: np.ndarray, path: str) -> Iterator[Member]:
+def _named(descriptor: int, members: np.ndarray, names: np.ndarray, path: str) -> Iterator[Member | Link]:
+    def text(at: int, length: int) -> str:
+        if length > _LONGEST_NAME:
+            raise RuntimeError(f"Corrupted tar file at {path}: offset {at}: a name of {length} bytes")
+        return os.fsdecode(os.pread(descriptor, length, at).split(b"\0", 1)[0])
+
     rows = names.tobytes()
     width = names.shape[1] if len(names) else 0
     for k, member in enumerate(members.tolist()):
-        if member[word.kind] not in _REGULAR:
+        kind = member[word.kind]
+        link = kind in (_HARD_LINK, _SYMBOLIC_LINK)
+        if not link and kind not in _REGULAR:
             continue
         long_at, long_length = member[word.name_offset], member[word.name_length]
-        if long_length > _LONGEST_NAME:
-            raise RuntimeError(f"Corrupted tar file at {path}: offset {long_at}: a name of {long_length} bytes")
-        raw = os.pread(descriptor, long_length, long_at) if long_length else rows[k * width : (k + 1) * width]
-        yield Member(os.fsdecode(raw.split(b"\0", 1)[0]), member[word.data_offset], member[word.data_length])
+        short = rows[k * width : (k + 1) * width].split(b"\0", 1)[0]
+        name = text(long_at, long_length) if long_length else os.fsdecode(short)
+        if link:
+            yield Link(name, text(member[word.link_offset], member[word.link_length]), kind == _HARD_LINK)
+        elif kind != _OLD_REGULAR or not name.endswith("/"):  # the oldest archives mark folders by a slash
+            yield Member(name, member[word.data_offset], member[word.data_length])
 
 
 def explain(code: int) -> str:
@@ -70,14 +131,15 @@ def explain(code: int) -> str:
         kernels.BAD_SIZE: "the size of a member is not a number",
         kernels.TRUNCATED: "the file ends within a member",
         kernels.BAD_PAX: "the pax attributes of a member are broken",
+        kernels.SPARSE: "a sparse member, whose data are not in one piece; pack the archive without --sparse",
     }
     return known.get(code) or os.strerror(code)
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Base and extension, split at the first dot after the last slash. A name without a dot is an extension."""
+    """Base and extension, split at the first dot after the last slash. A name without a dot is both, as in DALI."""
     dot = name.find(".", name.rfind("/") + 1)
-    return name[:dot], name[dot + 1 :]
+    return (name, name) if dot < 0 else (name[:dot], name[dot + 1 :])
 
 
 class Component(NamedTuple):

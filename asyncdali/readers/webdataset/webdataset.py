@@ -122,7 +122,7 @@ class WebdatasetReader(ContainerReader):
             samples = webdataset_index.read_index(indices[k]) if indices else tar.grouped(tar.scan(path))
             where = f'index file at "{indices[k]}"' if indices else f'tar file at "{path}"'
             for number, sample in enumerate(samples):
-                self._add(selection.choose(sample, where), table, names, where, number)
+                self._add(sample, selection.choose(sample, where), table, names, where, number)
             counts.append((len(table) - before) // len(self._extensions))
         if not table:
             raise RuntimeError(f"no samples with the extensions {', '.join(self._extensions)} in {', '.join(paths)}")
@@ -134,10 +134,18 @@ class WebdatasetReader(ContainerReader):
         # One record per component; the records of a sample are adjacent.
         return Records(self._samples * len(self._extensions), places[:, 0].copy(), places[:, 1].copy())
 
-    def _add(self, chosen: list[Any], table: list[tuple[int, int]], names: list[bytes], where: str, number: int) -> None:
+    def _add(
+        self, sample: list[Component], chosen: list[Any], table: list[tuple[int, int]], names: list[bytes], where: str, number: int
+    ) -> None:
         if None in chosen:
             if self._behavior == "error":
-                raise RuntimeError(f"Underful sample detected at {where}{f' line {number + 2}' if where.startswith('index') else ''}")
+                missing = chosen.index(None)
+                place = f" line {number + 2}" if where.startswith("index") else ""
+                found = ", ".join(component.name or component.extension for component in sample[:8]) + ", ..." * (len(sample) > 8)
+                raise RuntimeError(
+                    f"Underful sample detected at {where}{place}: sample {number} ({found}) has no file with the extension "
+                    f"{self._extensions[missing]!r} of output {missing}"
+                )
             if self._behavior == "skip":
                 return
         for component in chosen:
