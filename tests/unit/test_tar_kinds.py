@@ -135,7 +135,7 @@ def test_sparse_members_are_refused(tmp_path, options):
     made = subprocess.run(["tar", "--sparse", *options.split(), "-cf", "s.tar", "0.jpg", "0.cls"], cwd=tmp_path, check=False, timeout=60)
     if made.returncode:
         pytest.skip("this tar makes no sparse members")
-    with pytest.raises(RuntimeError, match=r"s.tar: offset \d+: a sparse member, whose data are not in one piece; pack the archive without"):
+    with pytest.raises(RuntimeError, match=r"s.tar: offset \d+: a sparse member, whose data are not in one piece"):
         samples(tmp_path / "s.tar", (tmp_path / "s.tar").read_bytes())
 
 
@@ -189,9 +189,9 @@ def test_incomplete_samples_are_named(tmp_path):
     wanted = "sample 2 (d/002.image.jpg, d/002.cls) has no file with the extension 'jpg' of output 0"
     assert f'Underful sample detected at tar file at "{tmp_path}/a.tar": {wanted}' in str(caught.value)
     (tmp_path / "i").write_text("v1.2 2\njpg 512 2 000.jpg cls 1536 1 000.cls\njpg 2560 2 001.jpg\n")
-    message = re.escape(f'Underful sample detected at index file at "{tmp_path}/i" line 3: sample 1 (001.jpg) has no file with the extension')
+    message = re.escape(f'Underful sample detected at index file at "{tmp_path}/i" line 3: sample 1 (001.jpg) has no file')
     with pytest.raises(RuntimeError, match=message):
         samples(tmp_path / "a.tar", FIRST, index_paths=[str(tmp_path / "i")], missing_component_behavior="error")
-    many = archive([("a.x%d" % k, b"1") for k in range(20)])
+    many = archive([(f"a.x{k}", b"1") for k in range(20)])
     with pytest.raises(RuntimeError, match=r"sample 0 \(a.x0, .*a.x7, ...\) has no file"):
         samples(tmp_path / "a.tar", many, missing_component_behavior="error")

@@ -23,7 +23,7 @@ _WINDOW = 1 << 16
 _HEAD = 64
 """Length, key and value of an attribute that matters have fewer bytes; a path may be longer, but only its place is taken."""
 _LINKPATH, _GNU_SPARSE = int.from_bytes(b"linkpath", "little"), int.from_bytes(b"GNU.spar", "little")
-_LINK_NAME, _LINK_BYTES = 157, 100
+_LINK_NAME, _LINK_BYTES, _MAGIC, _USTAR = 157, 100, 257, int.from_bytes(b"ustar", "little")
 
 
 @inlined
@@ -71,7 +71,7 @@ def _sum_matches(block):
 @inlined
 def _is_ustar(block):
     """Whether a header says "ustar", as all but the oldest do."""
-    return load_i64(block + 257) & 0xFFFFFFFFFF == 0x7261747375
+    return load_i64(block + _MAGIC) & 0xFFFFFFFFFF == _USTAR
 
 
 @inlined
