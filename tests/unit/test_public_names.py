@@ -145,14 +145,14 @@ def test_extras_that_messages_name_exist():
 
 @pytest.mark.parametrize(
     ("module", "call", "extra"), [
-        ("av", "asyncdali.codecs.video.video_formats.load_av()", "video"),
+        ("av", "asyncdali.codecs.video.video_index.load_av()", "video"),
         ("fsspec", "asyncdali.readers.remote.remote._filesystem('s3://bucket/key')", "remote"),
         ("soundfile", "asyncdali.codecs.audio.audio_formats._other(None, 'a file of Opus')", "audio"),
     ],
 )  # fmt: skip
 def test_a_missing_library_names_its_extra(module, call, extra, monkeypatch):
     import asyncdali.codecs.audio.audio_formats
-    import asyncdali.codecs.video.video_formats
+    import asyncdali.codecs.video.video_index
     import asyncdali.readers.remote.remote  # noqa: F401
 
     monkeypatch.setitem(sys.modules, module, None)

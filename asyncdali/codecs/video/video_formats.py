@@ -1,31 +1,17 @@
-"""Encoded videos: the positions of frames, and decoding of single frames, through PyAV (FFmpeg's libraries)."""
+"""Decoding of single frames of encoded videos, through PyAV (FFmpeg's libraries)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from types import ModuleType
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from .frame_colours import FrameColours, compile_kernels
+from .video_index import UNKNOWN, Packets, VideoIndex, indexed, load_av, reason
 from .video_padding import MISSING
-
-MAX_PIXELS = 1 << 28
-"""Limit of a frame; a larger size is a broken header."""
-
-
-def load_av() -> ModuleType:
-    """Import PyAV. RuntimeError says how to install it."""
-    try:
-        import av
-        import av.video.reformatter
-    except ImportError:
-        raise RuntimeError("reading videos needs PyAV, which is not installed: pip install asyncdali[video]") from None
-    return av
 
 
 def prepare_decoding() -> None:
@@ -34,160 +20,44 @@ def prepare_decoding() -> None:
     compile_kernels()
 
 
-@dataclass(frozen=True)
-class VideoIndex:
-    """The frames of a video. `times` are the frames' presentation times in order, int64, in units of `tick` seconds; `keys` are the
-    numbers of frames at which decoding can start; `rate` is in frames per second."""
-
-    times: np.ndarray
-    keys: np.ndarray
-    tick: Fraction
-    rate: float
-    height: int
-    width: int
-
-    def __len__(self) -> int:
-        return len(self.times)
-
-    def seconds(self, frames: np.ndarray) -> np.ndarray:
-        """Times of frames relative to the first one, float64."""
-        result: np.ndarray = (self.times[frames] - self.times[0]) * self.tick.numerator / self.tick.denominator
-        return result
-
-    def key_before(self, frame: int) -> int:
-        """The frame at which decoding must start to reach `frame`."""
-        place = int(np.searchsorted(self.keys, frame, "right")) - 1
-        return int(self.keys[place]) if place >= 0 else 0
-
-
-def read_index(source: BinaryIO) -> VideoIndex:
-    """Find the frames of a video without decoding them; ValueError names the error in the video."""
-    av = load_av()
-    try:
-        with _open(source) as container:
-            stream = _video_stream(container)
-            return _index(container, stream, container.demux(stream))
-    except av.FFmpegError as error:
-        raise ValueError(_reason(error)) from error
-
-
 def open_video(source: BinaryIO) -> OpenVideo:
-    """Find the frames of a video without decoding them, and open it for decoding. ValueError names the error in the video.
-
-    FFmpeg decodes the first frame of a video to open it, so the video is opened once if it can be rewound.
-    """
-    av = load_av()
-    try:
-        container = _open(source)
-        try:
-            stream = _video_stream(container)
-            packets = container.demux(stream)
-            first = next(packets)
-            index = _index(container, stream, chain([first], packets))
-            if _rewound(container, stream, first, int(index.times[0])):
-                return OpenVideo(index, source, container)
-        except BaseException:
-            container.close()
-            raise
-        container.close()
-        source.seek(0)
-        return OpenVideo(index, source)
-    except av.FFmpegError as error:
-        raise ValueError(_reason(error)) from error
+    """Find the frames of a video, and open it for decoding. ValueError names the error in the video."""
+    packets, index = indexed(source)
+    return OpenVideo(index, source, packets)
 
 
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
-
-
-def _index(container: Any, stream: Any, packets: Iterable[Any]) -> VideoIndex:
-    """The index of a stream with these packets."""
-    times, keys = _packet_times(stream, packets)
-    if None in times:  # The container has no presentation times; the decoder has them.
-        container.seek(0)
-        frames = [(frame.pts, frame.key_frame) for frame in container.decode(stream)]
-        times, keys = [pts for pts, _ in frames], [pts for pts, key in frames if key]
-    if None in times:
-        raise ValueError("the frames of the video have no timestamps")
-    if not times:
-        raise ValueError("the video has no frames")
-    context = stream.codec_context
-    if not 0 < context.height * context.width <= MAX_PIXELS:
-        raise ValueError(f"the frames of the video have {context.width}x{context.height} pixels; 1 to {MAX_PIXELS} pixels are supported")
-    order = np.unique(np.array(times, np.int64))
-    rate = stream.average_rate or stream.guessed_rate
-    numbers = np.searchsorted(order, np.unique(np.array(keys, np.int64)))
-    return VideoIndex(order, numbers, stream.time_base, float(rate or 0), context.height, context.width)
-
-
-_NO_PROTOCOL = "none"
-"""FFmpeg may open only the bytes that it was given. Without this list, a "video" could be a text that makes FFmpeg read other files
-(``ffconcat``) or listen on a port (SDP)."""
-
-
-def _open(source: BinaryIO) -> Any:
-    av = load_av()
-    # Titles and similar texts may be in any encoding. PyAV before version 19 would raise an error for other encodings than UTF-8.
-    tolerant = {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
-    return av.open(source, options={"protocol_whitelist": _NO_PROTOCOL}, **tolerant)
-
-
-def _video_stream(container: Any) -> Any:
-    if not container.streams.video:
-        raise ValueError("the data has no video stream")
-    stream = container.streams.video[0]
-    if stream.codec_context is None:
-        raise ValueError("the codec of the video is unknown, or FFmpeg has no decoder for the codec")
-    return stream
-
-
-_WITH_TIMES = ("matroska", "mov")
-"""Containers that store the time of every packet. In others, times after a seek may differ from those of the first pass."""
-
-
-def _rewound(container: Any, stream: Any, first: Any, time: int) -> bool:
-    """Whether the container could be moved back to its `first` packet. `time` is that of the first frame."""
-    if not container.format.name.startswith(_WITH_TIMES):
-        return False
-    container.seek(time, stream=stream)
-    found = next(container.demux(stream))
-    container.seek(time, stream=stream)
-    return bool((found.pos, found.size, found.pts) == (first.pos, first.size, first.pts))
-
-
-def _packet_times(stream: Any, packets: Iterable[Any]) -> tuple[list[int | None], list[int | None]]:
-    """Times of the packets that become a frame, and of those with a key frame."""
-    hidden_frames = stream.codec_context.name in ("vp8", "libvpx")
-    times, keys = [], []
-    for packet in packets:
-        if not packet.size or packet.is_discard:
-            continue
-        if hidden_frames and not memoryview(packet)[0] & 0x10:  # VP8's show_frame
-            continue
-        times.append(packet.pts)
-        if packet.is_keyframe:
-            keys.append(packet.pts)
-    return times, keys
+class _NoStart(Exception):
+    """Decoding cannot start at a frame that the container calls a key frame."""
 
 
 class OpenVideo:
     """A video that is being decoded. It closes `source` in the end. Use it in one thread at a time. ValueError if it can't be opened.
 
-    `container`: `source` as PyAV has opened it, at its beginning.
+    Frames are decoded in runs, from a key frame to the frame before the next one. Every run starts with an empty decoder. So a frame has
+    the same pixels wherever reading began, in damaged videos, too.
+
+    `packets`: of `source`, read up to any place.
     """
 
-    def __init__(self, index: VideoIndex, source: BinaryIO, container: Any = None):
+    def __init__(self, index: VideoIndex, source: BinaryIO, packets: Packets | None = None):
         av = self._av = load_av()
         self.index = index
         self._source = source
         try:
-            self._container = _open(source) if container is None else container
-            self._stream = _video_stream(self._container)
+            self._packets = Packets(source, index.stream) if packets is None else packets
         except av.FFmpegError as error:
-            raise ValueError(_reason(error)) from error
-        self._colours = FrameColours(av, self._stream.codec_context.name)
-        self._stream.codec_context.thread_count = 1  # Samples are already decoded in parallel.
-        self._frames: Iterator[Any] = self._container.decode(self._stream)
+            raise ValueError(reason(error)) from error
+        self._colours = FrameColours(av, self._packets.context.name)
+        self._keys = index.keys[index.packets[index.keys] != 0]
+        """Frames at which runs start. The first run starts with the first packet. A frame is removed if decoding cannot start at it."""
+        self._numbers = np.full(int(index.packets.max(initial=UNKNOWN)) + 1, UNKNOWN, np.int32)
+        """Places of packets -> numbers of frames."""
+        self._numbers[index.packets] = np.arange(len(index.packets), dtype=np.int32)
+        self._can_seek = len(index.marks) > 0
+        self._kept: deque[Any] = deque()
+        """The last packets that were read, from the first one on that another run needs. `pts` of a packet is its place."""
+        self._run: int | None = None
+        self._frames: Iterator[tuple[int, Any]] = iter(())
         self._next = 0
 
     def read(
@@ -213,42 +83,152 @@ class OpenVideo:
                 if convert is not None:
                     convert(image, target[first])
             except (self._av.FFmpegError, ValueError) as error:
-                raise ValueError(f"frame {number}: {_reason(error)}") from error
+                raise ValueError(f"frame {number}: {reason(error)}") from error
             for place in others:
                 target[place] = target[first]
 
     def _frame(self, number: int) -> Any:
-        if number != self._next:
-            key = self.index.key_before(number)
-            if number < self._next or key > self._next:
-                self._seek(key)
-        found = self._forward(number)
-        if found is None:  # The seek went too far: not all containers find the requested key frame.
-            self._seek(0)
-            found = self._forward(number)
-        if found is None:
-            raise ValueError("the frame could not be decoded")
+        found = None
+        while found is None:
+            start = self._start_of(number)
+            if start != self._run or number < self._next:
+                self._run, self._next, self._frames = start, 0, self._decoded(start)
+            try:
+                found = self._forward(number)
+            except _NoStart:
+                self._keys, self._run = self._keys[self._keys != start], None
+            except BaseException:
+                self._run = None
+                raise
         height, width = self.index.height, self.index.width
         if (found.height, found.width) != (height, width):
             raise ValueError(f"the frame has {found.width}x{found.height} pixels, the video {width}x{height}")
         return found
 
-    def _seek(self, key: int) -> None:
-        self._container.seek(int(self.index.times[key]), stream=self._stream)
-        self._frames, self._next = self._container.decode(self._stream), key
+    def _start_of(self, number: int) -> int:
+        """The first frame of the run of frame `number`. UNKNOWN stands for the first packet."""
+        place = int(np.searchsorted(self._keys, number, "right"))
+        return int(self._keys[place - 1]) if place else UNKNOWN
 
-    def _forward(self, number: int) -> Any | None:
-        """Decode up to frame `number`; None if the frame does not exist."""
-        time = int(self.index.times[number])
-        for frame in self._frames:
-            if frame.pts is None or frame.pts < time:
-                continue
-            self._next = number + 1
-            return frame if frame.pts == time else None
-        self._next = len(self.index)
-        return None
+    def _forward(self, number: int) -> Any:
+        """Decode up to frame `number` of the run. ValueError if the frame does not exist."""
+        for found, frame in self._frames:
+            self._next = found + 1
+            if found == number:
+                return frame
+            if found > number:
+                break
+        raise ValueError("the frame could not be decoded")
+
+    # --- runs
+
+    def _decoded(self, start: int) -> Iterator[tuple[int, Any]]:
+        """The numbers and frames of a run. Raises _NoStart and PyAV's errors."""
+        counted, number, begun = not len(self.index.packets), UNKNOWN, False
+        for packet in chain(self._run_packets(start), [None]):
+            try:
+                frames = self._packets.context.decode(packet)
+            except self._av.FFmpegError:
+                if self._may_be_broken(packet, start, begun):
+                    continue
+                if start != UNKNOWN and not begun:
+                    raise _NoStart from None
+                raise
+            for frame in frames:
+                number = number + 1 if counted else self._number(frame.pts)
+                if number < max(start, 0):
+                    continue
+                if start != UNKNOWN and not begun and not (number == start and frame.key_frame):
+                    raise _NoStart
+                begun = True
+                yield number, frame
+        if start != UNKNOWN and not begun:
+            raise _NoStart
+
+    def _may_be_broken(self, packet: Any, start: int, begun: bool) -> bool:
+        """Whether a run goes on behind a packet that cannot be decoded: no frame of the run needs it."""
+        number = UNKNOWN if packet is None else self._number(packet.pts)
+        if start == UNKNOWN:
+            return number == UNKNOWN and not begun
+        return UNKNOWN < number < start  # It needs frames before the key frame.
+
+    def _number(self, place: int | None) -> int:
+        """The number of the frame of the packet at `place`, or UNKNOWN."""
+        return int(self._numbers[place]) if place is not None and 0 <= place < len(self._numbers) else UNKNOWN
+
+    def _run_packets(self, start: int) -> Iterator[Any]:
+        """The packets of a run, for an empty decoder. A run ends where all its frames are known to the decoder."""
+        packets = self.index.packets
+        first, last = 0 if start == UNKNOWN else int(packets[start]), np.iinfo(np.int64).max
+        following = last
+        if len(packets):
+            place = int(np.searchsorted(self._keys, start, "right"))
+            end = int(self._keys[place]) if place < len(self._keys) else len(packets)
+            last = int(packets[max(start, 0) : end].max())
+            if end < len(packets):
+                following = int(packets[end])
+        self._move(first, max(start, 0))
+        self._packets.context.flush_buffers()
+        for place in range(first, last + 1):
+            packet = self._packet(place, following)
+            if packet is None:
+                return
+            yield packet
+
+    # --- packets
+
+    def _packet(self, place: int, keep: int) -> Any | None:
+        """The packet at `place`, which is kept or the next one; None behind the last. Packets from `keep` on are kept."""
+        kept = self._kept
+        self._forget(min(place, keep))
+        if kept and kept[0].pts <= place <= kept[-1].pts:
+            return kept[place - kept[0].pts]
+        packet = self._packets.take()
+        if packet is not None:
+            packet.pts = place
+            if place >= keep:
+                kept.append(packet)
+        return packet
+
+    def _forget(self, place: int) -> None:
+        """Forget the kept packets before `place`."""
+        while self._kept and self._kept[0].pts < place:
+            self._kept.popleft()
+
+    def _move(self, place: int, frame: int) -> None:
+        """Make the packet at `place`, of about this frame, the next one or a kept one."""
+        self._forget(place)
+        if (self._kept[0].pts if self._kept else self._packets.place) == place:
+            return
+        self._kept.clear()
+        self._can_seek = self._can_seek and self._seek(place, int(self.index.times[frame]))
+        if self._kept and self._kept[0].pts == place:
+            return
+        self._kept.clear()
+        if self._packets.place == UNKNOWN or self._packets.place > place:
+            self._packets.rewind()
+        while self._packets.place < place and self._packets.take() is not None:
+            pass
+
+    def _seek(self, place: int, time: int) -> bool:
+        """Go to the packet at `place`, or to one before. False if it is not known where the container went."""
+        packets = self._packets
+        try:
+            packets.seek(time)
+            packet = packets.take()
+            while packet is not None and not packet.is_keyframe:
+                packet = packets.take()
+        except self._av.FFmpegError:
+            return False
+        found = UNKNOWN if packet is None else self.index.place_of(packet)
+        if packet is None or found == UNKNOWN or found > place:
+            return False
+        packets.place, packet.pts = found + 1, found
+        self._kept.append(packet)
+        return True
 
     def close(self) -> None:
         self._frames = iter(())
-        self._container.close()
+        self._kept.clear()
+        self._packets.close()
         self._source.close()

@@ -1,0 +1,324 @@
+"""The frames of encoded videos, found with as little decoding as possible, through PyAV (FFmpeg's libraries).
+
+A packet is known by its place among the packets of the stream, counted from the beginning of the data. Timestamps are not used for that:
+in some containers they are missing, repeated, or different after a seek.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from operator import le
+from types import ModuleType
+from typing import Any, BinaryIO
+from zlib import crc32
+
+import numpy as np
+
+MAX_PIXELS = 1 << 28
+"""Limit of a frame; a larger size is a broken header."""
+UNKNOWN = -1
+"""The place of a packet that is not known, and the number of a frame that is not in the index."""
+
+
+def load_av() -> ModuleType:
+    """Import PyAV. RuntimeError says how to install it."""
+    try:
+        import av
+        import av.video.reformatter
+    except ImportError:
+        raise RuntimeError("reading videos needs PyAV, which is not installed: pip install asyncdali[video]") from None
+    return av
+
+
+@dataclass(frozen=True)
+class VideoIndex:
+    """The frames of a video, in the order in which a decoder returns them.
+
+    `times` are the presentation times, int64, in units of `tick` seconds; they do not decrease. `rate` is in frames per second.
+    `stream` is the number of the stream in the container. `packets` are the places of the frames' packets; without them (empty), frames
+    can only be counted from the beginning. `keys` are the numbers of frames at which decoding can start; `marks` identify their packets
+    after a seek, int64, and are empty if the container cannot seek to `times`.
+    """
+
+    times: np.ndarray
+    tick: Fraction
+    rate: float
+    height: int
+    width: int
+    stream: int
+    packets: np.ndarray
+    keys: np.ndarray
+    marks: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def seconds(self, frames: np.ndarray) -> np.ndarray:
+        """Times of frames relative to the first one, float64."""
+        result: np.ndarray = (self.times[frames] - self.times[0]) * self.tick.numerator / self.tick.denominator
+        return result
+
+    def place_of(self, packet: Any) -> int:
+        """The place of the packet of a key frame, or UNKNOWN. Two packets with the same mark are unknown."""
+        found = np.flatnonzero(self.marks == mark_of(packet))
+        return int(self.packets[self.keys[found[0]]]) if len(found) == 1 else UNKNOWN
+
+
+def mark_of(packet: Any) -> int:
+    """A number that identifies a packet of a file: its offset, size and bytes."""
+    return hash((packet.pos, packet.size, crc32(packet)))
+
+
+def read_index(source: BinaryIO) -> VideoIndex:
+    """Find the frames of a video; ValueError names the error in the video."""
+    packets, index = indexed(source)
+    packets.close()
+    return index
+
+
+def indexed(source: BinaryIO) -> tuple[Packets, VideoIndex]:
+    """Open a video and find its frames. Returns its packets, read to their end. ValueError names the error in the video."""
+    av = load_av()
+    packets = None
+    try:
+        packets = Packets(source)
+        _choose_stream(packets)
+        index = None
+        if _has_times(packets):
+            index = _index_of_packets(packets)
+            if index is None:
+                packets.rewind()
+        return packets, index or _index_of_decoded(packets)
+    except BaseException as error:
+        if packets is not None:
+            packets.close()
+        if isinstance(error, av.FFmpegError):
+            raise ValueError(reason(error)) from error
+        raise
+
+
+def reason(error: Exception) -> str:
+    """The text of an error of PyAV."""
+    return getattr(error, "strerror", None) or str(error)
+
+
+# --- containers and streams
+
+_NO_PROTOCOL = "none"
+"""FFmpeg may open only the bytes that it was given. Without this list, a "video" could be a text that makes FFmpeg read other files
+(``ffconcat``) or listen on a port (SDP)."""
+
+
+def _open(source: BinaryIO) -> Any:
+    av = load_av()
+    source.seek(0)
+    # Titles and similar texts may be in any encoding. PyAV before version 19 would raise an error for other encodings than UTF-8.
+    tolerant = {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
+    return av.open(source, options={"protocol_whitelist": _NO_PROTOCOL}, **tolerant)
+
+
+class Packets:
+    """The packets of a stream of `source`, and its decoder. `place` is that of the next packet: the number of packets before, or UNKNOWN.
+
+    The methods raise PyAV's errors.
+    """
+
+    stream: Any
+    context: Any
+    place: int
+
+    def __init__(self, source: BinaryIO, stream: int | None = None):
+        self._source = source
+        self.container = _open(source)
+        if stream is not None:
+            self.choose(stream)
+
+    def choose(self, stream: int) -> None:
+        """Read the packets of the stream with this number from now on. The container is at its beginning."""
+        self.stream = self.container.streams[stream]
+        self.context = self.stream.codec_context
+        self.context.thread_count = 1  # Samples are already decoded in parallel.
+        self.context.options = {"max_pixels": str(MAX_PIXELS)}
+        self._packets: Iterator[Any] = self.container.demux(self.stream)
+        self.place = 0
+
+    def take(self) -> Any | None:
+        """The next packet with data; None behind the last."""
+        for packet in self._packets:
+            if packet.size:  # An empty packet ends decoding. AVI repeats frames by empty packets.
+                self.place += self.place != UNKNOWN
+                return packet
+        return None
+
+    def rewind(self) -> None:
+        """Go back to the beginning. The container is opened again, because not all can seek, and some seek to another packet."""
+        stream = self.stream.index
+        self.container.close()
+        self.container = _open(self._source)
+        self.choose(stream)
+
+    def seek(self, time: int) -> None:
+        """Go to about this time. `place` is then UNKNOWN."""
+        self.place = UNKNOWN
+        self.container.seek(time, stream=self.stream)
+        self._packets = self.container.demux(self.stream)
+
+    def close(self) -> None:
+        self._packets = iter(())
+        self.container.close()
+
+
+_PICTURES = ("mjpeg", "png", "bmp", "tiff", "webp", "jpeg2000", "libopenjpeg", "jpegls", "libjxl", "gif")
+"""Codecs of cover pictures. Not every writer marks the stream of a cover as an attached picture."""
+
+
+def _choose_stream(packets: Packets) -> None:
+    """Choose the first video that is no cover picture. ValueError if there is none."""
+    av, streams = load_av(), packets.container.streams.video
+    if not streams:
+        raise ValueError("the data has no video stream")
+    streams = [stream for stream in streams if not stream.disposition & av.stream.Disposition.attached_pic]
+    if not streams:
+        raise ValueError("the data has a cover picture, but no video stream")
+    streams = [stream for stream in streams if stream.codec_context is not None]
+    if not streams:
+        raise ValueError("the codec of the video is unknown, or FFmpeg has no decoder for the codec")
+    if len(streams) == 1 or streams[0].codec_context.name not in _PICTURES:
+        packets.choose(streams[0].index)
+        return
+    counts = dict.fromkeys((stream.index for stream in streams), 0)
+    for packet in packets.container.demux(streams):
+        counts[packet.stream.index] += packet.size > 0
+    chosen = next((stream for stream in streams if stream.codec_context.name not in _PICTURES or counts[stream.index] > 1), streams[0])
+    packets.stream = chosen
+    packets.rewind()
+
+
+# --- frames
+
+_WITH_TIMES = ("matroska", "mov", "flv")
+"""Containers in which a packet is a frame and has its time. In others, the frames are found by decoding the video once."""
+_REORDERED = ("h264", "hevc", "vvc")
+"""Codecs whose frames may have another order than their packets, even if their headers do not say so."""
+_DEFAULT_RATE = 25
+"""FFmpeg's rate for streams that do not say theirs."""
+
+
+class _Table:
+    """What is known of the packets that were read: times, and marks of key packets by their places."""
+
+    def __init__(self) -> None:
+        self.times: list[int | None] = []
+        self.marks: dict[int, int] = {}
+
+    def add(self, packet: Any) -> None:
+        if packet.is_keyframe:
+            self.marks[len(self.times)] = mark_of(packet)
+        self.times.append(packet.pts)
+
+    def index(self, packets: Packets, places: list[int | None], keys: list[int], size: tuple[int, int]) -> VideoIndex:
+        """The index of frames whose packets are at these `places`; `keys` are the numbers of frames at which decoding can start."""
+        stamps = [None if place is None else self.times[place] for place in places]
+        known = [stamp for stamp in stamps if stamp is not None]
+        rate, tick = packets.stream.average_rate or packets.stream.guessed_rate, packets.stream.time_base
+        timed = len(known) == len(stamps) and all(map(le, known, known[1:]))
+        if not timed:
+            tick, known = 1 / Fraction(rate or _DEFAULT_RATE), list(range(len(places)))
+        distinct = None not in places and len(set(places)) == len(places)  # Some packets have two frames.
+        keys = keys if distinct else []
+        marks = [self.marks[place] for place in (places[key] for key in keys if timed) if place is not None]
+        return VideoIndex(
+            np.array(known, np.int64), tick, float(rate or 0), *size, packets.stream.index, np.array(places if distinct else [], np.int32),
+            np.array(keys, np.int32), np.array(marks, np.int64),
+        )  # fmt: skip
+
+
+def _has_times(packets: Packets) -> bool:
+    """Whether the container gives the frames' times. AVI numbers packets, which is the same without B frames."""
+    name, context = packets.container.format.name, packets.context
+    return name.startswith(_WITH_TIMES) or (name == "avi" and not context.has_b_frames and context.name not in _REORDERED)
+
+
+def _index_of_packets(packets: Packets) -> VideoIndex | None:
+    """The index without decoding. None if packets and frames may differ."""
+    context, table = packets.context, _Table()
+    frames_in = _FRAMES.get(context.name, _one)
+    places, first = [], False
+    while (packet := packets.take()) is not None:
+        table.add(packet)
+        if packet.is_discard:
+            first = first or (len(table.times) == 1 and packet.is_keyframe)  # An edit list begins between two key frames.
+        else:
+            places += [len(table.times) - 1] * frames_in(packet)
+    times = [table.times[place] for place in places]
+    if not places:
+        raise ValueError("the video has no frames")
+    if None in times or len(set(times)) < len(times):
+        return None
+    order = np.argsort(np.array(times, np.int64))
+    shown = np.array(places, np.int32)[order].tolist()
+    if not first and (shown[0] != 0 or 0 not in table.marks):
+        return None  # The video was cut, so a decoder does not return all frames.
+    keys = [number for number, place in enumerate(shown) if place in table.marks]
+    return table.index(packets, shown, keys, (context.height, context.width))
+
+
+def _index_of_decoded(packets: Packets) -> VideoIndex:
+    """The index of the frames that a decoder returns. Packets that cannot be decoded have none."""
+    av, table = load_av(), _Table()
+    places: list[int | None] = []
+    keys: list[int] = []
+    size, broken, ended = None, None, False
+    while not ended:
+        packet = packets.take()
+        ended = packet is None
+        if packet is not None:
+            table.add(packet)
+            packet.pts = len(table.times) - 1
+        try:
+            frames = packets.context.decode(packet)
+        except av.FFmpegError as error:
+            broken = broken or error
+            continue
+        for frame in frames:
+            size = size or (frame.height, frame.width)
+            place = frame.pts
+            if place in table.marks and frame.key_frame:
+                keys.append(len(places))
+            places.append(place)
+    if size is None:
+        raise ValueError(f"no frame of the video can be decoded: {reason(broken)}" if broken else "the video has no frames")
+    _check_size(*size)
+    return table.index(packets, places, keys, size)
+
+
+def _check_size(height: int, width: int) -> None:
+    if not 0 < height * width <= MAX_PIXELS:
+        raise ValueError(f"the frames of the video have {width}x{height} pixels; 1 to {MAX_PIXELS} pixels are supported")
+
+
+def _one(packet: Any) -> int:
+    return 1
+
+
+def _vp8(packet: Any) -> int:
+    """RFC 6386, section 9.1: show_frame."""
+    return memoryview(packet)[0] >> 4 & 1
+
+
+def _vp9(packet: Any) -> int:
+    """VP9 bitstream specification, 6.2: show_existing_frame and show_frame. One frame of a superframe (annex B) is shown."""
+    data = memoryview(packet)
+    head = data[0] << 1 if data[0] & 0x30 == 0x30 else data[0]  # Profile 3 has one more bit.
+    return int(data[-1] & 0xE0 == 0xC0 or head & 0x0A != 0)
+
+
+def _mpeg4(packet: Any) -> int:
+    """ISO/IEC 14496-2, 6.2.1: vop_start_code. Some writers of AVI put two frames into a packet, and an empty frame into the next one."""
+    return bytes(packet).count(b"\0\0\1\xb6")
+
+
+_FRAMES = {"vp8": _vp8, "libvpx": _vp8, "vp9": _vp9, "libvpx-vp9": _vp9, "mpeg4": _mpeg4}
+"""Frames in a packet of a codec, where these can be others than one."""
