@@ -126,7 +126,7 @@ class TFRecord:
     `features` names them: ``{"image": tfrecord.FixedLenFeature((), tfrecord.string, ""), "box": tfrecord.VarLenFeature([4],
     tfrecord.float32, 0.0)}``. The result is a dictionary of the same names. Fixed features have the declared shape, and the default
     where values are missing; variable ones are as long as the record has values (0 if the feature is missing). A string is
-    the bytes of its first element (1-D UINT8).
+    the bytes of its first element (1-D UINT8). Values that are stored as another kind than the declared one are an error.
 
     An index (one line ``offset size`` per record) determines which records are read, and their order. Without `index_path` the
     files are scanned. An index file that does not exist is written. Checksums are verified.

@@ -157,7 +157,7 @@ def tfrecord(path, features, **arguments):
     ['{"image": t.FixedLenFeature((), t.string, "")}', '{"image": t.FixedLenFeature([1], t.string, "")}',
      '{"label": t.VarLenFeature(t.int64, 0), "image": t.FixedLenFeature((), t.string, "")}',
      '{"box": t.VarLenFeature([4], t.float32, 0.0)}', '{"box": t.VarLenFeature([2, 2], t.float32, 0.0)}',
-     '{"box": t.VarLenFeature([3], t.float32, 0.0)}', '{"box": t.VarLenFeature(t.int64, 0)}',
+     '{"box": t.VarLenFeature([3], t.float32, 0.0)}',
      '{"box": t.FixedLenFeature([2], t.float32, 0.0)}', '{"image": t.VarLenFeature(t.string, "")}',
      '{"image": t.FixedLenFeature([2], t.string, "")}', '{}'],
 )  # fmt: skip

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -42,13 +44,12 @@ def texts(column):
 def test_a_file_of_tensorflow():
     """A file that TensorFlow 2.21 wrote (tf.io.TFRecordWriter)."""
     features = {
-        "image": TEXT, "label": tfrec.FixedLenFeature([1], tfrec.int64, -1), "box": tfrec.VarLenFeature([4], tfrec.float32, 0.0),
+        "image": TEXT, "box": tfrec.VarLenFeature([4], tfrec.float32, 0.0),
         "ids": tfrec.VarLenFeature(tfrec.int64, 0), "flat": tfrec.FixedLenFeature([2, 2], tfrec.float32, 9.0), "other": TEXT,
     }  # fmt: skip
     pipe = reader(str(FOREIGN), features, 4, index=False)
-    image, label, box, ids, flat, other = pipe.run()
+    image, box, ids, flat, other = pipe.run()
     assert texts(image) == [b"first\0image", b"\xff\xd8second", b"", b"z" * 300]
-    assert values([label]) == [[[3], [-7], [0], [-1]]]  # the last number is stored as a float
     assert [np.asarray(sample).shape for sample in box] == [(2, 4), (0, 4), (1, 4), (0, 4)]
     np.testing.assert_array_equal(np.asarray(box[0]).ravel(), [1, 2, 3, 4, 5.5, 6, 7, 8])
     np.testing.assert_array_equal(np.asarray(box[2])[0], np.float32([0.5, -0.25, 1e-30, 3e38]))
@@ -56,11 +57,45 @@ def test_a_file_of_tensorflow():
     assert values([flat])[0][3] == [[9.0, 9.0], [9.0, 9.0]]
     assert texts(other) == [b"none", b"x", b"none", b"none"]
     assert pipe.reader_meta("R")["epoch_size"] == 4
-    assert image[1].source_info() == label[1].source_info() == f"{FOREIGN} at index 148"
+    assert image[1].source_info() == box[1].source_info() == f"{FOREIGN} at index 148"
+    labels = reader(str(FOREIGN), {"label": tfrec.FixedLenFeature([1], tfrec.int64, -1)}, 1, index=False)
+    assert [values(labels.run())[0] for _ in range(3)] == [[[3]], [[-7]], [[0]]]
+    with pytest.raises(RuntimeError, match=r"the feature 'label' is stored as float32, and declared as int64; declare it as tfrecord.float32"):
+        labels.run()
+
+
+KINDS = {"int64": [7], "float32": [1.5], "string": b"text"}
+
+
+@pytest.mark.parametrize("stored", KINDS)
+@pytest.mark.parametrize("declared", KINDS)
+@pytest.mark.parametrize("variable", [False, True])
+def test_features_of_another_kind_are_refused(tmp_path, stored, declared, variable):
+    """DALI gives zeros, other bytes of memory, or ends the process. An empty list loses nothing, whatever its kind is."""
+    kind = getattr(tfrec, declared)
+    if declared == "string":
+        wanted, good = TEXT, b"x"
+    else:
+        wanted = tfrec.VarLenFeature(kind, 0) if variable else tfrec.FixedLenFeature([1], kind, 0)
+        good = KINDS[declared]
+    empty = field(1, field(1, field(1, b"a") + field(2, field({"string": 1, "float32": 2, "int64": 3}[stored], b""))))
+    path = write_tfrecord(tmp_path / "a", [example(b=b"b", a=good), example(a=KINDS[stored], b=b"b"), example(), empty])
+    pipe = reader(path, {"b": TEXT, "a": wanted}, 1)
+    missing = values([reader(path, {"b": TEXT, "a": wanted}, 1, index=False, num_shards=4, shard_id=2).run()[1]])
+    pipe.run()
+    if stored == declared:
+        pipe.run()
+    else:
+        message = rf"a at index \d+ \(record 1, \d+ bytes\): the feature 'a' is stored as {stored}, and declared as {declared}"
+        with pytest.raises(RuntimeError, match=message) as caught:
+            pipe.run()
+        assert "sample 0" in str(caught.value)
+    assert values([pipe.run()[1]]) == values([pipe.run()[1]]) == missing
+
 
 
 def test_shapes_and_defaults(tmp_path):
-    path = write_tfrecord(tmp_path / "a", [example(a=[1, 2, 3], f=[1.5]), example(a=[4], f=[]), example(), example(a=b"text", f=None)])
+    path = write_tfrecord(tmp_path / "a", [example(a=[1, 2, 3], f=[1.5]), example(a=[4], f=[]), example(), example(a=None, f=None)])
     features = {
         "a": tfrec.FixedLenFeature([3], tfrec.int64, -5), "f": tfrec.FixedLenFeature([], tfrec.float32, 0.25),
         "v": tfrec.VarLenFeature(tfrec.float32, 1.0), "p": tfrec.VarLenFeature([2, 1], tfrec.int64, 0),
@@ -143,11 +178,36 @@ def test_ops_style_and_serialized_order():
 # --- indices
 
 
+@pytest.mark.parametrize("arguments", [{}, {"random_shuffle": True}, {"shuffle_after_epoch": True}, {"num_shards": 3}], ids=str)
+@pytest.mark.parametrize("text", ["", " \n\r\n", None])
+def test_an_empty_shard_with_an_empty_index(tmp_path, text, arguments):
+    paths = [write_tfrecord(tmp_path / f"{part}", [example(a=part)] * (part % 2)) for part in range(6)]
+    if text is not None:
+        for part in (0, 2, 4):
+            Path(f"{paths[part]}.idx").write_text(text)
+    pipe = reader(paths, {"a": tfrec.FixedLenFeature([], tfrec.int64, 0)}, index=text is not None, **arguments)
+    assert pipe.epoch_size("R") == 3
+    found = [values(pipe.run())[0][0] for _ in range(3)]
+    assert sorted(found) == [1, 3, 5] and (arguments.keys() & {"random_shuffle", "shuffle_after_epoch"} or found == [1, 3, 5])
+    for empty in (paths[:1], [paths[0], paths[2]]):
+        with pytest.raises(RuntimeError, match=r"index files should not be empty: there are no records in .*/0"):
+            reader(empty, {"a": TEXT}, index=text is not None)
+
+
+@pytest.mark.parametrize("index", [True, False])
+@pytest.mark.parametrize("kind, compress", [("gzip", gzip.compress), ("zlib", zlib.compress)])
+def test_compressed_files_are_named(tmp_path, kind, compress, index):
+    path = write_tfrecord(tmp_path / "a", [example(a=k) for k in range(9)])
+    Path(path).write_bytes(compress(Path(path).read_bytes(), 0 if kind == "gzip" else 9).ljust(2000, b"\0"))
+    with pytest.raises(RuntimeError, match=rf"checksum of the record's length is wrong; the file is compressed \({kind}\): decompress it"):
+        reader(path, {"a": TEXT}, index=index).run()
+
+
 def test_a_missing_index_is_made(tmp_path, capsys):
     path = str(tmp_path / "data")
     shutil.copy(FOREIGN, path)
     features = {"label": tfrec.FixedLenFeature([1], tfrec.int64, 0)}
-    assert values(reader(path, features, 4).run())[0][1] == [-7]
+    assert values(reader(path, features, 3).run())[0][1] == [-7]
     made = Path(f"{path}.idx").read_text()
     assert len(made.splitlines()) == 4 and made.startswith("0 148\n148 ")
     assert main(["tfrecord2idx", path, str(tmp_path / "again")]) == 0

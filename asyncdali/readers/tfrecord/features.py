@@ -16,7 +16,7 @@ from ...operators.base import storable
 int64, string, float32 = 0, 1, 2
 """Kinds of features."""
 
-_NAMES = {int64: "int64", string: "string", float32: "float32"}
+NAMES = {int64: "int64", string: "string", float32: "float32"}
 _NUMPY: dict[int, np.dtype] = {int64: np.dtype(np.int64), float32: np.dtype(np.float32), string: np.dtype(np.uint8)}
 
 
@@ -65,7 +65,7 @@ class Feature:
         return FixedLenFeature(fields["shape"], fields["kind"], fields["default"])
 
     def __repr__(self) -> str:
-        kind = _NAMES[self.kind]
+        kind = NAMES[self.kind]
         if self.shape is not None:
             return f"FixedLenFeature({list(self.shape)}, {kind}, {self.default!r})"
         partial = f"{list(self.partial)}, " if self.partial else ""
@@ -74,7 +74,7 @@ class Feature:
 
 def _kind(value: Any) -> int:
     kind = operator.index(value)
-    if kind not in _NAMES:
+    if kind not in NAMES:
         raise OperatorValueError(f"the kind of a feature is {value!r}; it must be tfrecord.int64, tfrecord.float32 or tfrecord.string")
     return kind
 
@@ -115,4 +115,4 @@ def _check_default(feature: Feature) -> None:
         if feature.kind != string and filling.shape not in ((), feature.shape):
             raise ValueError(f"the default has the shape {filling.shape}")
     except (TypeError, ValueError, OverflowError) as error:
-        raise OperatorTypeError(f"{feature.default!r} is not a default for a feature of {_NAMES[feature.kind]}: {error}") from error
+        raise OperatorTypeError(f"{feature.default!r} is not a default for a feature of {NAMES[feature.kind]}: {error}") from error

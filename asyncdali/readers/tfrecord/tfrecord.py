@@ -26,6 +26,7 @@ from ...operators.base import (
 )
 from ...types import DALIDataType
 from ..base import SHUFFLE_AFTER_EPOCH_ARGS, Reading, reader_args
+from ..containers.compressed import named_compression
 from ..containers.containers import ContainerReader, Containers, Fetched, Records
 from ..remote.remote import exists, is_remote
 from . import features as feature_kinds
@@ -57,7 +58,7 @@ class TFRecordReader(ContainerReader):
         `features` names them: ``{"image": tfrecord.FixedLenFeature((), tfrecord.string, ""), "box": tfrecord.VarLenFeature([4],
         tfrecord.float32, 0.0)}``. The result is a dictionary of the same names. Fixed features have the declared shape, and the default
         where values are missing; variable ones are as long as the record has values (0 if the feature is missing). A string is
-        the bytes of its first element (1-D UINT8).
+        the bytes of its first element (1-D UINT8). Values that are stored as another kind than the declared one are an error.
 
         An index (one line ``offset size`` per record) determines which records are read, and their order. Without `index_path` the
         files are scanned. An index file that does not exist is written. Checksums are verified.""",
@@ -92,6 +93,7 @@ class TFRecordReader(ContainerReader):
         self._name_bytes = [np.frombuffer(name.encode() + b"\0", np.uint8) for name in self._features]
         self._names = np.array([name.ctypes.data for name in self._name_bytes], np.int64)
         self._name_lengths = np.array([len(name) - 1 for name in self._name_bytes], np.int64)
+        self._kinds = np.array([_STORED[feature.kind] for feature in self._features.values()], np.int64)
         super().__init__(spec, environment)
 
     # --- discovery
@@ -105,9 +107,16 @@ class TFRecordReader(ContainerReader):
                 f"Number of index files needs to match the number of data files: {len(indices)} and {len(paths)} were given"
             )
         if indices is None:
-            return Records.joined(tfrecord_index.scan(path) for path in paths)
-        access = self.environment.access
-        return Records.joined(_indexed(path, index, access.may_write(index)) for path, index in zip(paths, indices, strict=True))
+            records = Records.joined(tfrecord_index.scan(path) for path in paths)
+        else:
+            access = self.environment.access
+            records = Records.joined(_indexed(path, index, access.may_write(index)) for path, index in zip(paths, indices, strict=True))
+        for path, index, size, count in zip(paths, indices or paths, containers.sizes, records.counts, strict=True):
+            if count == 0 and size > 0:
+                raise RuntimeError(f"Content of index files should not be empty: {index} names no records, {path} has {size} bytes")
+        if not len(records):
+            raise RuntimeError(f"Content of index files should not be empty: there are no records in {', '.join(paths)}")
+        return records
 
     # --- one iteration
 
@@ -120,9 +129,9 @@ class TFRecordReader(ContainerReader):
         def parse(fetched: Fetched) -> list[Step]:
             context, keep = PARSE_EXAMPLE.make(
                 addresses=fetched.addresses, sizes=fetched.sizes, features=len(self._features), names=self._names,
-                name_lengths=self._name_lengths, found=found,
+                name_lengths=self._name_lengths, kinds=self._kinds, found=found,
             )  # fmt: skip
-            return [Step(self._kernels.parse_example.address, context, self._explain(indices), keep=keep)]
+            return [Step(self._kernels.parse_example.address, context, self._explain(indices, found), keep=keep)]
 
         fetched, job = self.fetch(indices, parse, brief=False)  # not brief: checksums read every byte
         yield job
@@ -130,7 +139,7 @@ class TFRecordReader(ContainerReader):
         numbers: list[tuple[int, Batch]] = []
         for k, feature in enumerate(self._features.values()):
             here = found[:, k]
-            counts = np.where(here[:, word.kind] == _STORED[feature.kind], here[:, word.values], 0)
+            counts = here[:, word.values]
             if feature.kind == feature_kinds.string:
                 outputs.append(self._text(fetched, feature, here, counts > 0))
                 continue
@@ -183,23 +192,34 @@ class TFRecordReader(ContainerReader):
         return batch
 
     def _write(self, found: np.ndarray, numbers: list[tuple[int, Batch]]) -> CompiledJob:
-        kinds = [_STORED[feature.kind] for feature in self._features.values()]
         which = np.array([k for k, _ in numbers], np.int64)
         targets = np.array([output.addresses.ctypes.data for _, output in numbers], np.int64)
         context, keep = WRITE_NUMBERS.make(
             found=found, features=len(self._features), count=len(numbers), which=which,
-            kinds=np.array([kinds[k] for k in which], np.int64), targets=targets,
+            kinds=self._kinds[which], targets=targets,
         )  # fmt: skip
         return CompiledJob(len(found), [Step(self._kernels.write_numbers.address, context, no_explanation, keep=[*keep, numbers])])
 
-    def _explain(self, indices: np.ndarray) -> Callable[[int, str, int], str]:
+    def _explain(self, indices: np.ndarray, found: np.ndarray) -> Callable[[int, str, int], str]:
         def explain(code: int, text: str, sample: int) -> str:
             from . import tfrecord_index
 
             index = int(indices[sample])
-            return f"{self.origin(index)} (record {index}, {self.records.sizes[index]} bytes): {tfrecord_index.explain(code)}"
+            reason = self._wrong_kind(found[sample]) if code == self._kernels.WRONG_KIND else tfrecord_index.explain(code)
+            hint = named_compression(self.container_path(index)) if code == self._kernels.LENGTH_SUM else ""
+            return f"{self.origin(index)} (record {index}, {self.records.sizes[index]} bytes): {reason}{hint}"
 
         return explain
+
+
+    def _wrong_kind(self, found: np.ndarray) -> str:
+        """The first feature of a record whose values are of another kind than the declared one."""
+        wrong = (found[:, word.values] > 0) & (found[:, word.kind] != self._kinds)
+        k = int(np.argmax(wrong))
+        name, feature = list(self._features.items())[k]
+        stored = next(feature_kinds.NAMES[kind] for kind, number in _STORED.items() if number == found[k, word.kind])
+        declared = feature_kinds.NAMES[feature.kind]
+        return f"the feature {name!r} is stored as {stored}, and declared as {declared}; declare it as tfrecord.{stored}"
 
 
 def _indexed(path: str, index: str, may_write: bool) -> tuple[np.ndarray, np.ndarray]:

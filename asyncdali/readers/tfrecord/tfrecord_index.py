@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 
+from ..containers.compressed import named_compression
 from ..containers.containers import open_descriptor
 from ..containers.indices import parse_numbers, read_text, write_text
 from .tfrecord_tables import PLACE
@@ -14,27 +15,29 @@ _CHUNK = 1 << 16
 
 
 def read_index(path: str) -> tuple[np.ndarray, np.ndarray]:
-    """(offsets, sizes), int64. Records may be omitted or reordered."""
-    numbers = parse_numbers(read_text(path), 2, path)
+    """(offsets, sizes), int64. Records may be omitted or reordered; an empty index names none."""
+    text = read_text(path)
+    numbers = parse_numbers(text, 2, path) if text.strip() else np.empty((0, 2), np.int64)
     return numbers[:, 0].copy(), numbers[:, 1].copy()
 
 
 def scan(path: str) -> tuple[np.ndarray, np.ndarray]:
-    """(offsets, sizes) of all records of a TFRecord file. RuntimeError gives record and offset of invalid framing."""
+    """(offsets, sizes) of all records of a TFRecord file; an empty file has none. RuntimeError names record and offset of bad framing."""
     from . import tfrecord_kernels as kernels
 
     with open_descriptor(path) as (descriptor, size):
-        pieces, at, total = [], 0, 0
+        pieces, at, total = [np.empty((0, PLACE.words), np.int64)], 0, 0
         while at < size:
             places = np.empty((_CHUNK + 1, PLACE.words), np.int64)
             count = kernels.scan_frames(descriptor, at, size, places.ctypes.data, _CHUNK)
             at = int(places[_CHUNK, PLACE.word.offset])
             if count < 0:
-                raise RuntimeError(f"{path} is not a TFRecord file, or damaged, at offset {at} (after {total}+ records): {explain(-count)}")
+                hint = named_compression(path) if at == 0 else ""
+                raise RuntimeError(
+                    f"{path} is not a TFRecord file, or damaged, at offset {at} (after {total}+ records): {explain(-count)}{hint}"
+                )
             total += count
             pieces.append(places[:count].copy())
-    if not pieces:
-        raise RuntimeError(f"{path} holds no records: the file is empty")
     whole = np.concatenate(pieces)
     return whole[:, PLACE.word.offset].copy(), whole[:, PLACE.word.length].copy()
 

@@ -11,7 +11,7 @@ from ..containers.wire_kernels import BYTES, FIXED32, VARINT, count_varints, fie
 from .crc_kernels import crc32c
 from .tfrecord_tables import FEATURE, FLOATS, INTEGERS, PARSE_EXAMPLE, PLACE, TEXTS, WRITE_NUMBERS
 
-TOO_SHORT, WRONG_LENGTH, LENGTH_SUM, DATA_SUM, BROKEN = (1 << 20) + 1, (1 << 20) + 2, (1 << 20) + 3, (1 << 20) + 4, (1 << 20) + 5
+TOO_SHORT, WRONG_LENGTH, LENGTH_SUM, DATA_SUM, BROKEN, WRONG_KIND = ((1 << 20) + k for k in range(1, 7))
 """Statuses of :func:`parse_example`."""
 
 FRAME = 16
@@ -166,7 +166,7 @@ def _features(at, end, context, out):
 
 @step
 def parse_example(context, sample, thread):
-    """Check a record's frame and find the wanted features in its Example."""
+    """Check a record's frame and find the wanted features in its Example. Values of another kind than the declared one are an error."""
     at = load_i64(load_i64(context + parse.addresses) + 8 * sample)
     code = _check_frame(at, load_i64(load_i64(context + parse.sizes) + 8 * sample))
     if code != 0:
@@ -178,6 +178,11 @@ def parse_example(context, sample, thread):
         number, kind, value, length, at = field(at, end)
         if number < 0 or (number == 1 and kind == BYTES and _features(value, value + length, context, out) < 0):
             return BROKEN
+    kinds = load_i64(context + parse.kinds)
+    for k in range(load_i64(context + parse.features)):
+        row = out + feature_at.size * k
+        if load_i64(row + feature_at.values) > 0 and load_i64(row + feature_at.kind) != load_i64(kinds + 8 * k):
+            return WRONG_KIND
     return 0
 
 

@@ -23,6 +23,7 @@ PARSE_EXAMPLE = Table(
     Field("features", "int64", "features that are wanted"),
     Field("names", "addresses", "of the features' names"),
     Field("name_lengths", "int64[features]", "bytes of each name"),
+    Field("kinds", "int64[features]", "their declared kinds"),
     Field("found", "FEATURE[samples, features]", "zeros; written by the step"),
 )
 WRITE_NUMBERS = Table(
@@ -31,7 +32,7 @@ WRITE_NUMBERS = Table(
     Field("features", "int64", "features of each record"),
     Field("count", "int64", "features of each record that are written"),
     Field("which", "int64[count]", "numbers of these features"),
-    Field("kinds", "int64[count]", "their declared kinds; a list of another kind is passed over"),
+    Field("kinds", "int64[count]", "their declared kinds; an empty list of another kind is passed over"),
     Field("targets", "addresses[count]", "of an int64[samples] each: where the numbers are written"),
 )
 
