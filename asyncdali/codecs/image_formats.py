@@ -9,6 +9,7 @@ import numpy as np
 from ..batch import storage_dtype
 from ..types import DALIDataType, DALIImageType
 from .image_headers import ImageHeader, TiffHeader, as_one_channel, channels_of, read_header
+from .png.png_files import for_opencv
 
 
 def decode_other(data: np.ndarray, output_type: DALIImageType) -> tuple[np.ndarray, int]:
@@ -26,10 +27,13 @@ def decode_other(data: np.ndarray, output_type: DALIImageType) -> tuple[np.ndarr
         if image.size != header.height * header.width * header.tiff.samples:
             raise ValueError("broken TIFF: the decoder found another image size than the header")
         image = channels_of(image, header.tiff)
+    elif header.png is not None:
+        data = np.frombuffer(for_opencv(raw, header.png), np.uint8)
+        image = decode_opencv(data, header.format, _opencv_flags(header, output_type))
+        if output_type == DALIImageType.ANY_DATA and header.channels == 2:
+            image = image[:, :, ::3]  # OpenCV makes four channels of grey and alpha.
     else:
         image = decode_opencv(data, header.format, _opencv_flags(header, output_type))
-        if output_type == DALIImageType.ANY_DATA and header.format == "PNG":
-            image = _stored_png_channels(image, header)
     if image.shape[:2] != (header.height, header.width):
         raise ValueError(f"broken {header.format}: the decoder found another image size than the header")
     return image, header.orientation
@@ -93,13 +97,6 @@ def cmyk_to_rgb(image: np.ndarray, inverted: bool) -> np.ndarray:
         image = 255 - image
     colour, black = image[:, :, :3].astype(np.uint16), image[:, :, 3:].astype(np.uint16)
     return (colour * black // 255).astype(np.uint8)
-
-
-def _stored_png_channels(image: np.ndarray, header: ImageHeader) -> np.ndarray:
-    """Restore the file's own channels. OpenCV expands grey + alpha to four channels, and transparent palettes or colours to alpha."""
-    if header.png_colour == 4 and image.shape[2] == 4:
-        return image[:, :, ::3]
-    return image[:, :, :3] if header.png_colour in (2, 3) else image
 
 
 # --------------------------------------------------------------------------------------------------------------- colour and type

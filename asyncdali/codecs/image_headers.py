@@ -12,6 +12,8 @@ from typing import Literal
 
 import numpy as np
 
+from .png.png_files import SIGNATURE, PngFile, read_file
+
 FORMATS = "JPEG, PNG, BMP, TIFF, WebP, PNM (P1 to P6) and JPEG2000"
 
 MAX_PIXELS = 1 << 28
@@ -28,7 +30,7 @@ _WEBP_ALPHA = 0x10
 
 @dataclass(frozen=True)
 class ImageHeader:
-    """Format name, stored size in pixels, EXIF orientation (1-8), stored channels; fields of a TIFF, colour type of a PNG."""
+    """Format name, stored size in pixels, EXIF orientation (1-8), stored channels; fields of a TIFF, chunks of a PNG."""
 
     format: str
     width: int
@@ -36,7 +38,7 @@ class ImageHeader:
     orientation: int = 1
     channels: int = 3
     tiff: TiffHeader | None = None
-    png_colour: int = 0
+    png: PngFile | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def signature(data: bytes) -> str | None:
     """The format name according to the first bytes; None for an unsupported format."""
     if data[:2] == b"\xff\xd8":
         return "JPEG"
-    if data[:8] == b"\x89PNG\r\n\x1a\n":
+    if data[:8] == SIGNATURE:
         return "PNG"
     if data[:2] == b"BM":
         return "BMP"
@@ -122,23 +124,11 @@ def check_size(width: int, height: int, data_bytes: int) -> None:
 
 
 def _png(data: bytes) -> tuple[ImageHeader, int]:
-    """PNG 1.2, sections 3 and 4.1; eXIf from the PNG extensions 1.5."""
-    if data[12:16] != b"IHDR":
-        raise ValueError("broken PNG: it does not start with IHDR")
-    width, height, depth, colour = struct.unpack_from(">IIBB", data, 16)
-    orientation, at, kind = 1, 8, b""
-    while kind != b"IEND":
-        # OpenCV allocates the memory that a chunk asks for before it checks that the data exists.
-        length, kind = struct.unpack_from(">I4s", data, at)
-        if at + 12 + length > len(data):
-            raise ValueError("broken PNG: truncated, or a wrong chunk length")
-        if kind == b"eXIf":
-            orientation = tiff_orientation(data[at + 8 : at + 8 + length])
-        at += 12 + length
-    bits = depth * {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}.get(colour, 1)
-    needed = height * -(-width * bits // 8) // _DEFLATE_RATIO
-    channels = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}.get(colour, 1)  # Palettes contain RGB.
-    return ImageHeader("PNG", width, height, orientation, channels, png_colour=colour), needed
+    """PNG, third edition, sections 5 and 11.2.1."""
+    file = read_file(data)
+    channels = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}.get(file.colour, 1)  # Palettes contain RGB.
+    header = ImageHeader("PNG", file.width, file.height, tiff_orientation(file.orientation), channels, png=file)
+    return header, file.bytes_of_rows // _DEFLATE_RATIO
 
 
 def _bmp(data: bytes) -> tuple[ImageHeader, int]:

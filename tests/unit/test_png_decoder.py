@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers.images import encode, exif, picture, png, png_16, png_chunk
 from helpers.jpegs import Guarded
+from helpers.operators import run_operator
 from helpers.pipelines import pipeline_of
 
 from asyncdali import fn, types
@@ -17,6 +18,7 @@ from asyncdali.codecs.png import png_kernels
 from asyncdali.codecs.png.deflate import WORK_BYTES
 from asyncdali.codecs.png.png_tables import DECODE_PNGS, PNG_HEADER
 from asyncdali.compiled.job_tables import THREAD
+from asyncdali.operators.base import SampleError
 
 COLOURS = {1: 0, 2: 4, 3: 2, 4: 6}
 _file, _pixels, _scratch = Guarded(1 << 20), Guarded(1 << 20), Guarded(4 << 20)
@@ -143,11 +145,115 @@ def test_files_that_opencv_must_decode():
     apart = png_chunk(b"IDAT", packed[:9]) + png_chunk(b"tEXt", b"a\0b")
     for data in (
         encode(picture(9, 8), "JPEG"), png_16(np.zeros((4, 5), np.uint16)), png(8, 9, 8, 2, filtered(image, [0]), interlace=1),
-        encode(np.zeros((4, 5), bool), "PNG"), file_of(image, packed, png_chunk(b"tRNS", bytes(6))),
-        file_of(image, packed, png_chunk(b"eXIf", exif(6))), file_of(image, packed, png_chunk(b"acTL", bytes(8))),
-        file_of(image, packed[9:], apart), file_of(image, packed)[:-12], b"", b"\x89PNG\r\n\x1a\n",
+        encode(np.zeros((4, 5), bool), "PNG"), file_of(image, packed, png_chunk(b"eXIf", exif(6))),
+        file_of(image, packed, behind=png_chunk(b"eXIf", exif(6))), file_of(image, packed, png_chunk(b"CgBI", bytes(4))),
+        file_of(image, packed[9:], apart), file_of(image, b""), b"", b"\x89PNG\r\n\x1a\n",
     ):  # fmt: skip
         assert decoded(data) is None
+
+
+# --- one rule for both decoders
+
+
+def results(data: bytes, monkeypatch, **arguments) -> list[np.ndarray | str]:
+    """What the pipeline gives, picture or error: with our decoder, without it, and as the frame of a sequence."""
+    found = []
+    for own in (True, False):
+        with monkeypatch.context() as patch:
+            if not own:
+                patch.setattr("asyncdali.operators.decode.png_samples._kernels", lambda: None)
+            try:
+                found.append(run_operator("decoders.image", [data], **arguments)[0])
+            except SampleError as error:
+                found.append(str(error))
+    return found
+
+
+def one_result(data: bytes, monkeypatch, **arguments) -> np.ndarray | str:
+    """The result of both decoders, which must be equal."""
+    own, other = results(data, monkeypatch, **arguments)
+    assert type(own) is type(other) and (own == other if isinstance(own, str) else np.array_equal(own, other)), (own, other)
+    return own
+
+
+IMAGE = picture(13, 11, seed=5)
+PACKED = zlib.compress(filtered(IMAGE, [4, 1, 3]))
+WHOLE = file_of(IMAGE, PACKED)
+LAST = len(WHOLE) - 12
+
+
+def damaged(kind: bytes, contents: bytes) -> bytes:
+    chunk = bytearray(png_chunk(kind, contents))
+    chunk[-1] ^= 1
+    return bytes(chunk)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        file_of(IMAGE, PACKED, png_chunk(b"bKGD", b"abc")), file_of(IMAGE, PACKED, png_chunk(b"tRNS", b"a")),
+        file_of(IMAGE, PACKED, png_chunk(b"PLTE", bytes(7))), file_of(IMAGE, PACKED, png_chunk(b"gAMA", b"")),
+        file_of(IMAGE, PACKED, png_chunk(b"iCCP", b"x" * 99)), file_of(IMAGE, PACKED, damaged(b"sRGB", b"\1")),
+        file_of(IMAGE, PACKED, damaged(b"eXIf", exif(6))), file_of(IMAGE, PACKED, png_chunk(b"eXIf", b"broken")),
+        file_of(IMAGE, PACKED, png_chunk(b"vpAg", bytes(9))), file_of(IMAGE, PACKED, png_chunk(b"acTL", bytes(8))),
+        file_of(IMAGE, PACKED, png_chunk(b"tEXt", b"")), file_of(IMAGE, PACKED, behind=png_chunk(b"IHDR", bytes(13))),
+        file_of(IMAGE, PACKED, behind=png_chunk(b"tEXt", b"x") + png_chunk(b"IDAT", b"more")),
+        file_of(IMAGE, PACKED, behind=damaged(b"tEXt", b"k\0v")), file_of(IMAGE, PACKED + b"behind the stream"),
+        file_of(IMAGE, zlib.compress(filtered(IMAGE, [4, 1, 3]) + bytes(1000))), file_of(IMAGE, PACKED, png_chunk(b"IDAT", b"")),
+        *(WHOLE[: LAST + k] for k in range(12)), WHOLE[:LAST] + b"garbage behind the data" * 9, WHOLE[:LAST] + bytes(40),
+        file_of(IMAGE, PACKED, behind=png_chunk(b"tEXt", b"k\0v"))[:-20], WHOLE[:-4] + b"abcd",
+        WHOLE[:LAST] + png_chunk(b"IEND", b"contents"), file_of(IMAGE, b"\x08\x1d" + PACKED[2:]),
+    ],
+)  # fmt: skip
+def test_what_follows_or_surrounds_the_pixels_changes_nothing(data, monkeypatch):
+    """OpenCV refused some of these, and our decoder gave pixels: which one ran depended on a cache of kernels."""
+    np.testing.assert_array_equal(one_result(data, monkeypatch), IMAGE)
+    grey = one_result(data, monkeypatch, output_type=types.GRAY)
+    np.testing.assert_array_equal(grey, one_result(WHOLE, monkeypatch, output_type=types.GRAY))
+    np.testing.assert_array_equal(one_result(data, monkeypatch, output_type=types.ANY_DATA), IMAGE)
+    assert run_operator("peek_image_shape", [data])[0].tolist() == [13, 11, 3]
+
+
+WIDE = bytearray(WHOLE)
+WIDE[16:20] = struct.pack(">I", 1_000_001)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (WHOLE[: LAST - 1], "truncated"), (WHOLE[: LAST - 20], "truncated"), (WHOLE[:50], "truncated"), (WHOLE[:33], "truncated"),
+        (WHOLE[:20], "header is truncated"), (file_of(IMAGE, b""), "no data"), (file_of(IMAGE, PACKED[:-1]), "ends too early"),
+        (file_of(IMAGE, PACKED[:-4] + bytes(4)), "damaged data"), (file_of(IMAGE, PACKED[:40] + b"\xff" + PACKED[41:]), "damaged data"),
+        (file_of(IMAGE, zlib.compress(filtered(IMAGE, [0])[:-1])), "ends too early"), (with_checksums(bytes(WIDE)), "1000001x13"),
+        (file_of(IMAGE, zlib.compress(b"\5" + filtered(IMAGE, [0])[1:])), "damaged"),
+        (file_of(IMAGE, PACKED, png_chunk(b"CgBI", b"")), "CgBI"),
+        (WHOLE.replace(b"IHDR", b"iHDR"), "start with IHDR"), (WHOLE[:29] + b"abcd" + WHOLE[33:], "wrong checksum of the header"),
+        (WHOLE[: LAST - 4] + b"abcd" + WHOLE[LAST:], "wrong checksum of the data"), (b"\x89PNG\r\n\x1a\n", "header is truncated"),
+    ],
+)  # fmt: skip
+def test_broken_files_have_one_error(data, words, monkeypatch):
+    for output_type in (types.RGB, types.GRAY, types.ANY_DATA):
+        assert words in one_result(data, monkeypatch, output_type=output_type)
+
+
+def test_wrong_palettes_are_refused_only_where_they_are_used(monkeypatch):
+    indices = np.arange(9, dtype=np.uint8).reshape(3, 3)
+    rows = filtered(indices[:, :, None], [0])
+    palette = bytes(range(27))
+    file = lambda chunks: png(3, 3, 8, 3, rows, chunks)  # noqa: E731
+    expected = np.arange(27, dtype=np.uint8).reshape(3, 3, 3)
+    for more in (b"", png_chunk(b"tRNS", bytes(5)), png_chunk(b"bKGD", b"abc")):
+        for kind in (types.RGB, types.ANY_DATA):
+            found = one_result(file(png_chunk(b"PLTE", palette) + more), monkeypatch, output_type=kind)
+            np.testing.assert_array_equal(found, expected)
+    assert "wrong checksum of the palette" in one_result(file(damaged(b"PLTE", palette)), monkeypatch)
+    assert "PNG" in one_result(file(b""), monkeypatch)
+
+
+def test_an_orientation_may_follow_the_data(monkeypatch):
+    whole = file_of(IMAGE, PACKED, behind=png_chunk(b"eXIf", exif(6)))
+    for data in (whole, whole[:-12]):
+        np.testing.assert_array_equal(one_result(data, monkeypatch), np.rot90(IMAGE, -1))
 
 
 def test_damaged_data_is_left_to_opencv():

@@ -1,6 +1,7 @@
 """Our own PNG decoder, in compiled code: files of 8 bits per channel without palette and interlacing. OpenCV decodes the others.
 
 deflate.py      inflates the data
+png_files.py    the chunks of a file, from Python; the rule that all decoders of PNG follow
 png_kernels.py  headers, and the filters of rows
 
 May import what `codecs` may.

@@ -1,6 +1,7 @@
 """Decoder of PNG files (PNG specification, third edition) of 8 bits per channel, without palettes and interlacing.
 
-Other files, and files that are damaged, are left to OpenCV, which also finds the text of the error.
+Other files, and files that are damaged, are left to Python (``png_files``), which also finds the text of the error. Both follow one rule,
+so a file has one result whether these kernels are compiled or not.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from ...compiled.job_tables import THREAD
 from ...compiled.step import compiled, inlined, step
 from .crc_kernels import crc32
 from .deflate import BROKEN, PADDING, SLACK, WORK_BYTES, inflate
+from .png_files import MOST_SIDE
 from .png_tables import DECODE_PNGS, PNG_HEADER
 
 at, header, record = DECODE_PNGS.at, PNG_HEADER.at, THREAD.at
 
 MOST_BYTES = 64 << 20
-"""Images with more bytes are left to OpenCV, which decodes them row by row: a thread keeps its scratch memory."""
+"""Images with more bytes are left to Python: a thread keeps its scratch memory."""
 _MOST_RATIO = 1032
 """Most bytes that one byte of deflated data can expand to (RFC 1951: 258 bytes per 2 bits)."""
 _SIGNATURE = int.from_bytes(b"\x89PNG\r\n\x1a\n", "big") - (1 << 64)
@@ -27,9 +29,7 @@ def _names(*kinds: bytes) -> np.ndarray:
     return np.array([int.from_bytes(kind, "big") for kind in kinds], np.int64)
 
 
-_IHDR, _IDAT, _IEND = (int(name) for name in _names(b"IHDR", b"IDAT", b"IEND"))
-_WITHOUT_EFFECT = _names(b"pHYs", b"gAMA", b"cHRM", b"sRGB", b"sBIT", b"bKGD", b"tIME", b"tEXt", b"zTXt", b"iTXt", b"iCCP", b"hIST")
-"""Chunks that change no pixel. OpenCV ignores them, and their checksums."""
+_IHDR, _IDAT, _IEND, _PLTE, _EXIF = (int(name) for name in _names(b"IHDR", b"IDAT", b"IEND", b"PLTE", b"eXIf"))
 
 
 @inlined
@@ -39,33 +39,45 @@ def _word(source):
 
 
 @inlined
-def _is_known(kind):
-    found = False
-    for k in range(len(_WITHOUT_EFFECT)):
-        found |= _WITHOUT_EFFECT[k] == kind
-    return found
+def _is_name(kind):
+    """Whether the type of a chunk consists of four letters."""
+    letters = True
+    for shift in range(0, 32, 8):
+        letter = kind >> shift & 0xDF
+        letters = letters and 65 <= letter <= 90
+    return letters
+
+
+@inlined
+def _is_critical(kind):
+    """Whether the first letter of a chunk's type is a capital: then decoders must know the chunk."""
+    return kind & 0x20000000 == 0
 
 
 @inlined
 def _packed_bytes(source, size):
-    """Bytes of deflated data in a file; -1 for a file with chunks that the decoder does not know, or without an end."""
+    """Bytes of deflated data in a file; -1 for a file that turns the picture, that has an unknown critical chunk, or that has no data.
+    The walk is that of ``png_files.read_file``."""
     place, packed, ended = np.int64(33), np.int64(0), np.int64(0)
     while place + 12 <= size:
         length, kind = _word(source + place), _word(source + place + 4)
-        if place + 12 + length > size:
-            return np.int64(-1)
-        if kind == _IEND:
-            return packed
+        if not _is_name(kind) or place + 12 + length > size or kind == _IEND:
+            break
         if kind == _IDAT:
             if ended != 0:
-                return np.int64(-1)
+                break
             packed += length
-        elif _is_known(kind):
-            ended = np.int64(packed > 0)
+        elif _is_critical(kind):
+            if packed > 0:
+                break
+            if kind != _PLTE:
+                return np.int64(-1)
         else:
-            return np.int64(-1)
+            ended = np.int64(packed > 0)
+            if kind == _EXIF:
+                return np.int64(-1)
         place += 12 + length
-    return np.int64(-1)
+    return packed if packed > 0 else np.int64(-1)
 
 
 @compiled(4)
@@ -74,7 +86,7 @@ def read_headers(addresses, sizes, headers, count):
     found = np.int64(0)
     for k in range(count):
         source, size, row = load_i64(addresses + 8 * k), load_i64(sizes + 8 * k), headers + header.size * k
-        if size < 45 or load_big_endian_64(source) != _SIGNATURE:
+        if size < 33 or load_big_endian_64(source) != _SIGNATURE:
             continue
         if _word(source + 8) != 13 or _word(source + 12) != _IHDR:
             continue
@@ -83,7 +95,7 @@ def read_headers(addresses, sizes, headers, count):
         if load_u8(source + 24) != 8 or _word(source + 25) & 0xFFFFFF != 0:
             continue
         channels = 1 if colour == 0 else 3 if colour == 2 else 2 if colour == 4 else 4 if colour == 6 else 0
-        if channels == 0 or width < 1 or height < 1 or height * (1 + width * channels) > MOST_BYTES:
+        if channels == 0 or width < 1 or height < 1 or max(width, height) > MOST_SIDE or height * (1 + width * channels) > MOST_BYTES:
             continue
         packed = _packed_bytes(source, size)
         if packed < 1 or height * (1 + width * channels) // _MOST_RATIO > packed:
@@ -115,14 +127,16 @@ def _is_whole(chunk, length):
 def _gather(source, size, target, room):
     """Copy the deflated data of a file to `target`, with zeros behind. Returns its size; 0 if the checksum of the header or of the data is
     wrong. A mapped file may have changed in the meantime, so no more than `room` bytes are copied."""
-    place, done = np.int64(33), np.int64(0)
+    place, done, ended = np.int64(33), np.int64(0), np.int64(0)
     if not _is_whole(source + 8, np.int64(13)):
         return np.int64(0)
     while place + 12 <= size:
         length, kind = _word(source + place), _word(source + place + 4)
-        if kind == _IEND or place + 12 + length > size or done + length > room:
+        if kind == _IEND or place + 12 + length > size or done + length > room or (kind == _IDAT and ended != 0):
             break
-        if kind == _IDAT:
+        if kind != _IDAT:
+            ended = np.int64(done > 0)
+        else:
             if not _is_whole(source + place, length):
                 return np.int64(0)
             copy_bytes(target + done, source + place + 8, length)
