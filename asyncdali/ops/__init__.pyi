@@ -274,10 +274,10 @@ class CoordFlip:
 class CoordTransform:
     """Transforms points: ``M @ point + T`` for all vectors along the last dimension.
 
-    The transform is one for all points of a sample. Input: UINT8, UINT16, INT16, INT32 or FLOAT, of at least two dimensions. The output
-    has as many coordinates as the matrix has rows.
+    The transform is one for all points of a sample. Input: numbers of at least two dimensions; computed in FLOAT. The output has as
+    many coordinates as the matrix has rows. Samples without points may have any number of coordinates.
 
-    - Input 0 (points): types: UINT8, UINT16, INT16, INT32, FLOAT; dimensions: 2 or more
+    - Input 0 (points): types: numbers, BOOL; dimensions: 2 or more
     - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments
     - Arguments that may be per frame: `M`, `MT`, `T`
     """
@@ -947,7 +947,7 @@ class Reshape:
 
     The shape comes from `shape`, `rel_shape`, `src_dims` or the second input (a 1-D tensor of integers per sample).
     One extent may be negative: it follows from the others. `rel_shape` are multiples of the input's extents
-    (of the axes `src_dims`, if given). `src_dims` picks and reorders input extents, -1 inserts an extent of 1.
+    (of the axes `src_dims`, if given, which must be as many). `src_dims` picks and reorders input extents, -1 inserts a 1.
 
     - Input 0 (data): types: numbers, BOOL, enumerations
     - Input 1 (shape): types: integers; dimensions: 0 or 1

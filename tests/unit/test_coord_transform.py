@@ -20,3 +20,16 @@ def test_affine_maps():
 def test_integers_saturate():
     (found,) = harness.run("coord_transform", [np.array([[100, -100]], np.int16)], M=[1000.0, 0.0, 0.0, 1000.0], dtype=types.INT16)
     assert found.tolist() == [[2**15 - 1, -(2**15)]]
+
+
+def test_points_of_any_number_type():
+    for kind in (np.float64, np.float16, np.int64, np.uint32, np.int8, np.bool_):
+        (found,) = harness.run("coord_transform", [np.array([[1, 0], [1, 1]], kind)], M=[2.0, 0.0, 0.0, 3.0], T=[1.0, 0.0])
+        assert found.dtype == np.float32 and found.tolist() == [[3, 0], [3, 3]]
+
+
+def test_samples_without_points_have_the_coordinates_of_the_others():
+    found = harness.run("coord_transform", [np.zeros((0, 5), np.float32), np.ones((2, 2), np.float32)], M=[1.0, 0.0, 0.0, 1.0, 1.0, 1.0])
+    assert [sample.shape for sample in found] == [(0, 3), (2, 3)]
+    (found,) = harness.run("coord_transform", [np.zeros((0, 2))], M=[1.0, 0.0, 0.0, 1.0, 1.0, 1.0])
+    assert found.shape == (0, 3)

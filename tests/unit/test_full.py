@@ -81,7 +81,7 @@ FILM = [np.zeros((2, 3), np.uint8)]
         ("ones", [], {"shape": [1], "layout": "HW", "count": 1}, "2 letters for 1 dimensions"),
         ("zeros_like", [FILM], {"dtype": types.STRING}, "STRING has no elements"),
         ("full", [FILM], {"shape": [3, 2]}, "data of shape (2, 3) cannot be broadcast to shape (3, 2)"),
-        ("full", [FILM], {}, "cannot be broadcast to shape ()"),
+        ("full", [FILM], {"shape": [2, 1]}, "cannot be broadcast to shape (2, 1)"),
         ("full_like", [FILM, [np.zeros(2)]], {}, "cannot be broadcast"),
     ],
 )

@@ -1,4 +1,7 @@
-"""The shared part of full and full_like: an input is repeated along axes that it lacks, or where its extent is 1."""
+"""The shared part of full and full_like: an input is repeated along axes that it lacks, or where its extent is 1.
+
+As in DALI, one element (or the first part with the wanted shape) of larger data is used: ``full([1, 2, 3], shape=[])`` is 1.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,7 @@ class Broadcast(Operator):
         extents, strides = source.shapes, dense_strides(source.shapes, source.itemsize)
         surplus, ndim = extents.shape[1] - shapes.shape[1], shapes.shape[1]
         fits = np.ones(len(source), bool)
+        filled = (extents > 0).all(axis=1)
         if surplus > 0:  # Leading extents of 1 may be dropped.
             fits = (extents[:, :surplus] == 1).all(axis=1)
             extents, strides = extents[:, surplus:], strides[:, surplus:]
@@ -38,6 +42,9 @@ class Broadcast(Operator):
         extents = np.concatenate([np.ones((len(source), missing), np.int64), extents], axis=1)
         strides = np.concatenate([np.zeros((len(source), missing), np.int64), strides], axis=1)
         fits &= ((extents == shapes) | (extents == 1)).all(axis=1)
+        # Behind leading extents of 1, the shape may also be that of the end of the data: then the first such part is used.
+        leading = np.logical_and.accumulate(shapes == 1, axis=1)
+        fits |= filled & (leading | (extents == shapes)).all(axis=1)
         if not fits.all():
             i = int(np.flatnonzero(~fits)[0])
             raise SampleError(

@@ -46,7 +46,7 @@ class CropMirrorNormalize(WindowOperator):
             Arg("mean", "float_list", [0.0], "Mean to subtract: one, or one per channel.", tensor=True),
             Arg("mirror", "int", 0, "If not zero, the image is flipped horizontally.", tensor=True),
             Arg("output_layout", "layout", "CHW", "Layout of the output, a permutation of the input's."),
-            Arg("pad_output", "bool", False, "Add channels up to the next power of two."),
+            Arg("pad_output", "bool", False, "Add channels up to the next power of two, filled with `fill_values`."),
             Arg("scale", "float", 1.0, "Factor applied to the normalised value."),
             Arg("shift", "float", 0.0, "Number added after scaling."),
             Arg("std", "float_list", [1.0], "Standard deviation to divide by: one, or one per channel.", tensor=True),
@@ -105,9 +105,9 @@ class CropMirrorNormalize(WindowOperator):
         shapes = np.ascontiguousarray(padded[:, [layout.index(axis) for axis in out_layout]])
         in_dtype, out_dtype = storage_dtype(source.dtype), storage_dtype(self._dtype)
         records = self._kernels.make_records(source.shapes, layout, in_dtype.itemsize, anchors, shapes, out_layout, out_dtype.itemsize)
-        mean, factor = self._normalisation(channels, out_channels, arguments)
+        mean, factor, given = self._normalisation(channels, out_channels, arguments)
         records[:, WINDOW.word.row] = np.arange(len(source)) if len(mean) > 1 else 0
-        fills = self._fill_elements(int(out_channels.max(initial=1)), out_dtype)
+        fills = self._fill_elements(channels, out_channels, given, out_dtype)
         return _BatchPlan(shapes, out_layout, self._kernels.Normalisation(records, in_dtype, out_dtype, mean, factor, fills))
 
     def _output_layout(self, layout: str, arguments: Arguments) -> str:
@@ -121,8 +121,10 @@ class CropMirrorNormalize(WindowOperator):
             raise ValueError(f'The requested output layout "{wanted}" is not a permutation of input layout "{layout}".')
         return wanted
 
-    def _normalisation(self, channels: np.ndarray, out_channels: np.ndarray, arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
-        """(mean with the shift folded in, multiplier), float32[1 or samples, channels].
+    def _normalisation(
+        self, channels: np.ndarray, out_channels: np.ndarray, arguments: Arguments
+    ) -> tuple[np.ndarray, np.ndarray, int]:
+        """(mean with the shift folded in, multiplier), float32[1 or samples, channels], and how many values were given.
 
         Values are given per channel of the image, or per channel of the output with its padding. Missing values become 0.
         """
@@ -145,10 +147,24 @@ class CropMirrorNormalize(WindowOperator):
             factor = np.float32(self.spec.constant("scale")) / std
             shifted = mean - np.float32(self.spec.constant("shift")) / factor
         shifted, factor = np.broadcast_arrays(shifted, factor)
-        return _widened(shifted, width), _widened(factor, width)
+        return _widened(shifted, width), _widened(factor, width), length
 
-    def _fill_elements(self, channels: int, dtype: np.dtype) -> np.ndarray:
-        fills = self.fills(channels, "The number of per-channel arguments should match the number of channels in the output slice")
+    def _fill_elements(self, channels: np.ndarray, out_channels: np.ndarray, given: int, dtype: np.dtype) -> np.ndarray:
+        """Fill values for the outside and for added channels. If there is one per channel of the image, added channels are 0.
+
+        `given`: the number of values that `mean` and `std` have. As in DALI, with the policy "pad" one fill value per channel of the image
+        needs one mean or deviation per channel.
+        """
+        most = int(out_channels.max(initial=1))
+        values = np.asarray(self.spec.constant("fill_values"), np.float64)
+        fills = np.zeros(most)
+        if self.pads or (out_channels > channels).any():
+            if len(values) not in (1, most) and (len(values) != channels.max(initial=1) or (self.pads and given == 1)):
+                raise ValueError(
+                    "The number of per-channel arguments should match the number of channels in the output slice "
+                    f"(`fill_values` has {len(values)}, the output {most} channels)"
+                )
+            fills[: len(values) if len(values) > 1 else most] = values
         if dtype.kind in "iu":
             info = np.iinfo(dtype)
             fills = np.clip(np.trunc(fills), info.min, info.max)

@@ -30,6 +30,8 @@ at = BBOX_CROP.at
 def find_corners(rows, count, axes, columns, sized, corners):
     """The low and high corners of boxes, clipped to 0..1. Returns 0, or 1 + the number of the first box that is out of bounds.
 
+    A high corner may be below the low one, as in DALI: such a box overlaps no window.
+
     int64[2 axes] at `columns` has the places of the low corners and of the high corners (`sized`: of the extents).
     """
     for k in range(count):
@@ -38,11 +40,12 @@ def find_corners(rows, count, axes, columns, sized, corners):
             high = load_f32(rows + 4 * load_i64(columns + 8 * (axes + axis)))
             if sized:
                 high = _F(low + high)
-            if not (low >= -_ROUNDING and low <= _F(high + _ROUNDING) and high <= _F(_ONE + _ROUNDING)):
+            most = _F(_ONE + _ROUNDING)
+            if not (low >= -_ROUNDING and low <= most and high >= -_ROUNDING and high <= most):  # a NaN is refused, too
                 return k + 1
             low = smaller(larger(low, _ZERO), _ONE)
             store_f32(corners + 4 * axis, low)
-            store_f32(corners + 4 * (axes + axis), smaller(larger(high, low), _ONE))
+            store_f32(corners + 4 * (axes + axis), smaller(larger(high, _ZERO), _ONE))
         rows, corners = rows + 8 * axes, corners + 8 * axes
     return 0
 

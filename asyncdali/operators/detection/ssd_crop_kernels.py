@@ -94,8 +94,11 @@ def _move(window, boxes, indices, kept, moved):
         extent = _F(high - low)
         for k in range(kept):
             box = boxes + 16 * load_i32(indices + 4 * k) + 4 * axis
-            store_f32(moved + 16 * k + 4 * axis, _F(_F(larger(load_f32(box), low) - low) / extent))
-            store_f32(moved + 16 * k + 4 * axis + 8, _F(_F(smaller(load_f32(box + 8), high) - low) / extent))
+            # A box whose right is left of its left, or below whose top is its bottom, may leave the window on the other side.
+            begin = _F(_F(larger(load_f32(box), low) - low) / extent)
+            end = _F(_F(smaller(load_f32(box + 8), high) - low) / extent)
+            store_f32(moved + 16 * k + 4 * axis, smaller(larger(begin, _F(0)), _F(1)))
+            store_f32(moved + 16 * k + 4 * axis + 8, smaller(larger(end, _F(0)), _F(1)))
 
 
 @inlined

@@ -49,7 +49,7 @@ class MultiPaste(Operator):
             Arg("in_ids", "int_list", None, "The samples (frames) of the only input that are pasted; any number of them.", tensor=True),
             Arg("out_anchors", "int_list", None, "Where the regions begin on the canvas, INT32 [n, 2]; by default 0.", tensor=True),
             Arg("out_anchors_rel", "float_list", None, "Places on the canvas as fractions of its extents, rounded down.", tensor=True),
-            Arg("output_size", "int_list", None, "Extents (H, W) of the canvas.", tensor=True),
+            Arg("output_size", "int_list", None, "Extents (H, W) of the canvas; further numbers are ignored.", tensor=True),
             Arg("shapes", "int_list", None, "Extents of the regions, INT32 [n, 2]; by default all from their anchor on.", tensor=True),
             Arg("shapes_rel", "float_list", None, "Extents of the regions as fractions of the images' extents, rounded up.", tensor=True),
         ),
@@ -187,9 +187,12 @@ class MultiPaste(Operator):
         """Extents of the canvas, int64[samples, 2]."""
         if arguments.given("output_size"):
             size = arguments.vectors("output_size", None, np.int64)
-            if arguments.count and size.shape[1] != 2:
+            if arguments.count and size.shape[1] < 2:
                 raise ValueError(f"`output_size` must be two numbers, H and W, got {size.shape[1]}")
-            return size.reshape(arguments.count, 2)
+            if (size[:, :2] < 0).any():
+                i = int(np.flatnonzero((size[:, :2] < 0).any(axis=1))[0])
+                raise SampleError(i, f"`output_size` must not be negative, got {size[i].tolist()}")
+            return np.ascontiguousarray(size[:, :2]).reshape(arguments.count, 2)
         all_sizes = np.concatenate([batch.shapes[:, -3:-1] for batch in inputs])
         wrong = (all_sizes != all_sizes[:1]).any(axis=1)
         if wrong.any():

@@ -57,6 +57,7 @@ class Paste(Operator):
         _refuse(source.shapes[:, 2] != len(self._colour), f"the images must have {len(self._colour)} channels (`n_channels`)")
         ratio, least = arguments.scalars("ratio"), arguments.scalars("min_canvas_size")
         _refuse(~((ratio >= 1) & np.isfinite(ratio)), "`ratio` of less than 1 is not supported")
+        _refuse(~((least > -1) & np.isfinite(least)), "`min_canvas_size` must not be negative")
         place = np.stack([arguments.scalars("paste_y"), arguments.scalars("paste_x")], axis=1)
         _refuse(np.any((place < 0) | (place > 1) | np.isnan(place), axis=1), "`paste_x` and `paste_y` must be in range [0, 1]")
         spatial = source.shapes[:, :2]

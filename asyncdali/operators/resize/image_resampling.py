@@ -19,7 +19,7 @@ from . import resize_rows
 from .resize_kernels import ROWS, image_step, volume_step
 from .resize_rules import Geometry
 from .resize_tables import FILLING, FILTER, INTERVAL, PLACES, PLACING, RESIZE, RESIZE_CUDA, RESIZE_RECORD, TAPS
-from .tap_kernels import CUBIC, DESCRIPTIONS, HEAD_BYTES, LANCZOS3, NN, TABLES, tap_tables
+from .tap_kernels import CUBIC, DESCRIPTIONS, HEAD_BYTES, LANCZOS3, NN, TABLES, WIDEST, tap_tables
 
 _SOURCE = Path(__file__).with_name("resize_kernels.cu")
 
@@ -69,8 +69,10 @@ def fill_records(table):
             interval += _interval.size
             if axis == 0 and (extent != out or begin != 0 or end != extent):
                 store_i64(table + _filling.volume, 1)
-            # Each output has at most 2 radius widen + 2 taps, and out * widen is the larger of output and source length.
-            scratch += 12 * out + 8 * radius * (larger(np.int64(abs(end - begin)), out) + 2) + 128
+            # Each output has at most 2 radius widen + 2 taps, and out * widen is the larger of output and source length. A region of
+            # interest may be much larger than the input, but an output has no more taps than the input has pixels.
+            weights = smaller(8 * radius * (larger(np.int64(abs(end - begin)), out) + 2), 4 * out * larger(extent, 1))
+            scratch += 12 * out + weights + 128
         store_i64(record + _record.outer, outer)
         store_i64(record + _record.channels, channels)
         store_i64(record + _record.min_filter, small)
@@ -118,8 +120,10 @@ def place_taps(table):
             taps = np.int64(1)
             if kind != NN and out > 0:
                 scale = np.float32(length / out)
-                widen = scale if load_i64(record + _record.antialias) != 0 and scale > 1 else np.float32(1)
                 radius = np.float32(load_i64(radii + _filter.size * kind))
+                widen = np.float32(1)
+                if load_i64(record + _record.antialias) != 0 and scale > 1:
+                    widen = smaller(scale, np.float32(0.5) * WIDEST / radius)
                 taps = smaller(np.int64(np.ceil(np.float32(2) * radius * widen)), extent)
             store_i64(place + _taps.first, words)
             store_i64(place + _taps.weights, words + out)

@@ -98,8 +98,9 @@ KERNEL taps(const int64 *context) {
         const int32 entries = (int32)filter[FILTER_ENTRIES];
         const float32 scale = (float32)(hi - lo) / (float32)out_extent;
         const float32 span = (float32)(hi < lo ? lo - hi : hi - lo) / (float32)out_extent;
-        const float32 widen = record[RESIZE_RECORD_ANTIALIAS] && span > 1 ? span : 1.0f;
-        const float32 origin = (float32)lo, reach = (float32)filter[FILTER_RADIUS] * widen;
+        const float32 radius = (float32)filter[FILTER_RADIUS], widest = 0.5f * 8192.0f / radius;  // WIDEST in tap_kernels.py
+        const float32 widen = record[RESIZE_RECORD_ANTIALIAS] && span > 1 ? smaller(span, widest) : 1.0f;
+        const float32 origin = (float32)lo, reach = radius * widen;
         const float32 before = kind == GAUSSIAN ? gaussian_reach(reach) : reach;
         const float32 begin = origin + (0.5f * scale - 0.5f - before);
         const int64 window = (int64)ceilf(2.0f * reach);

@@ -16,6 +16,8 @@ LAYOUTS = ("HWC", "FHWC", "CHW", "FCHW", "CFHW", "DHWC", "FDHWC", "CDHW", "FCDHW
 """Layouts that resize accepts. Unlabelled data gets the first layout of its length."""
 MODES = ("default", "stretch", "not_larger", "not_smaller")
 ROUNDINGS = ("round", "truncate", "ceil")
+SHORTEST = np.float32(0.1)
+"""Least requested length in pixels, as in DALI. Shorter lengths would make filters as wide as thousands of images."""
 SMALLEST_EXTENT = np.float32(1e-3)
 """Least width of a region of interest when an aspect ratio is computed from it."""
 
@@ -168,7 +170,7 @@ def geometry(shape: np.ndarray, size: np.ndarray, rules: SizeRules = USUAL, inte
         absent = absent & absent.all(axis=1, keepdims=True)
     # An axis without a requested length takes its sign from the region, so a reversed region is read in ascending order.
     flip = np.where(absent, hi < lo, np.signbit(size))
-    lengths = axis_lengths(region, np.abs(size), rules.mode, rules.max_size)
+    lengths = np.maximum(axis_lengths(region, np.abs(size), rules.mode, rules.max_size), SHORTEST)
     extents = rounded(lengths, rules.rounding)
     lo, hi = np.where(flip, hi, lo), np.where(flip, lo, hi)
     if rules.subpixel_scale:

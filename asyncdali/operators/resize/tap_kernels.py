@@ -16,6 +16,8 @@ from ...compiled.intrinsics import larger, load_f64, load_i64, local_array, smal
 from ...compiled.step import compiled
 from .resize_tables import FILTER, INTERVAL, RESIZE, RESIZE_RECORD, TAP_HEAD, TAPS
 
+WIDEST = np.float32(8192)
+"""Source pixels that a filter covers at most, as in DALI. A region of interest may be any number of times larger than the image."""
 NN, LINEAR, CUBIC, LANCZOS3, TRIANGULAR, GAUSSIAN = range(6)
 _inner = njit(inline="always")
 _three = local_array(np.int64, 3)
@@ -62,7 +64,7 @@ def _count_taps(extent, out_extent, lo, hi, kind, antialias, radius):
     widen = np.float32(1)
     scale = abs(_scale(lo, hi, out_extent))
     if antialias != 0 and scale > widen:
-        widen = scale
+        widen = smaller(scale, np.float32(0.5) * WIDEST / np.float32(radius))
     return smaller(np.int64(np.ceil(np.float32(2) * np.float32(radius) * widen)), extent), widen
 
 

@@ -20,7 +20,7 @@ class Reshape(Operator):
 
         The shape comes from `shape`, `rel_shape`, `src_dims` or the second input (a 1-D tensor of integers per sample).
         One extent may be negative: it follows from the others. `rel_shape` are multiples of the input's extents
-        (of the axes `src_dims`, if given). `src_dims` picks and reorders input extents, -1 inserts an extent of 1.""",
+        (of the axes `src_dims`, if given, which must be as many). `src_dims` picks and reorders input extents, -1 inserts a 1.""",
         accepts=(DATA, Input(INTEGERS, name="shape", ranks=(0, 1))),
         gives=(Output(LIKE, CHOSEN, CHOSEN),),
         inputs=(1, 2),
@@ -75,8 +75,8 @@ class Reshape(Operator):
             wanted = np.array(arguments.vectors("shape", None, np.int64))
         elif arguments.given("rel_shape"):
             relative = arguments.vectors("rel_shape")
-            if relative.shape[1] > base.shape[1] and arguments.given("src_dims"):
-                raise ValueError(f"`rel_shape` has {relative.shape[1]} values for {base.shape[1]} source dimensions")
+            if relative.shape[1] != base.shape[1] and arguments.given("src_dims"):
+                raise ValueError(f"`src_dims` and `rel_shape` must have the same length; got {base.shape[1]} and {relative.shape[1]}")
             if not (np.abs(relative) < 2**31).all():
                 raise ValueError(f"`rel_shape` must be small numbers, got {relative[~(np.abs(relative) < 2**31)][0]:g}")
             wanted = np.full(relative.shape, -1, np.int64)

@@ -43,8 +43,8 @@ class Squeeze(Operator):
             axes = normal_axes(arguments.constant("axes"), source.ndim)
         else:
             axes = named_axes(arguments.constant("axis_names"), source.layout)
-        _check_ones(source.shapes, source.shapes[:, axes])
         kept = [axis for axis in range(source.ndim) if axis not in axes]
+        _check_volumes(source.shapes, source.shapes[:, kept])
         layout = "".join(source.layout[axis] for axis in kept) if source.layout else ""
         return Planned([Batch.alias(source, source.shapes[:, kept], source.dtype, layout)])
 
@@ -61,12 +61,14 @@ class Squeeze(Operator):
         if repeated.any():
             i = int(np.flatnonzero(repeated)[0])
             raise SampleError(i, f"an axis occurs more than once in `axes` {axes[i].tolist()}")
-        _check_ones(source.shapes, np.where(drop, source.shapes, 1))
-        return source.shapes[~drop].reshape(len(source), source.ndim - axes.shape[1])
+        kept = source.shapes[~drop].reshape(len(source), source.ndim - axes.shape[1])
+        _check_volumes(source.shapes, kept)
+        return kept
 
 
-def _check_ones(shapes: np.ndarray, dropped: np.ndarray) -> None:
-    wrong = (dropped != 1).any(axis=1)
+def _check_volumes(shapes: np.ndarray, kept: np.ndarray) -> None:
+    """Refuse to remove axes that hold data. As in DALI, any axis of a sample without elements may be removed if it stays empty."""
+    wrong = kept.prod(axis=1) != shapes.prod(axis=1)
     if wrong.any():
         i = int(np.flatnonzero(wrong)[0])
         raise SampleError(i, f"only axes of extent 1 can be removed; the shape is {tuple(shapes[i].tolist())}")

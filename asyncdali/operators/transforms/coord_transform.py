@@ -8,11 +8,9 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
-from ..accepts import CHOSEN, Input, Output, argument, at_least
+from ..accepts import CHOSEN, NUMBERS_AND_BOOL, Input, Output, argument, at_least
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
 from ..sequences.per_frame_arguments import Frames, PerFrame
-
-_TYPES = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
 
 
 @register
@@ -22,9 +20,9 @@ class CoordTransform(PerFrame):
         name="coord_transform",
         doc="""Transforms points: ``M @ point + T`` for all vectors along the last dimension.
 
-        The transform is one for all points of a sample. Input: UINT8, UINT16, INT16, INT32 or FLOAT, of at least two dimensions. The output
-        has as many coordinates as the matrix has rows.""",
-        accepts=(Input(_TYPES, name="points", ranks=at_least(2)),),
+        The transform is one for all points of a sample. Input: numbers of at least two dimensions; computed in FLOAT. The output has as
+        many coordinates as the matrix has rows. Samples without points may have any number of coordinates.""",
+        accepts=(Input(NUMBERS_AND_BOOL, name="points", ranks=at_least(2)),),
         per_frame=("M", "MT", "T"),
         gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),
         devices=("cpu", "gpu"),
@@ -47,7 +45,7 @@ class CoordTransform(PerFrame):
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         source, wanted = dtypes[0] or DALIDataType.FLOAT, self.spec.constant("dtype")
-        if source in _TYPES and wanted in (source, DALIDataType.FLOAT):
+        if source in NUMBERS_AND_BOOL and wanted in (source, DALIDataType.FLOAT):
             self._kernels.points_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
         return [wanted]
 
@@ -56,10 +54,16 @@ class CoordTransform(PerFrame):
 
     def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source, dtype = inputs[0], arguments.constant("dtype")
-        self._check(source, dtype)
+        if dtype not in (source.dtype, DALIDataType.FLOAT):
+            raise ValueError(f"`dtype` must be FLOAT or the input's type, {source.dtype.name}; got {dtype.name}")
         if not len(source):  # The number of coordinates per point is unknown.
             return Planned([Batch(source.shapes, dtype, source.layout, device=source.device)])
-        columns = int(source.shapes[0, -1])
+        points = (source.shapes[:, :-1] > 0).all(axis=1)
+        if not points.any():
+            shapes = source.shapes.copy()
+            shapes[:, -1] = self._rows_without_points(arguments, int(shapes[0, -1]))
+            return Planned([Batch(shapes, dtype, source.layout, device=source.device, source_info=source.source_info)])
+        columns = self._columns(source, points)
         matrices = np.ascontiguousarray(self._matrices(arguments, columns), np.float32)
         shapes = source.shapes.copy()
         shapes[:, -1] = matrices.shape[1]
@@ -68,16 +72,30 @@ class CoordTransform(PerFrame):
         return Planned([output], [self._kernels.make_points_step(source, output, counts, matrices)])
 
     @staticmethod
-    def _check(source: Batch, dtype: DALIDataType) -> None:
-        if dtype not in (source.dtype, DALIDataType.FLOAT):
-            raise ValueError(f"`dtype` must be FLOAT or the input's type, {source.dtype.name}; got {dtype.name}")
-        wrong = source.shapes[:, -1] != source.shapes[:1, -1]
+    def _rows_without_points(arguments: Arguments, columns: int) -> int:
+        """Coordinates of the output, for a batch without points. Empty arrays may have any number of `columns`, so nothing is refused."""
+        name = "MT" if arguments.given("MT") else "M"
+        if not arguments.given(name):
+            return columns
+        if arguments.is_input(name):
+            batch = arguments.batch(name)
+            return int(batch.shapes[0, 0]) if batch.ndim == 2 else columns
+        count, wide = len(arguments.constant(name)), columns + (name == "MT")
+        return count // wide if count > 1 and columns and not count % wide else columns
+
+    @staticmethod
+    def _columns(source: Batch, points: np.ndarray) -> int:
+        """Coordinates per point: those of the first sample with points, because empty arrays (no boxes) often have another shape."""
+        first = int(points.argmax())
+        columns = int(source.shapes[first, -1])
+        wrong = points & (source.shapes[:, -1] != columns)
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
-            found = f"{source.shapes[i, -1]} and {source.shapes[0, -1]}"
+            found = f"{source.shapes[i, -1]} and {columns}"
             raise SampleError(i, f"points must have the same number of coordinates in the whole batch, got {found}")
-        if len(source) and not source.shapes[0, -1]:
-            raise SampleError(0, f"points must have at least one coordinate, got shape {tuple(source.shapes[0].tolist())}")
+        if not columns:
+            raise SampleError(first, f"points must have at least one coordinate, got shape {tuple(source.shapes[first].tolist())}")
+        return columns
 
     def _matrices(self, arguments: Arguments, columns: int) -> np.ndarray:
         """float32[samples, rows, columns + 1]."""

@@ -13,7 +13,7 @@ KERNEL points(const int64 *context) {
             for (int64 row = 0; row < rows; ++row) {
                 const float32 *m = matrix + row * (columns + 1);
                 float32 total = 0;
-                for (int64 column = 0; column < columns; ++column) total += m[column] * (float32)source[i * columns + column];
+                for (int64 column = 0; column < columns; ++column) total += m[column] * (float32)value_of(source[i * columns + column]);
                 out[i * rows + row] = convert<OUT>(total + m[columns]);
             }
         }

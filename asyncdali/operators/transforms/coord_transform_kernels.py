@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ...batch import Batch, storage_dtype
-from ...compiled.convert_kernels import converter, view
+from ...compiled.convert_kernels import converter, load_value, view
 from ...compiled.intrinsics import load_f32, load_i64
 from ...compiled.step import Compiled, inlined, step_variant
 from ...compiled.tables import laid_out
@@ -24,6 +24,7 @@ _SOURCE = Path(__file__).with_suffix(".cu")
 def points_step(in_dtype: str, out_dtype: str) -> Compiled:
     """Convert points from one type to another (NumPy names of dtypes)."""
     view_in, view_out, convert = view(in_dtype), view(out_dtype), converter("float32", out_dtype)
+    value = load_value(in_dtype)
 
     @inlined
     def transform_plane(matrix, source, out, count):
@@ -33,7 +34,7 @@ def points_step(in_dtype: str, out_dtype: str) -> Compiled:
         nothing = np.float32(0)
         for i in range(np.uint64(count)):
             first, second = i * np.uint64(2), i * np.uint64(2) + np.uint64(1)  # unsigned: no checks of negative indices
-            x, y = np.float32(source[first]), np.float32(source[second])
+            x, y = np.float32(value(source[first])), np.float32(value(source[second]))
             out[first] = convert(nothing + a * x + b * y + t)
             out[second] = convert(nothing + c * x + d * y + u)
 
@@ -52,7 +53,7 @@ def points_step(in_dtype: str, out_dtype: str) -> Compiled:
                 row_at = matrix + 4 * row * (columns + 1)
                 total = np.float32(0)
                 for column in range(columns):
-                    total += load_f32(row_at + 4 * column) * np.float32(source[i * columns + column])
+                    total += load_f32(row_at + 4 * column) * np.float32(value(source[i * columns + column]))
                 out[i * rows + row] = convert(total + load_f32(row_at + 4 * columns))
         return 0
 

@@ -1,0 +1,137 @@
+"""Arguments and inputs at the edge of what an operator accepts: ours and DALI give the same result, or both refuse."""
+
+# ruff: noqa: B023 - graph functions are called in the iteration that defines them
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("nvidia.dali")
+
+from test_surface_behaviour_parity import Library, assert_equal, both, outcome  # noqa: F401 - `both` is a fixture
+
+IMAGE = np.arange(6 * 7 * 3, dtype=np.uint8).reshape(6, 7, 3)
+BOXES = np.array([[0.2, 0.2, 0.8, 0.8], [0.6, 0.3, 0.4, 0.7], [0.3, 0.9, 0.5, 0.1], [0.9, 0.9, 0.1, 0.1]], np.float32)
+"""The second box ends left of its begin, the third above it, the last one both."""
+
+
+@pytest.mark.parametrize("chosen", [[1], [2], [3], [0, 1], [2, 0], [0, 1, 2, 3]])
+@pytest.mark.parametrize("sized", [False, True])
+def test_crops_around_inverted_boxes(both, chosen, sized):  # noqa: F811
+    boxes = BOXES[chosen]
+    if sized:
+        boxes = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
+    for seed in range(6):
+        options = {"aspect_ratio": [0.5, 2.0], "thresholds": [0.0, 0.1, 0.3], "scaling": [0.3, 1.0], "seed": seed}
+        options["bbox_layout"] = "xyWH" if sized else "xyXY"
+
+        def graph(lib: Library):
+            return tuple(lib.fn.random_bbox_crop(lib.source([boxes]), lib.source([np.arange(len(boxes), dtype=np.int32)]), **options))
+
+        assert_equal(both, graph, rtol=1e-5)
+
+
+@pytest.mark.parametrize("chosen", [[0, 1], [2], [0, 1, 2, 3]])
+def test_ssd_crops_around_inverted_boxes(both, chosen):  # noqa: F811
+    boxes = BOXES[chosen]
+    for seed in range(6):
+
+        def graph(lib: Library):
+            labels = lib.source([np.arange(len(boxes), dtype=np.int32)])
+            return tuple(lib.fn.ssd_random_crop(lib.source([IMAGE], "HWC"), lib.source([boxes]), labels, seed=seed))
+
+        assert_equal(both, graph, rtol=1e-5)
+
+
+SHAPES = [(), (1,), (2,), (3,), (349,), (1, 3), (2, 3), (1, 1), (2, 2), (2, 1, 3)]
+
+
+@pytest.mark.parametrize("data", [(), (1,), (3,), (349,), (1, 3), (2, 3), (2, 2, 3)])
+@pytest.mark.parametrize("wanted", [(), (1,), (1, 1), (3,), (1, 3), (2, 3), (2,), (1, 2, 3), (6,)])
+def test_full_of_larger_data(both, data, wanted):  # noqa: F811
+    values = np.arange(np.prod(data, dtype=int), dtype=np.float32).reshape(data)
+    assert_equal(both, lambda lib: lib.fn.full(lib.source([values]), shape=list(wanted)))
+    like = np.zeros(wanted, np.int32)
+    assert_equal(both, lambda lib: lib.fn.full_like(lib.source([like]), lib.source([values])))
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (0, 0), (0, 0, 3), (0, 2, 3), (2, 3, 0), (1, 0, 3), (0, 1)])
+def test_squeeze_of_empty_samples(both, shape):  # noqa: F811
+    for axes in ([0], [1], [0, 1]):
+        assert_equal(both, lambda lib: lib.fn.squeeze(lib.source([np.zeros(shape, np.float32)]), axes=axes), told=f"{shape} {axes}")
+
+
+@pytest.mark.parametrize("name", ["reshape", "reinterpret"])
+@pytest.mark.parametrize("dims", [[0], [0, 1], [2, 1, 0], [-1, 0, 1, 2], [1, 0, 2, -1]])
+def test_relative_shapes_of_source_dims(both, name, dims):  # noqa: F811
+    data = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    for relative in ([1.0], [-1.0], [1.0, 1.0], [1.0, -1.0], [1.0] * 3, [1.0, 1.0, -1.0], [0.5, 2.0, 1.0], [1.0] * 4):
+
+        def graph(lib: Library):
+            return getattr(lib.fn, name)(lib.source([data]), src_dims=dims, rel_shape=relative)
+
+        assert_equal(both, graph, told=f"{dims} {relative}")
+
+
+@pytest.mark.parametrize("smallest", [-5.0, -1e-3, 0.0, 9.0, float("nan")])
+def test_smallest_canvas_of_paste(both, smallest):  # noqa: F811
+    assert_equal(both, lambda lib: lib.fn.paste(lib.source([IMAGE], "HWC"), ratio=1.5, fill_value=[1, 2, 3], min_canvas_size=smallest))
+
+
+@pytest.mark.parametrize("size", [[8], [8, 9], [8, 9, 3], [8, 9, 3, 1], [6, 7, 5]])
+def test_output_sizes_of_multi_paste(both, size):  # noqa: F811
+    assert_equal(both, lambda lib: lib.fn.multi_paste(lib.source([IMAGE], "HWC"), in_ids=np.int32([0]), output_size=size))
+    given = np.array(size, np.int32)
+    assert_equal(both, lambda lib: lib.fn.multi_paste(lib.source([IMAGE], "HWC"), in_ids=np.int32([0]), output_size=lib.source([given])))
+
+
+@pytest.mark.parametrize("samples", [[(0, 3), (2, 2)], [(2, 2), (0, 3)], [(0, 0), (3, 2), (0, 5)]])
+def test_points_beside_samples_without_points(both, samples):  # noqa: F811
+    data = [np.ones(shape, np.float32) for shape in samples]
+    assert_equal(both, lambda lib: lib.fn.coord_transform(lib.source(data), M=[2.0], T=[1.0]), len(data))
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float16, np.int64, np.uint32, np.int8, np.bool_])
+def test_batches_without_points_may_have_any_type(both, kind):  # noqa: F811
+    for shape in ((0, 2), (0, 3), (0, 0)):
+        ours, theirs = (
+            outcome(library, lambda lib: lib.fn.coord_transform(lib.source([np.zeros(shape, kind)]), M=[1.0, 0.0, 0.0, 1.0]), 1)
+            for library in both
+        )
+        for found in (ours, theirs):
+            assert found[0][0][0].shape[0] == 0 and found[0][0][0].dtype == np.float32
+
+
+@pytest.mark.parametrize("length", [0.3, 0.1, 0.09, 1e-3, 1e-9, 1e-40])
+@pytest.mark.parametrize("filter", ["INTERP_TRIANGULAR", "INTERP_CUBIC", "INTERP_GAUSSIAN", "INTERP_LANCZOS3", "INTERP_NN"])
+@pytest.mark.parametrize("extent", [20, 2000, 9000])
+def test_resize_to_nearly_nothing(both, length, filter, extent):  # noqa: F811
+    """Lengths count as at least a tenth of a pixel, and a filter covers at most 8192 pixels."""
+    data = np.random.default_rng(extent).random((extent, 1, 1)).astype(np.float32)
+    options = [{"size": [length, 1]}, {"resize_y": length}, {"size": [1, 1], "roi_start": [-9000.0, 0], "roi_end": [9000.0, 1.0]}]
+    for option in options:
+
+        def graph(lib: Library):
+            return lib.fn.resize(lib.source([data], "HWC"), interp_type=getattr(lib.types, filter), **option)
+
+        assert_equal(both, graph, rtol=2e-3, told=str(option))
+
+
+@pytest.mark.parametrize("fills", [[7.0], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0, 4.0]])
+def test_fill_values_of_padded_channels(both, fills):  # noqa: F811
+    for mean in ([1.0, 2.0, 3.0], [1.0, 2.0, 3.0, 4.0]):
+        options = {"pad_output": True, "out_of_bounds_policy": "pad", "mean": mean, "fill_values": fills}
+        assert_equal(both, lambda lib: lib.fn.crop_mirror_normalize(lib.source([IMAGE], "HWC"), **options), told=str(options))
+
+
+def test_one_mean_beside_a_fill_value_per_channel():
+    """DALI normalises only the first channel then, and the others become 0. Added channels get `fill_values` under each policy."""
+    ours = Library("asyncdali")
+    for policy in ("error", "pad", "trim_to_shape"):
+        options = {"pad_output": True, "out_of_bounds_policy": policy, "mean": [5.0], "fill_values": [1.0, 2.0, 3.0, 4.0]}
+        (found, _), = ours.run(lambda lib: lib.fn.crop_mirror_normalize(lib.source([IMAGE], "HWC"), **options), 1)
+        np.testing.assert_array_equal(found[0][:3], IMAGE.transpose(2, 0, 1).astype(np.float32) - 5)
+        assert (found[0][3] == 4).all()
+    with pytest.raises(ValueError, match="per-channel arguments"):
+        ours.run(lambda lib: lib.fn.crop_mirror_normalize(lib.source([IMAGE], "HWC"), **{**options, "fill_values": [1.0, 2.0]}), 1)
