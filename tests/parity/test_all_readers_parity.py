@@ -213,7 +213,7 @@ DATUM = containers.datum
 RECORDS = {
     "encoded": [DATUM(b"a", 1), DATUM(b"bb" * 3000, -2, encoded=True), DATUM(b"", 3)],
     "unlabelled": [DATUM(b"a"), DATUM(b"bb", 2), DATUM(b"c")],
-    "raw": [DATUM(PICTURE.tobytes(), 1, (2, 3, 4), False), DATUM(bytes(6), 2, (1, 2, 3), False), DATUM(bytes(1), 2, (1, 1, 1), False)],
+    "raw": [DATUM(bytes(24), 1, (2, 3, 4), False), DATUM(PICTURE[:6].tobytes(), 2, (1, 2, 3), False), DATUM(bytes(1), 2, (1, 1, 1), False)],
     "wrong size": [DATUM(PICTURE.tobytes(), 1, (2, 3, 5), False)] * 3,
     "mixed": [DATUM(PICTURE.tobytes(), 1, (2, 3, 4), False), DATUM(b"x", 1), DATUM(b"x", 1)],
     "broken": [b"\xff\xff\xff"] * 3,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ...compiled.intrinsics import load_i64, store_i64
+from ...compiled.intrinsics import load_i64, load_u8, store_i64, store_u8
 from ...compiled.step import step
-from ..containers.wire_kernels import BYTES, VARINT, field
-from .caffe_tables import DATUM, PARSE_DATUM, SAID_ENCODED, SAID_RAW
+from ..containers.wire_kernels import BYTES, FIXED32, VARINT, field
+from .caffe_tables import DATUM, JOIN_PLANES, PARSE_DATUM, SAID_ENCODED, SAID_RAW
 
 BROKEN = (1 << 20) + 1
 """Status: the record is no Datum."""
 
-datum, parse = DATUM.at, PARSE_DATUM.at
+datum, parse, join = DATUM.at, PARSE_DATUM.at, JOIN_PLANES.at
 
 
 @step
@@ -27,6 +27,8 @@ def parse_datum(context, sample, thread):
         if number == 4 and kind == BYTES:
             store_i64(out + datum.data_address, value)
             store_i64(out + datum.data_length, length)
+        elif number == 6 and (kind == FIXED32 or (kind == BYTES and length > 0)):
+            store_i64(out + datum.floats, 1)
         elif kind != VARINT:
             continue
         elif number <= 3:
@@ -36,4 +38,16 @@ def parse_datum(context, sample, thread):
             store_i64(out + datum.has_label, 1)
         elif number == 7:
             store_i64(out + datum.encoding, SAID_ENCODED if value != 0 else SAID_RAW)
+    return 0
+
+
+@step
+def join_planes(context, sample, thread):
+    """Make pixels of the planes of one image. Caffe stores the byte of channel c, row y and column x at (c * height + y) * width + x."""
+    source, target = load_i64(load_i64(context + join.planes) + 8 * sample), load_i64(load_i64(context + join.pixels) + 8 * sample)
+    shape = load_i64(context + join.shapes) + 24 * sample
+    plane, channels = load_i64(shape) * load_i64(shape + 8), load_i64(shape + 16)
+    for channel in range(channels):
+        for pixel in range(plane):
+            store_u8(target + channels * pixel + channel, load_u8(source + plane * channel + pixel))
     return 0

@@ -14,6 +14,7 @@ DATUM = Table(
     Field("label", "int64", "of the record"),
     Field("has_label", "int64", "1: the record has a label"),
     Field("encoding", "int64", "whether the image is an encoded file: 0, SAID_ENCODED or SAID_RAW"),
+    Field("floats", "int64", "1: the record has pixels as floats"),
 )
 """The parts of a record."""
 
@@ -22,4 +23,10 @@ PARSE_DATUM = Table(
     Field("addresses", "addresses", "of the records"),
     Field("sizes", "int64[samples]", "bytes of each record"),
     Field("found", "DATUM[samples]", "zeros; written by the step"),
+)
+JOIN_PLANES = Table(
+    "JOIN_PLANES",
+    Field("planes", "addresses", "of the images as they are stored, uint8[channels, height, width]"),
+    Field("shapes", "int64[samples, 3]", "height, width, channels"),
+    Field("pixels", "addresses", "of the outputs, uint8[height, width, channels]"),
 )
