@@ -10,7 +10,8 @@ def caffe(*, path: str | Sequence[str], image_available: bool | None = ..., labe
     """Reads (image, label) pairs from LMDB databases of Caffe ``Datum`` records, in the order of their keys.
 
     An image is the bytes of an encoded file (1-D UINT8). If the record says that it is not encoded, or says nothing and has as
-    many bytes as its shape, its planes become an image of the shape (height, width, channels). The label is INT32, shape (1,), or (0,) for a record without a label.
+    many bytes as its shape, its planes become an image of the shape (height, width, channels). The label is INT32, shape (1,), or
+    (0,) for a record without a label.
     """
 
 def caffe2(*, path: str | Sequence[str], num_labels: int | None = ..., label_type: int | None = ..., image_available: bool | None = ..., additional_inputs: int | None = ..., bbox: bool | None = ..., allow_redirects: bool | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:

@@ -36,7 +36,8 @@ class CaffeReader(LmdbReader):
         doc="""Reads (image, label) pairs from LMDB databases of Caffe ``Datum`` records, in the order of their keys.
 
         An image is the bytes of an encoded file (1-D UINT8). If the record says that it is not encoded, or says nothing and has as
-        many bytes as its shape, its planes become an image of the shape (height, width, channels). The label is INT32, shape (1,), or (0,) for a record without a label.""",
+        many bytes as its shape, its planes become an image of the shape (height, width, channels). The label is INT32, shape (1,), or
+        (0,) for a record without a label.""",
         inputs=(0, 0),
         outputs=lambda constants: max(1, constants.get("image_available", True) + constants.get("label_available", True)),
         seeded=True,
@@ -86,10 +87,9 @@ class CaffeReader(LmdbReader):
         floats = (found[:, word.floats] != 0) & (sizes == 0)
         if floats.any():
             sample = int(np.argmax(floats))
-            raise SampleError(
-                sample, f"{self.origin(int(fetched.indices[sample]))}: the pixels are stored as floats (float_data); this reader reads bytes"
-            )
-        shapes = np.ascontiguousarray(found[:, [word.shape_height, word.shape_width, word.shape_channels]])
+            where = self.origin(int(fetched.indices[sample]))
+            raise SampleError(sample, f"{where}: the pixels are stored as floats (float_data); this reader reads bytes")
+        shapes = found[:, [word.shape_height, word.shape_width, word.shape_channels]]
         fits = ((shapes >= 0) & (shapes < _MOST)).all(1)
         # The product of two factors below 2^31 fits into int64. The product with the third factor may not, so the plane is compared first.
         plane = np.where(fits, shapes[:, 0] * shapes[:, 1], 0)
@@ -113,7 +113,9 @@ class CaffeReader(LmdbReader):
             return self.view(fetched, addresses, shapes, DALIDataType.UINT8)
         pixels = Batch(shapes, DALIDataType.UINT8, source_info=self.names(fetched.indices))
         pixels.reserve(self.environment.allocate)
-        context, keep = JOIN_PLANES.make(planes=addresses, shapes=shapes, pixels=pixels.addresses)
+        context, keep = JOIN_PLANES.make(
+            planes=addresses, areas=plane, channels=np.ascontiguousarray(shapes[:, 2]), pixels=pixels.addresses
+        )
         yield CompiledJob(
             len(pixels), [Step(self._kernels.join_planes.address, context, no_explanation, keep=[*keep, fetched.owner, pixels])]
         )

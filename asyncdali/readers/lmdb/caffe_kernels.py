@@ -45,8 +45,7 @@ def parse_datum(context, sample, thread):
 def join_planes(context, sample, thread):
     """Make pixels of the planes of one image. Caffe stores the byte of channel c, row y and column x at (c * height + y) * width + x."""
     source, target = load_i64(load_i64(context + join.planes) + 8 * sample), load_i64(load_i64(context + join.pixels) + 8 * sample)
-    shape = load_i64(context + join.shapes) + 24 * sample
-    plane, channels = load_i64(shape) * load_i64(shape + 8), load_i64(shape + 16)
+    plane, channels = load_i64(load_i64(context + join.areas) + 8 * sample), load_i64(load_i64(context + join.channels) + 8 * sample)
     for channel in range(channels):
         for pixel in range(plane):
             store_u8(target + channels * pixel + channel, load_u8(source + plane * channel + pixel))

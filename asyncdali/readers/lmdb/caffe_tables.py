@@ -27,6 +27,7 @@ PARSE_DATUM = Table(
 JOIN_PLANES = Table(
     "JOIN_PLANES",
     Field("planes", "addresses", "of the images as they are stored, uint8[channels, height, width]"),
-    Field("shapes", "int64[samples, 3]", "height, width, channels"),
+    Field("areas", "int64[samples]", "height times width"),
+    Field("channels", "int64[samples]", "planes of each image"),
     Field("pixels", "addresses", "of the outputs, uint8[height, width, channels]"),
 )
