@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -247,7 +247,7 @@ class DebugPipeline(Pipeline):
         self.build()
         return self
 
-    def __aiter__(self) -> AsyncIterator[Any]:
+    def __aiter__(self) -> NoReturn:
         raise RuntimeError(f"`async for` {_WITHOUT}: await run_async()")
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ import numpy as np
 from ..data_node import DataNode
 from ..runtime.claims import claim, take_next
 from ..types import PipelineAPIType
+from .epochs import AsyncEpoch, Epoch
 from .front import Front
 
 if TYPE_CHECKING:
@@ -141,58 +141,51 @@ class Running(Front):
         """
         self._core.refuse_in_callbacks("run_async()")
         self._core.use_api(PipelineAPIType.BASIC)
+        batch = await self._run_async(stream, None)
+        assert batch is not None
+        return batch
+
+    async def _run_async(self, stream: Any, end: int | None) -> tuple[TensorListCPU | TensorListGPU, ...] | None:
+        """:meth:`run_async`. None when the batch would be iteration number `end` of the epoch: the next call gets that batch."""
         session = self._core.built()
         _check_stream(stream, self._core)
-        async with AsyncExitStack() as stack:
-            turn = session.turn()  # before any `await`, so that callers get batches in the order of their calls
-            stack.push_async_exit(turn)
-            async with claim(session, self._core.schedule):
-                await turn.__aenter__()
-                session.arrives()
-                if session.in_flight:
-                    await session.in_flight[0].wait_async()
-                    if stream is None:
-                        await session.device_done()
+        async with session.turn() as turn:  # before any `await`, so that callers get batches in the order of their calls
+            async with claim(session, self._core.schedule) as claimed:
+                while True:
+                    await turn.come()
+                    if end is not None and session.iteration >= end:
+                        claimed.leave()
+                        return None
+                    session.arrives()
+                    if session.in_flight:
+                        await session.in_flight[0].wait_async()
+                        if stream is None:
+                            await session.device_done()
+                    if turn.is_mine:  # it is lost if this event loop stood still meanwhile
+                        break
             try:
                 return session.fetch(stream)
             except StopIteration:
                 raise StopAsyncIteration from None
 
-    def __aiter__(self) -> AsyncIterator[Any]:
+    def __aiter__(self) -> AsyncEpoch:
         """One epoch: until the sources end, or, for pipelines with readers, until `epoch_size` samples were delivered.
 
-        Yields the results of :meth:`run`; with :attr:`output_names`, dicts by name.
+        Yields the results of :meth:`run`; with :attr:`output_names`, dicts by name. An `anext` that is cancelled loses nothing: the next
+        one gets the same batch. After the error of an iteration the next `anext` gets the next iteration, as :meth:`run_async` does.
         """
-        return self._epoch_async()
-
-    async def _epoch_async(self) -> AsyncIterator[Any]:
+        self._core.refuse_in_callbacks("`async for`")
         session = self._core.built()
-        end = session.end_of_epoch()
-        while end is None or session.iteration < end:
-            try:
-                batch = await self.run_async()
-            except StopAsyncIteration:
-                self.reset()
-                return
-            yield self._named(batch)
+        self._core.use_api(PipelineAPIType.BASIC)
+        return AsyncEpoch(self, session)
 
-    def epoch(self) -> Iterator[Any]:
+    def epoch(self) -> Epoch:
         """``for batch in pipe.epoch():`` iterates over one epoch, as ``async for batch in pipe`` does. After a `break`, the next loop gets
-        the rest of that epoch."""
+        the rest of that epoch. After the error of an iteration, `next` gets the next iteration, as :meth:`run` does."""
         self._core.refuse_in_callbacks("epoch()")
         session = self._core.built()
         self._core.use_api(PipelineAPIType.BASIC)
-        return self._epoch(session)
-
-    def _epoch(self, session: Session) -> Iterator[Any]:
-        end = session.end_of_epoch()
-        while end is None or session.iteration < end:
-            try:
-                batch = self.run()
-            except StopIteration:
-                self.reset()
-                return
-            yield self._named(batch)
+        return Epoch(self, session)
 
     def _named(self, batch: tuple[Any, ...]) -> Any:
         return batch if self.output_names is None else dict(zip(self.output_names, batch, strict=True))

@@ -48,26 +48,41 @@ def _launched_elsewhere(session: Session, launch: Callable[[Session], None]) -> 
     session.producer.wait_without_frames()
 
 
+class Claim:
+    """An iteration that was queued for one caller."""
+
+    def __init__(self, session: Session):
+        self._session: Session | None = session
+
+    def leave(self) -> None:
+        """The next call takes the iteration."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.owed += 1
+
+
 @asynccontextmanager
-async def claim(session: Session, launch: Callable[[Session], None]) -> AsyncIterator[None]:
+async def claim(session: Session, launch: Callable[[Session], None]) -> AsyncIterator[Claim]:
     """While the block runs, an iteration is queued that no other call takes. Sources are asked on the pipeline's source thread."""
+    claimed = Claim(session)
     if session.owed > 0 and session.in_flight:
         session.owed -= 1
     elif session.producer.sources.pullers:
         asked = session.source_thread.submit(partial(_launched_elsewhere, session, launch))
         try:
             await asyncio.wrap_future(asked)
-        except asyncio.CancelledError:
-            session.owed += not asked.cancelled()  # the next call takes the iteration
+        except (asyncio.CancelledError, GeneratorExit):
+            if not asked.cancel():  # it was begun
+                claimed.leave()
             raise
         finally:
             del asked  # the future keeps its error, whose traceback holds this frame
     else:
         launch(session)
     try:
-        yield
+        yield claimed
     except Exception:  # an exception of the program consumes the iteration
         raise
     except BaseException:
-        session.owed += 1
+        claimed.leave()
         raise

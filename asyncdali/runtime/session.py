@@ -267,7 +267,12 @@ class Session:
 
     def turn(self) -> Turn:
         """The calling coroutine's place in the queue for iterations."""
-        return Turn(self._turns)
+        return Turn(self._turns, self._can_serve)
+
+    def _can_serve(self) -> bool:
+        """Whether a caller whose turn has come would not have to wait."""
+        queue = self.in_flight
+        return not queue or queue[0].finished
 
     def arrives(self) -> None:
         """The consumer begins to wait for the next iteration. Counted once."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import logging
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any
 
@@ -22,6 +23,8 @@ from .ports import Port
 from .prefetch import AheadPuller
 from .snapshots import Position, load_snapshot
 
+log = logging.getLogger("asyncdali")
+
 
 class SourceLoop:
     """The event loop for users' coroutines: one per process, on its own thread, so that coroutines cannot delay the executor's loop."""
@@ -29,8 +32,15 @@ class SourceLoop:
     def __init__(self) -> None:
         require_descriptors(LOOP_DESCRIPTORS, "the event loop of `async def` sources cannot be started")
         self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self.loop.run_forever, name="asyncdali-source-loop", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="asyncdali-source-loop", daemon=True)
         self.thread.start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                return self.loop.run_forever()
+            except (SystemExit, KeyboardInterrupt):  # left a task that a source has started; the task keeps it for those who wait
+                log.debug("a task on the loop of the sources has ended with an exit", exc_info=True)
 
     def submit(self, work: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
         """Run a coroutine. May be called from any thread."""
@@ -53,6 +63,31 @@ def source_loop() -> SourceLoop:
 
 class _End:
     """Returned by a coroutine at the end of the data, because StopIteration cannot leave a coroutine."""
+
+
+class _Exit:
+    """Returned by a coroutine that SystemExit or KeyboardInterrupt has left: leaving a task, they would end the event loop."""
+
+    def __init__(self, error: BaseException):
+        self.error = error
+
+
+async def _held(call: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+    """The result of a function that is awaited. An exit is returned as :class:`_Exit`."""
+    try:
+        return await call(*args)
+    except (SystemExit, KeyboardInterrupt) as error:
+        return _Exit(error)
+
+
+def _released(result: Any) -> Any:
+    """Raise the exit that :func:`_held` has returned."""
+    if isinstance(result, _Exit):
+        try:
+            raise result.error
+        finally:
+            del result  # the error's traceback holds this frame
+    return result
 
 
 _callers: ContextVar[tuple[object, ...]] = ContextVar("asyncdali_callers", default=())
@@ -81,6 +116,9 @@ class AwaitedPuller(AheadPuller):
             result = asked.result()
         finally:
             del asked
+        if isinstance(result, _Exit):
+            self._answered(self._key())  # the next call asks again
+            _released(result)
         if result is _End:
             raise StopIteration
         data, state = result
@@ -106,9 +144,11 @@ class AwaitedPuller(AheadPuller):
                     return _End  # this request was made before the end was known
                 result = self._kept.pop() if self._kept else await self._next()
                 return result, None if self.snapshots is None else self.snapshots.due()
-        except Exception as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             if self.snapshots is not None:
                 self.snapshots.interrupted()
+            if not isinstance(error, Exception):
+                return _Exit(error)
             if not is_end(error):
                 raise
             self._partial = []
@@ -122,7 +162,7 @@ class AwaitedPuller(AheadPuller):
         infos = [SampleInfo(iteration * size + k, k, iteration, epoch) for k in range(size)]
         tasks = [asyncio.ensure_future(self._placed(callback, info)) for info in infos]
         try:
-            return await asyncio.gather(*tasks)
+            return list(map(_released, await asyncio.gather(*tasks)))
         except BaseException:
             for task in tasks:
                 task.cancel()
@@ -135,7 +175,7 @@ class AwaitedPuller(AheadPuller):
 
     async def _placed(self, callback: Any, info: SampleInfo) -> Any:
         async with self._places:
-            return await callback(info)
+            return await _held(callback, info)
 
     async def _next(self) -> Any:
         if self.group.batch:
@@ -162,7 +202,7 @@ class AwaitedPuller(AheadPuller):
                 self._partial = []
                 return _End
 
-        result = Awaited(ask()).result()
+        result = _released(Awaited(_held(ask)).result())
         if result is _End:
             raise StopIteration
         return result

@@ -171,7 +171,7 @@ def test_a_pipeline_keeps_its_state_in_the_core():
     assert {name for name in vars(pipe) if name.startswith("_")} == {"_core"}
     assert isinstance(pipe._core, Core)
     private = {name for name in PRIVATE if name not in vars(DaliNames)}
-    assert private == {"_calling", "_calling_elsewhere", "_core", "_core_class", "_epoch", "_epoch_async", "_named"}
+    assert private == {"_calling", "_calling_elsewhere", "_core", "_core_class", "_run_async", "_named"}
 
 
 def test_the_search_finds_private_uses():

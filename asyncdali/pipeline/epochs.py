@@ -1,0 +1,82 @@
+"""Iterators over one epoch of a pipeline.
+
+They are objects and not generators, because a generator ends with the first exception that leaves it. A wait that is cancelled, and an
+iteration that fails, do not end the epoch: the next call continues as `run` does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..runtime.session import Session
+    from .running import Running
+
+
+class _Epoch:
+    def __init__(self, pipeline: Running, session: Session):
+        self._pipeline: Running | None = pipeline
+        self._session = session
+        self._counted = False
+        self._end: int | None = None
+
+    def _left(self) -> Running | None:
+        """The pipeline, if the epoch has more batches."""
+        if not self._counted:
+            self._end, self._counted = self._session.end_of_epoch(), True
+        if self._end is not None and self._session.iteration >= self._end:
+            self._pipeline = None
+        return self._pipeline
+
+    def _over(self) -> None:
+        """The sources have ended the epoch."""
+        pipeline, self._pipeline = self._pipeline, None
+        if pipeline is not None:
+            pipeline.reset()
+
+
+class Epoch(_Epoch):
+    """The batches that are left of one epoch; see :meth:`Running.epoch`."""
+
+    def __iter__(self) -> Epoch:
+        return self
+
+    def __next__(self) -> Any:
+        pipeline = self._left()
+        if pipeline is None:
+            raise StopIteration
+        try:
+            batch = pipeline.run()
+        except StopIteration:
+            self._over()
+            raise
+        return pipeline._named(batch)
+
+    def close(self) -> None:
+        """End the iteration. The next iterator gets the rest of the epoch."""
+        self._pipeline = None
+
+
+class AsyncEpoch(_Epoch):
+    """The batches that are left of one epoch; see :meth:`Running.__aiter__`. Several tasks may share an iterator."""
+
+    def __aiter__(self) -> AsyncEpoch:
+        return self
+
+    async def __anext__(self) -> Any:
+        pipeline = self._left()
+        if pipeline is None:
+            raise StopAsyncIteration
+        try:
+            batch = await pipeline._run_async(None, self._end)
+        except StopAsyncIteration:
+            self._over()
+            raise
+        if batch is None:  # other tasks have got the last batches
+            self._pipeline = None
+            raise StopAsyncIteration
+        return pipeline._named(batch)
+
+    async def aclose(self) -> None:
+        """End the iteration. A task that waits gets its batch; the next iterator gets the rest of the epoch."""
+        self._pipeline = None
