@@ -9,7 +9,7 @@ import numpy as np
 from ..batch import storage_dtype
 from ..types import DALIDataType, DALIImageType
 from .image_headers import ImageHeader, TiffHeader, as_one_channel, channels_of, read_header
-from .png.png_files import for_opencv
+from .png.png_files import for_opencv, reason
 
 
 def decode_other(data: np.ndarray, output_type: DALIImageType) -> tuple[np.ndarray, int]:
@@ -29,7 +29,10 @@ def decode_other(data: np.ndarray, output_type: DALIImageType) -> tuple[np.ndarr
         image = channels_of(image, header.tiff)
     elif header.png is not None:
         data = np.frombuffer(for_opencv(raw, header.png), np.uint8)
-        image = decode_opencv(data, header.format, _opencv_flags(header, output_type))
+        try:
+            image = decode_opencv(data, header.format, _opencv_flags(header, output_type))
+        except ValueError:
+            raise ValueError(f"broken PNG: {reason(raw, header.png)}") from None
         if output_type == DALIImageType.ANY_DATA and header.channels == 2:
             image = image[:, :, ::3]  # OpenCV makes four channels of grey and alpha.
     else:

@@ -1,9 +1,9 @@
 """The chunks of a PNG file (PNG specification, third edition), for OpenCV and for headers.
 
 All decoders of PNG follow one rule, which `png_kernels` has in compiled code. A picture consists of its header, its palette and its
-first row of data chunks. Their checksums count, and the deflated data must be valid to its end, its checksum included. Other chunks
-change no pixel, so their contents and checksums do not matter, with one exception: eXIf, which turns the picture. The file may end behind
-the data, without IEND. A critical chunk that the specification does not know is refused.
+first row of data chunks, which must be whole and have right checksums. Other chunks change no pixel, so their contents and checksums do
+not matter, with one exception: eXIf, which turns the picture. The file may end behind the data, without IEND. A critical chunk that the
+specification does not know is refused. Whatever our decoder does not decode, OpenCV decodes or refuses.
 """
 
 from __future__ import annotations
@@ -99,40 +99,51 @@ def _chunk(kind: bytes, contents: bytes) -> bytes:
 
 
 def for_opencv(data: bytes, file: PngFile) -> bytes:
-    """The file with nothing but its header, its palette if that is used, and its rows, which are inflated here.
+    """The file with nothing but its header, its palette if that is used, and its rows.
 
-    Versions of OpenCV and libpng differ in what they do with damaged data and with chunks that change no pixel. They get neither.
+    libpng refuses some files whose other chunks are broken, and data that needs a larger window than it asks for. Our decoder reads both.
     """
-    if not is_whole(data, 8, 13):
-        raise ValueError("broken PNG: wrong checksum of the header")
     out = bytearray(data[:33])
     for at, length in file.palettes if file.colour == _PALETTE else ():
-        if not is_whole(data, at, length):
-            raise ValueError("broken PNG: wrong checksum of the palette")
         out += data[at : at + 12 + length]
+    first = len(out)
     for at, length in file.data:
-        if not is_whole(data, at, length):
-            raise ValueError("broken PNG: wrong checksum of the data")
-    _pack_rows(out, data, file)
+        out += data[at : at + 12 + length]
+    _ask_for_largest_window(out, first)
     out += _chunk(b"IEND", b"")
     return bytes(out)
 
 
-def _pack_rows(out: bytearray, data: bytes, file: PngFile) -> None:
-    """Append data chunks with the rows, deflated without compression. Rows behind the last one are dropped."""
-    inflater, packer = zlib.decompressobj(), zlib.compressobj(0)
-    left = file.bytes_of_rows
+def _ask_for_largest_window(out: bytearray, at: int) -> None:
+    """Change the header of a zlib stream (RFC 1950) in the whole data chunk at `at`, so that its distances may have any length."""
+    length, method, flags = struct.unpack_from(">I4xBB", out, at)
+    valid = length >= 2 and method & 15 == 8 and method >> 4 < 7 and flags & 0x20 == 0 and (method << 8 | flags) % 31 == 0
+    if valid and is_whole(bytes(out[at:]), 0, length):
+        out[at + 8 : at + 10] = b"\x78\x01"
+        out[at + 8 + length : at + 12 + length] = zlib.crc32(out[at + 4 : at + 8 + length]).to_bytes(4, "big")
+
+
+def reason(data: bytes, file: PngFile) -> str:
+    """Why OpenCV refuses the file."""
+    if not is_whole(data, 8, 13):
+        return "wrong checksum of the header"
+    if file.colour == _PALETTE and not (file.palettes and all(is_whole(data, *chunk) for chunk in file.palettes)):
+        return "wrong checksum of the palette" if file.palettes else "it has no palette"
+    if not all(is_whole(data, *chunk) for chunk in file.data):
+        return "wrong checksum of the data"
+    inflater, left = zlib.decompressobj(), file.bytes_of_rows
     try:
         for at, length in file.data:
             rest: bytes = data[at + 8 : at + 8 + length]
-            while rest and not inflater.eof:
-                rows = inflater.decompress(rest, _PIECE)
+            while rest and not inflater.eof and left > -_PIECE:
+                left -= len(inflater.decompress(rest, _PIECE))
                 rest = inflater.unconsumed_tail
-                if left:
-                    out += _chunk(b"IDAT", packer.compress(rows[:left]))
-                    left -= min(left, len(rows))
     except zlib.error as error:
-        raise ValueError(f"broken PNG: damaged data ({error})") from None
-    if left or not inflater.eof:
-        raise ValueError("broken PNG: truncated" if file.cut else "broken PNG: the data ends too early")
-    out += _chunk(b"IDAT", packer.flush())
+        return f"damaged data ({error})"
+    if left > 0 or not inflater.eof:
+        return "truncated" if file.cut else "the data ends too early"
+    return "it is damaged or of an unsupported kind"
+
+
+def _chunk(kind: bytes, contents: bytes) -> bytes:
+    return struct.pack(">I", len(contents)) + kind + contents + struct.pack(">I", zlib.crc32(contents, zlib.crc32(kind)))
