@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -231,6 +232,83 @@ def test_malformed_entries_are_named(data, changed, message):
     with pytest.raises(RuntimeError, match=message) as caught:
         reader(**arguments, pixelwise_masks=True).run()
     assert "annotations.json" in str(caught.value) or "1.jpg" in str(caught.value)
+
+
+INFINITE = [float("nan"), float("inf"), -float("inf"), 1e39, -1e300, 10**400, "nan", "1", None, True, [1]]
+
+
+@pytest.mark.parametrize("value", INFINITE, ids=lambda value: str(value)[:9])
+@pytest.mark.parametrize("place", range(4))
+def test_boxes_are_four_finite_numbers(data, value, place):
+    """Python's JSON writer writes NaN and Infinity. A size that is not a number is not less than the threshold, so it was delivered."""
+    box = [1, 2, 3, 4]
+    box[place] = value
+    with pytest.raises(RuntimeError, match=r"annotations.json: annotation 0 is malformed: .* is not a finite number"):
+        reader(**{**written(data), **written(data, images=IMAGES[:1], **annotation(bbox=box))})
+
+
+@pytest.mark.parametrize("box", [[], [1, 2, 3], [1, 2, 3, 4, 5], "1234", {"x": 1}, 5], ids=str)
+def test_boxes_with_other_values(data, box):
+    with pytest.raises(RuntimeError, match=r"annotation 0 is malformed: `bbox` must contain exactly 4 values \(x, y, width, height\), got"):
+        reader(**{**written(data), **written(data, images=IMAGES[:1], **annotation(bbox=box))})
+
+
+def test_boxes_that_do_not_fit_after_arithmetic(data):
+    large = 3e38
+    arguments = {**written(data), **written(data, images=IMAGES[:1], **annotation(bbox=[large, 0, large, 4]))}
+    assert np.asarray(reader(**arguments).run()[1][0]).tolist() == [[np.float32(large), 0, np.float32(large), 4]]
+    with warnings.catch_warnings(), pytest.raises(RuntimeError, match=r"annotation 0 is malformed: the box .* does not fit 32-bit floats"):
+        warnings.simplefilter("error")
+        reader(**arguments, ltrb=True)
+    arguments = {**written(data), **written(data, **image(height=0), **annotation())}
+    with pytest.raises(RuntimeError, match=r"its image has the size 20 x 0, so there are no fractions of it \(`ratio`\)"):
+        reader(**arguments, ratio=True)
+
+
+@pytest.mark.parametrize("missing", ["absent", "null"])
+def test_images_without_sizes(data, missing):
+    """Only fractions and masks of pixels need sizes."""
+    entry = {key: value for key, value in IMAGES[0].items() if key not in ("height", "width")}
+    entry |= {"height": None, "width": None} if missing == "null" else {}
+    arguments = {**written(data), **written(data, images=[entry], **annotation())}
+    outputs = reader(**arguments, polygon_masks=True, image_ids=True, ltrb=True).run()
+    assert np.asarray(outputs[1][0]).tolist() == [[1, 2, 4, 6]] and np.asarray(outputs[4][0]).tolist() == [[1, 2], [3, 4], [5, 6]]
+    for name in ("ratio", "pixelwise_masks"):
+        with pytest.raises(RuntimeError, match=rf"image 0 is malformed: it has no 'height', which `{name}` needs"):
+            reader(**arguments, **{name: True})
+
+
+def test_flags_of_crowds(data):
+    def count(flag):
+        arguments = {**written(data), **written(data, images=IMAGES[:1], **annotation(iscrowd=flag))}
+        return len(np.asarray(reader(**arguments, include_iscrowd=False).run()[2][0]))
+
+    assert [count(flag) for flag in (0, 1, None)] == [1, 0, 1]
+    with pytest.raises(RuntimeError, match=r"annotation 0 is malformed: '0' is not a 32-bit integer"):
+        count("0")
+
+
+def test_names_that_no_file_can_have(data):
+    with pytest.raises(RuntimeError, match=r"entry 0 of .*annotations.json is not a file name: '\\ud800.jpg' has a character that no file"):
+        reader(**{**written(data), **written(data, **image(file_name="\ud800.jpg"), annotations=[])})
+
+
+@pytest.mark.parametrize("counts", ["\n", "\x7f1", "é", "日"])
+def test_characters_of_run_lengths(data, counts):
+    shape = {"size": [10, 20], "counts": counts}
+    with pytest.raises(RuntimeError, match=r"annotation 0 is malformed"):
+        reader(**{**written(data), **written(data, images=IMAGES[:1], **annotation(segmentation=shape))}, polygon_masks=True)
+
+
+@pytest.mark.parametrize("name, options", [("boxes", {}), ("vertices", {"polygon_masks": True}), ("vertices", {"pixelwise_masks": True})])
+def test_infinite_numbers_in_saved_annotations(data, tmp_path, name, options):
+    saving = {"save_preprocessed_annotations": True, "save_preprocessed_annotations_dir": str(tmp_path)}
+    reader(**written(data), **saving, **options).run()
+    content = bytearray((tmp_path / f"{name}.dat").read_bytes())
+    content[-4:] = np.float32(np.nan).tobytes()
+    (tmp_path / f"{name}.dat").write_bytes(content)
+    with pytest.raises(RuntimeError, match=rf"{name}.dat is damaged: row \d+ has a number that is not finite"):
+        reader(file_root=str(data), preprocessed_annotations=str(tmp_path), **options)
 
 
 def test_missing_images_fail_alone(data):

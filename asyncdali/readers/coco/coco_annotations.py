@@ -18,6 +18,7 @@ from ..remote.remote import exists
 from .coco_tables import DRAWING, POLYGON, RUNS
 
 _INT32 = 2**31
+_LARGEST = float(np.finfo(np.float32).max)
 _LARGEST_IMAGE = 1 << 28
 """Most pixels of a mask."""
 
@@ -77,6 +78,11 @@ class Options:
     remap: bool = True
     images: list[str] | None = None
 
+    @property
+    def sized(self) -> str:
+        """The argument that needs the sizes of images; "": none does."""
+        return "ratio" if self.ratio else "pixelwise_masks" if self.pixels else ""
+
 
 # ------------------------------------------------------------------------------------------------------------------------- JSON
 
@@ -123,11 +129,35 @@ def _integer(value: Any) -> int:
     return int(value)
 
 
-def _images(data: dict[str, Any], path: str) -> dict[int, _Image]:
+def _number(value: Any) -> float:
+    """A number that is finite as float32: JSON writers of Python also write NaN and Infinity."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -_LARGEST <= value <= _LARGEST:
+        shown = repr(value)
+        raise ValueError(f"{shown if len(shown) < 40 else f'{shown[:40]}...'} is not a finite number (of 32 bits)")
+    return float(value)
+
+
+def _object(entry: Any) -> dict[str, Any]:
+    if not isinstance(entry, dict):
+        raise ValueError("it is not an object with names and values")
+    return entry
+
+
+def _extent(entry: dict[str, Any], name: str, options: Options) -> int:
+    """The height or the width of an image; 0 if it is missing and nothing needs it."""
+    if entry.get(name) is None:
+        if options.sized:
+            raise ValueError(f"it has no {name!r}, which `{options.sized}` needs")
+        return 0
+    return _integer(entry[name])
+
+
+def _images(data: dict[str, Any], path: str, options: Options) -> dict[int, _Image]:
     found: dict[int, _Image] = {}
     for number, entry in enumerate(data["images"]):
         with _naming(path, "image", number):
-            image = _Image(_integer(entry["id"]), entry["file_name"], _integer(entry["height"]), _integer(entry["width"]))
+            height, width = (_extent(_object(entry), name, options) for name in ("height", "width"))
+            image = _Image(_integer(entry["id"]), entry["file_name"], height, width)
             if not isinstance(image.name, str) or "\n" in image.name or "\0" in image.name:
                 raise ValueError(f"{image.name!r} is not a file name")
             if image.height < 0 or image.width < 0:
@@ -150,7 +180,10 @@ def _classes(data: dict[str, Any], path: str) -> dict[int, int]:
 
 
 def _box(entry: dict[str, Any], image: _Image, options: Options) -> tuple[float, ...] | None:
-    x, y, width, height = (float(value) for value in entry["bbox"])
+    given = entry["bbox"]
+    if not isinstance(given, list) or len(given) != 4:
+        raise ValueError(f"`bbox` must contain exactly 4 values (x, y, width, height), got {str(given)[:60]}")
+    x, y, width, height = map(_number, given)
     # As in DALI, compare as float32: float32(0.1) is not 0.1.
     if np.float32(width) < np.float32(options.size_threshold) or np.float32(height) < np.float32(options.size_threshold):
         return None
@@ -158,8 +191,18 @@ def _box(entry: dict[str, Any], image: _Image, options: Options) -> tuple[float,
     if options.ltrb:
         box[2:] += box[:2]
     if options.ratio:
-        box /= np.array([image.width, image.height] * 2, np.float32)
-    return tuple(box.tolist())
+        box /= _size_of(image)[[0, 1, 0, 1]]
+    row = box.tolist()
+    if not all(map(math.isfinite, row)):
+        raise ValueError(f"the box {given} does not fit 32-bit floats")
+    return tuple(row)
+
+
+def _size_of(image: _Image) -> np.ndarray:
+    """Width and height, which `ratio` divides by."""
+    if not image.width or not image.height:
+        raise ValueError(f"its image has the size {image.width} x {image.height}, so there are no fractions of it (`ratio`)")
+    return np.array([image.width, image.height], np.float32)
 
 
 def _add_masks(segmentation: Any, mask: int, image: _Image, options: Options) -> None:
@@ -169,12 +212,15 @@ def _add_masks(segmentation: Any, mask: int, image: _Image, options: Options) ->
         image.rles.append((mask, height, width, check_runs(decode_runs(counts), height, width)))
         return
     for polygon in segmentation or ():
-        numbers = [float(value) for value in polygon]
-        if len(numbers) % 2 or not all(map(math.isfinite, numbers)):
+        if not isinstance(polygon, list) or len(polygon) % 2:
             raise ValueError("a polygon is not a list of pairs of numbers")
+        try:
+            numbers = [_number(value) for value in polygon]
+        except ValueError as error:
+            raise ValueError(f"a polygon is not a list of pairs of numbers: {error}") from None
         first = len(image.vertices)
         if options.ratio and not options.pixels:
-            scaled = np.array(numbers, np.float32).reshape(-1, 2) / np.array([image.width, image.height], np.float32)
+            scaled = np.array(numbers, np.float32).reshape(-1, 2) / _size_of(image)
             image.vertices += [(x, y) for x, y in scaled.tolist()]
         else:
             image.vertices += zip(numbers[::2], numbers[1::2], strict=True)
@@ -196,6 +242,8 @@ def decode_runs(counts: Any) -> list[int]:
             if at >= len(data) or shift > 60:
                 raise ValueError("the counts of a mask are truncated")
             digit = data[at] - 48
+            if not 0 <= digit < 64:
+                raise ValueError("the counts of a mask have a character that the COCO tools do not write")
             at += 1
             value |= (digit & 0x1F) << shift
             shift += 5
@@ -218,8 +266,8 @@ def _annotate(data: dict[str, Any], images: dict[int, _Image], path: str, option
     labels = _classes(data, path)
     for number, entry in enumerate(data.get("annotations", [])):
         with _naming(path, "annotation", number):
-            image = images.get(_integer(entry["image_id"]))
-            if image is None or (entry.get("iscrowd", 0) and not options.include_iscrowd):
+            image = images.get(_integer(_object(entry)["image_id"]))
+            if image is None or (not options.include_iscrowd and _integer(entry.get("iscrowd", 0) or 0)):
                 continue
             box = _box(entry, image, options)
             if box is None:
@@ -245,8 +293,9 @@ def _chosen(images: dict[int, _Image], options: Options) -> list[_Image]:
 def read_json(path: str, options: Options) -> Annotations:
     """The annotations of a COCO file. RuntimeError names the file and the invalid entry."""
     data = _loaded(path)
-    images = _images(data, path)
-    _annotate(data, images, path, options)
+    images = _images(data, path, options)
+    with np.errstate(over="ignore"):  # checked box by box
+        _annotate(data, images, path, options)
     chosen = _chosen(images, options)
     rles = [[(mask, height, width, 0, 0) for mask, height, width, _ in image.rles] for image in chosen]
     table = Ragged.of(rles, np.int64, 5)
@@ -360,7 +409,14 @@ def load(folder: str, polygons: bool, pixels: bool, ids: bool) -> Annotations:
             raise RuntimeError(f"{folder}/original_ids.dat does not fit filenames.dat")
     for table, name in check:
         _check_table(table, len(names), os.path.join(folder, name))
+    for numbers, name in ((result.boxes, "boxes.dat"), (result.vertices, "vertices.dat")):
+        if numbers is not None and not np.isfinite(numbers.rows).all():
+            raise RuntimeError(f"{os.path.join(folder, name)} is damaged: row {_first_infinite(numbers.rows)} has a number that is not finite")
     return result
+
+
+def _first_infinite(rows: np.ndarray) -> int:
+    return int(np.argmax(~np.isfinite(rows).all(1)))
 
 
 def _check_table(table: Ragged, images: int, path: str) -> None:
