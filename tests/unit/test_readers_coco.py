@@ -307,7 +307,7 @@ def test_infinite_numbers_in_saved_annotations(data, tmp_path, name, options):
     content = bytearray((tmp_path / f"{name}.dat").read_bytes())
     content[-4:] = np.float32(np.nan).tobytes()
     (tmp_path / f"{name}.dat").write_bytes(content)
-    with pytest.raises(RuntimeError, match=rf"{name}.dat is damaged: row \d+ has a number that is not finite"):
+    with pytest.raises(RuntimeError, match=rf"{name}.dat is damaged: row \d+ is not finite"):
         reader(file_root=str(data), preprocessed_annotations=str(tmp_path), **options)
 
 

@@ -411,7 +411,7 @@ def load(folder: str, polygons: bool, pixels: bool, ids: bool) -> Annotations:
         _check_table(table, len(names), os.path.join(folder, name))
     for numbers, name in ((result.boxes, "boxes.dat"), (result.vertices, "vertices.dat")):
         if numbers is not None and not np.isfinite(numbers.rows).all():
-            raise RuntimeError(f"{os.path.join(folder, name)} is damaged: row {_first_infinite(numbers.rows)} has a number that is not finite")
+            raise RuntimeError(f"{os.path.join(folder, name)} is damaged: row {_first_infinite(numbers.rows)} is not finite")
     return result
 
 

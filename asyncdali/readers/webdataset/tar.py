@@ -44,7 +44,7 @@ class Link(NamedTuple):
 def scan(path: str) -> Iterator[Member]:
     """The regular files of an archive in order, and links to them. RuntimeError gives the offset of a damaged header.
 
-    A link has the data of the file that it leads to. A symbolic link that leads out of the archive is skipped, as folders are.
+    A link has the data of the file that it leads to. A link that leads out of the archive is skipped, as folders are.
     """
     targets: _Targets | None = None
     for entry in _entries(path):
@@ -57,7 +57,7 @@ def scan(path: str) -> Iterator[Member]:
         if found is not None:
             yield Member(entry.name, found.offset, found.size)
         elif entry.hard:
-            raise RuntimeError(f"Corrupted tar file at {path}: {entry.name!r} is a hard link to {entry.target!r}, which the archive lacks")
+            warn(f"{path}: {entry.name!r} is a hard link to {entry.target!r}, which the archive lacks; the link is skipped", UserWarning)
 
 
 class _Targets:
