@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,36 @@ def test_scaled_images_and_types(tmp_path):
             reader(file_root=str(tmp_path), **arguments)
 
 
+SCALINGS = [{"BSCALE": "0.5", "BZERO": "1.0"}, {"BZERO": "10"}, {"BSCALE": "2.5D-1"}, {"BSCALE": "2", "BZERO": "32768"}]
+
+
+@pytest.mark.parametrize("kind, blank", [("u1", 255), ("i2", -1), ("i2", -(2**15)), ("i4", -7), ("i8", -(2**62))])
+@pytest.mark.parametrize("scaling", SCALINGS, ids=str)
+def test_undefined_pixels_are_nan(tmp_path, kind, blank, scaling):
+    """As astropy reads them."""
+    astropy = pytest.importorskip("astropy.io.fits")
+    image = np.arange(12).reshape(3, 4).astype(kind)
+    image[0, 1] = image[2, 3] = blank
+    (tmp_path / "a.fits").write_bytes(fits(None, image, **scaling, BLANK=blank))
+    found, wanted = np.asarray(reader(file_root=str(tmp_path)).run()[0][0]), astropy.getdata(tmp_path / "a.fits", 1)
+    assert found.dtype == wanted.dtype and np.argwhere(np.isnan(found)).tolist() == [[0, 1], [2, 3]]
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_undefined_pixels_of_other_images(tmp_path):
+    """Integers that are not scaled cannot be NaN; the keyword has no meaning for floats, whose undefined pixels are NaN already."""
+    image = np.array([[-1, 2], [3, -32768]], np.int16)
+    (tmp_path / "a.fits").write_bytes(fits(None, image, BLANK=-1))
+    equal(reader(file_root=str(tmp_path)).run()[0][0], image)
+    (tmp_path / "a.fits").write_bytes(fits(None, image, BLANK=-32768, BZERO=32768))
+    equal(reader(file_root=str(tmp_path)).run()[0][0], (image.astype(np.int32) + 32768).astype(np.uint16))
+    (tmp_path / "a.fits").write_bytes(fits(None, image.astype(np.float32), BLANK=-1, BSCALE=0.5))
+    equal(reader(file_root=str(tmp_path)).run()[0][0], (image * 0.5).astype(np.float32))
+    (tmp_path / "a.fits").write_bytes(fits(None, image, BLANK=-1.5, BSCALE=0.5))
+    with pytest.raises(RuntimeError, match=r"a.fits, unit 2: BLANK is not an integer"):
+        reader(file_root=str(tmp_path)).run()
+
+
 def test_for_a_gpu(tmp_path, monkeypatch):
     """With device="gpu" the CPU reads the data, and it is uploaded. Name and position of the reader do not change."""
     monkeypatch.setenv("ASYNCDALI_DEVICE", "host")
@@ -100,6 +131,11 @@ def test_tables_and_damage(tmp_path):
         (good.replace(b"NAXIS   =                    2", b"NAXIS   =                  999"), "NAXIS is 999"),
         (good.replace(b"NAXIS   =                    2", b"NAXIS   =                    3"), "no NAXIS3"),
         (good.replace(b"END", b"XXX"), "the file ends within a header"),
+        (fits(None, image, BSCALE="1E999"), "unit 2: BSCALE is not a finite number, but 1E999"),
+        (fits(None, image, BZERO="1.2.3"), "unit 2: BZERO is not a finite number, but 1.2.3"),
+        (good.replace(b"NAXIS1  =                    3", b"NAXIS1  =                1E999"), "NAXIS1 is not a finite number"),
+        (fits(None, image, GCOUNT=0), r"groups or parameters \(GCOUNT is 0, PCOUNT is 0\)"),
+        (gzip.compress(good), r"unit 1: .*; the file is compressed \(gzip\): decompress it"),
     ]  # fmt: skip
     for k, (data, _) in enumerate(cases):
         (tmp_path / f"{k:02d}.fits").write_bytes(data)

@@ -11,8 +11,8 @@ def fits(*, file_root: str | None = ..., file_list: str | None = ..., files: str
 
     Each of `hdu_indices` (from 1) is an output: the image of that unit, its axes in numpy's order, in its own element type (integers
     stored with a zero point as the standard has it become unsigned or signed; other scalings become FLOAT or FLOAT64) or converted to
-    `dtypes`. Tables and compressed images are not read. Files are found as by ``readers.numpy``. For the device "gpu" files are read
-    as on the CPU, and uploaded.
+    `dtypes`. Pixels of the value BLANK are NaN in scaled integers; integers that are not scaled keep the value. Tables and compressed
+    images are not read. Files are found as by ``readers.numpy``. For the device "gpu" files are read as on the CPU, and uploaded.
     """
 
 def video(*, sequence_length: int, filenames: str | Sequence[str] | None = ..., file_root: str | None = ..., labels: int | Sequence[int] | None = ..., stride: int | None = ..., step: int | None = ..., image_type: DALIImageType | None = ..., enable_frame_num: Any | None = ..., enable_timestamps: bool | None = ..., allow_outside_root: bool | None = ..., allow_remote_entries: bool | None = ..., file_list: str | None = ..., file_list_format: str | None = ..., file_list_rounding: str | None = ..., file_list_include_end: bool | None = ..., pad_mode: str | None = ..., fill_value: int | Sequence[int] | None = ..., uniform_sample: bool | None = ..., allow_redirects: bool | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:

@@ -22,8 +22,8 @@ class FitsReader(ListedReader):
 
         Each of `hdu_indices` (from 1) is an output: the image of that unit, its axes in numpy's order, in its own element type (integers
         stored with a zero point as the standard has it become unsigned or signed; other scalings become FLOAT or FLOAT64) or converted to
-        `dtypes`. Tables and compressed images are not read. Files are found as by ``readers.numpy``. For the device "gpu" files are read
-        as on the CPU, and uploaded.""",
+        `dtypes`. Pixels of the value BLANK are NaN in scaled integers; integers that are not scaled keep the value. Tables and compressed
+        images are not read. Files are found as by ``readers.numpy``. For the device "gpu" files are read as on the CPU, and uploaded.""",
         inputs=(0, 0),
         devices=("cpu", "gpu"),
         uploads=True,

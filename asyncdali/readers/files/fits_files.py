@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from ..containers.compressed import named_compression
 from ..remote.remote import Opener, open_file
 
 _BLOCK, _CARD = 2880, 80
@@ -16,6 +18,7 @@ _MOST_BLOCKS = 4096
 _TYPES = {8: "u1", 16: ">i2", 32: ">i4", 64: ">i8", -32: ">f4", -64: ">f8"}
 _SHIFTED = {(8, -(2**7)): "i1", (16, 2**15): "u2", (32, 2**31): "u4", (64, 2**63): "u8"}
 """(bits, zero point) by which the standard stores integers of the other signedness."""
+_WHOLE = re.compile(r"\s*([+-]?[0-9]{1,19})(?![0-9.EDed])")
 _NUMBER = re.compile(r"\s*([+-]?[0-9.]+(?:[EDed][+-]?[0-9]+)?)")
 
 
@@ -34,12 +37,19 @@ class Unit:
                 raise ValueError(f"the header has no {name}")
             return default
         match = _NUMBER.match(self.cards[name])
-        if match is None:
-            raise ValueError(f"{name} is not a number")
-        return float(match[1].upper().replace("D", "E"))
+        try:
+            value = float(match[1].upper().replace("D", "E")) if match is not None else math.nan
+        except ValueError:  # several points
+            value = math.nan
+        if not math.isfinite(value):
+            raise ValueError(f"{name} is not a finite number, but {self.cards[name].strip()[:40]}")
+        return value
 
     def whole(self, name: str, default: int | None = None) -> int:
-        """An integer of the header."""
+        """An integer of the header, also one that a writer gave a point or an exponent."""
+        match = _WHOLE.match(self.cards.get(name, ""))
+        if match is not None:
+            return int(match[1])
         value = self.number(name, default)
         if value != int(value) or abs(value) > 2**53:
             raise ValueError(f"{name} is not an integer")
@@ -113,7 +123,7 @@ def read_units(path: str, wanted: list[int], open_file: Opener = open_file) -> l
     except OSError as error:
         raise RuntimeError(f"Failed to open a file: {path}: {error.strerror or error}") from error
     except ValueError as error:
-        raise RuntimeError(f"{path}, unit {current}: {error}") from error
+        raise RuntimeError(f"{path}, unit {current}: {error}{named_compression(path) if current == 1 else ''}") from error
 
 
 def _image(file: BinaryIO, unit: Unit) -> np.ndarray:
@@ -122,9 +132,11 @@ def _image(file: BinaryIO, unit: Unit) -> np.ndarray:
         raise ValueError(f"the unit is not an image, but {kind.split(chr(39))[0].strip()}; tables and compressed images are not supported")
     if unit.whole("NAXIS") == 0:
         raise ValueError("the unit has no data")
-    bits = unit.whole("BITPIX")
+    groups, extra = unit.whole("GCOUNT", 1), unit.whole("PCOUNT", 0)
+    if groups != 1 or extra != 0:
+        raise ValueError(f"the unit has groups or parameters (GCOUNT is {groups}, PCOUNT is {extra}), which are not supported")
+    bits, count = unit.whole("BITPIX"), unit.size
     file.seek(unit.offset)
-    count = int(np.prod(unit.shape, dtype=np.int64)) * abs(bits) // 8
     data = file.read(count)
     if len(data) < count:
         raise ValueError("the file ends within the data")
@@ -137,4 +149,7 @@ def _image(file: BinaryIO, unit: Unit) -> np.ndarray:
         flipped = stored.astype(stored.dtype.newbyteorder("=")).view(f"u{abs(bits) // 8}") ^ np.array(1 << (bits - 1), f"u{bits // 8}")
         result: np.ndarray = flipped.view(shifted)
         return result
-    return (stored * scale + zero).astype(np.float32 if abs(bits) in (8, 16) or bits == -32 else np.float64)
+    scaled: np.ndarray = (stored * scale + zero).astype(np.float32 if abs(bits) in (8, 16) or bits == -32 else np.float64)
+    if bits > 0 and "BLANK" in unit.cards:  # the value of pixels that are not defined
+        scaled[stored == unit.whole("BLANK")] = np.nan
+    return scaled
