@@ -55,7 +55,8 @@ def mxnet(*, path: str | Sequence[str], index_path: str | Sequence[str], shuffle
 
 def nemo_asr(*, manifest_filepaths: str | Sequence[str], downmix: bool | None = ..., dtype: DALIDataType | None = ..., max_duration: float | None = ..., min_duration: float | None = ..., quality: float | None = ..., read_idxs: bool | None = ..., read_sample_rate: bool | None = ..., read_text: bool | None = ..., sample_rate: float | None = ..., allow_outside_root: bool | None = ..., allow_remote_entries: bool | None = ..., shuffle_after_epoch: bool | None = ..., shuffle_after_epoch_seed: int | None = ..., allow_redirects: bool | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:
     """Reads audio and transcripts listed in NeMo manifests: one JSON object per line with `audio_filepath`, and perhaps
-    `duration` and `offset` in seconds and `text`.
+    `duration` and `offset` in seconds and `text`. Fields that are null count as missing. Lines that are no entries are skipped with a
+    warning.
 
     Outputs: the audio (1-D, or (samples, channels) without `downmix`); then, if asked for, the file's sampling rate (FLOAT scalar), the
     transcript (1-D UINT8, UTF-8), the entry's number among those kept of its manifest (INT64, shape (1,)).

@@ -80,7 +80,8 @@ class MXNet:
 
 class NemoAsr:
     """Reads audio and transcripts listed in NeMo manifests: one JSON object per line with `audio_filepath`, and perhaps
-    `duration` and `offset` in seconds and `text`.
+    `duration` and `offset` in seconds and `text`. Fields that are null count as missing. Lines that are no entries are skipped with a
+    warning.
 
     Outputs: the audio (1-D, or (samples, channels) without `downmix`); then, if asked for, the file's sampling rate (FLOAT scalar), the
     transcript (1-D UINT8, UTF-8), the entry's number among those kept of its manifest (INT64, shape (1,)).

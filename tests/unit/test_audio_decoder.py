@@ -6,6 +6,7 @@ The expected samples do not come from asyncdali's decoders.
 from __future__ import annotations
 
 import io
+import struct
 import sys
 import wave
 
@@ -15,6 +16,8 @@ from helpers.operators import PerSample, run_operator
 from helpers.pipelines import pipeline_of
 
 from asyncdali import fn, types
+from asyncdali.codecs.audio import audio_formats
+from asyncdali.codecs.audio.audio_formats import decode_audio
 from asyncdali.codecs.audio.resampling import resample, resampled_length, window
 from asyncdali.errors import SampleError
 
@@ -212,3 +215,104 @@ def test_the_old_name():
         pipeline = pipeline_of(lambda: fn.audio_decoder(fn.external_source(lambda: sounds))[1])
     with pipeline:
         assert [float(np.asarray(rate)) for rate in pipeline.run()[0]] == [8000.0] * 3
+
+
+CODINGS = [
+    ("AIFF", "GSM610"), ("AIFF", "DWVW_16"), ("AIFF", "DWVW_24"), ("AIFF", "IMA_ADPCM"), ("AU", "G721_32"), ("AU", "G723_24"),
+    ("AU", "G723_40"), ("W64", "GSM610"), ("W64", "MS_ADPCM"), ("WAV", "GSM610"), ("WAV", "G721_32"), ("WAV", "NMS_ADPCM_16"),
+    ("WAV", "NMS_ADPCM_24"), ("WAV", "NMS_ADPCM_32"), ("WAV", "IMA_ADPCM"), ("XI", "DPCM_8"), ("XI", "DPCM_16"), ("CAF", "ALAC_16"),
+    ("RF64", "PCM_16"), ("AU", "ALAW"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind, subtype", CODINGS)
+def test_codings_that_libsndfile_cannot_seek_in(kind, subtype, monkeypatch):
+    """Parts are cut out of what comes before; nothing seeks to the begin."""
+    soundfile = pytest.importorskip("soundfile")
+    memory = io.BytesIO()
+    soundfile.write(memory, np.sin(np.arange(16000) / 9) * 0.5, 8000, format=kind, subtype=subtype)
+    with soundfile.SoundFile(io.BytesIO(memory.getvalue())) as file:
+        monkeypatch.setattr(file, "seekable", lambda: False)  # `soundfile` seeks after each read otherwise
+        rate, wanted = file.samplerate, file.read(file.frames, "float32", always_2d=True)
+    assert len(wanted) >= 15000 and wanted.max() > 0.4
+    found, found_rate = decode_audio(io.BytesIO(memory.getvalue()), np.dtype(np.float32))
+    np.testing.assert_array_equal(found, wanted)
+    assert found_rate == rate
+    monkeypatch.setattr(audio_formats, "_PIECE", 700)
+    for first, count in ((0, 1), (1, 500), (5000, 2000), (len(wanted) - 10, 10), (0, len(wanted))):
+        part, _ = decode_audio(
+            io.BytesIO(memory.getvalue()), np.dtype(np.float32), offset=(first + 0.5) / rate, duration=(count + 0.5) / rate
+        )
+        np.testing.assert_array_equal(part, wanted[first : first + count])
+
+
+def riff(data, kind=1, channels=1, rate=8000, bits=16, more=b"", riff=None, size=None):
+    head = struct.pack("<HHIIHH", kind, channels, rate, 0, channels * bits // 8 & 0xFFFF, bits) + more
+    body = b"WAVEfmt " + struct.pack("<I", len(head)) + head + b"data" + struct.pack("<I", len(data) if size is None else size) + data
+    return b"RIFF" + struct.pack("<I", len(body) if riff is None else riff) + body
+
+
+GUID = bytes.fromhex("000000001000800000aa00389b71")
+SOUND = noise((3000, 1)).tobytes()
+HEADERS = {
+    **{f"{channels} channels": riff(SOUND, channels=channels) for channels in (0, 1, 3, 1024, 1025, 65535)},
+    **{f"rate {rate}": riff(SOUND, rate=rate) for rate in (0, 1, 2**31 - 1, 2**31, 2**32 - 1)},
+    **{f"{bits} bits": riff(SOUND, bits=bits) for bits in (0, 1, 8, 12, 16, 20, 24, 32, 33, 64)},
+    **{f"{bits} bits of floats": riff(SOUND, kind=3, bits=bits) for bits in (16, 24, 32, 64, 80)},
+    **{f"sizes {whole} and {size}": riff(SOUND, riff=whole, size=size) for whole in (0, 8, 36, 2**32 - 1) for size in (0, 7, 2**32 - 1)},
+    "sizes 8 and 0 without samples": riff(b"", riff=8, size=0), "sizes 8 and 0 with a byte": riff(b"a", riff=8, size=0),
+    "extensible": riff(SOUND, kind=0xFFFE, more=struct.pack("<HHIH", 22, 16, 4, 1) + GUID),
+    "extensible of another company": riff(SOUND, kind=0xFFFE, more=struct.pack("<HHIH", 22, 16, 4, 1) + bytes(14)),
+    "extensible, short": riff(SOUND, kind=0xFFFE, more=struct.pack("<HHI", 22, 16, 4)),
+    "extensible floats": riff(SOUND, kind=0xFFFE, bits=32, more=struct.pack("<HHIH", 22, 32, 4, 3) + GUID),
+    "A-law": riff(SOUND, kind=6, bits=8), "mu-law": riff(SOUND, kind=7, bits=8),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("data", HEADERS.values(), ids=HEADERS.keys())
+@pytest.mark.parametrize("downmix", [False, True], ids=["", "mixed"])
+def test_wav_headers_are_accepted_as_by_libsndfile(data, downmix):
+    """Compiled code reads most WAV files, the interpreter mixes channels, libsndfile reads other codings. All follow libsndfile's rules."""
+    soundfile = pytest.importorskip("soundfile")
+    try:
+        wanted = soundfile.read(io.BytesIO(data), dtype="float32", always_2d=True)[0]
+    except soundfile.LibsndfileError:
+        with pytest.raises(SampleError):
+            run_operator("decoders.audio", [data], downmix=downmix)
+        return
+    (found,) = run_operator("decoders.audio", [data], downmix=downmix)
+    if downmix:
+        with np.errstate(invalid="ignore"):  # Noise read as floats has infinite numbers of both signs.
+            np.testing.assert_allclose(found, wanted.mean(axis=1), atol=1e-6)
+    else:
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_flac_of_unknown_length():
+    """A writer to a pipe cannot go back to store the number of samples."""
+    soundfile = pytest.importorskip("soundfile")
+    memory, data = io.BytesIO(), noise((9000, 2))
+    soundfile.write(memory, data, 8000, format="FLAC")
+    unknown = bytearray(memory.getvalue())
+    unknown[21] &= 0xF0
+    unknown[22:26] = bytes(4)
+    np.testing.assert_array_equal(run_operator("decoders.audio", [bytes(unknown)], dtype=types.INT16)[0], data)
+    part, _ = decode_audio(io.BytesIO(bytes(unknown)), np.dtype(np.int16), offset=0.5)
+    np.testing.assert_array_equal(part, data[4000:])
+    with pytest.raises(ValueError, match="lies beyond the end of 9000 samples"):
+        decode_audio(io.BytesIO(bytes(unknown)), np.dtype(np.int16), offset=5)
+
+
+def test_truncated_sound_is_refused_however_it_is_read():
+    """Resampled sound was accepted although samples were missing."""
+    soundfile = pytest.importorskip("soundfile")
+    memory = io.BytesIO()
+    soundfile.write(memory, noise((9000, 1)), 8000, format="AIFF", subtype="ALAW")
+    cut = memory.getvalue()[:4000]
+    outcomes = set()
+    for options in ({}, {"downmix": True}, {"rate": 4000.0}):
+        try:
+            outcomes.add(len(decode_audio(io.BytesIO(cut), np.dtype(np.float32), **options)[0]) * (2 if "rate" in options else 1))
+        except ValueError as error:
+            outcomes.add(str(error))
+    assert len(outcomes) == 1, outcomes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import sys
+import warnings
 import wave
 
 import numpy as np
@@ -17,6 +18,7 @@ from asyncdali.codecs.audio import audio_formats
 from asyncdali.codecs.audio.audio_formats import decode_audio
 from asyncdali.codecs.audio.compiled_sounds import NotDecoded
 from asyncdali.codecs.audio.resampling import resample
+from asyncdali.readers.files.nemo_asr import read_manifest
 
 
 def reader(manifests, batch=1, **arguments):
@@ -58,6 +60,9 @@ def test_entries_of_two_manifests(tmp_path):
     assert [len(reader([one], read_text=False, **more).run()) for more in ({}, {"read_sample_rate": False})] == [2, 1]
 
 
+_GUID = bytes.fromhex("000000001000800000aa00389b71")
+
+
 def test_wav_dialects(tmp_path):
     numbers = np.array([-1.0, -0.5, 0.0, 0.25, 0.5])
     kinds = [
@@ -67,7 +72,7 @@ def test_wav_dialects(tmp_path):
         (3, 64, numbers.astype("<f8").tobytes()), (0xFFFE, 16, (numbers * 2**15).astype("<i2").tobytes()),
     ]  # fmt: skip
     for kind, bits, data in kinds:
-        more = struct.pack("<HHIH", 22, bits, 0, 1) + bytes(14) if kind == 0xFFFE else b""
+        more = struct.pack("<HHIH", 22, bits, 0, 1) + _GUID if kind == 0xFFFE else b""
         head = struct.pack("<HHIIHH", kind, 1, 8000, 0, 0, bits) + more
         body = b"WAVELIST\x03\0\0\0abc\0fmt " + struct.pack("<I", len(head)) + head + b"data" + struct.pack("<I", len(data)) + data
         (tmp_path / "a.wav").write_bytes(b"RIFF" + struct.pack("<I", len(body)) + body)
@@ -272,3 +277,81 @@ def test_a_file_that_becomes_shorter_is_left_to_the_interpreter(tmp_path, monkey
     monkeypatch.setattr(Batch, "reserve", truncated)
     (sound, *_) = pipe.run()
     assert np.asarray(sound[0]).shape == ((10_000 - 44) // 2,)
+
+
+def kept(tmp_path, *lines):
+    """(the entries of a manifest with these lines, the warnings)."""
+    data = b"\n".join(line if isinstance(line, bytes) else line.encode("utf-8", "surrogatepass") for line in lines)
+    (tmp_path / "m").write_bytes(data)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        entries = read_manifest(str(tmp_path / "m"), 0.0, 0.0)
+    return entries, [str(item.message) for item in seen]
+
+
+def test_null_counts_as_missing(tmp_path):
+    """Tools that write tables as manifests store null for an empty cell."""
+    entries, seen = kept(
+        tmp_path, '{"audio_filepath": "a", "offset": null, "duration": 2, "text": "x"}', '{"audio_filepath": "b", "duration": null}',
+        '{"audio_filepath": "c", "text": null, "offset": 1}',
+    )  # fmt: skip
+    assert not seen
+    found = [(entry.path, entry.offset, entry.duration, entry.text) for entry in entries]
+    assert found == [("a", 0.0, 2.0, b"x"), ("b", 0.0, -1.0, b""), ("c", 1.0, -1.0, b"")]
+
+
+@pytest.mark.parametrize("field", ["offset", "duration"])
+@pytest.mark.parametrize("value", ["Infinity", "-Infinity", "NaN", "1e999", "1" + 400 * "0", "true", "[1]", "{}", '"x"', '"inf"'])
+def test_times_that_are_no_finite_numbers(tmp_path, field, value):
+    good = '{"audio_filepath": "good"}'
+    entries, seen = kept(tmp_path, good, f'{{"audio_filepath": "bad", "{field}": {value}}}', good)
+    assert [entry.path for entry in entries] == ["good", "good"]
+    assert len(seen) == 1 and f"line 2 is not a manifest entry and is skipped: {field} is" in seen[0]
+
+
+def test_half_of_a_surrogate_pair(tmp_path):
+    entries, seen = kept(
+        tmp_path, r'{"audio_filepath": "a", "text": "x\ud800y\ud83d\ude00\udc80"}', r'{"audio_filepath": "\ud800", "text": "x"}',
+    )  # fmt: skip
+    assert [(entry.path, entry.text.decode()) for entry in entries] == [("a", "x\ufffdy\U0001f600\ufffd")]
+    assert len(seen) == 1 and "line 2" in seen[0] and "no file can have" in seen[0]
+
+
+def test_line_ends_and_marks(tmp_path):
+    entries, seen = kept(tmp_path, '\ufeff{"audio_filepath": "a"}\r', "\r", "   ", "", '\t{"audio_filepath": "b"} \r')
+    assert [entry.path for entry in entries] == ["a", "b"] and not seen
+
+
+def test_times_beyond_every_file(tmp_path):
+    """The products with the sampling rate are infinite."""
+    for name in ("small16", "stereo"):  # the former is read by compiled code
+        (tmp_path / name).write_bytes(_FILES[name])
+        path = str(tmp_path / name)
+        whole = reader([manifest(tmp_path / "w", {"audio_filepath": path})]).run()[0][0]
+        found = reader([manifest(tmp_path / "m", {"audio_filepath": path, "duration": 1.7e308})]).run()[0][0]
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(whole))
+        with pytest.raises(RuntimeError, match=rf"{name}: offset 1.7e\+308 s lies beyond the end"):
+            reader([manifest(tmp_path / "n", {"audio_filepath": path, "offset": 1.7e308})]).run()
+
+
+def test_fields_of_odd_types_are_named(tmp_path):
+    lines = ("5", "[1]", "null", '{"text": "x"}', '{"audio_filepath": 5}', '{"audio_filepath": ""}', '{"audio_filepath": "a", "text": 5}')
+    entries, seen = kept(tmp_path, *lines, b'{"audio_filepath": "\xff"}')
+    assert not entries and len(seen) == len(lines) + 1
+    for line, what in enumerate(("a JSON int", "a JSON list", "a JSON NoneType", "is None", "is 5", "is ''", "text is 5", "codec"), 1):
+        assert f"line {line} " in seen[line - 1] and what in seen[line - 1]
+
+
+@pytest.mark.parametrize("dtype", [types.FLOAT, types.INT16], ids=str)
+def test_a_recording_whose_writer_was_killed(tmp_path, dtype):
+    """The writer sets the sizes when it closes the file. libsndfile's writer leaves 8 and 0, and readers take what is there."""
+    for name in ("small16", "large16", "large24", "float", "stereo"):
+        good = _FILES[name]
+        (tmp_path / "good").write_bytes(good)
+        killed = good[:4] + struct.pack("<I", 8) + good[8:40] + bytes(4) + good[44:]
+        (tmp_path / "killed").write_bytes(killed + b"\0")  # a byte that is no whole sample
+        entries = [{"audio_filepath": str(tmp_path / name), "offset": offset} for name in ("good", "killed") for offset in (0.0, 0.05)]
+        sounds, *_ = reader([manifest(tmp_path / "m", *entries)], 4, dtype=dtype).run()
+        for k in (0, 1):
+            assert len(np.asarray(sounds[k])) > 400
+            np.testing.assert_array_equal(np.asarray(sounds[k]), np.asarray(sounds[2 + k]))

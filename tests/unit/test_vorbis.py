@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import dataclasses
 import io
+import re
 import struct
 import sys
 
@@ -192,6 +193,89 @@ def test_unusual_streams_are_left_to_libsndfile(stereo, interpreted):
             continue
         assert interpreted.pop() == len(found)
     assert not interpreted
+
+
+# --- parts of files
+
+
+def part(data, first, count, dtype=np.float32, rate=16000):
+    """`count` samples from sample `first` on."""
+    begin, length = (first + 0.5) / rate, (count + 0.5) / rate
+    return audio_formats.decode_audio(io.BytesIO(data), np.dtype(dtype), offset=begin, duration=length)[0]
+
+
+@pytest.mark.parametrize("per_page", [0, 1, 2, 3, 40, 255])
+def test_parts_are_parts_of_the_whole(per_page, monkeypatch):
+    """Decoding begins at a page within the file. The samples are those of the whole, bit by bit, without libsndfile."""
+    data = encoded(signal(60_000, 2))
+    data = written(packets_of(data), frames_of(data), per_page) if per_page else data
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    random, whole = np.random.default_rng(per_page), {dtype: decoded(data, dtype=dtype) for dtype in (types.FLOAT, types.INT16)}
+    windows = [(0, 1), (0, 60_000), (59_999, 1), (60_000, 0), (1, 59_999), (30_000, 0)]
+    for first in random.integers(0, 60_000, 60).tolist():
+        windows.append((first, int(random.integers(0, 60_001 - first))))
+    for first, count in windows:
+        for dtype, made in ((types.FLOAT, np.float32), (types.INT16, np.int16)):
+            np.testing.assert_array_equal(part(data, first, count, made), whole[dtype][first : first + count], err_msg=f"{first} {count}")
+
+
+def part_outcome(data, first, count, rate=16000):
+    try:
+        return part(data, first, count, rate=rate)
+    except ValueError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["with soundfile", "without soundfile"])
+def test_damaged_files_have_no_parts_where_the_whole_is_refused(alone, monkeypatch):
+    """libsndfile leaves damaged pages out, so that all samples behind them are at wrong places; and it crashes when it seeks there."""
+    random, data = np.random.default_rng(9), encoded(signal(40_000))
+    packets, frames = packets_of(data), frames_of(data)
+    if alone:
+        monkeypatch.setitem(sys.modules, "soundfile", None)
+    kept = refused = 0
+    for turn in range(120):
+        broken = damaged(data, random) if turn % 2 else with_damaged_packets(packets, frames, random, 0, len(packets))
+        with np.errstate(all="ignore"):
+            try:
+                whole = audio_formats.decode_audio(io.BytesIO(broken), np.dtype(np.float32))[0]
+            except ValueError:
+                whole = None
+            for first in (0, 1, 20_000, 39_000):
+                found = part_outcome(broken, first, 500)
+                if whole is None:
+                    assert isinstance(found, str), (turn, first)
+                    refused += 1
+                elif first + 500 <= len(whole):
+                    np.testing.assert_array_equal(found, whole[first : first + 500], err_msg=f"{turn} {first}")
+                    kept += 1
+    assert kept > 20 and refused > 20
+
+
+def test_libsndfile_does_not_seek_in_streams_of_vorbis(stereo, monkeypatch):
+    """Right checksums and unusual positions: such files reach libsndfile, which ends the process when it seeks in some of them."""
+    packets, frames = stereo
+    whole = written(packets, frames)
+    chained = whole + written(packets, frames, serial=8)
+
+    def refused(*_):
+        raise AssertionError("libsndfile seeks")
+
+    monkeypatch.setattr(soundfile.SoundFile, "seek", refused)
+    expected_samples = audio_formats.decode_audio(io.BytesIO(chained), np.dtype(np.float32))[0]
+    found = part(chained, 15_000, 300, rate=44100)
+    np.testing.assert_array_equal(found, expected_samples[15_000:15_300])
+
+
+def test_parts_of_opus():
+    memory = io.BytesIO()
+    soundfile.write(memory, signal(240_000, rate=48_000), 48_000, format="OGG", subtype="OPUS")
+    data = memory.getvalue()
+    check_close(part(data, 200_000, 500, rate=48_000), expected(data)[200_000:200_500])
+    broken = bytearray(data)
+    broken[len(data) // 2] ^= 1  # A page is lost, so nothing behind it is where it should be.
+    assert data.count(b"OggS") > 5
+    assert re.search("the file ends after|Error decoding", part_outcome(bytes(broken), 200_000, 500, 48_000))
 
 
 # --- damaged files

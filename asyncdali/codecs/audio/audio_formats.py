@@ -15,8 +15,9 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
-from .compiled_sounds import NotDecoded, WholeSound
+from .compiled_sounds import NotDecoded, WholeSound, pages_are_intact
 from .resampling import resample
+from .wav_rules import EXTENSIBLE, GUID, LEAST_UNFINISHED, MOST_CHANNELS, MOST_RATE, UNFINISHED
 
 SUPPORTED_DTYPES = (DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
 _HIGHEST_RATE = 1e7
@@ -27,9 +28,14 @@ _COMPILED = {
     b"OggS": "an Ogg file that is damaged, or not one stream of Vorbis,",
 }
 """The first bytes of the files that compiled code decodes; and what such a file is if compiled code cannot decode it."""
+_OGG = b"OggS"
 _SHORT = 3
-"""Compiled code decodes whole files, in 0.4 (FLAC) to 0.5 (Vorbis) of libsndfile's time. libsndfile seeks: it reads 10 s of 600 s in 2 to 3
-ms. So `soundfile`, if it is installed, reads parts below a third of a file."""
+"""Compiled code decodes whole FLAC files, in 0.4 of libsndfile's time. libsndfile seeks: it reads 10 s of 600 s in 2 ms. So `soundfile`, if
+it is installed, reads parts below a third of a FLAC file."""
+_PIECE = 1 << 24
+"""Numbers that libsndfile reads at a time. A header may promise any number of samples. Memory is only taken for samples that are there."""
+_UNKNOWN = (1 << 63) - 1
+"""The number of samples that libsndfile reports for a FLAC stream of unknown length."""
 
 
 def check_dtype(dtype: DALIDataType) -> None:
@@ -91,17 +97,15 @@ class Part:
         """The samples, and the sampling rate of the file."""
         first, count = self.window(sound)
         resamples, mixes = self.rate > 0 and self.rate != sound.rate, self.downmix and sound.channels > 1
-        if not resamples and not mixes:
-            samples = sound.read(first, count, self.dtype)  # Integers as stored.
-        else:
-            samples = sound.read(first, count, _FLOAT)
-            if mixes:
-                samples = _mixed(samples)
-            if resamples:
-                samples = resample(samples, sound.rate, self.rate, self.quality)
-            samples = _as_type(samples, self.dtype)
-        if len(samples) < count and not resamples:
+        samples = sound.read(first, count, _FLOAT if resamples or mixes else self.dtype)  # Integers as stored.
+        if len(samples) < count:
             raise ValueError(f"the file ends after {len(samples)} of {count} samples")
+        if mixes:
+            samples = _mixed(samples)
+        if resamples:
+            samples = resample(samples, sound.rate, self.rate, self.quality)
+        if resamples or mixes:
+            samples = _as_type(samples, self.dtype)
         return np.ascontiguousarray(samples[:, 0] if self.downmix else samples), sound.rate
 
     @property
@@ -111,11 +115,12 @@ class Part:
 
     def window(self, sound: _Sound) -> tuple[int, int]:
         """(first sample, number of samples). ValueError if the part begins behind the end."""
-        first = int(max(self.offset, 0.0) * sound.rate)
-        if first > sound.frames:
+        begin, length = max(self.offset, 0.0) * sound.rate, self.duration * sound.rate  # Either may be infinite.
+        if not begin < sound.frames + 1:
             raise ValueError(f"offset {self.offset} s lies beyond the end of {sound.frames} samples at {sound.rate:g} Hz")
+        first = int(begin)
         count = sound.frames - first
-        return first, count if self.duration < 0 else min(count, int(self.duration * sound.rate))
+        return first, int(length) if 0 <= length < count else count
 
 
 def _mixed(samples: np.ndarray) -> np.ndarray:
@@ -151,7 +156,7 @@ def _open(file: BinaryIO, part: Part) -> _Sound:
         return wave
     if mark not in _COMPILED:
         raise NotDecoded(f"a file that begins with {mark!r}")
-    if not part.whole and _soundfile() is not None:
+    if mark != _OGG and not part.whole and _soundfile() is not None:
         sound = _other(file, _COMPILED[mark])
         if _SHORT * part.window(sound)[1] < sound.frames:
             return sound
@@ -178,42 +183,65 @@ def _other(file: BinaryIO, what: str) -> _Sound:
             "pip install asyncdali[audio]"
         )
     file.seek(0)
+    seeks = _may_seek(file)
     try:
-        return _Other(soundfile.SoundFile(_Forgiving(file)))
-    except soundfile.LibsndfileError as error:
-        raise ValueError(f"Failed to open encoded data: {error.error_string}") from None
+        return _Other(file, seeks)
+    except soundfile.SoundFileError as error:
+        raise ValueError(f"Failed to open encoded data: {getattr(error, 'error_string', error)}") from None
+
+
+def _may_seek(file: BinaryIO) -> bool:
+    """Whether libsndfile may seek in a file. Seeking in damaged Ogg streams crashes libsndfile 1.2.2, and finds wrong samples."""
+    if file.read(4) != _OGG:
+        return True
+    file.seek(0)
+    return pages_are_intact(file.read())
 
 
 class _Wav:
-    """A RIFF file. ValueError if the file is broken."""
+    """A RIFF file. ValueError if the file is broken. What is a format, and how long the samples are, follows libsndfile."""
 
     def __init__(self, file: BinaryIO):
         self._file = file
         self.kind = self.channels = self.bits = 0
         self.rate, self.frames, self._data_at = 0.0, 0, -1
-        for name, at, length in _chunks(file):
+        size = file.seek(0, os.SEEK_END)
+        begun = False
+        for name, at, length in _chunks(file, size):
             if name == b"fmt ":
                 self._read_format(at, length)
+                begun = True
             elif name == b"data":
-                self._find_samples(at, length)
+                if not begun:
+                    raise ValueError("broken WAV file: the data chunk comes before the format chunk")
+                self._find_samples(at, length, size)
                 return
         raise ValueError("broken WAV file: there is no data chunk")
 
     def _read_format(self, at: int, length: int) -> None:
         self._file.seek(at)
-        fields = self._file.read(min(length, 40))
+        fields = self._file.read(min(length, EXTENSIBLE))
         if len(fields) < 16:
             raise ValueError("broken WAV file: the format chunk is truncated")
         self.kind, self.channels, rate, _, _, self.bits = struct.unpack_from("<HHIIHH", fields)
         self.rate = float(rate)
-        if self.kind == _KIND_EXTENSIBLE and len(fields) >= 26:
+        if not 1 <= self.channels <= MOST_CHANNELS:
+            raise ValueError(f"broken WAV file: {self.channels} channels; there can be 1 to {MOST_CHANNELS}")
+        if not 1 <= rate <= MOST_RATE:
+            raise ValueError(f"broken WAV file: the sampling rate is {rate}; it can be 1 to {MOST_RATE}")
+        if self.kind == _KIND_EXTENSIBLE and fields[26:EXTENSIBLE] == GUID:
             self.kind = struct.unpack_from("<H", fields, 24)[0]
 
-    def _find_samples(self, at: int, length: int) -> None:
-        if not self.channels or not self.rate or not self.bits:
-            raise ValueError("broken WAV file: the data chunk comes before the format chunk")
+    def _find_samples(self, at: int, length: int, size: int) -> None:
+        if length == 0 and self._riff_bytes() == UNFINISHED and size > LEAST_UNFINISHED:
+            length = size - at
         self._data_at, self._width = at, self.bits // 8 * self.channels
         self.frames = length // self._width if self.supported else 0
+
+    def _riff_bytes(self) -> int:
+        """The size in the file's header."""
+        self._file.seek(4)
+        return int.from_bytes(self._file.read(4), "little")
 
     @property
     def supported(self) -> bool:
@@ -246,9 +274,8 @@ class _Wav:
         return (stored.astype(dtype) << more) if more >= 0 else (stored >> -more).astype(dtype)
 
 
-def _chunks(file: BinaryIO) -> Iterator[tuple[bytes, int, int]]:
-    """(name, offset of the data, size) of the chunks of a RIFF file."""
-    size = file.seek(0, os.SEEK_END)
+def _chunks(file: BinaryIO, size: int) -> Iterator[tuple[bytes, int, int]]:
+    """(name, offset of the data, size) of the chunks of a RIFF file of `size` bytes."""
     file.seek(0)
     head = file.read(12)
     if len(head) < 12 or head[8:] != b"WAVE":
@@ -280,24 +307,69 @@ class _Forgiving:
 
 
 class _Other:
-    """A file read by `soundfile`."""
+    """A file read by `soundfile`. SoundFileError if libsndfile cannot open the file. `seeks`: libsndfile may seek in the file."""
 
-    def __init__(self, file: Any):
-        self._file = file
-        self.rate, self.channels, self.frames = float(file.samplerate), int(file.channels), int(file.frames)
+    def __init__(self, file: BinaryIO, seeks: bool):
+        import soundfile
+
+        class Unseeking(soundfile.SoundFile):  # type: ignore[misc]
+            """`soundfile` seeks after each read otherwise. Some codings cannot seek, others only to the begin."""
+
+            def seekable(self) -> bool:
+                return False
+
+        def opened() -> Any:
+            file.seek(0)
+            return Unseeking(_Forgiving(file))
+
+        self._file = opened()
+        self.rate, self.channels = float(self._file.samplerate), int(self._file.channels)
+        self._ogg, subtype = self._file.format == "OGG", self._file.subtype
+        # If the stored samples are not integers, reading them as integers would truncate and not scale.
+        self._integers = subtype.startswith(("PCM", "ALAC", "ULAW", "ALAW", "DPCM", "DWVW"))
+        # libsndfile crashes when it seeks in some Vorbis streams, even if all checksums are right. In DWVW, it only seeks to the begin.
+        works = soundfile.SoundFile.seekable(self._file) and not subtype.startswith("DWVW")
+        self._seeks = seeks and works and subtype != "VORBIS"
+        self.frames = int(self._file.frames)
+        if self.frames == _UNKNOWN:
+            self.frames = sum(map(len, self._pieces(_UNKNOWN, "int16")))
+            self._file = opened()
 
     def read(self, first: int, count: int, dtype: np.dtype) -> np.ndarray:
         """See :class:`_Sound`."""
         import soundfile
 
-        # If the stored samples are not integers, reading them as integers would truncate and not scale.
-        integers = self._file.subtype.startswith(("PCM", "ALAC", "ULAW", "ALAW", "DPCM", "DWVW"))
+        name = dtype.name if self._integers else "float32"
         try:
-            self._file.seek(first)
-            samples = self._file.read(count, dtype.name if integers else "float32", always_2d=True)
-        except soundfile.LibsndfileError as error:
-            raise ValueError(f"Error decoding audio: {error.error_string}") from None
-        return _as_type(samples, dtype)
+            if self._ogg and not self._seeks:
+                return _as_type(self._whole(name)[first : first + count], dtype)
+            if first and self._seeks:
+                self._file.seek(first)
+            elif first:
+                first = sum(map(len, self._pieces(first, name)))
+            return _as_type(self._joined(count, name), dtype)
+        except soundfile.SoundFileError as error:
+            raise ValueError(f"Error decoding audio: {getattr(error, 'error_string', error)}") from None
+
+    def _whole(self, name: str) -> np.ndarray:
+        """All samples. A damaged Ogg stream has fewer, and nothing tells where they are missing."""
+        samples = self._joined(self.frames, name)
+        if len(samples) < self.frames:
+            raise ValueError(f"the file ends after {len(samples)} of {self.frames} samples")
+        return samples
+
+    def _joined(self, count: int, name: str) -> np.ndarray:
+        pieces = list(self._pieces(count, name))
+        return pieces[0] if len(pieces) == 1 else np.concatenate([np.empty((0, self.channels), name), *pieces])
+
+    def _pieces(self, count: int, name: str) -> Iterator[np.ndarray]:
+        """The next `count` samples of each channel, or those up to the end of the file."""
+        most = max(_PIECE // self.channels, 1)
+        while count > 0:
+            wanted = min(count, most)
+            piece = self._file.read(wanted, name, always_2d=True)
+            yield piece
+            count = count - wanted if len(piece) == wanted else 0
 
 
 def _as_type(samples: np.ndarray, dtype: np.dtype) -> np.ndarray:

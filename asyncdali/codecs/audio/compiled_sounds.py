@@ -34,8 +34,16 @@ def kernels() -> ModuleType:
 
 def compile_decoders() -> None:
     """Compile what :func:`scanned`, the step of the decoders and :class:`WholeSound` call."""
-    for function in (kernels().scan_sounds, kernels().sound_step, kernels().vorbis_headers):
+    from .vorbis_kernels import find_part
+
+    for function in (kernels().scan_sounds, kernels().sound_step, kernels().vorbis_headers, find_part):
         function.compile()
+
+
+def pages_are_intact(data: bytes) -> bool:
+    """Whether a file consists of whole Ogg pages with the right checksums."""
+    file = np.frombuffer(data, np.uint8)
+    return bool(kernels().pages_are_intact(address_of(file), len(file)))
 
 
 @dataclass
@@ -96,7 +104,7 @@ class NotDecoded(Exception):
 
 
 class WholeSound:
-    """A FLAC or Ogg Vorbis file that compiled code decodes as a whole. NotDecoded if the headers are of another kind.
+    """A FLAC or Ogg Vorbis file in memory that compiled code decodes, once. NotDecoded if the headers are of another kind.
 
     `what` describes the file if it cannot be decoded.
     """
@@ -113,8 +121,18 @@ class WholeSound:
         self.frames = int(record[SOUND.word.frames])
 
     def read(self, first: int, count: int, dtype: np.dtype) -> np.ndarray:
-        """Decode `count` samples of each channel from sample `first` on: [count, channels]. NotDecoded for damaged data."""
-        samples = np.empty((self.frames, self.channels), dtype)
+        """Decode `count` samples of each channel from sample `first` on: [count, channels]. NotDecoded for damaged data.
+
+        FLAC files are decoded as a whole. Of Vorbis files, all pages are checked and the wanted ones are decoded.
+        """
+        from .vorbis_kernels import find_part
+
+        record, begin = self._scan.records[0], 0
+        if record[SOUND.word.format] == kernels().VORBIS and count < self.frames:
+            if find_part(address_of(self._source.sample(0)), address_of(record), first):
+                raise NotDecoded(self._what)
+            record[SOUND.word.first], record[SOUND.word.frames], begin = first, first + count, first
+        samples = np.empty((record[SOUND.word.frames] - begin, self.channels), dtype)
         table, keep = self._scan.table(self._source, np.array([samples.ctypes.data], np.int64), kind_of(dtype))
         scratch = np.empty(self._scan.scratch + _ALIGNED, np.uint8)
         thread = np.zeros(THREAD.words, np.int64)
@@ -122,6 +140,6 @@ class WholeSound:
         thread[THREAD.word.scratch_bytes] = self._scan.scratch
         kernels().sound_step(address_of(table), 0, address_of(thread))
         del keep  # The kernel has returned.
-        if self._scan.records[0, SOUND.word.failed]:
+        if record[SOUND.word.failed]:
             raise NotDecoded(self._what)
-        return samples[first : first + count]
+        return samples[first - begin : first - begin + count]

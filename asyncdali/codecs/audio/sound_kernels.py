@@ -27,15 +27,17 @@ from ...compiled.intrinsics import (
 from ...compiled.job_tables import THREAD
 from ...compiled.step import compiled, inlined, step
 from .flac_kernels import decode_flac
-from .ogg_kernels import OGG_MARK, gather_headers, is_header, scan_ogg
+from .ogg_kernels import OGG_MARK, gather_headers, is_header, is_intact, page_bytes, scan_ogg
 from .sound_tables import SCAN, SOUND, SOUNDS
 from .vorbis_kernels import decode_vorbis, vorbis_scratch
+from .wav_rules import EXTENSIBLE, GUID, LEAST_UNFINISHED, MOST_CHANNELS, MOST_RATE, UNFINISHED
 
 PCM, REAL, FLAC, VORBIS = 1, 2, 3, 4
 """Sample formats: integers and floats of WAV files; FLAC; Vorbis in Ogg."""
 INT16, INT32, FLOAT = 0, 1, 2
 RIFF, WAVE, _FORMAT, _DATA, _FLAC_MARK = (int.from_bytes(name, "little") for name in (b"RIFF", b"WAVE", b"fmt ", b"data", b"fLaC"))
 _KIND_PCM, _KIND_FLOAT, _KIND_EXTENSIBLE = 1, 3, 0xFFFE
+_GUID_LOW, _GUID_HIGH = (int.from_bytes(GUID[k : k + 8], "little", signed=True) for k in (0, 6))
 _LARGEST_BLOCK, _LEAST_FRAME = 65535, 10
 _TAGS = 4
 _COMMENT = 3
@@ -51,22 +53,37 @@ def _load_u32(address):
 
 
 @inlined
+def _extensible(data, kind):
+    """The kind in an extensible format; `kind` if the bytes behind are not Microsoft's KSDATAFORMAT_SUBTYPE."""
+    if load_i64(data + 26) == _GUID_LOW and load_i64(data + 32) == _GUID_HIGH:
+        return load_u16(data + 24)
+    return kind
+
+
+@inlined
 def scan_wav(file, held, size, record):
-    """Read the header of a WAV file of `size` bytes, of which the first `held` are in memory. Returns the format; 0: not for us."""
+    """Read the header of a WAV file of `size` bytes, of which the first `held` are in memory. Returns the format; 0: not for us.
+
+    ``audio_formats`` explains the rules.
+    """
     place, kind, channels, bits, rate = 12, 0, 0, 0, 0
     while place + 8 <= held:
         name, length = _load_u32(file + place), smaller(_load_u32(file + place + 4), size - place - 8)
         data = file + place + 8
         if name == _FORMAT:
-            if length < 16 or place + 8 + smaller(length, 26) > held:
+            if length < 16 or place + 8 + smaller(length, EXTENSIBLE) > held:
                 return 0
             kind, channels, rate, bits = load_u16(data), load_u16(data + 2), _load_u32(data + 4), load_u16(data + 14)
-            if kind == _KIND_EXTENSIBLE and length >= 26:
-                kind = load_u16(data + 24)
+            if channels == 0 or channels > MOST_CHANNELS or rate == 0 or rate > MOST_RATE:
+                return 0
+            if kind == _KIND_EXTENSIBLE and length >= EXTENSIBLE:
+                kind = _extensible(data, kind)
         elif name == _DATA:
             integers = kind == _KIND_PCM and (bits == 8 or bits == 16 or bits == 24 or bits == 32)
-            if channels == 0 or rate == 0 or not (integers or (kind == _KIND_FLOAT and (bits == 32 or bits == 64))):
+            if channels == 0 or not (integers or (kind == _KIND_FLOAT and (bits == 32 or bits == 64))):
                 return 0
+            if length == 0 and _load_u32(file + 4) == UNFINISHED and size > LEAST_UNFINISHED:
+                length = size - place - 8
             store_i64(record + record_at.data, place + 8)
             store_i64(record + record_at.bytes, length)
             store_i64(record + record_at.frames, length // (bits // 8 * channels))
@@ -179,7 +196,8 @@ def scan_sounds(context, count):
             clear_bytes(record, record_at.size)
             continue
         store_i64(record + record_at.format, format)
-        store_i64(record + record_at.failed, 0)
+        for field in (record_at.part, record_at.first, record_at.failed):
+            store_i64(record + field, 0)
         scratch = larger(scratch, _scratch_bytes(record, format))
         known += 1
         vorbis += 1 if format == VORBIS else 0
@@ -199,6 +217,18 @@ def vorbis_headers(file, record, out):
         return -1
     last = _tags_end(out + 7, texts - 8)
     return texts if last >= 0 and load_u8(out + 7 + last) & 1 != 0 else -1  # A bit that is set follows the texts.
+
+
+@compiled(2)
+def pages_are_intact(file, size):
+    """Whether a file consists of Ogg pages whose checksums are right."""
+    place = np.int64(0)
+    while place < size:
+        length = page_bytes(file + place, size - place)
+        if length == 0 or not is_intact(file + place, length):
+            return 0
+        place += length
+    return 1
 
 
 @inlined

@@ -15,6 +15,8 @@ SOUND = Table(
     Field("rate", "int64", "samples per second"),
     Field("block", "int64", "most samples of a FLAC frame, or of a Vorbis block"),
     Field("setup", "int64", "bytes of the third header of a Vorbis stream; then the address of its VORBIS"),
+    Field("part", "int64", "Vorbis: 0 the whole stream; 1 a part from the begin; 2 a part from a page within the stream on"),
+    Field("first", "int64", "Vorbis: first wanted sample; a part ends at `frames`"),
     Field("failed", "int64", "1: it could not be decoded after all; written by the step"),
 )
 """The header of a file: a record for each sample."""

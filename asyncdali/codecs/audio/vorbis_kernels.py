@@ -47,6 +47,7 @@ _targets = local_array(np.int64, MOST_CHANNELS)
 _LENGTH_BITS = 6
 _LENGTHS = (1 << _LENGTH_BITS) - 1
 _MOST_PACKET, _MOST_PAGE, _PADDING = 1 << 16, 255 * 255, 64
+_WITHIN, _NOWHERE = 2, -(1 << 40)
 _NO_CLASS, _VALUES, _SILENT_FLOOR, _SILENT = 255, 0x7FFF, 1, 2
 _DECIBELS = (10.0 ** (np.arange(-255, 1) * (140 / 256) / 20)).astype(np.float32)
 """Values of a floor: 140 decibels in 256 steps."""
@@ -415,20 +416,34 @@ def _uncouple(mapping, work, half):
 
 
 @inlined
+def _mode_of(setup, head, size):
+    """The MODE of a packet of `size` bytes that begins with the two bytes `head`; 0 if the packet is not sound."""
+    width, end = load_i64(setup + at.mode_bits), 8 * size
+    number = head >> 1 & ((1 << width) - 1)
+    if head & 1 != 0 or 1 + width > end or number >= load_i64(setup + at.modes):
+        return np.int64(0)
+    mode = load_i64(setup + at.mode) + mode_at.size * number
+    # The sizes of the blocks before and behind a long block take two bits. They are known from those blocks.
+    return mode if load_i64(mode + mode_at.long) == 0 or 3 + width <= end else np.int64(0)
+
+
+@inlined
+def _half_of(setup, mode):
+    """Half of the size of the blocks of a MODE."""
+    return load_i64(setup + (at.block_long if load_i64(mode + mode_at.long) != 0 else at.block_short)) // 2
+
+
+@inlined
 def _read_block(work, data, size):
     """Read a packet of `size` bytes to the numbers of each channel, multiplied with the floors. Returns half of the block's size; -1 if the
     packet is not sound."""
     setup, end = load_i64(work + work_at.setup), 8 * size
-    width = load_i64(setup + at.mode_bits)
-    number, bit = _number(data, 1, width), 1 + width
-    if _number(data, 0, 1) != 0 or bit > end or number >= load_i64(setup + at.modes):
+    mode = _mode_of(setup, load_u8(data) | load_u8(data + 1) << 8, size)
+    if mode == 0:
         return np.int64(-1)
-    mode = load_i64(setup + at.mode) + mode_at.size * number
     is_long = load_i64(mode + mode_at.long) != 0
-    mapping, half = load_i64(mode + mode_at.mapping), load_i64(setup + (at.block_long if is_long else at.block_short)) // 2
-    bit += 2 if is_long else 0  # The sizes of the blocks before and behind, which are known from those blocks.
-    if bit > end:
-        return np.int64(-1)
+    mapping, half = load_i64(mode + mode_at.mapping), _half_of(setup, mode)
+    bit = 1 + load_i64(setup + at.mode_bits) + (2 if is_long else 0)
     channels, silent = load_i64(setup + at.channels), load_i64(work + work_at.silent)
     for c in range(channels):
         clear_bytes(_numbers(work, c), 4 * half)
@@ -472,8 +487,11 @@ def _deliver(samples, count, channels, out, kind):
 
 
 @inlined
-def _emit(work, half, out, done, frames, kind):
-    """Add a block to the output from sample `done` on. Returns the number of samples that it completes."""
+def _emit(work, half, out, done, first, behind, kind):
+    """Add a block, whose samples begin at sample `done` of the stream, to the output, which has the samples from `first` to `behind`.
+
+    Returns the number of samples that the block completes.
+    """
     setup, before = load_i64(work + work_at.setup), load_i64(work + work_at.half)
     channels, room = load_i64(setup + at.channels), load_i64(work + work_at.room)
     long_half = load_i64(setup + at.block_long) // 2
@@ -490,9 +508,10 @@ def _emit(work, half, out, done, frames, kind):
         inverse(transform, numbers, numbers, turned + 12 * half, turned)
         made = overlapped(tail, before, numbers, half, window, both, samples)
         copy_bytes(tail, turned + 12 * half, 4 * half)
-        count = smaller(made, frames - done)
+        skipped = larger(first - done, 0)
+        count = smaller(made, behind - done) - skipped
         if count > 0:
-            _deliver(samples, count, channels, out + width * (done * channels + c), kind)
+            _deliver(samples + 4 * skipped, count, channels, out + width * ((done + skipped - first) * channels + c), kind)
     store_i64(work + work_at.half, half)
     return made
 
@@ -527,10 +546,10 @@ def vorbis_scratch(channels, block):
 
 
 @inlined
-def _take_page(work, page, length, begun):
-    """Copy the contents of a page behind the `begun` bytes of a packet. Returns whether the page is sound."""
-    head = HEADER + page_segments(page)
-    if (page_flags(page) & CONTINUED != 0) != (begun > 0) or begun > _MOST_PACKET or not is_intact(page, length):
+def _take_page(work, page, length, begun, skipped):
+    """Copy the contents of a page but the first `skipped` bytes behind the `begun` bytes of a packet. Returns whether the page is sound."""
+    head = HEADER + page_segments(page) + skipped
+    if (page_flags(page) & CONTINUED != 0) != (begun + skipped > 0) or begun > _MOST_PACKET or not is_intact(page, length):
         return False
     body = load_i64(work + work_at.packet) + begun
     copy_bytes(body, page + head, length - head)
@@ -539,17 +558,88 @@ def _take_page(work, page, length, begun):
 
 
 @inlined
+def _position_fits(page, done, completed):
+    """Whether the position of a page follows from the packets. Only the last one may be smaller: the end of the sound is cut off."""
+    position, last = page_position(page), page_flags(page) & LAST != 0
+    return not completed or position == done or (last and position <= done)
+
+
+@inlined
+def _bytes_continued(page):
+    """The bytes of the packet that began before a page, and the number of their segments."""
+    size, segments = np.int64(0), page_segments(page)
+    for k in range(segments):
+        segment = load_u8(page + HEADER + k)
+        size += segment
+        if segment < FULL:
+            return size, np.int64(k + 1)
+    return size, np.int64(segments)
+
+
+@compiled(3)
+def find_part(file, record, first):
+    """Check all pages of a stream without decoding the packets, and find the page where decoding has to begin for the samples from `first`
+    on.
+
+    `record` is a SOUND, whose `data`, `bytes` and `part` are changed. Returns 1 if the stream is one that :func:`decode_vorbis` refuses.
+    """
+    setup, begin = load_i64(record + record_at.setup), load_i64(record + record_at.data)
+    end = begin + load_i64(record + record_at.bytes)
+    place, found, done, begun, before, head = begin, begin, np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    while place < end:
+        page = file + place
+        length = page_bytes(page, end - place)
+        if length == 0 or (page_flags(page) & CONTINUED != 0) != (begun > 0) or begun > _MOST_PACKET or not is_intact(page, length):
+            return 1
+        data, size, completed, own = page + HEADER + page_segments(page), begun, False, 0
+        for k in range(page_segments(page)):
+            segment = load_u8(page + HEADER + k)
+            if size == 0 and segment > 0:
+                head = np.int64(load_u8(data)) | (np.int64(load_u8(data + 1)) << 8 if segment > 1 else np.int64(0))
+                own += 1
+            size += segment
+            data += segment
+            if segment == FULL:
+                continue
+            mode = _mode_of(setup, head, size) if size > 0 else np.int64(0)
+            if mode == 0:
+                return 1
+            half = _half_of(setup, mode)
+            done += (before + half) // 2 if before != 0 else 0
+            before, size, completed = half, np.int64(0), True
+        if not _position_fits(page, done, completed):
+            return 1
+        # A block overlaps with the block before, so decoding begins at a page on which a whole packet ends at the latest at `first`.
+        if own > (1 if size > 0 else 0) and done <= first and page_flags(page) & LAST == 0:
+            found = place
+        begun = size
+        place += length
+    if done < load_i64(record + record_at.frames) or begun != 0:
+        return 1
+    store_i64(record + record_at.part, 1 if found == begin else 2)
+    store_i64(record + record_at.data, found)
+    store_i64(record + record_at.bytes, end - found)
+    return 0
+
+
+@inlined
 def decode_vorbis(source, record, out, kind, scratch):
     """Decode the pages at `source` to `out`; returns 1 on failure. `record` is a SOUND; `scratch` as :func:`vorbis_scratch` wants."""
     work, frames = _laid_out(load_i64(record + record_at.setup), scratch), load_i64(record + record_at.frames)
     packet, end = load_i64(work + work_at.packet), source + load_i64(record + record_at.bytes)
+    part, first = load_i64(record + record_at.part), load_i64(record + record_at.first)
     page, done, begun = source, np.int64(0), np.int64(0)
+    skipped, skipped_segments = np.int64(0), np.int64(0)
+    if part == _WITHIN:  # The packets of the first page prepare the next block. Where they begin is not known.
+        done = np.int64(_NOWHERE)
+        if page_flags(page) & CONTINUED != 0:
+            skipped, skipped_segments = _bytes_continued(page)
     while page < end:
         length = page_bytes(page, end - page)
-        if length == 0 or not _take_page(work, page, length, begun):
+        if length == 0 or not _take_page(work, page, length, begun, skipped):
             return 1
         place, size, completed = packet, begun, False
-        for k in range(page_segments(page)):
+        for k in range(skipped_segments, page_segments(page)):
             segment = load_u8(page + HEADER + k)
             size += segment
             if segment == FULL:
@@ -557,15 +647,17 @@ def decode_vorbis(source, record, out, kind, scratch):
             half = _read_block(work, place, size) if size > 0 else np.int64(-1)
             if half < 0:
                 return 1
-            done += _emit(work, half, out, done, frames, kind)
+            done += _emit(work, half, out, done, first, frames, kind)
             place += size
             size, completed = np.int64(0), True
-        last = page_flags(page) & LAST != 0
-        # Positions must follow from the packets. Only the last one may be smaller: the end of the sound is cut off.
-        if completed and page_position(page) != done and not (last and page_position(page) <= done):
+        if done < 0:
+            done = page_position(page)
+        if not _position_fits(page, done, completed):
             return 1
+        if part != 0 and done >= frames:
+            return 0
         for k in range(size):  # a packet that goes on; it may overlap with the place where it is moved to
             store_u8(packet + k, load_u8(place + k))
-        begun = size
+        begun, skipped, skipped_segments = size, np.int64(0), np.int64(0)
         page += length
     return 0 if done >= frames and begun == 0 else 1

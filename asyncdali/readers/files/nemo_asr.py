@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,7 +73,7 @@ def read_manifest(path: str, shortest: float, longest: float) -> list[Entry]:
             continue
         try:
             entry = _entry(json.loads(line), len(entries))
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             warn(f"{path} line {number} is not a manifest entry and is skipped: {error}", UserWarning)
             continue
         if (shortest > 0 and entry.duration < shortest) or (longest > 0 and entry.duration > longest):
@@ -82,15 +83,50 @@ def read_manifest(path: str, shortest: float, longest: float) -> list[Entry]:
 
 
 def _entry(data: Any, index: int) -> Entry:
-    if not isinstance(data, dict) or not isinstance(data.get("audio_filepath"), str) or "\0" in data["audio_filepath"]:
-        raise ValueError("the entry has no audio_filepath")
-    duration, offset = float(data.get("duration", -1.0)), float(data.get("offset", 0.0))
-    if not math.isfinite(duration) or not math.isfinite(offset):
-        raise ValueError("duration or offset is not a number")
-    text = data.get("text", "")
-    if not isinstance(text, str):
-        raise ValueError("text is not a string")
-    return Entry(data["audio_filepath"], duration, offset, text.encode("utf-8", "surrogatepass"), index)
+    """An entry of a manifest; ValueError if the line is none. A field that is null counts as missing."""
+    if not isinstance(data, dict):
+        raise ValueError(f"the line is a JSON {type(data).__name__}, not an object")
+    path = data.get("audio_filepath")
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise ValueError(f"audio_filepath is {_shown(path)}, not a path")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise ValueError(f"audio_filepath is {_shown(path)}, which no file can have as its name") from None
+    text = data.get("text")
+    if not isinstance(text, str | None):
+        raise ValueError(f"text is {_shown(text)}, not a string")
+    return Entry(path, _seconds(data, "duration", -1.0), _seconds(data, "offset", 0.0), _encoded(text or ""), index)
+
+
+def _seconds(data: dict[str, Any], field: str, default: float) -> float:
+    """A field of an entry; ValueError unless it is a finite number, or a string with one."""
+    value = data.get(field)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"{field} is {_shown(value)}, not a number")
+    try:
+        seconds = float(value)
+    except (ValueError, OverflowError):
+        seconds = math.nan
+    if not math.isfinite(seconds):
+        raise ValueError(f"{field} is {_shown(value)}, not a finite number of seconds")
+    return seconds
+
+
+def _encoded(text: str) -> bytes:
+    """UTF-8. Half of a surrogate pair, which UTF-8 cannot have, becomes the replacement character U+FFFD."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+
+
+def _shown(value: Any) -> str:
+    """A value for messages. Numbers may have thousands of digits."""
+    shown = ascii(value) if not isinstance(value, int) or abs(value) < 1 << 64 else "a number above 2^64"
+    return shown if len(shown) <= 80 else f"{shown[:80]}..."
 
 
 def _output_count(constants: dict[str, Any]) -> int:
@@ -104,7 +140,8 @@ class NemoAsrReader(ReaderOperator):
         name="readers.nemo_asr",
         library="soundfile",
         doc="""Reads audio and transcripts listed in NeMo manifests: one JSON object per line with `audio_filepath`, and perhaps
-        `duration` and `offset` in seconds and `text`.
+        `duration` and `offset` in seconds and `text`. Fields that are null count as missing. Lines that are no entries are skipped with a
+        warning.
 
         Outputs: the audio (1-D, or (samples, channels) without `downmix`); then, if asked for, the file's sampling rate (FLOAT scalar), the
         transcript (1-D UINT8, UTF-8), the entry's number among those kept of its manifest (INT64, shape (1,)).
@@ -247,6 +284,8 @@ class NemoAsrReader(ReaderOperator):
                 raise RuntimeError(f"Failed to open encoded data: {error.strerror or error}, filepath: {entry.path}") from error
             except ValueError as error:
                 raise RuntimeError(f"{entry.path}: {error}") from error
+            except MemoryError:
+                raise RuntimeError(f"{entry.path}: not enough memory to decode the file") from None
 
         yield PythonJob(samples, work)
         return sounds, rates
