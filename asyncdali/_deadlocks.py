@@ -137,14 +137,6 @@ class PatientLock:
         """
         return self._lock if threading.get_ident() == _main else self
 
-    def take(self) -> bool:
-        """Take the lock without waiting. False if any thread, also this one, holds the lock. For calls that no interrupt can end."""
-        return not self.held_here() and self._lock.acquire(blocking=False)
-
-    def give(self) -> None:
-        """Release what :meth:`take` has taken."""
-        self._lock.release()
-
     def __enter__(self) -> None:
         if self._lock.acquire(timeout=FIRST_LOOK):
             return

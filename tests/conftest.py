@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import re
@@ -55,6 +56,27 @@ def kernels_are_compiled_where_they_are_used():
     from asyncdali.compiled import later
 
     later._MOST_STARTS = 0
+
+
+_LIMIT, _LIMIT_OF_SLOW = 900, 7200
+"""Seconds that a test may take. Programs that tests start have limits of their own, of at most 600 s."""
+
+_REPORTS = pytest.StashKey[int]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_REPORTS] = os.dup(sys.__stderr__.fileno())  # output is not captured yet
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """End the run with the stacks of all threads if a test waits forever. The stack of the main thread names the test."""
+    limit = int(os.environ.get("ASYNCDALI_TEST_LIMIT", "0")) or (_LIMIT_OF_SLOW if item.get_closest_marker("slow") else _LIMIT)
+    faulthandler.dump_traceback_later(limit, exit=True, file=item.config.stash[_REPORTS])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 _PASSED = pytest.StashKey[bool]()

@@ -8,7 +8,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from . import channel as channels
-from . import fixed
 from .blocks import Lease
 from .encoding import lease_of, unpack
 from .failures import EngineError, packed, unpacked
@@ -30,19 +29,7 @@ class Answers:
 
     def receive(self, place: Place, engine: EngineProcess, data: bytes, descriptors: Sequence[int] = ()) -> None:
         """Handle a message of an engine."""
-        if data.startswith(fixed.MARK):
-            self._heard_whole(place, engine, data)
-            return
-        if data == channels.CARRIER and not engine.announced_to_us:  # a call of the fast path has the announcement and passes it on soon
-            engine.carried = descriptors
-            return
-        announced, engine.announced_to_us = engine.announced_to_us, b""
-        header, body = channels.parsed(announced or data)
-        if header.get("new") and not announced:
-            if engine.carried is None:
-                engine.announced_to_us = data  # the next message carries the descriptors
-                return
-            descriptors, engine.carried = engine.carried, None
+        header, body = channels.parsed(data)
         if len(descriptors) < len(header.get("new", ())):  # the kernel drops descriptors beyond the limit; a replacement sends its own
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -63,29 +50,9 @@ class Answers:
         if gone:
             engine.blocks.drop(gone)
 
-    def _heard_whole(self, place: Place, engine: EngineProcess, data: bytes) -> None:
-        """An answer in fixed form."""
-        count, index, generation, took, _, _ = fixed.ANSWER.unpack_from(data)
-        place.heard = monotonic()
-        place.alone = False
-        place.answered += 1
-        place.busy += took
-        asked = place.outstanding.pop((index, generation), None)
-        if asked is None or asked.generation != generation:
-            fixed.drop(data, engine.returned)
-        else:
-            try:
-                asked.answer = {"out": fixed.batches(data, count, engine.templates, engine.blocks, engine.returned)}
-            except (ValueError, MemoryError) as error:
-                fixed.drop(data, engine.returned)  # a lease that is returned twice does no harm
-                asked.error = EngineError(f"the answer of engine {engine.number} cannot be used: {error}")
-            asked.keep = ()
-        self._loader.go_forward()
-
     def _heard(self, place: Place, engine: EngineProcess, header: dict[str, Any], body: memoryview) -> None:
         place.heard = monotonic()
         if "a" in header:
-            engine.templates.extend(fixed.Template(*item) for item in header.get("templates", ()))
             key = tuple(header["a"])
             place.alone = False
             place.answered += 1
@@ -104,8 +71,6 @@ class Answers:
             self._loader.go_forward()
         elif "planned" in header:
             self._loader.planned(place.outstanding.get(tuple(header["planned"])), header["produced"])
-        elif "stands" in header:
-            self._loader.stands(*header["stands"])
         elif "asked" in header:
             self._loader.sources.heard(place, header)
         elif "ready" in header:

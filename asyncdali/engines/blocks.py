@@ -10,7 +10,7 @@ import itertools
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -188,26 +188,18 @@ class ForeignBlocks:
         return memoryview(ctypes.string_at(address, size))
 
 
-VALID = (True,)
-"""See :class:`Lease`."""
-
-
 class Lease(BlockOwner):
-    """Owner of memory that an engine has lent. When the last view is freed, the lease number is appended to a deque; nothing else runs.
+    """Owner of memory that an engine has lent. When the last view is freed, the lease number is appended to a deque; nothing else runs."""
 
-    Nothing is appended while ``valid[0]`` is false: a caller that was interrupted has not taken the memory, and reads the answer again.
-    """
+    __slots__ = ("__weakref__", "_mapping", "_number", "_pid", "_returned", "nbytes")
 
-    __slots__ = ("__weakref__", "_mapping", "_number", "_pid", "_returned", "_valid", "nbytes")
-
-    def __init__(self, mapping: Any, number: int, returned: deque[int], nbytes: int, valid: Sequence[bool] = VALID):
+    def __init__(self, mapping: Any, number: int, returned: deque[int], nbytes: int):
         self._mapping = mapping
         self._number = number
         self._returned = returned
         self._pid = _forks.pid
-        self._valid = valid
         self.nbytes = nbytes
 
     def __del__(self) -> None:
-        if _forks.pid == self._pid and self._valid[0]:
+        if _forks.pid == self._pid:
             self._returned.append(self._number)

@@ -1,10 +1,7 @@
 """The socket pair between the training process and an engine. Messages are never split.
 
 A message is a JSON header and the bytes that the header describes (a frame, see ``encoding``). Nothing that arrives is unpickled. A message
-begins with the length of its header and its own length, so a receiver that was interrupted finds a complete message in its buffer.
-
-Requests carry file descriptors. A message of an engine that announces descriptors ("new") is followed by a message that carries them:
-``fast_path`` receives into a buffer, and a plain receive would drop descriptors.
+begins with the length of its header and its own length. A message that names new blocks ("new") carries their file descriptors.
 """
 
 from __future__ import annotations
@@ -26,9 +23,6 @@ _LENGTHS = struct.Struct("<II")
 AT_ONCE = int(socket.MSG_DONTWAIT)
 """A flag: do not wait for the other side."""
 _CLOSED_ON_EXEC = int(socket.MSG_CMSG_CLOEXEC)  # Flags are combined as integers, because Flag.__or__ takes 2 us.
-
-CARRIER = b"descriptors"
-"""The contents of a message that carries the descriptors which the message before it announced."""
 
 _CONTROL = struct.Struct("@Nii")
 _ANCILLARY = socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS)
@@ -94,11 +88,6 @@ def parsed(data: bytes | memoryview) -> tuple[dict[str, Any], memoryview]:
     if type(header) is not dict:
         raise ValueError("a header is an object")
     return header, memoryview(data)[stop:]
-
-
-def length_of(data: bytes | bytearray) -> int:
-    """The length of the JSON message at the begin of a buffer."""
-    return int(_LENGTHS.unpack_from(data)[1])
 
 
 def send(channel: socket.socket, data: bytes, descriptors: list[int] | None = None, flags: int = 0) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from . import channel as channels
@@ -13,9 +12,6 @@ if TYPE_CHECKING:
 
 ANSWERS = 1.0
 """Seconds that :func:`statistics` waits for the engines' own numbers. A busy engine answers after its iteration."""
-
-SHORT = 0.02
-"""Interval (s) at which :func:`statistics` checks for answers that another thread has received."""
 
 
 def statistics(loader: Loader) -> list[dict[str, Any]]:
@@ -28,15 +24,6 @@ def statistics(loader: Loader) -> list[dict[str, Any]]:
         if len(found) == len(loader.places):
             done.set()
 
-    def wait() -> None:
-        end = monotonic() + ANSWERS
-        while loader.is_here and not done.is_set() and monotonic() < end:
-            if loader.is_receiving:  # a call that waits for an iteration receives all messages
-                done.wait(SHORT)
-            else:
-                loader.receive(SHORT)
-        done.wait(max(0.0, end - monotonic()))
-
     def ask() -> None:
         for place in loader.places:
             loader.answers.waiting.append(heard)
@@ -47,9 +34,8 @@ def statistics(loader: Loader) -> list[dict[str, Any]]:
                 pass
 
     if not loader.closed and not loader.on_its_thread:
-        if not loader.decide(ask):
-            loader.request(ask)
-        wait()
+        loader.request(ask)
+        done.wait(ANSWERS)
     return [
         {
             "engine": place.engine.number, "pid": place.engine.pid, "asked": place.asked, "answered": place.answered,

@@ -33,8 +33,8 @@ class Faults:
         self._names = [planned.spec.name for planned in loader.operators.values()]
 
     def watch_soon(self) -> None:
-        """Start to check the engines' times, unless the calls of the pipeline check them."""
-        if not self._loader.is_here and self._loader.pool.timeout is not None and not self._watched:
+        """Start to check the engines' times."""
+        if self._loader.pool.timeout is not None and not self._watched:
             self._watched = True
             self._loader.request_later(min(self._loader.pool.timeout / 4, WATCHING), self._watch)
 
@@ -45,10 +45,6 @@ class Faults:
         if timeout is not None and self._check_times():
             self._watched = True
             self._loader.request_later(min(timeout / 4, WATCHING), self._watch)
-
-    def look_once(self) -> None:
-        """End engines that are late. For calls that receive the answers themselves."""
-        self._check_times()
 
     def _check_times(self) -> bool:
         """Kill engines that are late. Returns whether anything is outstanding."""

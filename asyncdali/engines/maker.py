@@ -96,11 +96,9 @@ class Maker:
 
     def begin(
         self, header: Header, fed: Callable[[Any], Batch], answer: Answer, guarded: Callable[..., None],
-        pulled: dict[str, Batch] | None = None, error: Exception | None = None, given: Mapping[str, Any] | None = None,
+        pulled: dict[str, Batch] | None = None, error: Exception | None = None,
     ) -> None:  # fmt: skip
         """Queue an iteration. `fed` turns an entry of the header into a batch. `answer` is called with each answer.
-
-        `given` are the positions, by operator. None: they are in the header, as JSON data.
 
         `guarded` is called with a function and its arguments; it handles the function's errors. `pulled` are the whole batches of the
         sources that the owner calls, by node; `error` is an error of one of them.
@@ -109,7 +107,7 @@ class Maker:
         try:
             if error is not None:
                 raise error
-            record = self._record(header, fed, pulled or {}, given)
+            record = self._record(header, fed, pulled or {})
         except Exception as failure:
             answer({"a": key, "error": packed(failure), "took": 0}, [])
             return
@@ -120,9 +118,7 @@ class Maker:
         record.on_finished(lambda: guarded(self._finished, key, record, began, answer))
         self.executor.submit_here(record)
 
-    def _record(
-        self, header: Header, fed: Callable[[Any], Batch], pulled: dict[str, Batch], given: Mapping[str, Any] | None
-    ) -> Record:
+    def _record(self, header: Header, fed: Callable[[Any], Batch], pulled: dict[str, Batch]) -> Record:
         first, stop = header["slice"]
         samples = header["n"]
         if not 0 <= first <= stop <= samples:
@@ -133,10 +129,8 @@ class Maker:
         record.number = header["k"]
         if stop - first < samples:
             record.first, record.whole = first, samples
-        record.given = given
-        if given is None:
-            positions = header["at"]
-            record.given = {name: built.load(positions[name]) for name, built in self.stateful.items()}
+        positions = header["at"]
+        record.given = {name: built.load(positions[name]) for name, built in self.stateful.items()}
         self._trace(header.get("trace"), record)
         record.careful = bool(header.get("probe"))
         offset = first - header["from"]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from .ordered import NOTHING, Asked
 from .search import Search
 from .sources import Call
-from .steps import Base
 
 if TYPE_CHECKING:
     from .pool import EngineProcess
@@ -25,8 +24,6 @@ is sent then. On an H100 the training pipeline kept 0.92 to 0.98 of its rate bes
 class Request(Asked):
     """An iteration requested from engines of this machine."""
 
-    base: Base | None = None  # the positions are those of `base` moved on by `steps` iterations; None: the header has the positions
-    steps = 0
     blocks: Mapping[int, int] = NOTHING  # blocks of this process that the request refers to
     keep: Sequence[Any] = ()  # objects that keep these blocks in use
     engine: EngineProcess | None = None

@@ -9,12 +9,11 @@ import os
 import pickle
 import select
 import socket
-import struct
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from asyncdali_workers.cuda import cuda_initialised
 from asyncdali_workers.interrupts import uninterrupted
@@ -35,7 +34,6 @@ from .blocks import ForeignBlocks, OwnBlocks
 from .cut import Cut, make_cut, segments_behind
 from .engine_statistics import statistics
 from .failures import unpacked
-from .fixed import Template
 from .handshake import Description, description, difference
 from .loader import Loader
 from .process import ENGINE, FORKER, forked
@@ -43,19 +41,11 @@ from .program import Program, dumps
 from .server import STATUS
 from .source_calls import SOURCE_STATUS, SOURCE_STATUS_AT
 from .sources import EnginePuller
-from .steps import Base
-
-if TYPE_CHECKING:
-    from ..runtime.session import Session
-    from .fast_path import FastPath
 
 _BOOT = (
     "import os,sys,marshal;n=int.from_bytes(os.pread({program},8,0),'little');sys.path[:]=marshal.loads(os.pread({program},n,8));"
     "from asyncdali.engines.process import boot;boot({role},{program},{channel},{alive},{status})"
 )
-WAITING = struct.pack("@ll", 0, 500_000)
-"""The longest time (seconds, microseconds) of a receive that waits. Then the waiting call checks whether other threads have taken over."""
-
 _DESCRIPTORS = 16
 """Free descriptors needed to start an engine, including those of blocks that are sent."""
 
@@ -75,14 +65,6 @@ class EngineProcess:
         """Blocks of this process that the engine knows."""
         self.gone: list[int] = []
         """Blocks of this process that the engine must still forget."""
-        self.templates: list[Template] = []
-        """The outputs to which its answers refer."""
-        self.base: Base | None = None
-        """The base that the engine knows."""
-        self.announced_to_us = b""
-        """A message that announced descriptors, until they arrive. Empty: none."""
-        self.carried: Sequence[int] | None = None
-        """Descriptors that arrived before their announcement was handled."""
         self.ready = self.ended = False
         self.pid = 0
         """Process id, set when the engine is ready."""
@@ -221,7 +203,6 @@ class EnginePool:
             STATUS.pack_into(memoryview(page.bytes), 0, -1, 0, -1, -1)
             SOURCE_STATUS.pack_into(memoryview(page.bytes), SOURCE_STATUS_AT, -1, -1, -1)
             channel = socket.socket(fileno=self._descriptors.add(ours.detach()))
-            channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, WAITING)
             engine = EngineProcess(number, channel, self._descriptors.add(held), page, self._descriptors)
             engine.blocks.pin = self._pin
             if self._method == "spawn":
@@ -261,9 +242,6 @@ class EnginePool:
         assert self._cut is not None
         number = next((k for k, item in enumerate(self._cut.groups) if item is group), None)
         return None if number is None else EnginePuller(group, ports, batch_size, self, number)
-
-    def fast_path(self, session: Session) -> FastPath | None:
-        return None if self._loader is None else self._loader.fast_path(session)
 
     @property
     def loader(self) -> Loader:

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..device.buffers import BufferPool
 from . import channel as channels
-from . import fixed
 from .encoding import Frame, Packer
 from .places import WINDOW_OF_GPU, Place, Request
-from .steps import RENEWED
 
 if TYPE_CHECKING:
     from .loader import Loader
@@ -66,17 +64,8 @@ class Sender:
         place.outstanding[asked.run.record.index, asked.generation] = asked
         place.alone = asked.deaths > 0
         place.asked += 1
-        record, base = asked.run.record, asked.base
         try:
-            if base is not None and base is engine.base and asked.search is None and not (engine.gone or engine.unneeded):
-                report = base is self._loader.base and asked.steps >= RENEWED
-                wanted = report, record.index, asked.generation, record.number, record.batch_size, asked.steps
-                channels.send_now(engine.channel, fixed.request(wanted, engine.returned))
-                return
             header, descriptors = self.outer(engine, asked.blocks)
-            if base is not None:
-                self._loader.packed(asked, self.packer, Frame())
-                engine.base = base
             header.update(asked.header, g=asked.generation)
             if asked.search is not None:
                 header.update(slice=asked.search.probe, probe=1)

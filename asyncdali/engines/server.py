@@ -17,14 +17,12 @@ from ..runtime.loop import shared_loop
 from ..runtime.record import Record
 from ..runtime.segments import BuiltOperator
 from . import channel as channels
-from . import fixed
 from .blocks import ForeignBlocks, OwnBlocks
 from .encoding import Frame, Packer, unpack
 from .failures import packed
 from .maker import Maker
 from .program import Program
 from .source_calls import SourceCalls
-from .steps import Base, loaded
 
 log = logging.getLogger("asyncdali")
 
@@ -33,9 +31,6 @@ STATUS = struct.Struct("<qqqq")
 an operator), the operator's number, and the sample that a user's function is called for (-1: none).
 
 The status is in a page of shared memory. The training process can read the page after the engine's death, too."""
-
-_PLAIN = {"a", "took", "out"}
-"""Fields of an answer without errors, spans and corrections of positions."""
 
 _SAMPLE, _SAMPLE_AT = struct.Struct("<q"), 24
 
@@ -48,8 +43,6 @@ class EngineServer:
         self._lent: dict[int, Any] = {}
         self._leases = itertools.count(1)
         self._announced: set[int] = set()
-        self._templates = fixed.Templates()
-        self._base: Base | None = None
         self._foreign = ForeignBlocks()
         self._blocks = OwnBlocks()
         self._maker = Maker(program, BufferPool(self._blocks.make), self._note, sources=bool(program.options.engine_sources))
@@ -86,9 +79,6 @@ class EngineServer:
         if not data:
             self._ended()
             return
-        if data.startswith(fixed.MARK):
-            self._begin_whole(data)
-            return
         header, body = channels.parsed(data)
         for number, descriptor in zip(header.get("new", ()), descriptors):
             self._foreign.add(number, descriptor)
@@ -99,9 +89,6 @@ class EngineServer:
             body = self._foreign.bytes(header["large"])
         if "unneeded" in header:
             self._sources.forget(header["unneeded"])
-        if "base" in header:
-            number, samples, positions = header["base"]
-            self._base = loaded(number, self._maker.stateful, positions, samples)
         if "ask" in header:
             self._sources.ask(header["ask"], header["source"], header["position"])
         elif header.get("sources"):
@@ -111,30 +98,11 @@ class EngineServer:
         elif "statistics" in header:
             self._answer({"statistics": {**self._maker.statistics(), "lent": len(self._lent)}}, Frame())
 
-    def _begin_whole(self, data: bytes) -> None:
-        """A request in fixed form."""
-        wanted, back = fixed.requested(data)
-        for number in back:
-            self._lent.pop(number, None)
-        base, samples = self._base, wanted.samples
-        assert base is not None
-        if wanted.report:
-            self._send(channels.message({"stands": [base.number, wanted.steps, base.data(wanted.steps)]}))
-        header = {
-            "i": wanted.record, "g": wanted.generation, "k": wanted.number, "n": samples, "slice": (0, samples), "from": 0, "fed": {},
-            "steps": wanted.steps,
-        }  # fmt: skip
-        self._begin(header, memoryview(b""))
-
     def _begin(
         self, header: dict[str, Any], body: memoryview, pulled: dict[str, Batch] | None = None, error: Exception | None = None
     ) -> None:
         """Queue an iteration. `pulled` are the batches of the sources that this engine calls, or an `error` of one of them."""
-        steps, base = header.get("steps"), self._base
-        given = None if steps is None or base is None else base.at(steps)
-        self._maker.begin(
-            header, lambda entry: unpack(entry, body, self._foreign, None), self._finished, self._guarded, pulled, error, given
-        )
+        self._maker.begin(header, lambda entry: unpack(entry, body, self._foreign, None), self._finished, self._guarded, pulled, error)
 
     # --- answers
 
@@ -146,20 +114,12 @@ class EngineServer:
         except Exception as error:  # no shared memory left
             header.pop("out", None)
             header["error"], frame = packed(error), Frame()
-        if header.keys() == _PLAIN and frame.size < channels.LARGEST // 2:
-            text = self._templates.answer(header, frame)
-            self._answer(header, frame, text)
-        else:
-            self._answer(header, frame)
+        self._answer(header, frame)
 
-    def _answer(self, header: dict[str, Any], frame: Frame, short: bytes | None = None) -> None:
-        """Send an answer. A frame that is too large for a message goes through a block. `short` is the answer in fixed form."""
+    def _answer(self, header: dict[str, Any], frame: Frame) -> None:
+        """Send an answer. A frame that is too large for a message goes through a block."""
         gone = self._blocks.take_gone()
         self._announced.difference_update(gone)
-        if short is not None and not gone and self._announced.issuperset(self._packer.used):
-            self._packer.used.clear()
-            self._send(short)
-            return
         text, body = header, frame.joined()
         if len(body) + 4 * len(str(header)) > channels.LARGEST // 2:
             inner = channels.message(header, body)
@@ -173,9 +133,7 @@ class EngineServer:
             text = {**text, "new": list(new)}
         if gone:
             text = {**text, "gone": gone}
-        self._send(channels.message(text, body))
-        if new:
-            self._send(channels.CARRIER, list(new.values()))
+        self._send(channels.message(text, body), list(new.values()))
 
     def _send(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
         try:

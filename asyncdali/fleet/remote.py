@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from asyncdali_workers.shared.system import Descriptors
@@ -35,9 +35,6 @@ from .connections import Connections
 from .link import FrameError, Link
 from .patience import SHORTEST, Patience
 from .places import Place, Request
-
-if TYPE_CHECKING:
-    from ..runtime.session import Session
 
 WINDOW = 2
 """Iterations requested from one actor at a time: the actor plans the second while its threads work on the first."""
@@ -122,9 +119,6 @@ class RemotePool:
         self.loader = RemoteLoader(self, self._cut, self._plan, executor, segment)
         self.loader.wait_for_one()
         segment.remote, segment.instant = self.loader, False
-
-    def fast_path(self, session: Session) -> None:
-        """None, because batches of other machines arrive on the loop's thread."""
 
     def statistics(self) -> list[dict[str, Any]]:
         return [] if self.loader is None else self.loader.statistics()

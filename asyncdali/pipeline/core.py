@@ -23,7 +23,7 @@ from .processes import Processes
 
 if TYPE_CHECKING:
     from ..runtime.blueprint import Blueprint, Calling
-    from ..runtime.engine_protocol import Engines, FastPath
+    from ..runtime.engine_protocol import Engines
     from ..runtime.parts import Part
     from ..runtime.session import Session
     from ..types import PipelineAPIType
@@ -40,7 +40,6 @@ class Core:
         access: which files the pipeline may open.
         outputs: the outputs as they were set, constants among them.
         session: what runs; None before :meth:`build`.
-        fast_path: the fast path of the session, once ``run()`` has used it.
         processes: worker processes of parallel sources, and engines.
         building: held while the pipeline is built. Threads that use an unbuilt pipeline at the same time must not build it twice.
         shared: outputs that the scheduled calls have returned and not released.
@@ -58,7 +57,6 @@ class Core:
         self.outputs: list[Any] | None = None
         self._nodes: list[DataNode] | None = None
         self.session: Session | None = None
-        self.fast_path: FastPath | None = None
         self.processes = Processes()
         self.building = threading.RLock()
         self.closed = False

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,13 +15,9 @@ from .epochs import AsyncEpoch, Epoch
 from .front import Front
 
 if TYPE_CHECKING:
-    from ..runtime.engine_protocol import FastPath
     from ..runtime.session import Session
     from ..tensors import TensorListCPU, TensorListGPU
     from .core import Core
-
-
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Running(Front):
@@ -49,10 +43,13 @@ class Running(Front):
         Raises an operator's error at its iteration (the next call continues with the next iteration), StopIteration at the end of the data,
         and RuntimeError if kinds of calls are mixed.
         """
-        fast_path = self._core.fast_path
-        if fast_path is not None and cuda_stream is None and not inputs:
-            return fast_path.next(partial(_run, self))
-        return _run(self, cuda_stream, inputs)
+        core = self._core
+        session = core.enter("run()", PipelineAPIType.BASIC)
+        if cuda_stream is not None:
+            _check_stream(cuda_stream, core)
+        if inputs:
+            _feed_now(core, session, inputs, cuda_stream)
+        return take_next(session, core.schedule_awaited, cuda_stream)
 
     def schedule_run(self) -> None:
         """Queue one iteration (the first call fills the queue); does not wait when `exec_async`."""
@@ -189,28 +186,6 @@ class Running(Front):
 
     def _named(self, batch: tuple[Any, ...]) -> Any:
         return batch if self.output_names is None else dict(zip(self.output_names, batch, strict=True))
-
-
-def _run(pipe: Running, cuda_stream: Any = None, inputs: Mapping[str, Any] = NOTHING) -> tuple[TensorListCPU | TensorListGPU, ...]:
-    """:meth:`Running.run`, unless the fast path works."""
-    core = pipe._core
-    session = core.enter("run()", PipelineAPIType.BASIC)
-    if cuda_stream is not None:
-        _check_stream(cuda_stream, core)
-    if inputs:
-        _feed_now(core, session, inputs, cuda_stream)
-    elif cuda_stream is None and session.fast_path is not None and _enter(pipe, session.fast_path):
-        return session.fast_path.next(partial(_run, pipe))
-    return take_next(session, core.schedule_awaited, cuda_stream)
-
-
-def _enter(pipe: Running, fast_path: FastPath) -> bool:
-    """Whether this call of :meth:`Running.run` and the next ones may go the fast path."""
-    hook = getattr(pipe.iter_setup, "__func__", None)
-    if hook is not Running.iter_setup or not fast_path.enter():
-        return False
-    pipe._core.fast_path = fast_path
-    return True
 
 
 def _feed_now(core: Core, session: Session, inputs: Mapping[str, Any], cuda_stream: Any) -> None:

@@ -204,26 +204,7 @@ class PipelineCounters:
                 self._look(time)
             self.note_held(outputs)
             return
-        self.note_held([batch for batch in outputs if batch.values is None])
-
-    def received(self, calls: Sequence[tuple[int, int, int]], depth: int, samples: int) -> None:
-        """Consecutive calls have received an iteration each: (begin, return, when the iteration was done). Each call requested another one.
-
-        The number of iterations that were ready is counted as far as the following calls know it.
-        """
-        for k, (came, left, done) in enumerate(calls):
-            ready = 0
-            for _, _, other in calls[k : k + depth - 1]:
-                if other > came:
-                    break
-                ready += 1
-            self._comes(came, ready, 1)
-            self._fetched, self._asked = left, self.asked
-            self.wait += left - came
-            requested = calls[max(0, k - depth + 1)][0]
-            self.latency += max(0, done - requested)
-        self.iterations += len(calls)
-        self.samples += samples * len(calls)
+        self.note_held([batch for batch in outputs if batch.values is None or batch.values.base is not None])
 
     def ran(self, began: int, outputs: Sequence[Any] | None) -> None:
         """Debug mode: an iteration that began at that time ran in the consumer's own call. None: the iteration failed."""

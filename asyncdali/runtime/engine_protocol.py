@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -11,14 +10,8 @@ if TYPE_CHECKING:
     from ..sources.group import Group
     from ..sources.ports import Port
     from ..sources.pullers import Puller
-    from ..tensors import TensorListCPU, TensorListGPU
     from .executor import Executor
-    from .record import Record
     from .segments import BuiltSegment, SegmentRun
-    from .session import Session
-
-
-    Outputs = tuple[TensorListCPU | TensorListGPU, ...]
 
 
 class Remote(Protocol):
@@ -26,36 +19,6 @@ class Remote(Protocol):
 
     def begin(self, run: SegmentRun) -> None:
         """Make the segment for an iteration and call :meth:`Executor.finish_segment` when it is done. Runs on the loop's thread."""
-
-
-class Here(Protocol):
-    """Decides on the threads that call the pipeline, one at a time, in place of the loop's thread."""
-
-    def decide(self, function: Callable[..., None], *args: Any) -> bool:
-        """Call ``executor.guarded(function, *args)``. False, and nothing is called, if the loop's thread decides."""
-
-    def drive(self, record: Record) -> bool:
-        """Receive what finishes an iteration, until it is finished. False if the loop's thread receives. Signals interrupt the call."""
-
-    def leave_to_loop(self) -> None:
-        """From now on the loop's thread receives and decides. Idempotent; may be called from any thread."""
-
-
-class FastPath(Protocol):
-    """A fast path for calls that run an iteration which engines make as a whole. While it works, it has the iterations in flight."""
-
-    def enter(self) -> bool:
-        """Begin to work, if nothing unusual is going on. False: the call must go the usual way."""
-
-    def next(self, usual: Callable[[], Outputs]) -> Outputs:
-        """The outputs of the next iteration. `usual` is called, in the end, if the call must go the usual way."""
-
-    def settle(self) -> None:
-        """Hand the iterations in flight back to the producer and the executor. Idempotent; may be called from any thread."""
-
-    @property
-    def iteration(self) -> int:
-        """Number of iterations of this epoch that were returned to the user. -1 while it does not work."""
 
 
 class Engines(Protocol):
@@ -81,9 +44,6 @@ class Engines(Protocol):
 
     def attach(self, executor: Executor, segment: BuiltSegment) -> None:
         """Wait until all engines are ready, then let them make the segment. Raises the error that prevents an engine from being built."""
-
-    def fast_path(self, session: Session) -> FastPath | None:
-        """A fast path for calls of ``run()``. None: there is none."""
 
     def statistics(self) -> list[dict[str, Any]]:
         """The work of each engine."""

@@ -31,7 +31,6 @@ from ..errors import PipelineClosed
 from ..operators.base import Environment, Operator
 from ..types import OperatorConcurrency, StreamPolicy
 from .counters import PipelineCounters
-from .engine_protocol import Here
 from .jobs import CompiledSamples, Job, Jobs, Waiting
 from .loop import LoopThread, shared_loop
 from .memory_statistics import MemoryStatistics
@@ -108,8 +107,6 @@ class Executor:
         self._deciding_state = WorkerState()
         self.on_loop = False
         """Whether only the loop's thread decides. Sessions with engines need this, because the loop's thread talks to engines."""
-        self.here: Here | None = None
-        """Decides on the threads that call the pipeline, as long as nothing needs the loop's thread."""
         self._open_records: deque[Record] = deque()
         self._submitted: deque[Record] = deque()
         """Iterations that are queued and not admitted yet."""
@@ -134,8 +131,6 @@ class Executor:
         self._pid = _forks.pid
         self.outputs: list[int] = []
         self._edge_count = 0
-        self._at_once: BuiltSegment | None = None
-        """The only segment, if every iteration starts when it is admitted."""
 
     def environment(
         self,
@@ -201,39 +196,6 @@ class Executor:
         """Whether the executor has the operators, and therefore closes them."""
         return bool(self._segments)
 
-    def is_single(self, segment: BuiltSegment) -> bool:
-        """Whether an iteration consists of this segment alone."""
-        return self._segments == [segment]
-
-    def start_at_once(self, segment: BuiltSegment) -> None:
-        """Start every iteration when it is admitted. The positions of its only segment are known then, so nothing is scheduled."""
-        assert self.is_single(segment)
-        self._at_once = segment
-
-    def start_in_turns(self) -> None:
-        """Undo :meth:`start_at_once`. Iterations in flight have been started."""
-        self._at_once = None
-        self._scheduler.resume(self._open_records, self._admitted)
-
-    def withdraw_all(self) -> None:
-        """Forget the iterations in flight. They are continued elsewhere (``engine_protocol.FastPath``)."""
-        self._open_records.clear()
-
-    def admit_again(self, record: Record) -> SegmentRun:
-        """Take an iteration in flight back. Its only segment has been started."""
-        assert self._at_once is not None
-        if record.weight:
-            record.admitted = now()
-        self._open_records.append(record)
-        run = self._run_of(self._at_once, record)
-        run.committed = True
-        run.started = record.admitted
-        return run
-
-    def admit_from(self, index: int) -> None:
-        """The iteration that is queued next has this index."""
-        self._admitted = index
-
     def _count(self, counters: PipelineCounters) -> None:
         names = {id(stream): str(key) for key, stream in [("cpu", self._cpu_stage), *self._streams.items()]}
         for segment, stream in zip(self._segments, self._segment_streams, strict=True):
@@ -281,7 +243,6 @@ class Executor:
         if self.counters is not None:
             stride = self.counters.stride
             record.weight = 0 if index % stride else stride
-        record.driver = self.here
         return record
 
     def submit(self, record: Record, awaited: bool = False) -> None:
@@ -291,7 +252,7 @@ class Executor:
         then makes short segments itself, and plans segments of a GPU: waking another thread and waiting for it would take 20 to 60 us of
         processor time.
         """
-        if self._loop is None or (self.here is not None and self.here.decide(self._admit, record)):
+        if self._loop is None:
             return
         here = self._plans_for_device if self.gpu is not None else self.one_at_a_time and not self._pinned
         if awaited and here and not self.on_loop and only_ctrl_c():
@@ -378,10 +339,7 @@ class Executor:
             if record.weight:
                 record.admitted = now()
             self._open_records.append(record)
-            if self._at_once is not None:
-                self._start(self._at_once, record)
-            else:
-                self._scheduler.admit(record)
+            self._scheduler.admit(record)
 
     def _start(self, segment: BuiltSegment, record: Record) -> None:
         run = self._run_of(segment, record)
@@ -402,7 +360,7 @@ class Executor:
             return
         pace = segment.pace
         short = pace.quick or (pace.awaited and self._decider == self._caller)
-        if short and self.gpu is None and self.here is None and not self.on_loop:
+        if short and self.gpu is None and not self.on_loop:
             self._advance(run, phases, self._deciding_state, None)
             return
         try:
@@ -436,12 +394,13 @@ class Executor:
         """A segment of an iteration is done, or has failed with `error`."""
         if error is not None:
             self._record_failure(run, error)
-        if self.closed:
-            return
         record = run.record
+        if self.closed:
+            record.edges = []  # no call will return these batches
+            return
         if record.weight:
             record.done_at[run.segment.index] = record.finished_at = now()
-        if self._at_once is not None or self._scheduler.done(run.segment, record):
+        if self._scheduler.done(run.segment, record):
             if record.error is None:
                 edges = record.edges
                 record.outputs = [edges[edge] for edge in self.outputs]
@@ -452,8 +411,7 @@ class Executor:
             record.finish()
             if self._together > 1 and self._submitted and not self._gathers():
                 self._admit_all()
-        if self._at_once is None:
-            self._scheduler.pump()
+        self._scheduler.pump()
 
     # --- on stage and worker threads
 
@@ -636,7 +594,7 @@ class Executor:
             done.set()
 
         done = threading.Event()
-        if self._loop is None or (self.here is not None and self.here.decide(abandon)):
+        if self._loop is None:
             return
         # If this thread is already deciding, the last reference was dropped there. Waiting would be a deadlock.
         if self._loop.is_current() if self.on_loop else self._decider == threading.get_ident():

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from .._deadlocks import PatientLock
 from ..errors import PipelineClosed, set_aside
 from ..sources.sources import Fed, Sources, batch_size_of
-from .engine_protocol import FastPath
 from .executor import Executor
 from .parts import Part
 from .record import Record
@@ -79,8 +78,6 @@ class Producer:
         self._unfed: deque[Record] = deque()  # in order; the others wait for the first
         self._feeding = threading.RLock()
         self._closed = False
-        self.fast_path: FastPath | None = None
-        """Queues iterations itself for calls of ``run()``, until it is settled."""
 
     def asks_here(self, hook: bool) -> bool:
         """Whether this thread is in a source's callback (with `hook`: or in the legacy hook)."""
@@ -106,7 +103,6 @@ class Producer:
 
         `hook` runs before each iteration is fed, and may end the epoch. `awaited`: the caller waits for the iteration next."""
         with self._lock.held():
-            self.settle()
             self._awaited = awaited
             if self.ended:
                 return
@@ -125,25 +121,6 @@ class Producer:
                 self._behind = burst - max(self.launched - before, 1)
                 raise
             self._behind = burst - (self.launched - before)
-
-    def settle(self) -> None:
-        """Take the iterations in flight back from the fast path, if there is one."""
-        if self.fast_path is not None:
-            self.fast_path.settle()
-
-    @property
-    def is_steady(self) -> bool:
-        """Whether each call queues one iteration, and nothing else happens. For a thread that holds the lock."""
-        waits = self.ended or self._end_is_near or self._longer or self._closed or self.failure is not None
-        return self._started and not (waits or self._more or self._resets or self._behind or self._unfed)
-
-    def continued(self, index: int, iteration: int) -> Record:
-        """The record of iteration `index`, number `iteration` of its epoch, which was queued by the fast path."""
-        record = self._executor.new_record(index, self._batch_size)
-        record.place = (self.sources.epoch, iteration)
-        self.in_flight.append(record)
-        self.launched = index + 1
-        return record
 
     def _advance(self, hook: Callable[[], None]) -> bool:
         try:
@@ -243,17 +220,11 @@ class Producer:
             self._behind = max(0, self._behind - 1)  # the call that raises the error gets no batch, so one iteration less is due
         return error
 
-    @property
-    def lock(self) -> PatientLock:
-        """Held while iterations are queued."""
-        return self._lock
-
     def place(self, queues_after: bool = False) -> Place:
         """The consumer's position: before the next batch to be returned.
 
         `queues_after`: this consumer queues an iteration after it has fetched one, not before, so one more iteration is in flight.
         """
-        self.settle()
         near = self.ended or self._end_is_near
         if self.in_flight:
             record = self.in_flight[0]

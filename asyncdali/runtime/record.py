@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from .._deadlocks import FIRST_LOOK, Patience
 from ..batch import Batch
-from .engine_protocol import Here
 from .segments import SegmentRun
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ class Record:
     """One iteration in flight: its batches, the positions after it, and the callers that wait for it."""
 
     __slots__ = (
-        "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "careful", "done_at", "done_segments", "driver",
+        "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "careful", "done_at", "done_segments",
         "edges", "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "number", "on_planned", "outputs",
         "place", "positions", "produced", "sources", "weight", "whole",
     )  # fmt: skip
@@ -39,7 +38,6 @@ class Record:
         self.whole = 0  # number of samples of the whole iteration if only a part (`batch_size` samples) is made; 0: all are made
         self.first = 0  # the number in the iteration of the first sample that is made
         self.careful = False  # in an engine: the steps of pixels run and are noted one by one, to find the step that ends the process
-        self.driver: Here | None = None  # the part of the executor that the waiting thread drives; None: other threads finish the iteration
         self.handed: tuple[int, int] | None = None  # range of the computed samples that is returned; None: all
         self.edges: list[Batch] = [None] * edge_count  # type: ignore[list-item]  # the scheduler starts a segment when its inputs are set
         self.fed: dict[str, Any] = {}  # batches of external inputs
@@ -76,8 +74,6 @@ class Record:
 
     def on_finished(self, wake: Callable[[], None]) -> None:
         """Call `wake` when the iteration is finished; immediately if it already is."""
-        if self.driver is not None:
-            self.driver.leave_to_loop()  # no caller waits here
         with self._lock:
             if not self.finished:
                 self._waiters.append(wake)
@@ -99,7 +95,7 @@ class Record:
 
         With a `gate`, block until the GPU has made the outputs, too. This takes the interpreter lock once in place of twice.
         """
-        if self.finished or (self.driver is not None and self.driver.drive(self)):
+        if self.finished:
             return
         wake: Callable[[], None]
         passed: Callable[[float], bool]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns as now
 from typing import TYPE_CHECKING, Protocol
 
@@ -240,19 +240,11 @@ class SegmentCounters:
 
     def passed(self, edges: Sequence[Batch]) -> None:
         """An iteration is planned. This is the only call for an iteration whose times are not taken."""
-        self.changed(edges)
-        self.passed_by(1)
-
-    def changed(self, edges: Sequence[Batch] | Mapping[int, Batch]) -> None:
-        """The next iterations have these outputs, by edge."""
         for output in self._outputs:
             batch = edges[output.edge]
             if batch.shapes is not output.shapes or batch.dtype is not output.dtype:
                 output.changes(batch, self.iterations)
-
-    def passed_by(self, count: int) -> None:
-        """This number of iterations with the current shapes is planned."""
-        self.iterations += count
+        self.iterations += 1
         self._free = now()
 
     def _waited(self, record: Record, free: int, started: int, weight: int) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -50,7 +49,7 @@ from .turns import Turn, Turns
 
 if TYPE_CHECKING:
     from ..sources.parallel import Parallel
-    from .engine_protocol import Engines, FastPath
+    from .engine_protocol import Engines
 
 log = logging.getLogger("asyncdali")
 
@@ -85,8 +84,6 @@ class Session:
         self.owed = 0
         """Iterations that were launched by interrupted or cancelled calls, and not returned yet."""
         self._turns = Turns()
-        self.fast_path: FastPath | None = None
-        """The fast path of ``run()``. While it works, it has the iterations in flight."""
         if opened is not None:  # from here on, `close` may be called at any time
             opened(functools.partial(self.close, workers=False))
         self.parallel = parallel
@@ -196,7 +193,6 @@ class Session:
         self.executor.load(segments, self.plan.outputs, self.plan.edge_count)
         if self.engines is not None:
             self.engines.attach(self.executor, next(segment for segment in segments if segment.in_engines))
-            self.fast_path = self.producer.fast_path = self.engines.fast_path(self)
         reserve(self.executor, self.plan.operators, int(options.batch_size), options.bytes_per_sample)
 
     # --- running
@@ -204,32 +200,7 @@ class Session:
     @property
     def in_flight(self) -> deque[Record]:
         """Records of the iterations queued and not yet returned."""
-        self.producer.settle()
         return self.producer.in_flight
-
-    @contextlib.contextmanager
-    def quiet(self) -> Iterator[bool]:
-        """While the context is open, no other call queues or fetches an iteration.
-
-        The value is False if another call does so now, or if an interrupted call has queued an iteration that no call has taken.
-        """
-        locks = self._fetching, self.producer.lock
-        taken = [lock for lock in locks if lock.take()]
-        try:
-            yield len(taken) == len(locks) and not self.owed and self.producer.is_steady
-        finally:
-            for lock in taken:
-                lock.give()
-
-    def moved_on(self, positions: Mapping[str, Any]) -> None:
-        """The fast path has delivered iterations. `positions` are those behind the last one."""
-        self.iterator_data = None  # the data of a checkpoint described the previous position
-        self._positions = positions
-
-    @property
-    def checks_outputs(self) -> bool:
-        """Whether the user has declared types, dimensions or layouts of the outputs."""
-        return self._expects
 
     def calls_here(self, hook: bool) -> bool:
         """Whether the caller is a function that this pipeline calls.
@@ -249,11 +220,6 @@ class Session:
     @property
     def iteration(self) -> int:
         """Number of iterations of this epoch that were returned to the user."""
-        fast_path = self.fast_path
-        if fast_path is not None:
-            iteration = fast_path.iteration
-            if iteration >= 0:
-                return iteration
         return self.producer.place().iteration
 
     def nothing_left(self) -> BaseException:
@@ -294,7 +260,6 @@ class Session:
         positions = self._positions
         try:
             with self._fetching.held():
-                self.producer.settle()
                 record = self._oldest(complete=stream is None)
                 try:
                     return self._delivered(record, stream)
@@ -411,7 +376,6 @@ class Session:
         """The report of everything counted since the pipeline was built."""
         if self.counters is None:
             raise RuntimeError(NO_STATISTICS)
-        self.producer.settle()
         pool = None if self.parallel is None else self.parallel.pool.statistics()
         engines = () if self.engines is None else self.engines.statistics()
         return take(self.counters, self.options, self.depth, self.in_flight, self.executor.pool, pool, engines)
@@ -518,8 +482,6 @@ class Session:
         """Stop all threads and, unless told otherwise, the worker processes. Works on a partly constructed session. Idempotent."""
         with uninterrupted():
             self.closed = True
-            if self.fast_path is not None:
-                self.fast_path.settle()
             made = self.__dict__
             if "executor" not in made or self.executor.inherited:
                 return  # in a forked child, threads, worker processes and the contents of their queues are the parent's
@@ -531,6 +493,8 @@ class Session:
                 for item in self.operators:
                     item.operator.close()
             self.executor.close()
+            if "producer" in made:
+                self.producer.in_flight.clear()  # batches that no call will return give their memory back
             if self.parallel is not None and workers:
                 self.parallel.close()
             if self.engines is not None and workers:

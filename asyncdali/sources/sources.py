@@ -130,14 +130,6 @@ class Sources:
         for puller in self.pullers:
             puller.restart(self.epoch)
 
-    def next_iteration(self, index: int) -> int:
-        """The number, in its epoch, of iteration `index` of the pipeline, which is the next one to be queued."""
-        return self.iteration + (0 <= self._held_for < index)
-
-    def skip_to(self, index: int, iteration: int) -> None:
-        """Iterations up to `index`, which is `iteration` in its epoch, were queued without :meth:`pull`. Only without sources."""
-        self.iteration, self._held_for = iteration, index
-
     # --- pull
 
     def start(self) -> None:

@@ -70,15 +70,12 @@ def test_a_killed_engine_is_replaced(files, method):
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.parametrize("engines", [1, 2])
-@pytest.mark.parametrize("usual", [False, True], ids=["fast path", "usual way"])
-def test_an_idle_engine_that_ends_is_replaced_without_a_call(files, engines, method, usual):
+def test_an_idle_engine_that_ends_is_replaced_without_a_call(files, engines, method):
     wanted = stream(pipeline(training(files), 0), 20)
     pipe = pipeline(training(files), engines, engine_start_method=method)
     found = stream(pipe, 8)
     place = pipe._core.processes.engines._loader.places[-1]
     for restarts in (1, 2):
-        if usual:
-            pipe._core.fast_path.settle()
         wait_until(lambda: place.engine.pid)
         os.kill(place.engine.pid, signal.SIGKILL)
         wait_until(lambda restarts=restarts: place.restarts == restarts)
@@ -86,18 +83,6 @@ def test_an_idle_engine_that_ends_is_replaced_without_a_call(files, engines, met
     assert found == wanted
     pipe.close()
     assert not children()
-
-
-def test_messages_of_engines_do_not_wake_the_loop(files):
-    pipe = pipeline(training(files), 2)
-    pipe.build()
-    loader = pipe._core.processes.engines._loader
-    for _ in range(8):
-        pipe.run()
-    wait_until(lambda: loader._poll.poll(0))  # an answer has come, and no call receives it
-    assert not loader._ends.poll(0)
-    pipe.close()
-    assert loader._ends.closed
 
 
 def test_a_stopped_engine_is_replaced(files, monkeypatch):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncdali.engines import faults, places, source_requests, steps
+from asyncdali.engines import faults, source_requests
 from asyncdali.options import PipelineOptions
 
 PAGE = Path(__file__).parents[2] / "docs" / "engines.md"
@@ -30,7 +30,5 @@ def test_every_option_is_in_the_table(page):
 def test_constants_equal_those_of_the_code(page):
     text = " ".join(page.split())
     words = {2: "two", 3: "three"}
-    assert f"a `prefetch_queue_depth` of at most {words[places.WINDOW]} iterations per engine" in text
     assert f"An engine that ends {words[faults.STARTS]} times before it is ready ends the pipeline" in text
     assert f"If {words[source_requests.SOURCE_DEATHS]} engines end in the same call of a source" in text
-    assert f"at most some {round(steps.RENEWED, -1)} iterations" in text
