@@ -135,7 +135,7 @@ def test_tables_and_damage(tmp_path):
         (fits(None, image, BZERO="1.2.3"), "unit 2: BZERO is not a finite number, but 1.2.3"),
         (good.replace(b"NAXIS1  =                    3", b"NAXIS1  =                1E999"), "NAXIS1 is not a finite number"),
         (fits(None, image, GCOUNT=0), r"groups or parameters \(GCOUNT is 0, PCOUNT is 0\)"),
-        (gzip.compress(good), r"unit 1: .*; the file is compressed \(gzip\): decompress it"),
+        (gzip.compress(good), r"unit 1: .*; the file is compressed \(gzip\): unpack it"),
     ]  # fmt: skip
     for k, (data, _) in enumerate(cases):
         (tmp_path / f"{k:02d}.fits").write_bytes(data)

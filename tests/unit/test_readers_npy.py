@@ -128,6 +128,12 @@ def test_files_that_are_no_arrays(tmp_path):
     assert len(os.listdir("/proc/self/fd")) <= before + 2
 
 
+def test_archives_of_arrays_are_named(tmp_path):
+    np.savez(tmp_path / "a.npz", np.zeros(3))
+    with pytest.raises(RuntimeError, match=r"a.npz: not a NumPy file of a known version; the file is a zip archive \(.npz, for example\)"):
+        reader(files=[str(tmp_path / "a.npz")]).run()
+
+
 def test_pickles_are_never_read(tmp_path):
     np.save(tmp_path / "a.npy", np.array([{"x": 1}, None], object), allow_pickle=True)
     with pytest.raises(RuntimeError, match="type string: O"):

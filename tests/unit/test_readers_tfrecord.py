@@ -199,7 +199,7 @@ def test_an_empty_shard_with_an_empty_index(tmp_path, text, arguments):
 def test_compressed_files_are_named(tmp_path, kind, compress, index):
     path = write_tfrecord(tmp_path / "a", [example(a=k) for k in range(9)])
     Path(path).write_bytes(compress(Path(path).read_bytes(), 0 if kind == "gzip" else 9).ljust(2000, b"\0"))
-    with pytest.raises(RuntimeError, match=rf"checksum of the record's length is wrong; the file is compressed \({kind}\): decompress it"):
+    with pytest.raises(RuntimeError, match=rf"checksum of the record's length is wrong; the file is compressed \({kind}\): unpack it"):
         reader(path, {"a": TEXT}, index=index).run()
 
 

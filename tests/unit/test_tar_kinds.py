@@ -181,7 +181,7 @@ def test_broken_attributes(tmp_path, text):
 @pytest.mark.parametrize("behavior", ["error", "skip", "empty"])
 @pytest.mark.parametrize("kind, compress", [("gzip", gzip.compress), ("bzip2", bz2.compress), ("xz", lzma.compress)])
 def test_compressed_archives_are_named(tmp_path, behavior, kind, compress):
-    with pytest.raises(RuntimeError, match=rf"a.tgz: offset 0: .*the file is compressed \({kind}\): decompress it before it is read"):
+    with pytest.raises(RuntimeError, match=rf"a.tgz: offset 0: .*the file is compressed \({kind}\): unpack it before it is read"):
         samples(tmp_path / "a.tgz", compress(FIRST), missing_component_behavior=behavior)
 
 

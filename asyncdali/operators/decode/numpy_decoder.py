@@ -7,11 +7,12 @@ from functools import lru_cache
 import numpy as np
 
 from ...batch import Batch, Extents, dense_shapes, from_numpy_dtype, storage_dtype
+from ...codecs.compressed import compression_of
 from ...codecs.npy_header_tables import NPY_HEADER
 from ...codecs.npy_headers import data_bytes, element_dtype, fortran_strides, reasons
 from ...compiled.addresses import address_of
 from ...types import DALIDataType
-from ..accepts import CHOSEN, Input, Output
+from ..accepts import ANY_RANK, CHOSEN, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Step, register
 from ..moves.strided import Pieces, dense_strides
 
@@ -28,10 +29,10 @@ class DecodeNumpy(Operator):
         name="decoders.numpy",
         doc="""Decodes NumPy files (``.npy``, all versions; nothing is ever unpickled).
 
-        Input: the bytes of a file (1-D UINT8). Output: its array, always in C order. Elements are booleans, integers or floats,
-        little-endian. All arrays of a batch must have the same number of dimensions, and one type unless `dtype` is given; elements
+        Input: the bytes of a file (UINT8 or INT8, usually 1-D). Output: its array, always in C order. Elements are booleans,
+        integers or floats, little-endian. All arrays of a batch must have the same number of dimensions, and one type unless `dtype` is given; elements
         are converted as by `cast`. Broken files are an error that names the sample and its source.""",
-        accepts=(Input((DALIDataType.UINT8,), name="NumPy files", ranks=(1,)),),
+        accepts=(Input((DALIDataType.UINT8, DALIDataType.INT8), name="NumPy files", ranks=ANY_RANK),),
         gives=(Output(CHOSEN, CHOSEN, ""),),
         args=(Arg("dtype", "dtype", None, "Element type of the output; by default the type of the files."),),
     )
@@ -74,9 +75,8 @@ class DecodeNumpy(Operator):
         found = {dtype: np.array([own == dtype for own in types]) for dtype in dict.fromkeys(types)}
         if self._dtype is None and len(found) > 1:
             other = next(k for k, own in enumerate(types) if own != types[0])
-            raise SampleError(
-                other, f"All samples must have the same type unless `dtype` is given: {types[other]}, sample 0 has {types[0]}"
-            )
+            different = f"{types[other]}, sample 0 has {types[0]}"
+            raise SampleError(other, f"All samples must have the same type unless `dtype` is given, but got differing types: {different}")
         wanted = from_numpy_dtype(types[0]) if self._dtype is None else self._dtype
         output = Batch(shapes, wanted, source_info=source.source_info)
         data = source.addresses + rows[:, word.data]
@@ -85,10 +85,14 @@ class DecodeNumpy(Operator):
     def _read_headers(self, source: Batch) -> np.ndarray:
         """An NPY_HEADER per sample; SampleError for a sample that is not a NumPy file."""
         kernels, count = self._headers, len(source)
-        rows, sizes = NPY_HEADER.zeros(count), np.ascontiguousarray(source.shapes[:, 0])
+        rows, sizes = NPY_HEADER.zeros(count), source.sizes()
         if kernels.read_headers(address_of(source.addresses), address_of(sizes), address_of(rows), count) < count:
             sample = int(np.argmax(rows[:, word.status] != 1))
-            raise SampleError(sample, "the sample is empty" if not sizes[sample] else reasons()[int(rows[sample, word.status])])
+            if not sizes[sample]:
+                raise SampleError(sample, "the sample is empty")
+            code = int(rows[sample, word.status])
+            hint = compression_of(source.sample(sample).tobytes()[:8]) if code == kernels.NOT_NUMPY else ""
+            raise SampleError(sample, reasons()[code] + hint)
         return rows
 
     def _steps(self, output: Batch, dtype: np.dtype, data: np.ndarray, own: np.ndarray, fortran: np.ndarray, source: Batch) -> list[Step]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..containers.compressed import named_compression
 from ..containers.containers import ContainerReader, Containers, Records
 from ..remote.remote import is_file, local_copy, read_part
 from .lmdb_tables import ENTRY
@@ -65,7 +66,7 @@ def read_meta(file_path: str, name: str = "") -> Database:
     except OSError as error:
         raise RuntimeError(f"LMDB Error: {error.strerror}, with file: {name}") from error
     if not found:
-        raise RuntimeError(f"LMDB Error: {name} is not an LMDB database")
+        raise RuntimeError(f"LMDB Error: {name} is not an LMDB database{named_compression(file_path)}")
     return max(found, key=lambda database: database.transaction)
 
 

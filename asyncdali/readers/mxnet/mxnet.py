@@ -22,6 +22,7 @@ from ...operators.base import (
 )
 from ...types import DALIDataType
 from ..base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Reading
+from ..containers.compressed import named_compression
 from ..containers.containers import ContainerReader, Containers, Fetched, Records
 from ..containers.indices import parse_numbers, read_text
 from ..containers.record_tables import COPY_PARTS
@@ -168,7 +169,9 @@ class MXNetReader(ContainerReader):
 
         def explain(code: int, text: str, sample: int) -> str:
             index = int(indices[sample])
-            return f"{reasons.get(code) or os.strerror(code)}: {self.origin(index)} (record {index}, {self.records.sizes[index]} bytes)"
+            hint = named_compression(self.container_path(index)) if code == kernels.BAD_MAGIC else ""
+            reason = reasons.get(code) or os.strerror(code)
+            return f"{reason}: {self.origin(index)} (record {index}, {self.records.sizes[index]} bytes){hint}"
 
         return explain
 

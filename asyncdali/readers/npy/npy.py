@@ -28,6 +28,7 @@ from ...operators.base import (
 from ...operators.crop.slice_rules import slice_windows
 from ...types.saturate import saturated
 from ..base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Draw, Reading, place_aligned
+from ..containers.compressed import named_compression
 from ..containers.containers import BLOCK, RecordNames
 from ..files.contents import MAX_OPEN, advise
 from ..files.listed import ListedReader, listing_args
@@ -296,9 +297,13 @@ class NumpyReader(ListedReader):
 
     def _explain(self, indices: np.ndarray) -> Callable[[int, str, int], str]:
         def explain(code: int, text: str, sample: int) -> str:
+            from ...codecs.npy_header_kernels import NOT_NUMPY
+
             known = {**reasons(), self._reading.SHORT_READ: "the file ends before its data does"}
             if code in known:
-                return f"Failed to read file: {self._path(indices, sample)}: {known[code]}"
+                path = self._path(indices, sample)
+                hint = named_compression(path) if code == NOT_NUMPY else ""
+                return f"Failed to read file: {path}: {known[code]}{hint}"
             return explained(code, f"Failed to read file: {self._path(indices, sample)}: {os.strerror(code)}")
 
         return explain
