@@ -100,8 +100,8 @@ def numpy(input_0: Any, /, *, dtype: DALIDataType | None = ..., name: str | None
     """Decodes NumPy files (``.npy``, all versions; nothing is ever unpickled).
 
     Input: the bytes of a file (UINT8 or INT8, usually 1-D). Output: its array, always in C order. Elements are booleans,
-    integers or floats, little-endian. All arrays of a batch must have the same number of dimensions, and one type unless `dtype` is given; elements
-    are converted as by `cast`. Broken files are an error that names the sample and its source.
+    integers or floats, little-endian. All arrays of a batch must have the same number of dimensions, and one type unless
+    `dtype` is given; elements are converted as by `cast`. Broken files are an error that names the sample and its source.
 
     - Input 0 (NumPy files): types: UINT8, INT8
     - Output 0: type: by the arguments; dimensions: by the arguments; layout: none

@@ -30,8 +30,8 @@ class DecodeNumpy(Operator):
         doc="""Decodes NumPy files (``.npy``, all versions; nothing is ever unpickled).
 
         Input: the bytes of a file (UINT8 or INT8, usually 1-D). Output: its array, always in C order. Elements are booleans,
-        integers or floats, little-endian. All arrays of a batch must have the same number of dimensions, and one type unless `dtype` is given; elements
-        are converted as by `cast`. Broken files are an error that names the sample and its source.""",
+        integers or floats, little-endian. All arrays of a batch must have the same number of dimensions, and one type unless
+        `dtype` is given; elements are converted as by `cast`. Broken files are an error that names the sample and its source.""",
         accepts=(Input((DALIDataType.UINT8, DALIDataType.INT8), name="NumPy files", ranks=ANY_RANK),),
         gives=(Output(CHOSEN, CHOSEN, ""),),
         args=(Arg("dtype", "dtype", None, "Element type of the output; by default the type of the files."),),
