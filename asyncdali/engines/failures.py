@@ -2,67 +2,33 @@
 
 from __future__ import annotations
 
-import builtins
-import traceback
 from typing import Any
 
-from .. import errors
-from ..errors import OperatorError, RaisedBefore, SampleError
+from asyncdali_workers.exceptions import Told, described, last_of, rebuilt
 
-_FIELDS = ("operator", "argument", "name", "iteration", "sample", "source_info", "line")
-_DEEPEST = 8
+from ..errors import RaisedBefore
 
 
-class EngineError(RuntimeError):
-    """An engine's error whose class the training process does not know. Its text begins with the name of the class."""
+class EngineError(Told, RuntimeError):  # type: ignore[misc]  # mypy does not see the package of the workers from here
+    """An engine's error whose class the training process cannot name. Its text begins with the name of the class.
+
+    It is also an instance of the nearest base of this class that the training process can name.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return EngineError, (str(self),)  # a combined class exists only in this process
 
 
 def packed(error: BaseException) -> dict[str, Any]:
-    """An error as JSON data: class, text, fields, causes, and the traceback as text."""
-    data = _one(error)
-    data["fields"] = {name: getattr(error, name) for name in _FIELDS} if isinstance(error, OperatorError) else {}
-    data["trace"] = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    causes: list[dict[str, Any]] = []
-    cause = error.__cause__
-    while cause is not None and len(causes) < _DEEPEST:
-        causes.append(_one(cause))
-        cause = cause.__cause__
-    data["causes"] = causes
-    return data
+    """An error as JSON data: classes, arguments, attributes, notes, causes, members, and the traceback as text."""
+    found: dict[str, Any] = described(error, without=(RaisedBefore,))
+    return found
 
 
-def _one(error: BaseException) -> dict[str, Any]:
-    kind = type(error)
-    known = kind.__name__ if kind.__module__ in ("builtins", errors.__name__) else ""
-    return {"class": known, "name": kind.__qualname__, "text": str(error), "sample": getattr(error, "sample", None)}
-
-
-def unpacked(data: dict[str, Any]) -> BaseException:
-    """The error that :func:`packed` encoded."""
-    error = _made(data)
-    for name, value in data["fields"].items():
-        if name in _FIELDS and isinstance(error, OperatorError):
-            setattr(error, name, value)
-    last = error
-    for item in data["causes"]:
-        last.__cause__ = _made(item)
-        last = last.__cause__
-    last.__cause__ = RaisedBefore(data["trace"])
+def unpacked(data: Any, local: bool = True) -> Exception:
+    """The error that :func:`packed` encoded. ValueError for other data. `local`: an engine of this process encoded it."""
+    error: Exception = rebuilt(data, EngineError, local)
+    last = last_of(error)
+    if last.__cause__ is None:  # else the chain is a circle
+        last.__cause__ = RaisedBefore(data["trace"])
     return error
-
-
-def _made(data: dict[str, Any]) -> BaseException:
-    """A class of asyncdali's or Python's errors, by name. Others become an EngineError: a received name never causes an import."""
-    name, text = data["class"], data["text"]
-    kind = getattr(errors, name, None) if name else None
-    if kind is SampleError:
-        return SampleError(data["sample"], text)
-    if isinstance(kind, type) and issubclass(kind, OperatorError):
-        return kind(text)
-    kind = getattr(builtins, name, None) if name else None
-    if isinstance(kind, type) and issubclass(kind, BaseException):
-        try:
-            return kind(text)
-        except TypeError:  # for example UnicodeDecodeError, which takes five arguments
-            return EngineError(f"{name}: {text}")
-    return EngineError(f"{data['name']}: {text}")

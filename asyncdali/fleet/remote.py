@@ -318,7 +318,7 @@ class RemoteLoader(Connections):
     ) -> None:
         self._patience.learn(place.heard - sent)
         if "error" in header:
-            asked.error = unpacked(header["error"])
+            asked.error = unpacked(header["error"], local=False)
         else:
             header["out"] = _batches(header, body, payloads)
             self._largest = max(self._largest, len(body) + sum(map(len, payloads)))

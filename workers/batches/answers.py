@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from functools import partial
 
-from ..errors import combined
+from ..errors import retelling
+from ..exceptions import described
 from ..interrupts import uninterrupted
 from ..parts import Parts
 from ..shared.records import FAILED, OK, READY, SLICES, Done
@@ -48,7 +49,7 @@ class Answers:
             try:
                 self._take_over(answer, extents)
             except Exception as error:
-                answer.error = partial(combined, type(error), error.args, f"{ticket.source.name}, {ticket.where(0)}: {error}")
+                answer.error = partial(retelling, described(error), f"{ticket.source.name}, {ticket.where(0)}: {error}")
             self._settle(ticket, number, answer)
 
     def _read(self, answer: Answer, done: Done) -> list[tuple[int, int]]:

@@ -178,5 +178,5 @@ def _check_agreement(one: Part, other: Part, number: int, what: str) -> None:
                 f"{what}: the samples of a batch must agree in {name}: sample {one.first} has {has!s}, sample {other.first} has {had!s} "
                 f"(output {number})"
             )
-            raise combined(TypeError, (message,), message)
+            raise combined(TypeError, message)
 
