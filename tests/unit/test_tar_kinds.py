@@ -185,6 +185,21 @@ def test_compressed_archives_are_named(tmp_path, behavior, kind, compress):
         samples(tmp_path / "a.tgz", compress(FIRST), missing_component_behavior=behavior)
 
 
+def test_an_index_of_another_archive(tmp_path):
+    """The first and the last file of the index are looked at; other bytes came as samples."""
+    good = "v1.2 2\njpg 512 2 000.jpg cls 1536 1 000.cls\njpg 2560 2 001.jpg cls 3584 1 001.cls\n"
+    (tmp_path / "i").write_text(good)
+    assert samples(tmp_path / "a.tar", FIRST, index_paths=[str(tmp_path / "i")]) == WANTED
+    for right, wrong, message in (
+        ("jpg 512 ", "jpg 0 ", "line 2 - tar offset is not a multiple of tar block size (512), or 0"),
+        ("jpg 512 ", "jpg 1024 ", f"{tmp_path}/i does not fit {tmp_path}/a.tar: no file of the archive begins at offset 1024; make"),
+        ("cls 3584 ", "cls 4096 ", f"{tmp_path}/i does not fit {tmp_path}/a.tar: no file of the archive begins at offset 4096; make"),
+    ):
+        (tmp_path / "i").write_text(good.replace(right, wrong))
+        with pytest.raises(RuntimeError, match=re.escape(message)):
+            samples(tmp_path / "a.tar", FIRST, index_paths=[str(tmp_path / "i")])
+
+
 def test_incomplete_samples_are_named(tmp_path):
     with pytest.raises(RuntimeError) as caught:
         samples(tmp_path / "a.tar", archive([*PAIRS, ("d/002.image.jpg", b"I"), ("d/002.cls", b"2")]), missing_component_behavior="error")

@@ -76,6 +76,14 @@ class _Targets:
         return None
 
 
+def check_places(path: str, places: Iterable[int]) -> int | None:
+    """The first of these offsets within an archive that has no header in front of it, so no data begin there; None: all have one."""
+    from . import tar_kernels as kernels
+
+    with open_descriptor(path) as (descriptor, size):
+        return next((at for at in places if at <= size and not kernels.is_header(descriptor, at - BLOCK_SIZE)), None)
+
+
 def _entries(path: str) -> Iterator[Member | Link]:
     """The regular files and the links of an archive in order."""
     from . import tar_kernels as kernels

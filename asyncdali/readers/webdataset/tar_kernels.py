@@ -162,6 +162,15 @@ def _clear(found):
     found[pax.data_length] = -1
 
 
+@compiled(2)
+def is_header(descriptor, at):
+    """Whether a block is the header of a member: 1, or 0."""
+    header = np.empty(BLOCK, np.uint8)
+    if read_at(descriptor, at, BLOCK, BLOCK, header.ctypes.data) != 0:
+        return 0
+    return 1 if _sum_matches(header.ctypes.data) else 0
+
+
 @compiled(6)
 def scan_tar(descriptor, start, size, members, names, capacity):
     """Scan from the header at `start` to the end of the archive, or until `capacity` members are found.

@@ -124,6 +124,8 @@ class WebdatasetReader(ContainerReader):
             for number, sample in enumerate(samples):
                 self._add(sample, selection.choose(sample, where), table, names, where, number)
             counts.append((len(table) - before) // len(self._extensions))
+            if indices and not containers.remote[k]:
+                self._check_index(table[before:], path, indices[k])
         if not table:
             raise RuntimeError(f"no samples with the extensions {', '.join(self._extensions)} in {', '.join(paths)}")
         places = np.array(table, np.int64)
@@ -133,6 +135,20 @@ class WebdatasetReader(ContainerReader):
         self._name_ends = np.cumsum(lengths)
         # One record per component; the records of a sample are adjacent.
         return Records(self._samples * len(self._extensions), places[:, 0].copy(), places[:, 1].copy())
+
+    @staticmethod
+    def _check_index(table: list[tuple[int, int]], path: str, index: str) -> None:
+        """Look at the first and the last file of an index: an index of another archive would give other bytes without an error."""
+        from . import tar
+
+        found = [offset for offset, _ in table if offset]
+        if not found:
+            return
+        wrong = tar.check_places(path, {found[0], found[-1]})
+        if wrong is not None:
+            raise RuntimeError(
+                f"{index} does not fit {path}: no file of the archive begins at offset {wrong}; make the index again (asyncdali wds2idx)"
+            )
 
     def _add(
         self, sample: list[Component], chosen: list[Any], table: list[tuple[int, int]], names: list[bytes], where: str, number: int

@@ -46,8 +46,8 @@ def _component(tokens: list[str], line: int, wrong: Callable[[int, str], Excepti
         if not (token.isascii() and token.isdigit()) or len(token) > 18:
             raise wrong(line, f"Could not find all necessary component parameters: {token[:40]!r} is not an offset or a size")
     offset, size = int(tokens[1]), int(tokens[2])
-    if offset % BLOCK_SIZE:
-        raise wrong(line, f"tar offset is not a multiple of tar block size ({BLOCK_SIZE}); is the size written before the offset?")
+    if offset % BLOCK_SIZE or offset == 0:
+        raise wrong(line, f"tar offset is not a multiple of tar block size ({BLOCK_SIZE}), or 0; is the size written before the offset?")
     return Component(tokens[0], offset, size, tokens[3] if len(tokens) > 3 else "")
 
 
