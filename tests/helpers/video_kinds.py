@@ -121,12 +121,19 @@ def count_of(name: str) -> int:
     return KINDS[name][2].get("count", COUNT) if len(KINDS[name]) > 2 else COUNT
 
 
-def sequential(data: bytes) -> list[np.ndarray]:
-    """All frames, decoded by PyAV from the beginning."""
+def sequential(data: bytes, tolerant: bool = False) -> list[np.ndarray]:
+    """All frames, decoded by PyAV from the beginning. `tolerant`: packets that cannot be decoded are skipped."""
     with av.open(io.BytesIO(data)) as container:
-        stream = container.streams.video[0]
+        stream = next(stream for stream in container.streams.video if not stream.disposition & av.stream.Disposition.attached_pic)
         colours, frames = FrameColours(av, stream.codec_context.name), []
-        for frame in container.decode(stream):
-            frames.append(np.empty((frame.height, frame.width, 3), np.uint8))
-            colours.write(frame, frames[-1])
+        for packet in container.demux(stream):
+            try:
+                decoded = packet.decode() if packet.size or packet.dts is None else []
+            except av.FFmpegError:
+                if not tolerant:
+                    raise
+                continue
+            for frame in decoded:
+                frames.append(np.empty((frame.height, frame.width, 3), np.uint8))
+                colours.write(frame, frames[-1])
     return frames

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import io
 import random
+import struct
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("av", reason="reading videos needs PyAV")
-
+import av
 from helpers.operators import run_operator
-from helpers.video_kinds import KINDS, count_of, made, sequential, shown_number, write
+from helpers.video_kinds import COUNT, KINDS, count_of, made, picture, sequential, shown_number, write
 
 from asyncdali import Pipeline, fn
-from asyncdali.codecs.video.video_formats import OpenVideo, open_video, prepare_decoding
-from asyncdali.codecs.video.video_index import read_index
+from asyncdali.codecs.video.video_formats import OpenVideo, open_video, prepare_decoding, read_index
 
 
 def run(graph, count, batch=2, **options):
@@ -111,3 +111,152 @@ def test_the_first_of_two_videos(tmp_path):
     for number, (first, pixels, count) in enumerate((("libvpx-vp9", "yuv420p", 1), ("libvpx-vp9", "yuv420p", 9), ("mjpeg", "yuvj420p", 3))):
         path = write(tmp_path / f"{number}.mkv", "libvpx-vp9", count=12, first=(first, pixels, count))
         assert shown(path, sequence_length=count) == [63] * count
+
+
+def remuxed(path, target, kept):
+    """The packets that ``kept(number, packet)`` wants, in a container of the same kind."""
+    with av.open(path) as source, av.open(str(target), "w") as container:
+        stream = container.add_stream_from_template(source.streams.video[0])
+        for number, packet in enumerate(source.demux(video=0)):
+            if packet.size and kept(number, packet):
+                packet.stream = stream
+                container.mux(packet)
+    return target.read_bytes()
+
+
+def equal_to_sequential(data: bytes, count: int) -> int:
+    """Compare `count` single frames, in random order, with sequential decoding. Returns how many frames there are."""
+    prepare_decoding()
+    expected, choose = sequential(data), random.Random(count)
+    video = open_video(io.BytesIO(data))
+    assert len(video.index) == len(expected)
+    frame = np.empty((1, video.index.height, video.index.width, 3), np.uint8)
+    for number in choose.choices(range(len(expected)), k=count):
+        video.read(np.array([number]), frame, [0])
+        assert np.array_equal(frame[0], expected[number]), number
+    video.close()
+    return len(expected)
+
+
+@pytest.mark.parametrize("name, frames", [
+    ("b.mp4", 20), ("open.mp4", 20), ("open265.mp4", 20), ("b.mkv", 20), ("m2.mkv", 20), ("open.ts", 20), ("a.mpg", 20), ("x.flv", 20),
+    ("b.avi", 26), ("bm.mp4", 24),
+])  # fmt: skip
+def test_videos_that_were_cut_before_a_key_frame(tmp_path, name, frames):
+    """A decoder does not return the frames before the key frame, or returns some, and the packets do not tell."""
+    data = remuxed(made(tmp_path, name), tmp_path / f"cut_{name}", lambda number, packet: number >= 4)
+    assert equal_to_sequential(data, 30) == frames
+
+
+@pytest.mark.parametrize("skipped, halved, frames", [(0, False, 29), (3, False, 26), (12, False, 17), (12, True, 15), (20, False, 9)])
+def test_edit_lists(tmp_path, skipped, halved, frames):
+    """Frames that an edit list leaves out are no frames, but later ones need them."""
+    data = bytearray(Path(made(tmp_path, "b.mp4")).read_bytes())
+    entry = data.index(b"elst") + 12  # After the type: version, flags and count; then duration and first time.
+    duration, first = struct.unpack_from(">Ii", data, entry)
+    struct.pack_into(">Ii", data, entry, duration // 2 if halved else duration, first + 512 * skipped)
+    assert equal_to_sequential(bytes(data), 30) == frames
+
+
+@pytest.mark.parametrize("name", ["b.mp4", "bm.mp4"])
+def test_a_file_that_calls_every_frame_a_key_frame(tmp_path, name):
+    """MP4 without a list of key frames: decoding cannot start at most of them."""
+    data = Path(made(tmp_path, name)).read_bytes()
+    assert b"stss" in data
+    assert equal_to_sequential(data.replace(b"stss", b"free"), 60) == COUNT
+
+
+@pytest.mark.parametrize("name", ["open.ts", "a.mpg", "a.h264", "a.m2v", "a.mjpeg", "a.gif", "a.avi", "b.mkv", "v9.webm"])
+def test_videos_one_behind_another(tmp_path, name):
+    """Times begin again at the second one, so frames have the times of the frame rate."""
+    data = Path(made(tmp_path, name)).read_bytes() * 2
+    assert equal_to_sequential(data, 40) == 2 * COUNT
+    assert (np.diff(read_index(io.BytesIO(data)).times) > 0).all()
+
+
+@pytest.mark.parametrize("name", [
+    "open.ts", "a.mpg", "a.h264", "a.m2v", "a.mjpeg", "a.avi", "a.flv", "b.mkv", "v9.webm", "fragments.mp4", "a.nut", "a.wmv", "a.hevc",
+])  # fmt: skip
+def test_truncated_videos(tmp_path, name):
+    """All whole frames are there. The incomplete frame at the end is not, nor frames that are shown after it."""
+    prepare_decoding()
+    data = Path(made(tmp_path, name)).read_bytes()
+    whole = sequential(data)
+    for kept in (0.67, 0.83, 0.97):
+        part = data[: int(len(data) * kept)]
+        video = open_video(io.BytesIO(part))
+        assert 0 <= len(sequential(part, tolerant=True)) - len(video.index) <= 2
+        frames = np.empty((len(video.index), *whole[0].shape), np.uint8)
+        video.read(np.arange(len(frames)), frames, [0])
+        video.close()
+        sure = int(video.index.packets.argmax())  # Decoders of H.264 and H.265 replace parts of an incomplete frame, and show it.
+        assert sure > 4 and all(map(np.array_equal, frames[:sure], whole[:sure]))
+
+
+def test_damaged_frames_are_refused_alike_from_every_start(tmp_path):
+    """Damage in the middle of a run. Decoders of such codecs leave parts of earlier frames in the picture."""
+    prepare_decoding()
+    for name in ("a.mjpeg", "a.avi", "m2.ts", "a.flv"):
+        data = bytearray(Path(made(tmp_path, name)).read_bytes())
+        data[len(data) // 2 : len(data) // 2 + 60] = b"\xff" * 60
+        results: dict[int, set[bytes | str]] = {}
+        for turn in range(4):
+            video = open_video(io.BytesIO(data))
+            frame = np.empty((1, video.index.height, video.index.width, 3), np.uint8)
+            order = random.Random(turn).sample(range(len(video.index)), len(video.index)) if turn else range(len(video.index))
+            for number in order:
+                try:
+                    video.read(np.array([number]), frame, [0])
+                    found: bytes | str = frame.tobytes()
+                except ValueError as error:
+                    found = str(error)
+                    video.close()
+                    video = OpenVideo(video.index, io.BytesIO(data))
+                results.setdefault(number, set()).add(found)
+            video.close()
+        assert [number for number, found in results.items() if len(found) > 1] == [], name
+        assert any(isinstance(text, str) for found in results.values() for text in found), name
+
+
+def test_another_size_in_the_middle(tmp_path):
+    data = Path(made(tmp_path, "a.h264")).read_bytes() + Path(write(tmp_path / "b.h264", "libx264", size=(64, 96))).read_bytes()
+    (tmp_path / "c.h264").write_bytes(data)
+    assert shown(str(tmp_path / "c.h264"), sequence_length=COUNT) == list(range(COUNT))
+    with pytest.raises(RuntimeError, match=r"c.h264, frame 29: the frame has 96x64 pixels, the video 64x48"):
+        shown(str(tmp_path / "c.h264"), sequence_length=COUNT + 1)
+
+
+def test_attached_pictures(tmp_path):
+    """A cover beside a video is skipped; a cover alone is no video."""
+    names = []
+    for name, frames in (("a.mp4", 9), ("b.mkv", 9), ("c.mp4", 0)):
+        path = tmp_path / name
+        with av.open(str(path), "w") as container:
+            cover = container.add_stream("mjpeg", rate=1)
+            cover.height, cover.width, cover.pix_fmt, cover.disposition = 32, 32, "yuvj420p", av.stream.Disposition.attached_pic
+            other = container.add_stream("libx264", rate=25) if frames else container.add_stream("aac", rate=48000)
+            if frames:
+                other.height, other.width, other.pix_fmt = 48, 64, "yuv420p"
+            container.mux(cover.encode(av.VideoFrame.from_ndarray(picture(63, 32, 32), "rgb24")) + cover.encode(None))
+            for number in range(frames):
+                container.mux(other.encode(av.VideoFrame.from_ndarray(picture(number, 48, 64), "rgb24")))
+            if not frames:
+                samples = av.AudioFrame.from_ndarray(np.zeros((1, 48000), np.float32), format="fltp", layout="mono")
+                samples.rate = 48000
+                container.mux(other.encode(samples))
+            container.mux(other.encode(None))
+        names.append(str(path))
+    assert shown(names[0], sequence_length=9) == shown(names[1], sequence_length=9) == list(range(9))
+    with pytest.raises(ValueError, match="the data has a cover picture, but no video stream"):
+        read_index(open(names[2], "rb"))
+
+
+def test_files_without_frames(tmp_path):
+    for name in ("a.mkv", "a.mp4", "a.avi"):
+        path = tmp_path / name
+        with av.open(str(path), "w") as container:
+            stream = container.add_stream("mpeg4", rate=25)
+            stream.height, stream.width, stream.pix_fmt = 48, 64, "yuv420p"
+            container.start_encoding()
+        with pytest.raises(ValueError, match="the video has no frames|no video stream|End of file|Invalid data"):
+            read_index(open(path, "rb"))

@@ -20,10 +20,24 @@ def prepare_decoding() -> None:
     compile_kernels()
 
 
+def read_index(source: BinaryIO) -> VideoIndex:
+    """Find the frames of a video; ValueError names the error in the video."""
+    video = open_video(source)
+    video.close()
+    return video.index
+
+
 def open_video(source: BinaryIO) -> OpenVideo:
     """Find the frames of a video, and open it for decoding. ValueError names the error in the video."""
-    packets, index = indexed(source)
-    return OpenVideo(index, source, packets)
+    packets, index, may_be_cut = indexed(source)
+    video = OpenVideo(index, source, packets)
+    whole = video.count_whole() if may_be_cut else len(index)
+    if whole == len(index):
+        return video
+    packets.close()
+    if not whole:
+        raise ValueError("the only frame of the video is incomplete")
+    return OpenVideo(index.shortened(whole), source)
 
 
 class _NoStart(Exception):
@@ -87,7 +101,22 @@ class OpenVideo:
             for place in others:
                 target[place] = target[first]
 
+    def count_whole(self) -> int:
+        """The number of frames before the last packet's frame if that is incomplete, because the data were cut; otherwise of all."""
+        number = int(np.argmax(self.index.packets)) if len(self.index.packets) else len(self.index) - 1
+        try:
+            self._find(number)
+        except (self._av.FFmpegError, ValueError):
+            return number
+        return len(self.index)
+
     def _frame(self, number: int) -> Any:
+        found, height, width = self._find(number), self.index.height, self.index.width
+        if (found.height, found.width) != (height, width):
+            raise ValueError(f"the frame has {found.width}x{found.height} pixels, the video {width}x{height}")
+        return found
+
+    def _find(self, number: int) -> Any:
         found = None
         while found is None:
             start = self._start_of(number)
@@ -100,9 +129,6 @@ class OpenVideo:
             except BaseException:
                 self._run = None
                 raise
-        height, width = self.index.height, self.index.width
-        if (found.height, found.width) != (height, width):
-            raise ValueError(f"the frame has {found.width}x{found.height} pixels, the video {width}x{height}")
         return found
 
     def _start_of(self, number: int) -> int:
@@ -133,6 +159,7 @@ class OpenVideo:
                     continue
                 if start != UNKNOWN and not begun:
                     raise _NoStart from None
+                yield from self._frames_before(packet)
                 raise
             for frame in frames:
                 number = number + 1 if counted else self._number(frame.pts)
@@ -141,9 +168,22 @@ class OpenVideo:
                 if start != UNKNOWN and not begun and not (number == start and frame.key_frame):
                     raise _NoStart
                 begun = True
+                if frame.is_corrupt:
+                    raise ValueError("the data of the frame are damaged")
                 yield number, frame
         if start != UNKNOWN and not begun:
             raise _NoStart
+
+    def _frames_before(self, broken: Any) -> Iterator[tuple[int, Any]]:
+        """The frames that the decoder still has from before the last key frame. If decoding could start at that frame, the run would have
+        ended before it. `broken`: the packet that could not be decoded."""
+        if broken is None or not len(self.index.packets):
+            return
+        key = self.index.keys[self.index.packets[self.index.keys] <= broken.pts].max(initial=0)
+        for frame in self._packets.context.decode(None):
+            number = self._number(frame.pts)
+            if number < key and not frame.is_corrupt:
+                yield number, frame
 
     def _may_be_broken(self, packet: Any, start: int, begun: bool) -> bool:
         """Whether a run goes on behind a packet that cannot be decoded: no frame of the run needs it."""
@@ -201,7 +241,10 @@ class OpenVideo:
         if (self._kept[0].pts if self._kept else self._packets.place) == place:
             return
         self._kept.clear()
-        self._can_seek = self._can_seek and self._seek(place, int(self.index.times[frame]))
+        if self._can_seek:
+            before = int(np.searchsorted(self.index.keys, frame)) - 1  # MPEG-TS goes to the middle of the packet, so to the next key frame.
+            goals = (frame, int(self.index.keys[max(before, 0)]))
+            self._can_seek = any(self._seek(place, int(self.index.times[goal])) for goal in goals)
         if self._kept and self._kept[0].pts == place:
             return
         self._kept.clear()

@@ -7,7 +7,7 @@ in some containers they are missing, repeated, or different after a seek.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from operator import le
 from types import ModuleType
@@ -55,6 +55,13 @@ class VideoIndex:
     def __len__(self) -> int:
         return len(self.times)
 
+    def shortened(self, count: int) -> VideoIndex:
+        """The first `count` frames."""
+        keys = int(np.searchsorted(self.keys, count))
+        return replace(
+            self, times=self.times[:count], packets=self.packets[:count], keys=self.keys[:keys], marks=self.marks[:keys],
+        )  # fmt: skip
+
     def seconds(self, frames: np.ndarray) -> np.ndarray:
         """Times of frames relative to the first one, float64."""
         result: np.ndarray = (self.times[frames] - self.times[0]) * self.tick.numerator / self.tick.denominator
@@ -71,26 +78,24 @@ def mark_of(packet: Any) -> int:
     return hash((packet.pos, packet.size, crc32(packet)))
 
 
-def read_index(source: BinaryIO) -> VideoIndex:
-    """Find the frames of a video; ValueError names the error in the video."""
-    packets, index = indexed(source)
-    packets.close()
-    return index
+def indexed(source: BinaryIO) -> tuple[Packets, VideoIndex, bool]:
+    """Open a video and find its frames. ValueError names the error in the video.
 
-
-def indexed(source: BinaryIO) -> tuple[Packets, VideoIndex]:
-    """Open a video and find its frames. Returns its packets, read to their end. ValueError names the error in the video."""
+    Returns the packets, the index, and whether the last frame may be incomplete: the container did not check it.
+    """
     av = load_av()
     packets = None
     try:
         packets = Packets(source)
         _choose_stream(packets)
-        index = None
-        if _has_times(packets):
-            index = _index_of_packets(packets)
-            if index is None:
-                packets.rewind()
-        return packets, index or _index_of_decoded(packets)
+        index = _index_of_packets(packets) if _has_times(packets) else None
+        if index is not None:
+            return packets, index, False
+        if packets.place:
+            packets.rewind()
+        index = _index_of_decoded(packets)
+        packets.rewind()
+        return packets, index, True
     except BaseException as error:
         if packets is not None:
             packets.close()
@@ -119,6 +124,11 @@ def _open(source: BinaryIO) -> Any:
     return av.open(source, options={"protocol_whitelist": _NO_PROTOCOL}, **tolerant)
 
 
+_TOLERANT = ("h264", "hevc", "vvc")
+"""Codecs whose damaged frames are replaced alike wherever decoding began. Their decoders would refuse wrong additional data, too (SEI).
+Decoders of other codecs leave what was in memory before in damaged parts of a frame, so they report errors."""
+
+
 class Packets:
     """The packets of a stream of `source`, and its decoder. `place` is that of the next packet: the number of packets before, or UNKNOWN.
 
@@ -140,9 +150,13 @@ class Packets:
         self.stream = self.container.streams[stream]
         self.context = self.stream.codec_context
         self.context.thread_count = 1  # Samples are already decoded in parallel.
-        self.context.options = {"max_pixels": str(MAX_PIXELS)}
+        self.context.options = {"max_pixels": str(MAX_PIXELS), **({} if self.context.name in _TOLERANT else {"err_detect": "explode"})}
         self._packets: Iterator[Any] = self.container.demux(self.stream)
         self.place = 0
+
+    def tolerate(self) -> None:
+        """Let the decoder return damaged frames, as a plain sequential decoder does. Call it before the first packet is decoded."""
+        self.context.options = {"max_pixels": str(MAX_PIXELS)}
 
     def take(self) -> Any | None:
         """The next packet with data; None behind the last."""
@@ -245,9 +259,10 @@ def _index_of_packets(packets: Packets) -> VideoIndex | None:
     """The index without decoding. None if packets and frames may differ."""
     context, table = packets.context, _Table()
     frames_in = _FRAMES.get(context.name, _one)
-    places, first = [], False
+    places, first, cut = [], False, False
     while (packet := packets.take()) is not None:
         table.add(packet)
+        cut = packet.is_corrupt
         if packet.is_discard:
             first = first or (len(table.times) == 1 and packet.is_keyframe)  # An edit list begins between two key frames.
         else:
@@ -255,7 +270,7 @@ def _index_of_packets(packets: Packets) -> VideoIndex | None:
     times = [table.times[place] for place in places]
     if not places:
         raise ValueError("the video has no frames")
-    if None in times or len(set(times)) < len(times):
+    if cut or None in times or len(set(times)) < len(times):
         return None
     order = np.argsort(np.array(times, np.int64))
     shown = np.array(places, np.int32)[order].tolist()
@@ -266,8 +281,9 @@ def _index_of_packets(packets: Packets) -> VideoIndex | None:
 
 
 def _index_of_decoded(packets: Packets) -> VideoIndex:
-    """The index of the frames that a decoder returns. Packets that cannot be decoded have none."""
+    """The index of the frames that a decoder returns, damaged ones included."""
     av, table = load_av(), _Table()
+    packets.tolerate()
     places: list[int | None] = []
     keys: list[int] = []
     size, broken, ended = None, None, False
