@@ -50,14 +50,6 @@ def young_heap():
     gc.freeze()
 
 
-@pytest.fixture(autouse=True, scope="session")
-def kernels_are_compiled_where_they_are_used():
-    """Start no process that compiles ahead: tests that count or forbid processes must not depend on the content of the cache."""
-    from asyncdali.compiled import later
-
-    later._MOST_STARTS = 0
-
-
 _LIMIT, _LIMIT_OF_SLOW = 900, 7200
 """Seconds that a test may take. Programs that tests start have limits of their own, of at most 600 s."""
 

@@ -11,6 +11,7 @@ files are trusted.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -31,7 +32,7 @@ from numba.core.serialize import dumps
 
 from .._notices import warn
 from .._version import __version__
-from . import kernel_store
+from . import kernel_store, progress, waiting
 from .kernel_keys import kernel_digest, text_of
 
 missed: list[Callable[[], None]] = []
@@ -55,6 +56,8 @@ class KernelCache(_Cache):
         self._function = function
         self._variant = variant
         self._store = store
+        self._claim: kernel_store.Claim | None = None
+        self._compiling = contextlib.ExitStack()
 
     @functools.cached_property
     def _identity(self) -> bytes:
@@ -71,9 +74,29 @@ class KernelCache(_Cache):
         return environment, f"{readable}-{key.hex()[:32]}", key
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled function for a signature, or None."""
+        """The compiled function for a signature. None: the caller compiles, then calls :meth:`save_overload` and :meth:`release`.
+
+        NotCompiled as the thread's policy says (:mod:`.waiting`).
+        """
         target_context.refresh()
         place = self._place(sig, target_context.codegen())
+        found = self._load(place, target_context)
+        if found is None:
+            for call in missed:
+                call()
+            self._claim = waiting.claim(lambda: self._store.claim(*place[:2]))
+            self._compiling.enter_context(progress.of_one(str(self._store.folder)))
+            found = self._load(place, target_context)  # another process may have compiled it
+        return found
+
+    def release(self) -> None:
+        """The function is stored, or its compilation failed: other processes that need it go on."""
+        claim, self._claim = self._claim, None
+        if claim is not None:
+            claim.release()
+        self._compiling.close()
+
+    def _load(self, place: tuple[str, str, bytes], target_context: Any) -> Any:
         contents = self._store.load(*place)
         found = None
         if contents is not None:
@@ -81,15 +104,7 @@ class KernelCache(_Cache):
                 found = CompileResult._rebuild(target_context, *pickle.loads(contents))  # the store has verified owner, mode and digest
             except Exception:  # a valid file that this process cannot load: compile again and replace it
                 self._store.remove(*place[:2])
-        if found is None:
-            for call in missed:
-                call()
         return found
-
-    def has(self, sig: Any, target_context: Any) -> bool:
-        """Whether there is a file for a signature."""
-        target_context.refresh()
-        return self._store.load(*self._place(sig, target_context.codegen())) is not None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Store the compiled function for a signature. If that fails, warn once per process."""
@@ -122,6 +137,14 @@ def folder() -> tuple[Path, kernel_store.Store]:
     return kernel_store.usable(config.CACHE_DIR)
 
 
+def folder_name() -> str:
+    """The folder of kernels, for people."""
+    try:
+        return str(folder()[1].folder)
+    except OSError:
+        return "this process only"
+
+
 def for_child() -> dict[str, str]:
     """Environment variables for a child process, so that it uses the same cache."""
     try:
@@ -137,18 +160,3 @@ def enable_cache(compilable: Any, function: Any, variant: tuple[Any, ...] | None
         compilable._cache = KernelCache(function, variant, folder()[1])
     except OSError as error:  # not even a temporary folder is writable
         kernel_store.notify(str(error))
-
-
-def is_cached(compilable: Any) -> bool:
-    """Whether Numba's `compilable`, after :func:`enable_cache`, is in the cache."""
-    cache = compilable._cache
-    return isinstance(cache, KernelCache) and cache.has(compilable._sig, compilable._targetdescr.target_context)
-
-
-def keeps() -> bool:
-    """Whether there is a folder for kernels."""
-    try:
-        folder()
-    except OSError:
-        return False
-    return True

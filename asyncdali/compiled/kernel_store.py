@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import hashlib
 import os
@@ -39,6 +40,7 @@ _PACKAGE = Path(__file__).parent.parent
 _MAGIC = b"asyncdali kernel 1\n"
 _DAY = 86400
 _UNFINISHED = ".new"
+_CLAIM = ".claim"
 _TEMPORARY = "asyncdali-kernels-"
 
 
@@ -56,6 +58,25 @@ class Usage:
 
 class Refused(Exception):
     """A folder or file is refused. The message gives the reason."""
+
+
+class Claim:
+    """The exclusive right to compile a kernel. The file's lock ends with this process, so a killed process leaves no claim."""
+
+    def __init__(self, descriptor: int | None, path: Path):
+        self._descriptor = descriptor
+        self._path = path
+
+    def release(self) -> None:
+        """Let other processes go on. May be called twice."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is None:
+            return
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)  # while it is locked: whoever has opened it sees that it has no name any more
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # closing is not enough: a forked child may have the descriptor, too
+        os.close(descriptor)
 
 
 class Store:
@@ -89,6 +110,29 @@ class Store:
         if contents is None:
             self.remove(environment, name)
         return contents
+
+    def claim(self, environment: str, name: str) -> Claim | None:
+        """Claim the compilation of a kernel. None: another process, or another thread, has claimed it.
+
+        Without a folder that can be written to, every process may compile: the claim is empty."""
+        path = self.folder / environment / (name + _CLAIM)
+        try:
+            self._make(path.parent)
+            while True:
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    os.close(descriptor)
+                    return None
+                except OSError:  # a file system without locks
+                    os.close(descriptor)
+                    return Claim(None, path)
+                if os.fstat(descriptor).st_nlink:
+                    return Claim(descriptor, path)
+                os.close(descriptor)  # its owner released it after this process had opened it
+        except (OSError, Refused):
+            return Claim(None, path)
 
     def save(self, environment: str, name: str, key: bytes, contents: bytes) -> None:
         """Write or replace a kernel file. Raises OSError, and :class:`Refused` for a folder that others can write to."""
@@ -140,6 +184,8 @@ class Store:
             for environment in os.scandir(self.folder):
                 if environment.is_dir(follow_symlinks=False):
                     for entry in os.scandir(environment):
+                        if entry.name.endswith(_CLAIM):
+                            continue
                         with contextlib.suppress(OSError):
                             yield Path(entry.path), entry.stat(follow_symlinks=False)
 

@@ -16,6 +16,7 @@ from numba import njit, types
 from numba.core.bytecode import FunctionIdentity
 from numba.core.ccallback import CFunc
 
+from . import waiting
 from .compiler import HelperCompiler, KernelCompiler
 
 _I64 = types.int64
@@ -52,8 +53,13 @@ def _own_symbols() -> Iterator[None]:
 def _c_function(function: Any, signature: Any, variant: tuple[Any, ...] | None = None) -> Any:
     """Numba's C function, compiled or loaded from the cache."""
     made = _uncompiled(function, signature, variant)
-    with _own_symbols():
-        made.compile()
+    try:
+        with _own_symbols():
+            made.compile()
+    finally:
+        release = getattr(made._cache, "release", None)  # Numba's empty cache has none
+        if release is not None:
+            release()
     return made
 
 
@@ -86,9 +92,12 @@ class Compiled:
 
     @property
     def address(self) -> int:
-        """Address of the machine code."""
+        """Address of the machine code. NotCompiled in a helper (:mod:`.waiting`) while another process compiles it."""
         if not self._address:
-            self.compile()
+            with waiting.needed():
+                self.compile()
+            if not self._address:
+                raise waiting.NotCompiled
         return self._address
 
     @property
@@ -100,26 +109,19 @@ class Compiled:
     def _signature(self) -> Any:
         return _I64(*[_I64] * self._count)
 
-    @property
-    def cached(self) -> bool:
-        """Whether :meth:`compile` only has to load it from the disk cache."""
-        with _compiling:
-            from .cache import is_cached
-
-            made = _uncompiled(self._function, self._signature, self._variant)
-            return self.ready or is_cached(made)
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """The module and name by which another process finds it."""
-        return self._function.__module__, self._function.__qualname__
-
     def compile(self) -> None:
-        """Compile it, or load it from the cache, unless that is done. Raises Numba's errors."""
+        """Compile it, or load it from the cache, unless that is done. Raises Numba's errors.
+
+        In a block of :func:`collecting` a kernel that is not in the cache is only noted.
+        """
         with _compiling, _without_garbage_collection():
             if self._address:
                 return
-            keep = _c_function(self._function, self._signature, self._variant)
+            try:
+                keep = _c_function(self._function, self._signature, self._variant)
+            except waiting.NotCompiled:
+                _missing.note(self)
+                return
             arguments = [ctypes.c_int64] * self._count
             self._held = ctypes.PYFUNCTYPE(ctypes.c_int64, *arguments)(keep.address)
             self._call = self._held if self.brief else ctypes.CFUNCTYPE(ctypes.c_int64, *arguments)(keep.address)
@@ -127,7 +129,7 @@ class Compiled:
             self._address = keep.address
 
     def _first_call(self, *args: int) -> int:
-        self.compile()
+        self.address  # noqa: B018  # compiles it
         return self._call(*args)
 
     def __call__(self, *args: int) -> int:
@@ -136,6 +138,33 @@ class Compiled:
     def held(self, *args: int) -> int:
         """Call it with the GIL held, for a call that takes microseconds this time."""
         return self._held(*args)
+
+
+class _Missing(threading.local):
+    """The kernels that a block of :func:`collecting` has noted."""
+
+    def __init__(self) -> None:
+        self.kernels: dict[int, Compiled] | None = None
+
+    def note(self, kernel: Compiled) -> None:
+        if self.kernels is not None:
+            self.kernels[id(kernel)] = kernel
+
+
+_missing = _Missing()
+
+
+@contextlib.contextmanager
+def collecting(policy: waiting.Policy = waiting.Policy.COLLECT) -> Iterator[dict[int, Compiled]]:
+    """Within the block, this thread notes kernels that it does not compile because of `policy`. Yields them, by ``id``.
+
+    Reading the address of such a kernel compiles it all the same."""
+    before, _missing.kernels = _missing.kernels, {}
+    try:
+        with waiting.using(policy):
+            yield _missing.kernels
+    finally:
+        _missing.kernels = before
 
 
 _compiling = threading.RLock()
@@ -187,4 +216,5 @@ step = compiled(3)
 
 def callback(function: Callable[..., Any]) -> Any:
     """Compile ``f(int64) -> void`` as a callback of a C library. Returns the Numba object (``.address``)."""
-    return _c_function(function, types.void(_I64))
+    with waiting.needed():
+        return _c_function(function, types.void(_I64))

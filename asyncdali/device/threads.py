@@ -10,7 +10,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from asyncdali_workers import limits
@@ -20,6 +20,9 @@ from ..compiled.addresses import address_of
 from ..compiled.job_tables import CREW, JOB, THREAD
 from ..errors import PipelineClosed
 from .joint import Joint
+
+if TYPE_CHECKING:
+    from ..compiled.step import Compiled
 
 log = logging.getLogger("asyncdali")
 
@@ -118,6 +121,13 @@ class Reports:
             _report(self._jobs, found & ~7)
 
 
+def kernels_of_threads() -> list[Compiled]:
+    """The kernels with which worker threads wait and work."""
+    from ..compiled import crew, driver
+
+    return [crew.offer, crew.serve, crew.reported, crew.take_part, crew.change, crew.close, crew.recall, driver.run_job]
+
+
 class WorkerThreads:
     """`count` threads that work on jobs in order of submission. They wait and work in compiled code (:mod:`..compiled.crew`)."""
 
@@ -131,7 +141,7 @@ class WorkerThreads:
         """
         from ..compiled import crew, driver
 
-        for function in (crew.offer, crew.serve, crew.reported, crew.take_part, crew.change, crew.close, crew.recall):
+        for function in kernels_of_threads():
             function.compile()
         self.count = count
         self.reports_to = reports_to

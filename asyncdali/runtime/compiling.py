@@ -1,112 +1,178 @@
-"""A second process that compiles kernels, while a pipeline is built with an empty cache.
+"""The kernels that a pipeline needs are compiled in ``build()``, by all usable processors, before the first batch.
 
-Compiling takes seconds and one processor, because the compiler is a Python program. The second process makes the plan's operators from
-the last to the first, this process from the first to the last. Both keep compiled kernels in the cache on disk and look there before
-they compile. If the second process fails, this process compiles what is missing.
+Compiling takes seconds, and the compiler is a Python program that uses one processor. So ``build()`` first makes all operators and only
+collects the kernels that are missing in the cache on disk. The second missing kernel starts helpers: processes that make the same
+operators. Each begins at another operator. A kernel is compiled by the process that claims it first (``compiled/kernel_store.py``), and
+the others load it from the cache. The claims hold for all processes of the machine: eight ranks that start together compile each kernel
+once.
 
-If this process dies, the kernel (parent-death signal) ends the second process. During a compilation of several seconds the second
-process would not notice a closed pipe.
+Helpers only save time. If a helper fails, this process compiles what is missing. If this process dies, the kernel (parent-death signal)
+ends the helpers: during a compilation of several seconds a helper would not notice a closed pipe.
 
-``ASYNCDALI_COMPILE_AHEAD=0`` turns the second process off.
+``ASYNCDALI_COMPILE_AHEAD=0`` turns the helpers off.
 """
 
 from __future__ import annotations
 
 import contextlib
 import enum
+import logging
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from asyncdali_workers.interrupts import uninterrupted
 
 from .._processes import python_command
-from ..compiled.later import DIE_WITH_PARENT, leave_out
 from ..graph.plan import PlannedOperator
 from ..operators.base import Environment, Operator, Spec
 
+if TYPE_CHECKING:
+    from ..compiled.step import Compiled
+
+log = logging.getLogger("asyncdali")
+
+_PR_SET_PDEATHSIG = 1  # from <sys/prctl.h>
 _PROGRAM = f"""
-{DIE_WITH_PARENT}
+import ctypes, os, sys
+ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {int(signal.SIGKILL)})
+if os.getppid() != int(sys.argv[1]):
+    os._exit(1)  # the parent died before the signal was asked for
 from asyncdali.runtime import compiling
 compiling.serve(sys.stdin.buffer)
 """
-_FIRST_MISSES = 2  # start the process at the second missing kernel: one kernel is not worth a process
+"""A helper; its argument is this process's id. The death signal is set first, because importing Numba takes a second."""
+_FIRST_MISSES = 2  # start helpers at the second missing kernel: one kernel is not worth a process
+_MOST_HELPERS = 7
+"""A pipeline rarely has more than 30 kernels, and each helper needs a second of a processor before it compiles."""
 _PIPE = 60_000  # bytes that a pipe takes before its reader runs
 
 
-@contextlib.contextmanager
-def compiling_ahead(operators: Sequence[PlannedOperator]) -> Iterator[None]:
-    """While the block runs, a second process helps as soon as kernels are missing in the cache."""
-    helper = Helper(operators)
-    if not helper.wanted:
-        yield
-        return
-    from ..compiled.cache import missed
+class Compilation:
+    """The compilation of one ``build()``, as a context: it has helpers, and shows its progress. `operators`: of the pipeline's plan."""
 
-    try:
-        missed.append(helper.miss)
-        yield
-    finally:
+    def __init__(self, operators: Sequence[PlannedOperator]):
+        from ..compiled import cache, progress
+
+        self._missed = cache.missed
+        self._helpers = Helpers(operators)
+        self._open = contextlib.ExitStack()
+        self._progress = progress.shown(cache.folder_name())
+
+    def __enter__(self) -> Compilation:
+        self._shown = self._open.enter_context(self._progress)
+        self._missed.append(self._helpers.miss)
+        return self
+
+    def __exit__(self, *_: object) -> None:
         with uninterrupted():
-            while helper.miss in missed:
-                missed.remove(helper.miss)
-            helper.close()
+            self._missed.remove(self._helpers.miss)
+            self._open.close()
+            self._helpers.close()
+
+    @contextlib.contextmanager
+    def collected(self) -> Iterator[None]:
+        """In the block, operators are made. At its end all kernels that were missing are compiled."""
+        from ..compiled.step import collecting
+
+        with collecting() as missing:
+            yield
+        self.compile(list(missing.values()))
+
+    def compile(self, kernels: Sequence[Compiled]) -> None:
+        """Compile kernels, together with other processes that need some of them. Raises Numba's errors."""
+        from ..compiled import waiting
+        from ..compiled.step import collecting
+
+        left = self._missing(kernels)
+        if not left:
+            return
+        self._shown.expect(len(left))
+        with self._shown.counted_by_caller():
+            while left:
+                before = len(left)
+                with collecting(waiting.Policy.SHARE):
+                    for kernel in left:
+                        kernel.compile()
+                        if kernel.ready:
+                            self._shown.step()
+                left = [kernel for kernel in left if not kernel.ready]
+                if len(left) == before:  # other processes compile all of them: wait for one
+                    left[0].compile()
+                    self._shown.step()
+                    left = left[1:]
+
+    @staticmethod
+    def _missing(kernels: Sequence[Compiled]) -> list[Compiled]:
+        """Load kernels from the cache. Returns those that are not there."""
+        from ..compiled.step import collecting
+
+        with collecting() as missing:
+            for kernel in kernels:
+                kernel.compile()
+        return list(missing.values())
 
 
-class Helper:
-    """The second process. The second missing kernel starts it."""
+class Helpers:
+    """The helpers of one ``build()``. The second missing kernel starts them."""
 
     def __init__(self, operators: Sequence[PlannedOperator]):
         self._operators = operators
         self._misses = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._processes: list[subprocess.Popen[bytes]] = []
 
     @property
-    def wanted(self) -> bool:
-        """Whether there is work and a processor for a second process."""
-        switched_on = os.environ.get("ASYNCDALI_COMPILE_AHEAD", "1") != "0"
-        return switched_on and len(self._operators) > 1 and len(os.sched_getaffinity(0)) > 1 and not getattr(sys, "frozen", False)
+    def wanted(self) -> int:
+        """The number of helpers for which there are work and processors."""
+        if os.environ.get("ASYNCDALI_COMPILE_AHEAD", "1") == "0" or getattr(sys, "frozen", False):
+            return 0
+        return max(0, min(len(self._operators) - 1, len(os.sched_getaffinity(0)) - 1, _MOST_HELPERS))
 
     def miss(self) -> None:
         """A kernel is not in the cache."""
         self._misses += 1
         if self._misses == _FIRST_MISSES:
-            with contextlib.suppress(OSError), uninterrupted():  # compile here if no process can be started
-                self._start()
+            for number in range(self.wanted):
+                with contextlib.suppress(OSError), uninterrupted():  # compile here if no process can be started
+                    self._start(number)
 
-    def _start(self) -> None:
+    def _start(self, number: int) -> None:
         from ..compiled.cache import for_child
 
-        process = self._process = subprocess.Popen(
+        process = subprocess.Popen(
             python_command(_PROGRAM, str(os.getpid())),
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=for_child(),
         )  # fmt: skip
+        self._processes.append(process)
         assert process.stdin is not None
-        process.stdin.write(described(self._operators))
-        process.stdin.flush()
+        process.stdin.write(described(self._operators, number, max(self.wanted, 1)))
+        process.stdin.close()
 
     def close(self) -> None:
-        """Everything is compiled: end the process, whatever it is doing."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        with contextlib.suppress(OSError):
-            process.stdin.close()  # type: ignore[union-attr]
-        with uninterrupted():  # otherwise no thread waits for the process
-            threading.Thread(target=process.wait, name="asyncdali-compiling", daemon=True).start()
+        """Everything is compiled: end the helpers, whatever they are doing."""
+        processes, self._processes = self._processes, []
+        for process in processes:
+            process.kill()
+            with contextlib.suppress(OSError):
+                process.stdin.close()  # type: ignore[union-attr]
+            with uninterrupted():  # otherwise no thread waits for the process
+                threading.Thread(target=process.wait, name="asyncdali-compiling", daemon=True).start()
 
 
-# --- input of the other process
+# --- input of a helper
 
 
-def described(operators: Sequence[PlannedOperator]) -> bytes:
-    """Operators from last to first, without duplicates and without their places in the graph, as many as fit into a pipe."""
+def described(operators: Sequence[PlannedOperator], number: int = 0, helpers: int = 1) -> bytes:
+    """Operators from last to first, without duplicates and without their places in the graph, as many as fit into a pipe.
+
+    Helper `number` of `helpers` begins further on, and has the first ones last.
+    """
     found: dict[bytes, None] = {}
     size = 0
     for planned in reversed(operators):
@@ -118,7 +184,9 @@ def described(operators: Sequence[PlannedOperator]) -> bytes:
         if size > _PIPE:
             break
         found[text] = None
-    return b"".join(found)
+    texts = list(found)
+    first = len(texts) * number // helpers
+    return b"".join(texts[first:] + texts[:first])
 
 
 def _may_be_made_elsewhere(planned: PlannedOperator) -> bool:
@@ -135,16 +203,28 @@ def _plain(value: Any) -> bool:
 
 
 def serve(descriptions: Any) -> None:
-    """Main function of the other process: make operators, to compile their kernels, until none is left or the process is killed."""
-    leave_out()
+    """Main function of a helper: make operators, to compile their kernels, until none is left or the process is killed.
+
+    A kernel that another process compiles is left out. An operator that cannot be made without such a kernel is made again at the end.
+    """
+    from ..compiled import waiting
+    from ..compiled.step import collecting
+
     environment = Environment(1, 1, None, False, lambda size: np.empty(size, np.uint8))
-    while True:
-        try:
-            kind, *rest = pickle.load(descriptions)  # from our own process
-        except EOFError:
-            return
-        with contextlib.suppress(Exception):  # the process that builds the pipeline reports the error
-            _make(kind, environment, *rest)
+    later: list[Any] = []
+    with contextlib.suppress(EOFError):
+        while True:
+            made = pickle.load(descriptions)  # from our own process
+            try:
+                with collecting(waiting.Policy.SHARE):
+                    _make(made[0], environment, *made[1:])
+            except waiting.NotCompiled:
+                later.append(made)
+            except Exception as error:
+                log.debug("the process that builds the pipeline reports: %s", error)
+    for made in later:
+        with contextlib.suppress(Exception):
+            _make(made[0], environment, *made[1:])
 
 
 def _make(

@@ -20,7 +20,7 @@ from ..access import Access
 from ..batch import Batch
 from ..device.host import FUSES_BACKENDS
 from ..device.select import choose_gpu, users_device
-from ..device.threads import CallThread
+from ..device.threads import CallThread, kernels_of_threads
 from ..errors import CheckpointError, OperatorError, PipelineClosed, operator_error, place
 from ..graph.plan import build_plan, cut_for_gpu
 from ..operators.base import Role
@@ -33,7 +33,7 @@ from ..tensors.host_memory import HostMemory
 from ..tensors.lists import cpu_list, gpu_list
 from ..types import OperatorConcurrency, StreamPolicy
 from .blueprint import Blueprint
-from .compiling import compiling_ahead
+from .compiling import Compilation
 from .counters import PipelineCounters
 from .executor import Executor
 from .hints import reserve
@@ -97,6 +97,13 @@ class Session:
         self.expected_layout = options.expected("output_layout", count)
         self._expects = any(value is not None for value in (*self.expected_dtype, *self.expected_ndim, *self.expected_layout))
         self.gpu_id = 0 if options.device_id is None else int(options.device_id)
+        with Compilation(self.plan.operators) as compilation:
+            self._build(blueprint, compilation)
+
+    def _build(self, blueprint: Blueprint, compilation: Compilation) -> None:
+        """Make the executor and the operators."""
+        options, engines = self.options, self.engines
+        compilation.compile(kernels_of_threads())
         with uninterrupted():  # it starts threads, which nothing else could stop yet
             self.executor = self._new_executor(f"asyncdali-{id(blueprint.definition):x}")
             if engines is not None and engines.reports:
@@ -109,7 +116,7 @@ class Session:
         self._copies = OutputCopies(self.executor.pool if self.gpu is None else None)
         self._device_memory: Any = HostMemory(self.executor.allocate) if self.gpu is None else self.gpu.memory
         try:
-            self._instantiate(blueprint.calling(self.seed), blueprint.access)
+            self._instantiate(blueprint.calling(self.seed), blueprint.access, compilation)
         except BaseException:
             self.close(workers=False)
             raise
@@ -158,13 +165,13 @@ class Session:
 
     # --- build
 
-    def _instantiate(self, calling: Callable[[], AbstractContextManager[None]], access: Access) -> None:
+    def _instantiate(self, calling: Callable[[], AbstractContextManager[None]], access: Access, compilation: Compilation) -> None:
         options = self.options
         environment = self.executor.environment(
             int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing), calling, self.depth,
             access,
         )
-        with compiling_ahead(self.plan.operators):
+        with compilation.collected():
             make_operators(self.plan.operators, environment, self.operators)
         built = {id(item.planned): item for item in self.operators}
         segments = [

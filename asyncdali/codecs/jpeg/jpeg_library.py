@@ -130,18 +130,20 @@ def described() -> str:
     return f"asyncdali's own decoder, libjpeg-turbo for the files that it hands over (`statistics()` counts both); {index}"
 
 
-def own_decoder(table: np.ndarray | None, wait: bool = True) -> int | None:
-    """Address of our own decoder. 0 if the decoder is turned off or fails, or without libjpeg-turbo (function table `table`).
+def compile_own_decoder() -> None:
+    """Compile our own decoder, unless the environment turns it off."""
+    if not switched_off():
+        from . import window
 
-    With `wait` false, None while another process compiles the decoder (empty kernel cache).
-    """
+        window.decode_window.compile()
+
+
+def own_decoder(table: np.ndarray | None) -> int:
+    """Address of our own decoder. 0 if the decoder is turned off or fails, or without libjpeg-turbo (function table `table`)."""
     if switched_off() or table is None:
         return 0
-    from ...compiled.later import address_or_later
     from . import window
 
-    if not wait and not address_or_later(window.decode_window):
-        return None
     return window.decode_window.address if _equal_to_turbo(address_of(table)) else 0
 
 

@@ -122,13 +122,14 @@ class ImageDecoder(Operator):
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         from ...codecs.jpeg import jpeg_kernels
-        from ...codecs.jpeg.jpeg_library import function_table, own_decoder, positions
+        from ...codecs.jpeg.jpeg_library import compile_own_decoder, function_table, positions
         from ...compiled.step import compile_all
 
         compile_all(jpeg_kernels)
+        compile_own_decoder()
         self._kernels = jpeg_kernels
         self._table = function_table()
-        self._own_found = own_decoder(self._table, wait=False)
+        self._own_found: int | None = None
         self._index = positions()
         self._scans = 0
         self._counts = DECODE_COUNTS.zeros(1)[0]
@@ -276,21 +277,19 @@ class ImageDecoder(Operator):
 
     @property
     def _own(self) -> int:
-        """Address of our own decoder, or 0. With an empty kernel cache libjpeg-turbo decodes the first files, with equal pixels."""
+        """Address of our own decoder, or 0. The decoder is tested at first use, when all kernels are compiled."""
         if self._own_found is None:
             from ...codecs.jpeg.jpeg_library import own_decoder
 
-            self._own_found = own_decoder(self._table, wait=False)
-        return self._own_found or 0
+            self._own_found = own_decoder(self._table)
+        return self._own_found
 
     def _own_scans(self, headers: np.ndarray) -> int:
-        """Address of the decoder of progressive scans. 0 before the first progressive file (most data sets have none) and until the decoder
-        is compiled."""
+        """Address of the decoder of progressive scans. 0 before the first progressive file: most data sets have none."""
         if self._own and not self._scans and (headers[:, head.marker] == 0xC2).any():
             from ...codecs.jpeg import progressive
-            from ...compiled.later import address_or_later
 
-            self._scans = address_or_later(progressive.decode_scans)
+            self._scans = progressive.decode_scans.address
         return self._scans
 
     def _whole_jpeg(self, data: np.ndarray, header: np.ndarray) -> np.ndarray:

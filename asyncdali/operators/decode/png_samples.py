@@ -20,21 +20,11 @@ _SHAPE = (word.height, word.width, word.channels)
 
 
 @cache
-def _imported() -> ModuleType:
+def _kernels() -> ModuleType:
+    """The kernels, which are compiled for the first PNG file: most data sets have none."""
     from ...codecs.png import png_kernels
 
     return png_kernels
-
-
-def _kernels() -> ModuleType | None:
-    """The kernels; None while another process compiles them (empty kernel cache). Until then OpenCV decodes, with equal pixels."""
-    kernels = _imported()
-    if kernels.read_headers.ready and kernels.decode_png.ready:
-        return kernels
-    from ...compiled.later import address_or_later
-
-    ready = [address_or_later(kernel) for kernel in (kernels.read_headers, kernels.decode_png)]
-    return kernels if all(ready) else None
 
 
 class DecodedPngs(NamedTuple):
@@ -64,8 +54,6 @@ def decoded_pngs(
     rounds them in another way. `sizes`: bytes of all files, int64.
     """
     kernels = _kernels()
-    if kernels is None:
-        return _NOTHING
     headers, sizes = PNG_HEADER.zeros(len(sizes)), np.ascontiguousarray(sizes, np.int64)
     found = kernels.read_headers(address_of(source.addresses), address_of(sizes), address_of(headers), len(sizes))
     if not found:

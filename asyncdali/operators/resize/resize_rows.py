@@ -12,7 +12,6 @@ import numpy as np
 
 from ...compiled.addresses import address_of
 from ...compiled.intrinsics import call3, larger, load_i64, smaller, store_i64, view_i32, view_i64
-from ...compiled.later import address_or_later
 from ...compiled.step import compiled, inlined
 from ..base import Step
 from ..row_feeds import BAND, FEED_STATE, RowFeed
@@ -93,9 +92,7 @@ def read_rows(feed: RowFeed, step: Step, records: np.ndarray, intervals: np.ndar
     chosen = feed.able() & (sizes >= SMALLEST)
     if not chosen.any():
         return
-    function = address_or_later(take_to_bytes if out_dtype == np.uint8 else take_to_floats)
-    if function == 0:
-        return
+    function = (take_to_bytes if out_dtype == np.uint8 else take_to_floats).address
     capacities = np.where(chosen, _capacities(records, intervals), 0)
     step.context[RESIZE.word.fed] = address_of(capacities)
     step.keep = (*step.keep, capacities)

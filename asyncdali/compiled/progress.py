@@ -1,0 +1,121 @@
+"""The line on stderr that says why a program waits: kernels are being compiled, once on this machine.
+
+Nothing appears for compilations of less than two seconds. In a terminal the line is updated after each kernel. In a file or a pipe there
+are two lines, one after two seconds and one at the end. ``ASYNCDALI_QUIET=1`` turns both off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+_SILENT_S = 2.0
+
+
+class Progress:
+    """Tells how many kernels of an expected number are compiled. `where`: the folder that keeps them."""
+
+    def __init__(self, where: str):
+        self._where = where
+        self._total = self._done = 0
+        self._began = 0.0
+        self._shown = False
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+        self.is_counted = False
+        """Whether the caller counts the kernels, because other processes compile some of them."""
+
+    @contextlib.contextmanager
+    def counted_by_caller(self) -> Iterator[None]:
+        """In the block, the caller calls :meth:`step` for each kernel."""
+        self.is_counted = True
+        try:
+            yield
+        finally:
+            self.is_counted = False
+
+    def expect(self, kernels: int) -> None:
+        """More kernels will be compiled. The time counts from the first one."""
+        with self._lock:
+            self._total += kernels
+            if self._timer is None:
+                self._began = time.monotonic()
+                self._timer = threading.Timer(_SILENT_S, self._late)
+                self._timer.daemon = True
+                self._timer.name = "asyncdali-compiling"
+                if os.environ.get("ASYNCDALI_QUIET", "0") in ("", "0") and sys.stderr is not None:
+                    self._timer.start()
+
+    def step(self) -> None:
+        """A kernel is compiled."""
+        with self._lock:
+            self._done += 1
+            if self._shown and _is_terminal():
+                self._write(f"\r{self._text()}")
+
+    def end(self) -> None:
+        """No kernel is compiled any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        with self._lock:
+            if not self._shown:
+                return
+            self._shown = False
+            took = time.monotonic() - self._began
+            last = f"asyncdali: compiled {self._done} of {_kernels(self._total)} in {took:.0f} s, kept in {self._where}\n"
+            self._write(f"\r{last}" if _is_terminal() else last)
+
+    def _late(self) -> None:
+        with self._lock:
+            self._shown = True
+            self._write(self._text() + ("" if _is_terminal() else "\n"))
+
+    def _text(self) -> str:
+        return f"asyncdali: compiling {_kernels(self._total)}, once on this machine: {self._done} done"
+
+    def _write(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):  # stderr is closed or full: the program goes on
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+
+def _kernels(number: int) -> str:
+    return f"{number} kernel{'' if number == 1 else 's'}"
+
+
+def _is_terminal() -> bool:
+    with contextlib.suppress(ValueError, OSError, AttributeError):
+        return sys.stderr.isatty()
+    return False
+
+
+_open: list[Progress] = []
+"""The progress of a block of :func:`shown`; at most one of a process is shown at a time."""
+
+
+@contextlib.contextmanager
+def shown(where: str) -> Iterator[Progress]:
+    """Show the progress of all kernels that are compiled while the block runs. `where`: the folder that keeps them."""
+    progress = Progress(where)
+    _open.append(progress)
+    try:
+        yield progress
+    finally:
+        _open.remove(progress)
+        progress.end()
+
+
+@contextlib.contextmanager
+def of_one(where: str) -> Iterator[None]:
+    """Show the progress of one kernel, which is compiled when it is first needed."""
+    if _open and _open[-1].is_counted:
+        yield
+        return
+    with contextlib.nullcontext(_open[-1]) if _open else shown(where) as progress:
+        progress.expect(1)
+        yield
+        progress.step()
