@@ -156,13 +156,19 @@ def test_files_that_opencv_must_decode():
 # --- one rule for both decoders
 
 
+def none_decoded(*_):
+    """In place of ``decoded_pngs``: OpenCV decodes all files."""
+    return png_samples._NOTHING
+    yield  # a generator without jobs
+
+
 def results(data: bytes, monkeypatch, **arguments) -> list[np.ndarray | str]:
     """What the pipeline gives, picture or error: with our decoder, without it, and as the frame of a sequence."""
     found = []
     for own in (True, False):
         with monkeypatch.context() as patch:
             if not own:
-                patch.setattr("asyncdali.operators.decode.png_samples._kernels", lambda: None)
+                patch.setattr("asyncdali.operators.decode.decoders.decoded_pngs", none_decoded)
             try:
                 found.append(run_operator("decoders.image", [data], **arguments)[0])
             except SampleError as error:
@@ -340,10 +346,6 @@ def test_pipelines_give_the_pixels_of_opencv(output_type, dtype, monkeypatch):
     files = [encode(image_of(31, 22, channels).squeeze(), "PNG") for channels in (1, 3, 4)]
     files += [png_16(np.full((4, 5, 3), 777, np.uint16)), encode(picture(9, 8), "JPEG"), encode(image_of(12, 13, 2), "PNG")]
     broken = files[1][:-30] + files[1][-29:]
-
-    def none_decoded(*_):
-        return png_samples._NOTHING
-        yield  # a generator without jobs
 
     def outputs(own: bool) -> list[np.ndarray]:
         if not own:
