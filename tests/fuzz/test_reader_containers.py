@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import resource
-import struct
 import time
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.damage import damaged
 from helpers.readers import KINDS, pipeline
 
 from asyncdali.readers.containers import containers
@@ -19,37 +19,6 @@ SLOWEST = 60.0
 """Seconds of processor time that one small broken data set may take, compiling kernels included."""
 MEMORY_KB = 512 << 10
 """Memory that all mutations together may add to the process."""
-NUMBERS = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 60000, 511, 512, 4096]
-
-
-def damaged(data: bytes, rng: np.random.Generator) -> bytes:
-    """`data` with one kind of damage: accidental, or as in an attack."""
-    out = bytearray(data or b"\0")
-    kind = rng.integers(7)
-    if kind == 0:  # one bit anywhere
-        out[rng.integers(len(out))] ^= 1 << int(rng.integers(8))
-    elif kind == 1:  # some bytes
-        for _ in range(int(rng.integers(1, 9))):
-            out[rng.integers(len(out))] = int(rng.integers(256))
-    elif kind == 2:  # truncation
-        del out[int(rng.integers(len(out))) :]
-    elif kind == 3 and len(out) > 8:  # a length or an offset
-        at = int(rng.integers(len(out) - 8))
-        width = "I" if rng.random() < 0.5 else "Q"
-        packed = struct.pack(("<" if rng.random() < 0.7 else ">") + width, int(rng.choice(NUMBERS)))
-        out[at : at + len(packed)] = packed
-    elif kind == 4:  # a digit of a text
-        digits = [k for k, byte in enumerate(out[:4096]) if 48 <= byte <= 57]
-        if digits:
-            out[int(rng.choice(digits))] = int(rng.choice(list(b"0179-x. \n")))
-    elif kind == 5:  # a piece taken out, doubled or moved
-        a, b = sorted(int(v) for v in rng.integers(0, len(out), 2))
-        out = out[:a] + out[b:] if rng.random() < 0.5 else out[:b] + out[a:]
-    else:  # a piece of zeros or of text
-        at = int(rng.integers(len(out)))
-        piece = rng.choice([b"\0" * 16, b"\xff" * 12, b"99999999999999999999", b"{}[]", b"%s%n"])
-        out[at : at + len(piece)] = piece
-    return bytes(out)
 
 
 def mutate(name: str, folder: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
