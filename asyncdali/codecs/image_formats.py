@@ -8,6 +8,7 @@ import numpy as np
 
 from ..batch import storage_dtype
 from ..types import DALIDataType, DALIImageType
+from . import jpeg2000, pnm
 from .image_headers import ImageHeader, TiffHeader, as_one_channel, channels_of, read_header
 from .png.png_files import for_opencv, reason
 
@@ -35,11 +36,37 @@ def decode_other(data: np.ndarray, output_type: DALIImageType) -> tuple[np.ndarr
             raise ValueError(f"broken PNG: {reason(raw, header.png)}") from None
         if output_type == DALIImageType.ANY_DATA and header.channels == 2:
             image = image[:, :, ::3]  # OpenCV makes four channels of grey and alpha.
+    elif header.pnm is not None:
+        image = pnm.decode(raw, header.pnm)
+        if output_type == DALIImageType.GRAY and image.shape[2] == 3:
+            image = _opencv_luma(image)
+    elif header.jpeg2000 is not None:
+        image = _decode_jpeg2000(raw, header.jpeg2000, output_type)
     else:
         image = decode_opencv(data, header.format, _opencv_flags(header, output_type))
     if image.shape[:2] != (header.height, header.width):
         raise ValueError(f"broken {header.format}: the decoder found another image size than the header")
     return image, header.orientation
+
+
+_LUMA_14 = np.array([4899, 9617, 1868], np.int64)
+"""Weights of OpenCV's decoders, in 2**-14."""
+
+
+def _opencv_luma(image: np.ndarray) -> np.ndarray:
+    """The luma of RGB, rounded as OpenCV's and DALI's decoders do it."""
+    return ((image.astype(np.int64) @ _LUMA_14 + (1 << 13)) >> 14).astype(image.dtype)[:, :, None]
+
+
+def _decode_jpeg2000(raw: bytes, file: jpeg2000.Jpeg2000File, output_type: DALIImageType) -> np.ndarray:
+    import cv2
+
+    if jpeg2000.for_pillow(file, all_channels=output_type == DALIImageType.ANY_DATA):
+        return jpeg2000.decode_pillow(raw, file)
+    unchanged = output_type == DALIImageType.ANY_DATA or len(file.bits) == 1
+    grey = output_type == DALIImageType.GRAY and file.bits[0] in (8, 16)  # Luma of other bits is computed after scaling.
+    flags = cv2.IMREAD_UNCHANGED if unchanged else cv2.IMREAD_ANYDEPTH | (cv2.IMREAD_GRAYSCALE if grey else cv2.IMREAD_COLOR)
+    return jpeg2000.scaled(decode_opencv(np.frombuffer(raw, np.uint8), "JPEG2000", flags), file.bits[0])
 
 
 def _upright_tiff(raw: bytes, tiff: TiffHeader) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from . import jpeg2000, pnm
 from .png.png_files import SIGNATURE, PngFile, read_file
 
 FORMATS = "JPEG, PNG, BMP, TIFF, WebP, PNM (P1 to P6) and JPEG2000"
@@ -30,7 +31,7 @@ _WEBP_ALPHA = 0x10
 
 @dataclass(frozen=True)
 class ImageHeader:
-    """Format name, stored size in pixels, EXIF orientation (1-8), stored channels; fields of a TIFF, chunks of a PNG."""
+    """Format name, stored size in pixels, EXIF orientation (1-8), stored channels; what the format's module has read."""
 
     format: str
     width: int
@@ -39,6 +40,8 @@ class ImageHeader:
     channels: int = 3
     tiff: TiffHeader | None = None
     png: PngFile | None = None
+    pnm: pnm.PnmFile | None = None
+    jpeg2000: jpeg2000.Jpeg2000File | None = None
 
 
 @dataclass(frozen=True)
@@ -82,11 +85,33 @@ def signature(data: bytes) -> str | None:
         return "TIFF"
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "WebP"
-    if data[:1] == b"P" and data[1:2] in (b"1", b"2", b"3", b"4", b"5", b"6") and data[2:3].isspace():
+    if data[:1] == b"P" and data[1:2] in (b"1", b"2", b"3", b"4", b"5", b"6") and (data[2:3].isspace() or data[2:3] == b"#"):
         return "PNM"
     if data[:12] == b"\0\0\0\x0cjP  \r\n\x87\n" or data[:4] == b"\xff\x4f\xff\x51":
         return "JPEG2000"
     return None
+
+
+_OTHERS = (
+    (b"GIF8", "GIF"), (b"8BPS", "Photoshop"), (b"\x1f\x8b", "gzip"), (b"BZh", "bzip2"), (b"PK\3\4", "ZIP"), (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"%PDF", "PDF"), (b"\0\0\1\0", "ICO"), (b"\xff\x0a", "JPEG XL"), (b"\0\0\0\x0cJXL ", "JPEG XL"), (b"\x76\x2f\x31\x01", "OpenEXR"),
+    (b"#?RADIANCE", "Radiance HDR"), (b"#?RGBE", "Radiance HDR"), (b"P7\n", "PAM"), (b"PF\n", "PFM"), (b"Pf\n", "PFM"),
+    (b"\x93NUMPY", "NumPy"), (b"II\xbc\x01", "JPEG XR"), (b"qoif", "QOI"), (b"DDS ", "DDS"), (b"\x8aMNG", "MNG"), (b"<svg", "SVG"),
+    (b"<?xml", "XML"), (b"<!DOCTYPE html", "HTML"), (b"<!doctype html", "HTML"), (b"<html", "HTML"), (b"<HTML", "HTML"),
+    (b"\x89HDF", "HDF5"), (b"SIMPLE  =", "FITS"), (b"RIFF", "RIFF (not WebP)"),
+)  # fmt: skip
+"""Beginnings of files of other kinds, to name them in errors."""
+_BRANDS = {
+    b"avif": "AVIF", b"avis": "AVIF", b"heic": "HEIC", b"heix": "HEIC", b"hevc": "HEIC", b"mif1": "HEIF", b"msf1": "HEIF", b"crx ": "CR3",
+}  # fmt: skip
+
+
+def _other_kind(data: bytes) -> str | None:
+    """The kind of a file that is not decoded here, if its beginning tells."""
+    if data[4:8] == b"ftyp":
+        return _BRANDS.get(data[8:12], "MP4 or QuickTime")
+    start = data[:64].lstrip(b"\xef\xbb\xbf \t\r\n")
+    return next((kind for mark, kind in _OTHERS if start.startswith(mark) or data.startswith(mark)), None)
 
 
 def read_header(data: bytes) -> ImageHeader:
@@ -96,7 +121,8 @@ def read_header(data: bytes) -> ImageHeader:
     """
     kind = signature(data)
     if kind is None or kind == "JPEG":
-        start = f"the data starts with {data[:8]!r}" if data else "the data is empty"
+        other = _other_kind(data)
+        start = f"the data starts with {data[:8]!r}{f', as {other} does' if other else ''}" if data else "the data is empty"
         raise ValueError(f"unrecognised image format ({start}); supported are {FORMATS}")
     try:
         header, needed = _READERS[kind](data)
@@ -179,75 +205,13 @@ def _webp_orientation(data: bytes) -> int:
 
 
 def _pnm(data: bytes) -> tuple[ImageHeader, int]:
-    """Netpbm formats: the magic number, then width, height (and largest value) as text. Comments run from # to the end of the line."""
-    kind = data[1] - ord("0")
-    numbers: list[int] = []
-    at = 2
-    while len(numbers) < (2 if kind in (1, 4) else 3):
-        number, at = _pnm_number(data, at)
-        numbers.append(number)
-    width, height = numbers[:2]
-    per_pixel = 3 if kind in (3, 6) else 1
-    if kind == 4:
-        needed = height * -(-width // 8)
-    elif kind in (5, 6):
-        needed = width * height * per_pixel * (2 if numbers[2] > 255 else 1)
-    else:
-        needed = width * height * per_pixel
-    return ImageHeader("PNM", width, height, channels=per_pixel), needed + at
-
-
-def _pnm_number(data: bytes, at: int) -> tuple[int, int]:
-    """(the number at or after `at`, the offset behind it)."""
-    while True:
-        letter = data[at : at + 1]
-        if letter == b"#":
-            end = data.find(b"\n", at)
-            at = len(data) if end < 0 else end
-        elif not letter.isspace():
-            break
-        at += 1
-    end = at
-    while data[end : end + 1].isdigit() and end - at < 10:
-        end += 1
-    if end == at:
-        raise ValueError("broken PNM: a number is missing in the header")
-    return int(data[at:end]), end
+    file = pnm.read_file(data)
+    return ImageHeader("PNM", file.width, file.height, channels=file.channels, pnm=file), file.needed
 
 
 def _jpeg2000(data: bytes) -> tuple[ImageHeader, int]:
-    """The SIZ marker segment (ISO 15444-1, A.5.1), which follows the start of the code stream."""
-    at = _code_stream(data)
-    right, bottom, left, top, tile_w, tile_h = struct.unpack_from(">6I", data, at + 8)
-    (components,) = struct.unpack_from(">H", data, at + 40)
-    if not 1 <= components <= 4:
-        raise ValueError(f"JPEG2000 of {components} components is not supported; 1 to 4 are")
-    width, height = right - left, bottom - top
-    # Every tile has a header of its own (12 bytes): many tiny tiles would be a decompression bomb, too.
-    tiles = -(-width // tile_w) * -(-height // tile_h) if tile_w and tile_h and width > 0 and height > 0 else 0
-    return ImageHeader("JPEG2000", width, height, channels=components), at + 49 + 12 * tiles
-
-
-def _code_stream(data: bytes) -> int:
-    """Offset of a JPEG2000 code stream: 0, or within the box "jp2c" of a JP2 file (ISO 15444-1, I.4)."""
-    if data[:4] == b"\xff\x4f\xff\x51":
-        return 0
-    at = 0
-    while True:
-        if at > len(data) - 8:  # The length of a box may be any 64-bit number; struct cannot read there.
-            raise ValueError("broken JPEG2000: no code stream")
-        length, kind = struct.unpack_from(">I4s", data, at)
-        header = 8
-        if length == 1:
-            (length,) = struct.unpack_from(">Q", data, at + 8)
-            header = 16
-        if kind == b"jp2c":
-            if data[at + header : at + header + 4] != b"\xff\x4f\xff\x51":
-                raise ValueError("broken JPEG2000: no code stream")
-            return at + header
-        if length < header:
-            raise ValueError("broken JPEG2000: no code stream")
-        at += length
+    file = jpeg2000.read_file(data)
+    return ImageHeader("JPEG2000", file.width, file.height, channels=file.channels, jpeg2000=file), file.needed
 
 
 # ---------------------------------------------------------------------------------------------------------------------------- TIFF

@@ -210,6 +210,7 @@ def damaged(kind: bytes, contents: bytes) -> bytes:
         *(WHOLE[: LAST + k] for k in range(12)), WHOLE[:LAST] + b"garbage behind the data" * 9, WHOLE[:LAST] + bytes(40),
         file_of(IMAGE, PACKED, behind=png_chunk(b"tEXt", b"k\0v"))[:-20], WHOLE[:-4] + b"abcd",
         WHOLE[:LAST] + png_chunk(b"IEND", b"contents"), file_of(IMAGE, b"\x08\x1d" + PACKED[2:]),
+        file_of(IMAGE, b"\x1d" + PACKED[2:], png_chunk(b"IDAT", b"") + png_chunk(b"IDAT", b"\x08")),
     ],
 )  # fmt: skip
 def test_what_follows_or_surrounds_the_pixels_changes_nothing(data, monkeypatch):

@@ -107,8 +107,11 @@ def for_opencv(data: bytes, file: PngFile) -> bytes:
     for at, length in file.palettes if file.colour == _PALETTE else ():
         out += data[at : at + 12 + length]
     first = len(out)
-    for at, length in file.data:
-        out += data[at : at + 12 + length]
+    if file.data[0][1] < 2 and all(is_whole(data, *chunk) for chunk in file.data):  # The two bytes of zlib's header may be apart.
+        out += _chunk(b"IDAT", b"".join(data[at + 8 : at + 8 + length] for at, length in file.data))
+    else:
+        for at, length in file.data:
+            out += data[at : at + 12 + length]
     _ask_for_largest_window(out, first)
     out += _chunk(b"IEND", b"")
     return bytes(out)
@@ -143,7 +146,3 @@ def reason(data: bytes, file: PngFile) -> str:
     if left > 0 or not inflater.eof:
         return "truncated" if file.cut else "the data ends too early"
     return "it is damaged or of an unsupported kind"
-
-
-def _chunk(kind: bytes, contents: bytes) -> bytes:
-    return struct.pack(">I", len(contents)) + kind + contents + struct.pack(">I", zlib.crc32(contents, zlib.crc32(kind)))
