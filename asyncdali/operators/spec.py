@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -77,14 +78,25 @@ class Environment:
         return self.allocate(size) if self.gpu is None else self.gpu.staging.allocate(size)
 
 
+def _check_name(path: str, name: str) -> None:
+    """Raise ValueError for a text that the system cannot take for a name."""
+    if "\0" in path:
+        raise ValueError(f"argument `{name}` is not a path: {ascii(path)[:200]} has a NUL character")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise ValueError(f"argument `{name}` is not a path: {ascii(path)[:200]} has half a surrogate pair") from None
+
+
 def check_access(spec: Spec, access: Access) -> None:
-    """Raise RuntimeError for an argument that names a file or directory which the pipeline may not open."""
+    """Raise RuntimeError for an argument that names a file or directory which the pipeline may not open, ValueError for no name at all."""
     for arg in spec.schema.args:
         if not arg.path or not spec.given(arg.name):
             continue
         value = spec.constant(arg.name)
         for path in value if isinstance(value, list) else [value]:
             if path:
+                _check_name(path, arg.name)
                 check = access.check_read if arg.path == "read" else access.check_write
                 check(path, f"argument `{arg.name}`")
 

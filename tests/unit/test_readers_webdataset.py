@@ -108,7 +108,8 @@ def test_indices_and_the_command(tmp_path, capsys):
 @pytest.mark.parametrize(
     "text, message",
     [("", "line 1 - no version"), ("v9.9 1\nx 512 1", r"line 1 - Unsupported version of the index file \(v9.9\)"),
-     ("v1.2\n", "line 1 - no sample count"), ("v1.2 0\n", "line 1 - sample count must be positive"),
+     ("v1.2\n", "line 1 - no sample count"), ("v1.2 --1\n", "no sample count"),
+     ("v1.2 1_0\n", "line 1 - no sample count"), ("v1.2 0\n", "line 1 - sample count must be positive"),
      ("v1.2 " + "9" * 30, "no sample count"), ("v1.2 999999999999", "no extensions provided"), ("v1.2 1\n \n", "line 2 - no extensions"),
      ("v1.2 2\nx 512 1 a.x\n", "line 3 - no ext"),
      ("v1.2 1\nx 512 1", "line 2 - Could not find all"), ("v1.2 1\nx -512 1 a", "line 2 - Could not find all"),

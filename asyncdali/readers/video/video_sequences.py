@@ -28,9 +28,9 @@ def read_video_list(path: str) -> list[ListedVideo]:
     """Parse a text file of lines ``path label [start [end]]``. RuntimeError gives file and line of anything else."""
     listed = []
     for number, line in enumerate(read_lines(path, "file list"), 1):
-        words = line.decode("utf-8", "surrogateescape").split()
+        words = line.split()  # at ASCII blanks, as in DALI; other blanks may be parts of names
         if words:
-            listed.append(_listed(words, f"{path}:{number}"))
+            listed.append(_listed([word.decode("utf-8", "surrogateescape") for word in words], f"{path}:{number}"))
     return listed
 
 
@@ -42,6 +42,8 @@ def _listed(words: list[str], where: str) -> ListedVideo:
     if not 2 <= len(words) <= 4:
         raise wrong(f"got {len(words)} words")
     try:
+        if any("_" in word or not word.isascii() for word in words[1:]):  # Python takes 1_0 and digits of other scripts for numbers
+            raise ValueError("label, start and end are decimal numbers")
         label = int(words[1])
         bounds = [float(word) for word in words[2:]]
     except ValueError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterator
 
 from ..containers.indices import read_text, write_text
@@ -13,19 +15,22 @@ _FIELDS = {"v1.1": 3, "v1.2": 4}
 def read_index(path: str) -> Iterator[list[Component]]:
     """The samples of an index file. RuntimeError gives path and line of a malformed entry."""
     try:
-        lines = read_text(path, "index file").decode("utf-8", "surrogateescape").split("\n")
+        lines = read_text(path, "index file").split(b"\n")
     except RuntimeError as error:
         raise RuntimeError(f"{error} (index file of readers.webdataset)") from error
 
     def wrong(line: int, reason: str) -> RuntimeError:
         return RuntimeError(f'Malformed index file at "{path}" line {line} - {reason}')
 
-    head = lines[0].split()
+    def words(line: bytes) -> list[str]:  # split at ASCII blanks; other blanks may be parts of names
+        return [word.decode("utf-8", "surrogateescape") for word in line.split()]
+
+    head = words(lines[0])
     if not head:
         raise wrong(1, "no version signature found")
     if head[0] not in _FIELDS:
         raise wrong(1, f"Unsupported version of the index file ({head[0][:40]}).")
-    if len(head) < 2 or not head[1].isascii() or not head[1].lstrip("-").isdigit() or len(head[1]) > 18:
+    if len(head) < 2 or not re.fullmatch(r"-?[0-9]{1,18}", head[1]):
         raise wrong(1, "no sample count found")
     count, fields = int(head[1]), _FIELDS[head[0]]
     if count <= 0:
@@ -33,7 +38,7 @@ def read_index(path: str) -> Iterator[list[Component]]:
     if count > len(lines):
         raise wrong(len(lines), f"no extensions provided for the sample (the header declares {count} samples)")
     for number in range(2, count + 2):
-        tokens = lines[number - 1].split() if number <= len(lines) else []
+        tokens = words(lines[number - 1]) if number <= len(lines) else []
         if not tokens:
             raise wrong(number, "no extensions provided for the sample")
         if len(tokens) % fields:
@@ -56,7 +61,7 @@ def make_index(tar_path: str, index_path: str) -> None:
     lines = []
     for sample in grouped(scan(tar_path)):
         for component in sample:
-            if not component.extension or len(component.name.split()) != 1 or len(component.extension.split()) != 1:
+            if len(os.fsencode(component.name).split()) != 1 or len(os.fsencode(component.extension).split()) != 1:
                 raise RuntimeError(
                     f"{tar_path}: {component.name!r} cannot be written to an index: the name contains blanks, or ends in a dot"
                 )
