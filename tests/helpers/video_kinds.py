@@ -107,11 +107,11 @@ KINDS = {
 }  # fmt: skip
 
 
-def made(path: Path, name: str) -> str:
-    """The file of a kind. Skips the test if this FFmpeg lacks the encoder or the container."""
+def made(path: Path, name: str, **other: int) -> str:
+    """The file of a kind, with `other` arguments. Skips the test if this FFmpeg lacks the encoder or the container."""
     codec, options, rest = (*KINDS[name], {}, {})[:3]
     try:
-        return write(path / name, codec, options, **rest)
+        return write(path / name, codec, options, **{**rest, **other})
     except (av.FFmpegError, av.codec.codec.UnknownCodecError, ValueError) as error:
         pytest.skip(f"this FFmpeg cannot write {codec} into {name}: {error}")
 

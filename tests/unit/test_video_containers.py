@@ -176,6 +176,7 @@ def test_videos_one_behind_another(tmp_path, name):
 
 @pytest.mark.parametrize("name", [
     "open.ts", "a.mpg", "a.h264", "a.m2v", "a.mjpeg", "a.avi", "a.flv", "b.mkv", "v9.webm", "fragments.mp4", "a.nut", "a.wmv", "a.hevc",
+    "huff.avi",
 ])  # fmt: skip
 def test_truncated_videos(tmp_path, name):
     """All whole frames are there. The incomplete frame at the end is not, nor frames that are shown after it."""
@@ -260,3 +261,26 @@ def test_files_without_frames(tmp_path):
             container.start_encoding()
         with pytest.raises(ValueError, match="the video has no frames|no video stream|End of file|Invalid data"):
             read_index(open(path, "rb"))
+
+
+def test_a_file_and_the_same_bytes_in_memory(tmp_path):
+    """A damaged index of NUT makes FFmpeg seek before the beginning. The name of a file does not say what the file is."""
+    path = tmp_path / "a.nut"
+    data = bytearray(Path(made(tmp_path, "a.nut")).read_bytes())
+    for place in range(len(data) - 60, len(data)):
+        changed = bytes(data[:place]) + bytes([data[place] ^ 0x55]) + bytes(data[place + 1 :])
+        path.write_bytes(changed)
+        with open(path, "rb") as file:
+            found = [_outcome(source) for source in (file, io.BytesIO(changed))]
+        assert found[0] == found[1], place
+    (tmp_path / "text.ans").write_text("no video\n" * 200)
+    with pytest.raises(ValueError, match="Invalid data"):
+        read_index(open(tmp_path / "text.ans", "rb"))
+
+
+def _outcome(source) -> int | str:
+    try:
+        index = open_video(source).index
+    except ValueError as error:
+        return str(error)
+    return len(index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
@@ -10,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from .frame_colours import FrameColours, compile_kernels
-from .video_index import UNKNOWN, Packets, VideoIndex, indexed, load_av, reason
+from .video_index import TOLERANT, UNKNOWN, WITH_TIMES, Packets, VideoIndex, indexed, load_av, reason
 from .video_padding import MISSING
 
 
@@ -36,7 +37,7 @@ def open_video(source: BinaryIO) -> OpenVideo:
         return video
     packets.close()
     if not whole:
-        raise ValueError("the only frame of the video is incomplete")
+        raise ValueError("no frame of the video is complete")
     return OpenVideo(index.shortened(whole), source)
 
 
@@ -62,6 +63,9 @@ class OpenVideo:
         except av.FFmpegError as error:
             raise ValueError(reason(error)) from error
         self._colours = FrameColours(av, self._packets.context.name)
+        # A program stream calls all frames of a broken packet of its own incomplete.
+        framed = self._packets.container.format.name.startswith((*WITH_TIMES, "avi"))
+        self._strict = framed and self._packets.context.name not in TOLERANT
         self._keys = index.keys[index.packets[index.keys] != 0]
         """Frames at which runs start. The first run starts with the first packet. A frame is removed if decoding cannot start at it."""
         self._numbers = np.full(int(index.packets.max(initial=UNKNOWN)) + 1, UNKNOWN, np.int32)
@@ -153,6 +157,8 @@ class OpenVideo:
         counted, number, begun = not len(self.index.packets), UNKNOWN, False
         for packet in chain(self._run_packets(start), [None]):
             try:
+                if packet is not None and packet.is_corrupt and self._strict:
+                    raise self._av.InvalidDataError(errno.EINVAL, "its data are incomplete")
                 frames = self._packets.context.decode(packet)
             except self._av.FFmpegError:
                 if self._may_be_broken(packet, start, begun):
@@ -169,7 +175,7 @@ class OpenVideo:
                     raise _NoStart
                 begun = True
                 if frame.is_corrupt:
-                    raise ValueError("the data of the frame are damaged")
+                    raise ValueError("its data are damaged")
                 yield number, frame
         if start != UNKNOWN and not begun:
             raise _NoStart

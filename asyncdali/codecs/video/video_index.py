@@ -6,11 +6,13 @@ in some containers they are missing, repeated, or different after a seek.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from operator import le
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, BinaryIO
 from zlib import crc32
 
@@ -121,12 +123,22 @@ def _open(source: BinaryIO) -> Any:
     source.seek(0)
     # Titles and similar texts may be in any encoding. PyAV before version 19 would raise an error for other encodings than UTF-8.
     tolerant = {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
-    return av.open(source, options={"protocol_whitelist": _NO_PROTOCOL}, **tolerant)
+    # FFmpeg sees no file name, so that bytes in memory and in a file are read alike, and a name cannot make a text a video.
+    nameless = SimpleNamespace(read=source.read, seek=partial(_seek, source), tell=source.tell)
+    return av.open(nameless, options={"protocol_whitelist": _NO_PROTOCOL}, **tolerant)
 
 
-_TOLERANT = ("h264", "hevc", "vvc")
+TOLERANT = ("h264", "hevc", "vvc")
 """Codecs whose damaged frames are replaced alike wherever decoding began. Their decoders would refuse wrong additional data, too (SEI).
 Decoders of other codecs leave what was in memory before in damaged parts of a frame, so they report errors."""
+
+
+def _seek(source: BinaryIO, offset: int, whence: int = 0) -> int:
+    """Seek for FFmpeg, which treats a place before the beginning as the end of data. Files and bytes in memory raise different errors."""
+    try:
+        return source.seek(offset, whence)
+    except (OSError, ValueError, OverflowError):
+        return -errno.EINVAL
 
 
 class Packets:
@@ -150,7 +162,7 @@ class Packets:
         self.stream = self.container.streams[stream]
         self.context = self.stream.codec_context
         self.context.thread_count = 1  # Samples are already decoded in parallel.
-        self.context.options = {"max_pixels": str(MAX_PIXELS), **({} if self.context.name in _TOLERANT else {"err_detect": "explode"})}
+        self.context.options = {"max_pixels": str(MAX_PIXELS), **({} if self.context.name in TOLERANT else {"err_detect": "explode"})}
         self._packets: Iterator[Any] = self.container.demux(self.stream)
         self.place = 0
 
@@ -160,10 +172,13 @@ class Packets:
 
     def take(self) -> Any | None:
         """The next packet with data; None behind the last."""
-        for packet in self._packets:
-            if packet.size:  # An empty packet ends decoding. AVI repeats frames by empty packets.
-                self.place += self.place != UNKNOWN
-                return packet
+        try:
+            for packet in self._packets:
+                if packet.size:  # An empty packet ends decoding. AVI repeats frames by empty packets.
+                    self.place += self.place != UNKNOWN
+                    return packet
+        except IndexError:  # PyAV ends so, if streams were added after the container was opened.
+            pass
         return None
 
     def rewind(self) -> None:
@@ -212,7 +227,7 @@ def _choose_stream(packets: Packets) -> None:
 
 # --- frames
 
-_WITH_TIMES = ("matroska", "mov", "flv")
+WITH_TIMES = ("matroska", "mov", "flv")
 """Containers in which a packet is a frame and has its time. In others, the frames are found by decoding the video once."""
 _REORDERED = ("h264", "hevc", "vvc")
 """Codecs whose frames may have another order than their packets, even if their headers do not say so."""
@@ -252,7 +267,7 @@ class _Table:
 def _has_times(packets: Packets) -> bool:
     """Whether the container gives the frames' times. AVI numbers packets, which is the same without B frames."""
     name, context = packets.container.format.name, packets.context
-    return name.startswith(_WITH_TIMES) or (name == "avi" and not context.has_b_frames and context.name not in _REORDERED)
+    return name.startswith(WITH_TIMES) or (name == "avi" and not context.has_b_frames and context.name not in _REORDERED)
 
 
 def _index_of_packets(packets: Packets) -> VideoIndex | None:
