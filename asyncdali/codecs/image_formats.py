@@ -8,8 +8,8 @@ import numpy as np
 
 from ..batch import storage_dtype
 from ..types import DALIDataType, DALIImageType
-from . import jpeg2000, pnm
-from .image_headers import ImageHeader, TiffHeader, as_one_channel, channels_of, read_header
+from . import jpeg2000, pnm, tiff_pixels
+from .image_headers import ImageHeader, check_size, read_header, signature
 from .png.png_files import for_opencv, reason
 
 
@@ -21,13 +21,8 @@ def decode_other(data: np.ndarray, output_type: DALIImageType) -> tuple[np.ndarr
     """
     raw = data.tobytes()
     header = read_header(raw)
-    if header.tiff is not None and header.orientation != 1:
-        data = _upright_tiff(raw, header.tiff)
-    if header.tiff is not None and header.tiff.channels_apart:
-        image = decode_opencv(as_one_channel(data.tobytes(), header.tiff), "TIFF", _opencv_flags(header, DALIImageType.ANY_DATA))
-        if image.size != header.height * header.width * header.tiff.samples:
-            raise ValueError("broken TIFF: the decoder found another image size than the header")
-        image = channels_of(image, header.tiff)
+    if header.tiff is not None:
+        image = tiff_pixels.decode(raw, header.tiff, _decode_part, _tiff_by_opencv)
     elif header.png is not None:
         data = np.frombuffer(for_opencv(raw, header.png), np.uint8)
         try:
@@ -69,19 +64,41 @@ def _decode_jpeg2000(raw: bytes, file: jpeg2000.Jpeg2000File, output_type: DALII
     return jpeg2000.scaled(decode_opencv(np.frombuffer(raw, np.uint8), "JPEG2000", flags), file.bits[0])
 
 
-def _upright_tiff(raw: bytes, tiff: TiffHeader) -> np.ndarray:
-    """The file with its orientation set to 1. OpenCV and Pillow rotate TIFFs whatever flags they get."""
-    copy = np.frombuffer(raw, np.uint8).copy()
-    if tiff.orientation_at:
-        copy[tiff.orientation_at : tiff.orientation_at + 2] = (0, 1) if tiff.big_endian else (1, 0)
-    return copy
+def _decode_part(data: bytes, channels: int) -> np.ndarray:
+    """Decode a file that is a strip or tile of a TIFF: the pixels as stored."""
+    part = np.frombuffer(data, np.uint8)
+    if signature(data) != "JPEG":
+        return decode_other(part, DALIImageType.ANY_DATA)[0]
+    from .jpeg import jpeg_kernels
+    from .jpeg.jpeg_library import function_table
+    from .jpeg.jpeg_tables import JPEG_HEADER
+
+    header = jpeg_kernels.read_headers(np.array([part.ctypes.data]), np.array([part.size]))[0][0]
+    width, height, components = (int(value) for value in header[JPEG_HEADER.span("width", "components")])
+    if header[JPEG_HEADER.word.found] != jpeg_kernels.IS_JPEG or components != channels or channels not in (1, 3):
+        raise ValueError(f"a JPEG of {components} components that is not supported; 1 and 3 of 8 bits are")
+    check_size(width, height, part.size)
+    table = function_table()
+    if table is None:
+        return jpeg_by_opencv(part, width, height, grey=channels == 1)
+    image, code, message = jpeg_kernels.decode_whole(table, part, (height, width, channels), components)
+    if code:
+        raise ValueError(message or "Premature end of JPEG data, or another image than the header says")
+    return image
+
+
+def _tiff_by_opencv(data: bytes) -> np.ndarray:
+    """Decode an uncompressed TIFF of YCbCr or CIELab as RGB."""
+    import cv2
+
+    return decode_opencv(np.frombuffer(data, np.uint8), "TIFF", cv2.IMREAD_COLOR)
 
 
 def _opencv_flags(header: ImageHeader, output_type: DALIImageType) -> int:
-    """OpenCV's flags for the conversions of DALI's decoder. OpenCV's TIFF conversions are not usable (RGB order, alpha)."""
+    """OpenCV's flags for the conversions of DALI's decoder."""
     import cv2
 
-    if header.tiff is not None or output_type == DALIImageType.ANY_DATA:
+    if output_type == DALIImageType.ANY_DATA:
         return cv2.IMREAD_UNCHANGED
     colour = cv2.IMREAD_GRAYSCALE if output_type == DALIImageType.GRAY else cv2.IMREAD_COLOR
     if colour == cv2.IMREAD_COLOR and header.format == "PNG":

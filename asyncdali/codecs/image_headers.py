@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from . import jpeg2000, pnm
+from . import jpeg2000, pnm, tiff_files
 from .png.png_files import SIGNATURE, PngFile, read_file
 
 FORMATS = "JPEG, PNG, BMP, TIFF, WebP, PNM (P1 to P6) and JPEG2000"
@@ -24,7 +24,6 @@ FREE_PIXELS, PIXELS_PER_BYTE = 1 << 26, 8192
 arithmetic-coded JPEG can describe a huge white image; such files must not make us allocate gigabytes."""
 _DEFLATE_RATIO = 1032
 """Most bytes that one byte of deflated data can expand to (RFC 1951: 258 bytes per 2 bits)."""
-_LZW_RATIO = 4096
 _WEBP_ALPHA = 0x10
 """A bit in the flags of a VP8X chunk."""
 
@@ -38,39 +37,10 @@ class ImageHeader:
     height: int
     orientation: int = 1
     channels: int = 3
-    tiff: TiffHeader | None = None
+    tiff: tiff_files.TiffFile | None = None
     png: PngFile | None = None
     pnm: pnm.PnmFile | None = None
     jpeg2000: jpeg2000.Jpeg2000File | None = None
-
-
-@dataclass(frozen=True)
-class TiffHeader:
-    """The fields of a TIFF's first directory that are used here (TIFF 6.0, section 8)."""
-
-    bits: int
-    samples: int
-    compression: int
-    orientation_at: int
-    """Offset of the two bytes of the orientation; 0 if there is no orientation."""
-    big_endian: bool
-    photometric: int = 1
-    planar: bool = False
-    """Whether each channel is stored separately."""
-    predictor: int = 1
-    height: int = 0
-    rows_per_strip: int = 0
-    tile_width: int = 0
-    """0 if the image is stored in strips."""
-
-    @property
-    def channels_apart(self) -> bool:
-        """Whether the file needs :func:`as_one_channel`: other decoders cannot read it, or would change colours by alpha."""
-        if self.bits not in (8, 16) or self.photometric not in (1, 2) or self.samples < 2 or self.compression in _TIFF_JPEG:
-            return False
-        if not self.planar:
-            return self.samples != 3
-        return not self.tile_width and (self.rows_per_strip >= self.height or self.height % self.rows_per_strip == 0)
 
 
 def signature(data: bytes) -> str | None:
@@ -81,7 +51,7 @@ def signature(data: bytes) -> str | None:
         return "PNG"
     if data[:2] == b"BM":
         return "BMP"
-    if data[:4] in (b"II*\0", b"MM\0*"):
+    if data[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):  # The last two: BigTIFF.
         return "TIFF"
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "WebP"
@@ -216,104 +186,9 @@ def _jpeg2000(data: bytes) -> tuple[ImageHeader, int]:
 
 # ---------------------------------------------------------------------------------------------------------------------------- TIFF
 
-_TIFF_FIELDS = (256, 257, 258, 259, 262, 274, 277, 278, 284, 317, 322, 338)
-_TIFF_SIZES = {1: 1, 3: 2, 4: 4}
-_WITH_PREDICTOR = (5, 8, 32946, 34925, 50000)
-"""Compressions that use a predictor: LZW, Deflate, LZMA, Zstandard. For others decoders ignore the predictor."""
-_TIFF_JPEG = (6, 7, 34712, 33003, 33005)
-"""Compressions that treat channels differently: JPEG, JPEG2000."""
-_PALETTE = 3
-"""Photometric interpretation for palettes: pixels are indices into a table of colours."""
-
-
 def _tiff(data: bytes) -> tuple[ImageHeader, int]:
-    order, entries = _directory(data)
-    fields = {tag: _field(data, order, entries[tag], tag) for tag in _TIFF_FIELDS if tag in entries}
-    width, height = fields.get(256, 0), fields.get(257, 0)
-    bits, samples, compression = fields.get(258, 1), fields.get(277, 1), fields.get(259, 1)
-    row = -(-width * samples * bits // 8)
-    ratio = {1: 1, 5: _LZW_RATIO, 8: _DEFLATE_RATIO, 32946: _DEFLATE_RATIO, 32773: 64}.get(compression)
-    needed = height * row // ratio if ratio else 0
-    orientation = fields.get(274, 1)
-    at = entries[274][2] if 274 in entries and entries[274][:2] == (3, 1) else 0
-    header = TiffHeader(
-        bits, samples, compression, at, order == ">", fields.get(262, 1), fields.get(284, 1) == 2,
-        fields.get(317, 1) if compression in _WITH_PREDICTOR else 1, height,
-        fields.get(278, 1 << 32) or 1 << 32, fields.get(322, 0),
-    )  # fmt: skip
-    channels = 3 if header.photometric == _PALETTE else samples
-    return ImageHeader("TIFF", width, height, orientation if 1 <= orientation <= 8 else 1, channels, header), needed
-
-
-def _directory(data: bytes) -> tuple[str, dict[int, tuple[int, int, int]]]:
-    """(byte order, {tag: (type, count, offset of the value)}) of a TIFF's first directory."""
-    order = "<" if data[:2] == b"II" else ">"
-    (at,) = struct.unpack_from(order + "I", data, 4)
-    (count,) = struct.unpack_from(order + "H", data, at)
-    entries: dict[int, tuple[int, int, int]] = {}
-    for k in range(count):
-        tag, kind, number = struct.unpack_from(order + "HHI", data, at + 2 + 12 * k)
-        entries.setdefault(tag, (kind, number, at + 10 + 12 * k))
-    return order, entries
-
-
-def _field(data: bytes, order: str, entry: tuple[int, int, int], tag: int) -> int:
-    """The first value of a field of unsigned integers."""
-    kind, count, at = entry
-    if kind not in _TIFF_SIZES or count < 1:
-        raise ValueError(f"broken TIFF: tag {tag} is not an unsigned number")
-    size = _TIFF_SIZES[kind]
-    if size * count > 4:
-        (at,) = struct.unpack_from(order + "I", data, at)
-    result: int = struct.unpack_from(order + {1: "B", 2: "H", 4: "I"}[size], data, at)[0]
-    return result
-
-
-def as_one_channel(data: bytes, tiff: TiffHeader) -> np.ndarray:
-    """Rewrite a TIFF of several channels as a TIFF of one channel. It is `tiff.samples` times as wide, or as high if it is planar.
-
-    TIFF decoders support at most four channels. Strips and tiles hold the same bytes in both descriptions, except for the predictor: the
-    predictor is turned off, and :func:`channels_of` undoes it. Raises ValueError for impossible sizes.
-    """
-    copy = bytearray(data)
-    order, entries = _directory(data)
-    (at,) = struct.unpack_from(order + "I", data, 4)
-    (count,) = struct.unpack_from(order + "H", data, at)
-    wanted = {277: 1, 262: 1, 317: 1, 284: 1}
-    for tag in (257, 278) if tiff.planar else (256, 322):  # planar: height and rows per strip; otherwise: width of the image and of a tile
-        if tag in entries:
-            wanted[tag] = _field(data, order, entries[tag], tag) * (1 if tag == 278 else tiff.samples)
-            if tag != 278 and wanted[tag] >= 1 << 31:
-                raise ValueError(f"broken TIFF: {tiff.samples} channels of {wanted[tag] // tiff.samples} pixels in a row are too many")
-    if tiff.planar and tiff.rows_per_strip >= tiff.height:
-        wanted[278] = tiff.height  # One strip per channel.
-    for k in range(count):
-        here = at + 2 + 12 * k
-        (tag,) = struct.unpack_from(order + "H", data, here)
-        if tag in wanted:
-            struct.pack_into(order + "HII", copy, here + 2, 4, 1, wanted[tag])
-        elif tag in (258, 339):  # bits and sample format: use those of the first channel
-            struct.pack_into(order + "HIHH", copy, here + 2, 3, 1, _field(data, order, entries[tag], tag), 0)
-    if 338 in entries:  # the meaning of extra channels: delete the field, because one channel has none
-        here, end = entries[338][2] - 8, at + 2 + 12 * count + 4
-        copy[here : end - 12] = copy[here + 12 : end]
-        struct.pack_into(order + "H", copy, at, count - 1)
-    return np.frombuffer(bytes(copy), np.uint8)
-
-
-def channels_of(image: np.ndarray, tiff: TiffHeader) -> np.ndarray:
-    """Turn the decoded image of :func:`as_one_channel` into [height, width, channels]."""
-    if tiff.planar:
-        image = image.reshape(tiff.samples, tiff.height, -1).transpose(1, 2, 0)
-    else:
-        image = image.reshape(tiff.height, -1, tiff.samples)
-    if tiff.predictor != 2:
-        return np.ascontiguousarray(image)
-    # Differences to the left neighbour (TIFF 6.0, section 14) wrap around. They restart in each tile.
-    if tiff.tile_width % 16:
-        raise ValueError(f"broken TIFF: tiles are {tiff.tile_width} pixels wide, which is not a multiple of 16")
-    width = tiff.tile_width or image.shape[1]
-    return np.concatenate([np.cumsum(image[:, x : x + width], 1, image.dtype) for x in range(0, image.shape[1], width)], 1)
+    file, needed = tiff_files.read_file(data)
+    return ImageHeader("TIFF", file.width, file.height, file.orientation, file.channels, tiff=file), needed
 
 
 _ORIENTATION_BYTES = {1: 1, 3: 2, 4: 4, 6: 1, 8: 2, 9: 4}

@@ -29,7 +29,8 @@ class PnmFile(NamedTuple):
 def read_file(data: bytes) -> PnmFile:
     """Read a header. A comment runs from # to the end of its line; one blank or comment ends the header. ValueError if it is broken."""
     kind = data[1] - ord("0")
-    numbers, at = [], 2
+    numbers: list[int] = []
+    at = 2
     while len(numbers) < (2 if kind in (1, 4) else 3):
         number, at = _number(data, at)
         numbers.append(number)
@@ -91,7 +92,9 @@ def full_range(values: np.ndarray, largest: int) -> np.ndarray:
     if largest == top:
         return values.astype(kind, copy=False)
     steps = np.minimum(np.arange(top + 1), largest).astype(np.int64)  # Binary files may hold larger values.
-    return ((steps * top + largest // 2) // largest).astype(kind)[values]
+    table: np.ndarray = ((steps * top + largest // 2) // largest).astype(kind)
+    scaled: np.ndarray = table[values]
+    return scaled
 
 
 def _without_comments(text: bytes) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Damaged headers of TIFFs with many channels, which are rewritten before they are decoded: pixels or a ValueError, nothing else."""
+"""Damaged headers of TIFFs with many channels: pixels or a ValueError, nothing else."""
 
 from __future__ import annotations
 

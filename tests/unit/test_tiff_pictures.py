@@ -1,0 +1,289 @@
+"""TIFF: layouts, codings, numbers of bits, colour spaces, damage. tifffile and imagecodecs write most of the files."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from helpers.images import encode, picture, tiff
+from helpers.operators import run_operator
+from PIL import Image
+
+from asyncdali import types
+from asyncdali.operators.base import SampleError
+
+tifffile = pytest.importorskip("tifffile")
+pytest.importorskip("imagecodecs")
+
+H, W = 37, 53
+rng = np.random.default_rng(4)
+SMOOTH = picture(H, W, 5)
+NOISE = rng.integers(0, 65536, (H, W, 5)).astype(np.uint16)
+
+
+def made(array: np.ndarray, **options) -> bytes:
+    out = io.BytesIO()
+    tifffile.imwrite(out, array, **options)
+    return out.getvalue()
+
+
+def decode(data: bytes, dtype=types.UINT8, output_type=types.ANY_DATA, **arguments) -> np.ndarray:
+    return run_operator("decoders.image", [data], dtype=dtype, output_type=output_type, **arguments)[0]
+
+
+CODINGS = [None, "lzw", "zlib", "packbits", "zstd", "lzma", "deflate"]
+
+
+def stored(values: np.ndarray, coding: str | None, planar: bool, tile: tuple[int, int] | None, order: str, **more) -> bytes:
+    channels = values.shape[2]
+    array = np.ascontiguousarray(values.transpose(2, 0, 1)) if planar else values if channels > 1 else values[:, :, 0]
+    options = {} if tile else {"rowsperstrip": 11}
+    photometric = "rgb" if channels in (3, 4) else "minisblack"
+    extra = {3: 0, 4: 1}.get(channels, channels - 1)
+    kinds = {"extrasamples": ["unspecified"] * extra} if extra else {}
+    planes = {"planarconfig": "separate" if planar else "contig"} if channels > 1 else {}
+    return made(array, photometric=photometric, compression=coding, tile=tile, byteorder=order, **options, **planes, **kinds, **more)
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize("big", [False, True])
+def test_layouts(coding, order, big):
+    """Strips and tiles, planar and not, 1 to 5 channels, 8 and 16 bits, with and without a predictor."""
+    for channels, planar, tile, wide in itertools.product((1, 2, 3, 4, 5), (False, True), (None, (16, 32), (48, 64)), (False, True)):
+        if planar and channels == 1:
+            continue
+        values = (NOISE if wide else SMOOTH)[:, :, :channels]
+        for predictor in (False, True) if coding not in (None, "packbits") else (False,):
+            data = stored(values, coding, planar, tile, order, bigtiff=big, **({"predictor": True} if predictor else {}))
+            found = decode(data, types.UINT16 if wide else types.UINT8)
+            assert np.array_equal(found, values), (channels, planar, tile, wide, predictor)
+            if channels != 2:
+                rgb = decode(data, types.UINT16 if wide else types.UINT8, types.RGB)
+                assert np.array_equal(rgb, values[:, :, :3] if channels in (3, 4) else np.repeat(values[:, :, :1], 3, 2)) or channels == 5
+            assert run_operator("peek_image_shape", [data], image_type=types.ANY_DATA)[0].tolist() == [H, W, channels]
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.parametrize("tile", [None, (32, 16)])
+@pytest.mark.parametrize("order", "<>")
+def test_floats(coding, tile, order):
+    values = rng.random((H, W, 3)).astype(np.float32)
+    for predictor in (False, True) if coding not in (None, "packbits") else (False,):
+        data = stored(values, coding, False, tile, order, **({"predictor": True} if predictor else {}))
+        assert np.array_equal(decode(data, types.FLOAT), values)
+
+
+def packed(values: np.ndarray, bits: int) -> bytes:
+    """Rows of values of this number of bits."""
+    split = (values.reshape(len(values), -1, 1) >> np.arange(bits - 1, -1, -1)) & 1
+    return np.packbits(split.reshape(len(values), -1).astype(np.uint8), axis=1).tobytes()
+
+
+def file_of(
+    pixels: list[bytes], bits: int, photometric: int, width: int, rows: int, channels=1, coding=1, more=(), order="<", height=H
+) -> bytes:
+    """A TIFF of strips with these packed bytes."""
+    offsets = np.cumsum([8, *map(len, pixels)]).tolist()
+    fields = [
+        (256, "I", [width]), (257, "I", [height]), (258, "H", [bits] * channels), (259, "H", [coding]), (262, "H", [photometric]),
+        (273, "I", offsets[:-1]), (277, "H", [channels]), (278, "I", [rows]), (279, "I", list(map(len, pixels))), *more,
+    ]  # fmt: skip
+    at, beside = offsets[-1], b""
+    entries = struct.pack(order + "H", len(fields))
+    start = at + 2 + 12 * len(fields) + 4
+    for tag, letter, values in sorted(fields, key=lambda field: field[0]):
+        data = struct.pack(f"{order}{len(values)}{letter}", *values)
+        if len(data) > 4:
+            data, beside = struct.pack(order + "I", start + len(beside)), beside + data
+        entries += struct.pack(order + "HHI", tag, {"B": 1, "H": 3, "I": 4}[letter], len(values)) + data.ljust(4, b"\0")
+    mark = b"II*\0" if order == "<" else b"MM\0*"
+    return mark + struct.pack(order + "I", at) + b"".join(pixels) + entries + bytes(4) + beside
+
+
+@pytest.mark.parametrize("bits", [*range(1, 8), *range(9, 16)])
+@pytest.mark.parametrize("photometric", [0, 1])
+@pytest.mark.parametrize("order", "<>")
+def test_other_numbers_of_bits_are_scaled_to_the_full_range(bits, photometric, order):
+    for channels in (1, 3) if photometric == 1 else (1,):
+        values, full = rng.integers(0, 1 << bits, (H, W, channels)), (1 << bits) - 1
+        top, dtype = (255, types.UINT8) if bits <= 8 else (65535, types.UINT16)
+        expected = np.floor(values * top / full + 0.5)
+        expected = top - expected if photometric == 0 else expected
+        rows = [packed(values[y : y + 10], bits) for y in range(0, H, 10)]
+        data = file_of(rows, bits, photometric, W, 10, channels, order=order)
+        assert np.array_equal(decode(data, dtype), expected)
+        lzw = file_of([zlib.compress(row) for row in rows], bits, photometric, W, 10, channels, coding=8, order=order)
+        assert np.array_equal(decode(lzw, dtype), expected)
+
+
+@pytest.mark.parametrize("values", [SMOOTH[:, :, 0], NOISE[:, :, 0]])
+def test_min_is_white(values):
+    dtype = types.UINT8 if values.dtype == np.uint8 else types.UINT16
+    for tile in (None, (16, 16)):
+        data = made(values, photometric="miniswhite", tile=tile)
+        inverted = np.iinfo(values.dtype).max - values
+        assert np.array_equal(decode(data, dtype)[:, :, 0], inverted)
+        assert np.array_equal(decode(data, dtype, types.RGB), np.repeat(inverted[:, :, None], 3, 2))
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+@pytest.mark.parametrize("wide", [False, True])
+def test_palettes(bits, wide):
+    colours = rng.integers(0, 65536 if wide else 256, (3, 1 << bits))
+    colours[0, 0] = 40_000 if wide else 255
+    indices = rng.integers(0, 1 << bits, (H, W))
+    data = file_of([packed(indices, bits)], bits, 3, W, H, more=[(320, "H", colours.reshape(-1).tolist())])
+    expected = (colours >> 8 if wide else colours).T[indices]
+    assert np.array_equal(decode(data), expected) and np.array_equal(decode(data, output_type=types.RGB), expected)
+    with pytest.raises(SampleError, match="palette is missing"):
+        decode(file_of([packed(indices, bits)], bits, 3, W, H))
+
+
+@pytest.mark.parametrize("kind", ["group3", "group4", "tiff_ccitt", "packbits", "tiff_lzw", "tiff_deflate", "raw"])
+@pytest.mark.parametrize("height", [1, 37, 800])
+def test_bilevel(kind, height):
+    bits = rng.integers(0, 2, (height, W), np.uint8)
+    data = encode(Image.fromarray(bits * 255).convert("1"), "TIFF", compression=kind)
+    assert np.array_equal(decode(data, output_type=types.GRAY)[:, :, 0], bits * 255)
+
+
+def test_reversed_bits():
+    bits = rng.integers(0, 2, (H, W))
+    plain = np.frombuffer(packed(bits, 1), np.uint8)
+    turned = np.packbits(np.unpackbits(plain[:, None], axis=1)[:, ::-1], axis=1).tobytes()
+    assert np.array_equal(decode(file_of([turned], 1, 1, W, H, more=[(266, "H", [2])]))[:, :, 0], bits * 255)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_orientation_and_windows(orientation):
+    turned = {1: SMOOTH, 2: SMOOTH[:, ::-1], 3: SMOOTH[::-1, ::-1], 4: SMOOTH[::-1], 5: SMOOTH.transpose(1, 0, 2), 6: np.rot90(SMOOTH, -1)}
+    turned |= {7: SMOOTH[::-1, ::-1].transpose(1, 0, 2), 8: np.rot90(SMOOTH)}
+    for planar, tile in itertools.product((False, True), (None, (16, 16))):
+        data = stored(SMOOTH, "lzw", planar, tile, "<", extratags=[(274, "H", 1, orientation, True)])
+        assert np.array_equal(decode(data), turned[orientation])
+        assert np.array_equal(decode(data, adjust_orientation=False), SMOOTH)
+        part = run_operator("decoders.image_crop", [data], crop=(9, 7), crop_pos_x=0, crop_pos_y=1, output_type=types.ANY_DATA)[0]
+        assert np.array_equal(part, turned[orientation][-9:, :7])
+
+
+@pytest.mark.parametrize("tile", [None, (32, 32)])
+def test_strips_that_are_files(tile):
+    """JPEG in TIFF, and codings that libtiff does not know. The latter came out black."""
+    rgb, grey = np.ascontiguousarray(SMOOTH[:, :, :3]), SMOOTH[:, :, 0].copy()
+    for coding in ("jpeg2000", "png", "webp"):
+        options = {"compressionargs": {"level": 100 if coding == "webp" else None}} if coding == "webp" else {}
+        for image in (rgb, grey) if coding != "webp" else (rgb,):
+            photometric = "rgb" if image.ndim == 3 else "minisblack"
+            found = decode(made(image, photometric=photometric, compression=coding, tile=tile, **options))
+            assert np.abs(found.astype(int).squeeze() - image).max() <= (40 if coding == "webp" else 0), coding
+    for image, photometric in ((rgb, "rgb"), (rgb, "ycbcr"), (grey, "minisblack")):
+        source = made(image, photometric=photometric, compression="jpeg", compressionargs={"level": 95}, tile=tile)
+        expected = tifffile.imread(io.BytesIO(source))
+        assert np.abs(decode(source).astype(int).squeeze() - expected).mean() < 2, photometric
+    data = encode(rgb, "TIFF", compression="jpeg", quality=95)
+    assert np.abs(decode(data).astype(int) - np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))).max() <= 3
+
+
+def test_cmyk_is_rgb_with_full_alpha_as_in_dali():
+    ink = SMOOTH[:, :, :4]
+    data = encode(Image.fromarray(np.ascontiguousarray(ink), "CMYK"), "TIFF")
+    light = 255 - ink.astype(int)
+    expected = light[:, :, :3] * light[:, :, 3:] // 255
+    assert np.array_equal(decode(data)[:, :, :3], expected) and (decode(data)[:, :, 3] == 255).all()
+    assert np.array_equal(decode(data, output_type=types.RGB), expected)
+
+
+@pytest.mark.parametrize("steps", [(1, 1), (2, 1), (2, 2), (1, 2), (4, 2)])
+def test_ycbcr_in_strips(steps):
+    """Units of `steps` pixels and two values of chroma. Grey chroma gives grey pictures."""
+    across, down = steps
+    units = (-(-W // across), -(-H // down))
+    luma = picture(units[1] * down, units[0] * across, 1)
+    blocks = luma.reshape(units[1], down, units[0], across).transpose(0, 2, 1, 3).reshape(units[1], units[0], -1)
+    pixels = np.concatenate([blocks, np.full((*blocks.shape[:2], 2), 128, np.uint8)], 2)
+    for coding in (1, 8):
+        data = pixels.tobytes() if coding == 1 else zlib.compress(pixels.tobytes())
+        found = decode(file_of([data], 8, 6, W, H, 3, coding, more=[(530, "H", list(steps))]))
+        assert np.abs(found.astype(int) - luma[:H, :W, None]).max() <= 1
+
+
+# --- damage and kinds that are refused
+
+
+@pytest.mark.parametrize("coding", CODINGS[1:])
+@pytest.mark.parametrize("tile", [None, (16, 16)])
+def test_damaged_strips_are_errors(coding, tile):
+    """Decoders gave black or noise for them."""
+    values = SMOOTH[:, :, :3]
+    data = stored(values, coding, False, tile, "<")
+    with tifffile.TiffFile(io.BytesIO(data)) as file:
+        offsets, sizes = file.pages[0].dataoffsets, file.pages[0].databytecounts
+    at, size = offsets[1], sizes[1]
+    damage = [bytes(size), b"\xff" * size, data[at + 60 : at + 60 + size]]
+    for wrong in damage[:1] if coding == "packbits" else damage:  # Nearly any bytes are valid PackBits, and nothing has a checksum.
+        with pytest.raises(SampleError, match="broken TIFF: .*(strip|tile)"):
+            decode(data[:at] + wrong + data[at + size :])
+    if coding in ("zlib", "deflate"):
+        for place in (at + size // 2, at + size - 1):
+            with pytest.raises(SampleError, match="(strip|tile) 1 is damaged"):
+                decode(data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1 :])
+    with pytest.raises(SampleError, match="TIFF"):
+        decode(data[: offsets[-1] + 5])
+
+
+@pytest.mark.parametrize("tile", [None, (16, 16)])
+def test_truncated_files(tile):
+    data = stored(SMOOTH, None, True, tile, "<")
+    for cut in (1, 100, len(data) // 2):
+        with pytest.raises(SampleError, match="broken TIFF"):
+            decode(data[:-cut])
+
+
+@pytest.mark.parametrize(
+    ("coding", "name"), [(50002, "JPEG XL"), (34887, "LERC"), (32809, "ThunderScan"), (34676, "SGILog"), (34661, "JBIG"), (777, "777")]
+)
+def test_unknown_codings_are_named(coding, name):
+    data = file_of([SMOOTH[:, :, 0].tobytes()], 8, 1, W, H, coding=coding)
+    with pytest.raises(SampleError, match=f"TIFF coding .*{name}.* is not supported; supported are .*LZW"):
+        decode(data)
+    assert run_operator("peek_image_shape", [data])[0].tolist() == [H, W, 3]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (made(SMOOTH[:, :, 0].astype(np.int8), photometric="minisblack"), "int8"),
+        (made(SMOOTH[:, :, 0].astype(np.int32), photometric="minisblack"), "int32"),
+        (made(SMOOTH[:, :, 0].astype(np.float64), photometric="minisblack"), "float64"),
+        (file_of([bytes(99)], 8, 1, W, H), "99 of 1961 bytes|truncated"),
+        (file_of([SMOOTH[:, :, 0].tobytes()], 8, 32803, W, H), "colour space 32803"),
+        (file_of([SMOOTH[:, :, 0].tobytes()], 8, 1, W, H, coding=3), "broken TIFF: CCITT"),
+        (file_of([SMOOTH[:, :, 0].tobytes()], 8, 2, W, H), "RGB of 1"),
+        (tiff(SMOOTH[:, :, :1], 1)[:60], "truncated"),
+        (file_of([b"x" * 2000], 8, 1, W, 10), "1 of 4 strips"),
+        (file_of([b""], 8, 1, W, H), "outside the file|truncated"),
+        (file_of([SMOOTH[:, :, 0].tobytes()], 8, 1, W, H, more=[(322, "I", [1 << 14]), (323, "I", [1 << 13])]), "broken TIFF: "),
+    ],
+)
+def test_what_is_refused(data, words):
+    with pytest.raises(SampleError, match=words):
+        decode(data)
+
+
+def test_sizes_of_strips_may_be_missing_or_too_large():
+    """Some writers leave the sizes out, and some give the last strip the size of the others."""
+    pixels = SMOOTH[:, :, 0].tobytes()
+    data = bytearray(file_of([pixels], 8, 1, W, H))
+    at = data.index(struct.pack("<HHI", 279, 4, 1))
+    data[at : at + 2] = struct.pack("<H", 60000)
+    assert np.array_equal(decode(bytes(data))[:, :, 0], SMOOTH[:, :, 0])
+
+
+def test_only_the_first_page_is_decoded():
+    pages = np.stack([SMOOTH[:, :, 0], 255 - SMOOTH[:, :, 0]])
+    assert np.array_equal(decode(made(pages, photometric="minisblack"))[:, :, 0], pages[0])
