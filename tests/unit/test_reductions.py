@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers import operators as harness
 from helpers.pipelines import pipeline_of
 from helpers.tensor_parity import Failed, ours
 
@@ -180,3 +181,24 @@ def test_parameters_of_the_wrong_shape():
     mean = {"mean": [np.zeros((2, 1), np.float32)]}
     assert "must have shape (1, 3) for a sample of shape (2, 3)" in ours("normalize", [SAMPLE], named=mean, axes=[0]).message
     assert "cannot be combined with `mean`" in ours("normalize", [SAMPLE], named=mean, batch=True).message
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64, np.int32, np.uint32])
+@pytest.mark.parametrize("dtype", [types.FLOAT, None])
+@pytest.mark.parametrize("shape, axes", [((6,), None), ((2, 3), [1]), ((3, 2), [0]), ((2, 3, 1), [0, 2]), ((6, 1), [1])])
+def test_squares_beyond_64_bits(kind, dtype, shape, axes):
+    """The squares of numbers above 3e9 do not fit into 64 bits, and neither do the sums of squares of 32-bit numbers."""
+    largest = np.iinfo(kind).max // (4 if kind is np.uint64 and dtype == types.FLOAT else 1)  # the sum must fit into FLOAT
+    numbers = [largest, largest - 1, largest // 2, 3, largest // 3, 1]
+    if np.iinfo(kind).min:
+        numbers[1] = np.iinfo(kind).min
+    data = np.array(numbers, kind).reshape(shape)
+    wanted = dtype or (types.UINT64 if kind in (np.uint64, np.uint32) else types.INT64)
+    over = {} if axes is None else {"axes": axes}
+    exact = np.mean(np.square(data.astype(np.float64)), axis=None if axes is None else tuple(axes))
+    (squares,) = harness.run("reductions.mean_square", [data], dtype=wanted, **over)
+    (roots,) = harness.run("reductions.rms", [data], dtype=wanted, **over)
+    np.testing.assert_allclose(roots.astype(np.float64), np.sqrt(exact), rtol=1e-6)
+    if wanted != types.FLOAT:
+        exact = np.minimum(exact, float(np.iinfo(squares.dtype).max))
+    np.testing.assert_allclose(squares.astype(np.float64), exact, rtol=1e-6)

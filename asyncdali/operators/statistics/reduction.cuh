@@ -7,7 +7,9 @@
 #if KIND >= 3
 typedef IN Total;
 #elif WHOLE
-typedef int64 Total;
+template <bool wide> struct Whole { typedef int64 T; };
+template <> struct Whole<true> { typedef float64 T; };  // 64 bits cannot hold sums of squares of 32 and 64 bits
+typedef Whole<KIND == 1 && sizeof(IN) >= 4>::T Total;
 #else
 typedef float64 Total;
 #endif
@@ -43,7 +45,13 @@ DEVICE Total counted(IN element, float32 mean) {
     if constexpr (Kind<IN>::is_float) {
         return element * element;
     } else {
-        const uint64 square = (uint64)(int64)element * (uint64)(int64)element;  // wraps around
+        constexpr bool negative = (IN)-1 < (IN)0;
+        if constexpr (WHOLE && sizeof(IN) >= 4) return (float64)element * (float64)element;
+        if constexpr (sizeof(IN) == 8) {
+            const uint64 size = negative && element < (IN)0 ? 0 - (uint64)element : (uint64)element;
+            if (size > (negative ? 3037000499ull : 4294967295ull)) return (Total)(float32)((float64)element * (float64)element);
+        }
+        const uint64 square = (uint64)(int64)element * (uint64)(int64)element;  // fits into 64 bits
         if constexpr ((IN)-1 < (IN)0) return WHOLE ? (Total)(int64)square : (Total)(float32)(int64)square;
         else return WHOLE ? (Total)square : (Total)(float32)square;
     }
@@ -94,7 +102,14 @@ DEVICE void finish_one(const int64 *context, int64 number, const Sample &sample,
             return;
         }
     }
-    float32 result = (IN)-1 < (IN)0 ? (float32)total : WHOLE ? (float32)(uint64)total : (float32)total;
+    constexpr bool wide = WHOLE && (Total)0.5 != 0;
+    if constexpr (wide) {
+        const float64 mean = total / (float64)sample.volume;
+        *out = convert<OUT, float32, false>((float32)(what == 2 ? sqrt(mean) : mean));
+        return;
+    }
+    constexpr bool wraps = WHOLE && !((IN)-1 < (IN)0);  // unsigned sums in a signed total
+    float32 result = wraps ? (float32)(uint64)total : (float32)total;
     if (KIND == 2 && context[REDUCTION_NO_AXES]) result = 0;  // without reduced axes each element is its own mean
     else if (what) result *= 1.0f / (float32)(sample.volume - context[REDUCTION_DDOF]);
     if (what == 2) result = sqrtf(result);

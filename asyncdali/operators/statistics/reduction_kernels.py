@@ -35,7 +35,7 @@ at = REDUCTION.at
 _CHUNK = 32
 _LONG = 64  # Least elements for which vectors are worth their set-up.
 _HALVED, _WALKED, _FOUR, _MANY, _EXACT, _SQUARES = range(6)  # How a node is computed.
-_indices, _wholes, _floats = (local_array(kind, MAX_AXES) for kind in (np.int64, np.int64, np.float32))
+_indices, _wholes, _doubles, _floats = (local_array(kind, MAX_AXES) for kind in (np.int64, np.int64, np.float64, np.float32))
 _DEPTH = 256
 TOGETHER = 3  # Outputs that are summed at the same time: channels of interleaved pixels.
 _nodes, _sums, _some = local_array(np.int64, 4 * _DEPTH), local_array(np.float32, TOGETHER * _DEPTH), local_array(np.float32, TOGETHER)
@@ -240,10 +240,19 @@ def _values(in_dtype: str, kind: str) -> tuple[Any, Any]:
     if kind == "square":
         if in_dtype == "float32":
             return inlined(lambda element, mean: np.float32(element * element)), None
-        return (
-            inlined(lambda element, mean: np.float32(wide(wide(element) * wide(element)))),
-            inlined(lambda element, mean: np.int64(wide(wide(element) * wide(element)))),
-        )
+        exact = inlined(lambda element, mean: np.float32(wide(wide(element) * wide(element))))
+        if in_dtype not in ("int64", "uint64"):
+            return exact, inlined(lambda element, mean: np.int64(wide(wide(element) * wide(element))))
+        largest = int(math.isqrt(np.iinfo(in_dtype).max))
+        least = -largest if in_dtype == "int64" else 0
+
+        @inlined
+        def square(element, mean):
+            if element > wide(largest) or element < wide(least):  # the square does not fit into 64 bits
+                return np.float32(np.float64(element) * np.float64(element))
+            return exact(element, mean)
+
+        return square, None
     return inlined(lambda element, mean: np.float32(element)), inlined(lambda element, mean: np.int64(wide(element)))
 
 
@@ -396,19 +405,30 @@ def float_step(in_dtype: str, kind: str) -> Compiled:
 
 @cache
 def whole_step(in_dtype: str, kind: str) -> Compiled:
-    """Sums of integers as 64-bit integers; kind "value" or "square"."""
+    """Sums of integers as 64-bit integers; kind "value" or "square".
+
+    Sums of squares of 32 and 64 bits would overflow. They are float64; results are computed in float32 anyway.
+    """
     view_in, unsigned = view(in_dtype), in_dtype.startswith("u")
     bytes_only = in_dtype == "uint8" and kind == "value"
+    itemsize = storage(in_dtype).itemsize
+    wide = kind == "square" and itemsize >= 4
     _, value = _values(in_dtype, kind)
-    add = inlined(lambda total, element, mean: np.int64(total + value(element, mean)))
-    merge = inlined(lambda a, b: np.int64(a + b))
-    walk, itemsize = _make_walk(view_in, add, merge), storage(in_dtype).itemsize
+    number, make_totals = (np.float64, _doubles) if wide else (np.int64, _wholes)
+    if wide:
+        value = inlined(lambda element, mean: np.float64(element) * np.float64(element))
+    add = inlined(lambda total, element, mean: number(total + value(element, mean)))
+    merge = inlined(lambda a, b: number(a + b))
+    walk = _make_walk(view_in, add, merge)
 
     @inlined
     def made_of(total, finish, volume, size, signed):
         """The sum, or its mean or root of the mean."""
         if finish == 0:
-            return total
+            return np.int64(total)
+        if wide:
+            mean = total / np.float64(volume)
+            return _whole(np.float32(math.sqrt(mean) if finish == 2 else mean), size, signed)
         x = np.float32(np.uint64(total)) if unsigned else np.float32(total)
         x = np.float32(x * np.float32(np.float32(1) / np.float32(volume)))
         return _whole(np.float32(math.sqrt(x)) if finish == 2 else x, size, signed)
@@ -428,7 +448,7 @@ def whole_step(in_dtype: str, kind: str) -> Compiled:
         record += 16 * kept
         inner_extents, inner_strides = view_i64(record, reduced), view_i64(record + 8 * reduced, reduced)
         size, signed = load_i64(context + at.integer), load_i64(context + at.signed)
-        totals, index = _wholes(), _indices()
+        totals, index = make_totals(), _indices()
         volume = 1
         for k in range(reduced):
             volume *= inner_extents[k]
@@ -449,7 +469,7 @@ def whole_step(in_dtype: str, kind: str) -> Compiled:
             elif i > 0:
                 base += step
             along += 1
-            total = np.int64(0)
+            total = number(0)
             for k in range(inner_extents[0]):
                 total = add(total, view_in(base + k * inner_strides[0], 1)[0], np.float32(0))
             _store(out, i, size, made_of(total, finish, volume, size, signed))
@@ -460,13 +480,13 @@ def whole_step(in_dtype: str, kind: str) -> Compiled:
             elif i > 0:
                 base += step
             along += 1
-            total = np.int64(0)
+            total = number(0)
             if axes == 0:
-                total = value(view_in(base, 1)[0], np.float32(0))
+                total = number(value(view_in(base, 1)[0], np.float32(0)))
             elif many_bytes:
-                total = byte_sum(base, inner_strides[0], inner_extents[0])
+                total = number(byte_sum(base, inner_strides[0], inner_extents[0]))
             elif axes > 1:
-                total = walk(base, inner_extents, inner_strides, 0, axes, inner_extents[0], np.int64(0), np.float32(0), totals, index)
+                total = walk(base, inner_extents, inner_strides, 0, axes, inner_extents[0], number(0), np.float32(0), totals, index)
             _store(out, i, size, made_of(total, finish, volume, size, signed))
             i += 1
         return 0
