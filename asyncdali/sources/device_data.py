@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..batch import Batch
 from ..tensors import TensorGPU, TensorListGPU
-from ..tensors.data import InvalidData, check_ranks, check_types, tensor_traits
+from ..tensors.data import InvalidData, check_ranks, check_types, origins_of, tensor_traits
 from ..tensors.foreign import UnsupportedTypeError
 from ..tensors.gpu import stream_handle
 from ..tensors.lists import array_of, memory_of
@@ -45,6 +45,7 @@ class DeviceData:
         made = self._taken([array_of(data)], True, handle)
         if isinstance(data, TensorGPU):
             made.dtype = data.dtype
+            made.source_info = origins_of([data] * len(made))
         return made
 
     def _is_here(self, value: Any) -> bool:
@@ -57,7 +58,7 @@ class DeviceData:
             raise InvalidData(f"sample {k}: samples in CPU memory and samples in GPU memory cannot be mixed in one batch")
         layout, kind = tensor_traits(items)
         made = self._taken(arrays, False, stream)
-        made.layout = layout
+        made.layout, made.source_info = layout, origins_of(items)
         if kind is not None:
             made.dtype = kind
         return made

@@ -154,16 +154,20 @@ class Converter:
         array = sample_array(data)
         if array.ndim == 0:
             raise InvalidData(f"a batch has at least one dimension, got a scalar ({type(data).__name__}); its first axis counts samples")
-        return self._dense(array, _type_of(data))
+        batch = self._dense(array, _type_of(data))
+        if isinstance(data, Tensor):
+            batch.source_info = origins_of([data] * len(batch))
+        return batch
 
     def samples(self, items: Sequence[Any]) -> Batch:
         """A batch of a list of samples; RuntimeError if they differ in type or number of dimensions."""
         if not items:
             return Batch(np.empty((0, 0), np.int64), DALIDataType.NO_TYPE, contiguous=True, owner=())
-        layout, kind = "", None
+        layout, kind, origins = "", None, None
         if set(map(type, items)) != _ARRAYS:
             layout, kind = tensor_traits(items)
             _refuse_mixed_capsules(items)
+            origins = origins_of(items)
             items = [self._sample(item, k) for k, item in enumerate(items)]
         arrays: Sequence[np.ndarray] = items
         first = arrays[0]
@@ -177,7 +181,7 @@ class Converter:
         else:
             check_ranks(arrays)
             batch = self._ragged(arrays)
-        batch.layout = layout
+        batch.layout, batch.source_info = layout, origins
         if kind is not None:
             batch.dtype = kind
         return batch
@@ -232,11 +236,14 @@ class Converter:
     def _tensor_list(self, tensors: TensorListCPU) -> Batch:
         source = tensors._batch
         if self._no_copy:
-            shared = Batch(source.shapes, source.dtype, source.layout, source.addresses, source.memory_owner, contiguous=source.contiguous)
+            shared = Batch(
+                source.shapes, source.dtype, source.layout, source.addresses, source.memory_owner, contiguous=source.contiguous,
+                source_info=source.source_info,
+            )  # fmt: skip
             shared.values = source.values
             return _shared(shared)
         copy = _gathered(source, self._allocate)
-        copy.layout = source.layout
+        copy.layout, copy.source_info = source.layout, source.source_info
         return copy
 
     def _new(self, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
@@ -286,6 +293,12 @@ def tensor_traits(items: Sequence[Any]) -> tuple[str, DALIDataType | None]:
     if any(isinstance(item, TensorGPU) for item in items) and not all(isinstance(item, TensorGPU) for item in items):
         raise InvalidData("samples in CPU memory and samples in GPU memory cannot be mixed in one batch")
     return (layouts.pop() if layouts else ""), _type_of(items[0])
+
+
+def origins_of(items: Sequence[Any]) -> list[str] | None:
+    """The origins (``source_info``) of a list of samples; None if no sample has one."""
+    origins = [item.source_info() if isinstance(item, Tensor) else "" for item in items]
+    return origins if any(origins) else None
 
 
 def _refuse_mixed_capsules(items: Sequence[Any]) -> None:

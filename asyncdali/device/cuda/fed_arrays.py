@@ -131,7 +131,10 @@ class FedArrays:
     def batch_of(self, source: Batch, no_copy: bool) -> Batch:
         """Like :meth:`batch`, for a pipeline's output on this GPU."""
         if no_copy:
-            shared = Batch(source.shapes, source.dtype, source.layout, source.addresses, source.memory_owner, contiguous=source.contiguous)
+            shared = Batch(
+                source.shapes, source.dtype, source.layout, source.addresses, source.memory_owner, contiguous=source.contiguous,
+                source_info=source.source_info,
+            )  # fmt: skip
             shared.reused = True
             return shared
         with self._device.entered():
