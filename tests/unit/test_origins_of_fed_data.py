@@ -61,7 +61,11 @@ def test_origins_of_sources(files, no_copy, device, kind, options):
 @pytest.mark.parametrize("repeat", [False, True])
 def test_origins_of_fed_batches(files, no_copy, kind, repeat):
     data = KINDS[kind](read(files))
-    with pipeline_of(lambda: fn.external_source(name="x", no_copy=no_copy, repeat_last=repeat), batch_size=3, prefetch_queue_depth=1) as pipe:
+
+    def graph():
+        return fn.external_source(name="x", no_copy=no_copy, repeat_last=repeat)
+
+    with pipeline_of(graph, batch_size=3, prefetch_queue_depth=1) as pipe:
         pipe.feed_input("x", data)
         for _ in range(1 + repeat):
             (found,) = pipe.run()

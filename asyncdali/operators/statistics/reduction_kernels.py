@@ -243,7 +243,7 @@ def _values(in_dtype: str, kind: str) -> tuple[Any, Any]:
         exact = inlined(lambda element, mean: np.float32(wide(wide(element) * wide(element))))
         if in_dtype not in ("int64", "uint64"):
             return exact, inlined(lambda element, mean: np.int64(wide(wide(element) * wide(element))))
-        largest = int(math.isqrt(np.iinfo(in_dtype).max))
+        largest = math.isqrt(np.iinfo(in_dtype).max)
         least = -largest if in_dtype == "int64" else 0
 
         @inlined
