@@ -86,25 +86,33 @@ def _tfrecord(folder: Path) -> Case:
     return case
 
 
+def _databases(name: str, folder: Path, records: dict[str, list[bytes]], options: dict[str, list[dict[str, Any]]]) -> Case:
+    """Several databases, each with its own arguments: the records of a batch must fit together."""
+    paths = {part: containers.write_lmdb(folder / part, items) for part, items in records.items()}
+    given = [{"path": path, **more} for part, path in paths.items() for more in options.get(part, [{}])]
+    return Case(EVERY_KIND[name], {}, [folder / part / "data.mdb" for part in records], damaged, given)
+
+
 def _caffe(folder: Path) -> Case:
-    """Encoded images, planes, floats, and no label."""
-    records = [
-        containers.datum(b"jpeg", 1, encoded=True), containers.datum(bytes(24), 2, (2, 3, 4), False),
-        containers.datum(bytes(6), 3, (1, 2, 3)),
-        containers.datum(b"", 4, (1, 1, 1)) + b"\x35abcd", containers.datum(b"a" * 9000, None, (3, 4, 5)),
-    ]  # fmt: skip
-    path = containers.write_lmdb(folder / "db", records)
-    return Case(EVERY_KIND["caffe"], {"path": path}, [folder / "db" / "data.mdb"], damaged, [{}, {"label_available": False}])
+    """Encoded images with and without a label, planes with and without the flag, floats."""
+    datum = containers.datum
+    return _databases("caffe", folder, {
+        "encoded": [datum(b"jpeg", 1, encoded=True), datum(b"a" * 9000, None, (3, 4, 5)), datum(b"", 3)],
+        "raw": [datum(bytes(24), 2, (2, 3, 4), False), datum(bytes(6), 3, (1, 2, 3)), datum(bytes(9000), -1, (3, 30, 100))],
+        "floats": [datum(b"", 4, (1, 1, 1)) + b"\x35abcd", datum(b"x", 4), datum(b"y", 4)],
+    }, {"encoded": [{}, {"label_available": False}], "raw": [{}, {"dont_use_mmap": True}]})  # fmt: skip
 
 
 def _caffe2(folder: Path) -> Case:
-    pixels = np.zeros((2, 3, 1), np.uint8)
-    records = [containers.tensors(b"jpeg", np.int32([k])) for k in range(3)]
-    records += [containers.tensors(pixels, np.int32([0, 1]), np.float32([0.5, 1]), np.int32([1, 2, 3, 4])) for _ in range(3)]
-    path = containers.write_lmdb(folder / "db", records)
-    options: list[dict[str, Any]] = [{"label_type": kind, "num_labels": 4} for kind in range(5)]
-    options += [{"label_type": 3, "num_labels": 4, "bbox": True}, {"additional_inputs": 2}, {"image_available": False}]
-    return Case(EVERY_KIND["caffe2"], {"path": path}, [folder / "db" / "data.mdb"], damaged, options)
+    tensors, numbers = containers.tensors, np.int32([0, 1])
+    return _databases("caffe2", folder, {
+        "single": [tensors(b"jpeg" * k, np.int32([k])) for k in range(1, 4)],
+        "raw": [tensors(np.zeros((2, 3, k), np.uint8), np.float32([k])) for k in range(1, 4)],
+        "several": [tensors(b"jpeg", numbers, np.float32([0.5, 1]), np.int32([1, 2, 3, 4])) for _ in range(3)],
+    }, {
+        "single": [{}, {"label_type": 1, "num_labels": 4}, {"label_type": 2}],
+        "several": [{"label_type": 3, "num_labels": 4, "bbox": True}, {"label_type": 2, "additional_inputs": 1, "bbox": True}],
+    })  # fmt: skip
 
 
 def _mxnet(folder: Path) -> Case:
@@ -229,12 +237,13 @@ def damage(name: str, folder: Path, count: int, monkeypatch: pytest.MonkeyPatch,
     originals = {path: path.read_bytes() for path in case.files}
     outcomes = {"read": 0, "refused": 0}
     for number in range(count):
-        path = case.files[int(rng.integers(len(case.files)))]
+        options = case.options[int(rng.integers(len(case.options)))]
+        files = [path for path in case.files if options.get("path", "") in str(path)]
+        path = files[int(rng.integers(len(files)))]
         broken = case.damage(originals[path], rng)
         if case.kind.seal is not None and case.damage is damaged:
             broken = case.kind.seal(path, originals[path], broken, rng)
         path.write_bytes(broken)
-        options = case.options[int(rng.integers(len(case.options)))]
         monkeypatch.setattr(mapping, "WORTH_MAPPING", number % 2 * WORTH_MAPPING)
         start = time.process_time()
         try:
