@@ -45,12 +45,14 @@ class Answers:
                 header, body = channels.parsed(engine.blocks.bytes(header["large"]))
             except MemoryError as error:
                 header = _unreadable(header, engine, error)
-        self._heard(place, engine, header, body)
+        self._heard(place, engine, header, body, descriptors)
         del lease
         if gone:
             engine.blocks.drop(gone)
 
-    def _heard(self, place: Place, engine: EngineProcess, header: dict[str, Any], body: memoryview) -> None:
+    def _heard(
+        self, place: Place, engine: EngineProcess, header: dict[str, Any], body: memoryview, descriptors: Sequence[int]
+    ) -> None:
         place.heard = monotonic()
         if "a" in header:
             key = tuple(header["a"])
@@ -73,6 +75,8 @@ class Answers:
             self._loader.planned(place.outstanding.get(tuple(header["planned"])), header["produced"])
         elif "asked" in header:
             self._loader.sources.heard(place, header)
+        elif "born" in header:
+            self._loader.watch(place, engine, descriptors)
         elif "ready" in header:
             refusal = self._loader.pool.refusal(engine, header)
             if refusal:  # for example packages were replaced after the other engines started

@@ -10,7 +10,7 @@ ended has failed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PipelineClosed
@@ -109,11 +109,34 @@ class Loader(Ordered[Request]):
         """From now on messages of an engine are received."""
         self._caller.add_reader(place.engine.channel.fileno(), self._decide, self._readable, place, place.engine)
 
+        self._watch(place, place.engine)
+
+    def watch(self, place: Place, engine: EngineProcess, descriptors: Sequence[int]) -> None:
+        """From now on the end of an engine's process is noticed. `descriptors` has the process's descriptor, if there is one."""
+        engine.watched_by(descriptors)
+        self._watch(place, engine)
+
+    def _watch(self, place: Place, engine: EngineProcess) -> None:
+        if engine.pidfd >= 0:
+            self._caller.add_reader(engine.pidfd, self._decide, self._ended, place, engine)
+
     def ignore(self, place: Place) -> None:
-        """Undo :meth:`await_messages`."""
-        descriptor = place.engine.channel.fileno()
-        if descriptor >= 0:
-            self._caller.remove_reader(descriptor)
+        """Undo :meth:`await_messages` and :meth:`watch`."""
+        for descriptor in (place.engine.channel.fileno(), place.engine.pidfd):
+            if descriptor >= 0:
+                self._caller.remove_reader(descriptor)
+
+    def _ended(self, place: Place, engine: EngineProcess) -> None:
+        """The process of an engine has ended. Its socket may stay open in a process that the engine has forked."""
+        while not (engine.ended or self.closed):
+            try:
+                data, descriptors = channels.receive_now(engine.channel)
+            except BlockingIOError:
+                data, descriptors = b"", []
+            if data:
+                self.answers.receive(place, engine, data, descriptors)
+            else:
+                self.faults.lost(place, engine)
 
     def _readable(self, place: Place, engine: EngineProcess) -> None:
         # Read one message only. A second read would usually raise BlockingIOError, and the loop calls again if there are more messages.

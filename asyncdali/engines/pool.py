@@ -11,8 +11,9 @@ import select
 import socket
 import subprocess
 import sys
+import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from asyncdali_workers.cuda import cuda_initialised
@@ -68,6 +69,8 @@ class EngineProcess:
         self.ready = self.ended = False
         self.pid = 0
         """Process id, set when the engine is ready."""
+        self.pidfd = -1
+        """A descriptor that is readable when the process has ended. -1: not known yet, or the system has none."""
         self.reason = "died"
         self._status = status
         self._alive = alive
@@ -81,6 +84,11 @@ class EngineProcess:
     def source_status(self) -> tuple[int, int, int]:
         """(number of the source, its iteration, sample): see ``source_calls.SOURCE_STATUS``."""
         return SOURCE_STATUS.unpack_from(memoryview(self._status.bytes), SOURCE_STATUS_AT)
+
+    def watched_by(self, descriptors: Sequence[int]) -> None:
+        """The engine has sent :attr:`pidfd`."""
+        for descriptor in descriptors:
+            self.pidfd = self._descriptors.add(descriptor)
 
     def kill(self, reason: str) -> None:
         """Kill the engine by closing its pipe. The kernel then ends the process immediately, and the process's socket reports the end."""
@@ -96,6 +104,9 @@ class EngineProcess:
         self.blocks.close()
         if self.channel.fileno() >= 0:
             self._descriptors.close(self.channel.detach())
+        if self.pidfd >= 0:
+            self._descriptors.close(self.pidfd)
+            self.pidfd = -1
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -108,7 +119,8 @@ class EnginePool:
     reports = True
 
     def __init__(self, program: Program, count: int, method: str, timeout: float | None, make_calling: Any):
-        self.program: Program | None = program
+        self._program_of: Callable[[], Program | None] = weakref.ref(program)
+        """The program. The pipeline's core keeps it: the loop's thread refers to this pool, and must not keep the user's objects alive."""
         self.cut_names = program.cut
         self._sources = bool(program.options.engine_sources)
         self.count = count
@@ -139,11 +151,7 @@ class EnginePool:
         """Start all engines. They build after this process has built. RuntimeError when a process cannot be forked."""
         require_descriptors(_DESCRIPTORS * (self.count + 1), "engines cannot be started")
         if self._method == "fork":
-            if cuda_initialised():
-                raise RuntimeError(
-                    "engines cannot be forked once CUDA is initialised in this process. Call start_py_workers() on every pipeline before "
-                    "any of them is built or run (and before anything else uses CUDA), or give engine_start_method='spawn'"
-                )
+            self._check_fork()
         else:
             self._store_program()
         if self._method != "spawn":
@@ -152,12 +160,12 @@ class EnginePool:
         for number in range(self.count):
             with uninterrupted():
                 self.engines.append(self.launch(number))
-        self.program = None  # the loop's thread refers to this pool: a reference to the pipeline would keep the pipeline alive
 
     def _store_program(self) -> None:
         path = marshal.dumps(_module_path())
-        assert self.program is not None
-        content = pickle.dumps((sys.argv, dumps(self.program, self._make_calling)))
+        program = self._program_of()
+        assert program is not None
+        content = pickle.dumps((sys.argv, dumps(program, self._make_calling)))
         self._program = self._descriptors.add(os.memfd_create("asyncdali-program", os.MFD_CLOEXEC))
         data = memoryview(len(path).to_bytes(8, "little") + path + content)
         at = 0
@@ -172,10 +180,10 @@ class EnginePool:
         process: int | subprocess.Popen[bytes]
         try:
             if self._method == "fork":
-                assert self.program is not None
-                process = fork(
-                    self._descriptors, frozenset(), functools.partial(forked, self.program, theirs, alive, self._descriptors)
-                )  # fmt: skip
+                program = self._program_of()
+                if program is None:
+                    raise RuntimeError("the pipeline is being closed")
+                process = fork(self._descriptors, frozenset(), functools.partial(forked, program, theirs, alive, self._descriptors))
             else:
                 process = self._interpreter(FORKER, theirs.fileno(), alive, -1)
         finally:
@@ -208,9 +216,7 @@ class EnginePool:
             if self._method == "spawn":
                 engine._process = self._interpreter(ENGINE, theirs.fileno(), alive, status)
             else:
-                assert self._forker is not None
-                with contextlib.suppress(OSError):  # the forker has ended: the engine's socket is closed, which is detected soon
-                    channels.send(self._forker[0], b"engine", [theirs.fileno(), alive, status])
+                self._fork([theirs.fileno(), alive, status])
         finally:
             theirs.close()
             os.close(alive)
@@ -218,6 +224,37 @@ class EnginePool:
         if self._go:
             self._send_go(engine)
         return engine
+
+    def _fork(self, descriptors: list[int]) -> None:
+        """Let the forker fork an engine. A forker that has ended is made again: another program may have killed it."""
+        try:
+            assert self._forker is not None
+            channels.send(self._forker[0], b"engine", descriptors)
+        except OSError:
+            self._end_forker()
+            if self._method == "fork":
+                self._check_fork()
+            self._start_forker()
+            channels.send(self._forker[0], b"engine", descriptors)
+
+    @staticmethod
+    def _check_fork() -> None:
+        if cuda_initialised():
+            raise RuntimeError(
+                "engines cannot be forked once CUDA is initialised in this process. Call start_py_workers() on every pipeline before "
+                "any of them is built or run (and before anything else uses CUDA), or give engine_start_method='spawn'"
+            )
+
+    def _end_forker(self) -> None:
+        if self._forker is not None:
+            channel, held, process = self._forker
+            self._forker = None
+            self._descriptors.close(channel.detach())
+            self._descriptors.close(held)
+            if isinstance(process, int):
+                wait_status(process)
+            else:
+                process.wait()
 
     @staticmethod
     def _send_go(engine: EngineProcess) -> None:
@@ -259,14 +296,7 @@ class EnginePool:
         self._description = description(self._plan, self._options, self.seed, segment.operators)
         for engine in self.engines:
             self._send_go(engine)
-        waiting = {engine.channel.fileno(): engine for engine in self.engines}
-        poll = select.poll()
-        for descriptor in waiting:
-            poll.register(descriptor, select.POLLIN)
-        while waiting:
-            for descriptor, _ in poll.poll(200):
-                self._check_ready(waiting.pop(descriptor))
-                poll.unregister(descriptor)
+        self._wait_until_ready()
         with uninterrupted():
             self._loader = Loader(self, self._cut, self._plan, executor, segment)
             segment.remote, segment.instant = self._loader, False
@@ -279,14 +309,42 @@ class EnginePool:
             "packages and environment, on processors of one kind"
         )
 
-    def _check_ready(self, engine: EngineProcess) -> None:
-        data, _ = channels.receive(engine.channel, channels.AT_ONCE)
+    def _wait_until_ready(self) -> None:
+        poll, waiting = select.poll(), dict[int, EngineProcess]()
+
+        def watch(descriptor: int, engine: EngineProcess) -> None:
+            waiting[descriptor] = engine
+            poll.register(descriptor, select.POLLIN)
+
+        for engine in self.engines:
+            watch(engine.channel.fileno(), engine)
+        while waiting:
+            for descriptor, _ in poll.poll(200):
+                engine, known = waiting[descriptor], waiting[descriptor].pidfd
+                self._hear_builder(engine)
+                if engine.pidfd != known:
+                    watch(engine.pidfd, engine)
+                if engine.ready:
+                    for other in [number for number, item in waiting.items() if item is engine]:
+                        del waiting[other]
+                        poll.unregister(other)
+                    break  # the other events may be of this engine
+
+    def _hear_builder(self, engine: EngineProcess) -> None:
+        """The next message of an engine that is built."""
+        try:
+            data, descriptors = channels.receive(engine.channel, channels.AT_ONCE)
+        except BlockingIOError:  # only the end of its process is reported
+            data, descriptors = b"", []
         if not data:
             raise RuntimeError(
                 f"engine {engine.number} ended while it was built. See its output; without output it was killed, for example for lack of "
                 "memory (see dmesg)"
             )
         header, _ = channels.parsed(data)
+        if "born" in header:
+            engine.watched_by(descriptors)
+            return
         if "failed" in header:
             raise unpacked(header["failed"])
         refusal = self.refusal(engine, header)
@@ -308,14 +366,6 @@ class EnginePool:
                 self._loader.close()
             for engine in self.engines:
                 engine.close()
-            if self._forker is not None:
-                channel, held, process = self._forker
-                self._descriptors.close(channel.detach())
-                self._descriptors.close(held)
-                if isinstance(process, int):
-                    wait_status(process)
-                else:
-                    process.wait()
-                self._forker = None
+            self._end_forker()
             self._descriptors.close_all()
             self.own.close()

@@ -32,6 +32,7 @@ def start_engines(core: Core, opened: Callable[[Callable[[], None]], None]) -> E
     # Functions that the pipeline calls in an engine cannot build a pipeline there.
     program = program_of(core)
     pool = EnginePool(program, options.engines, options.engine_start_method, options.engine_timeout, core.pipeline._calling_elsewhere)
+    core.processes.program = program
     opened(pool.close)
     pool.start()
     return pool

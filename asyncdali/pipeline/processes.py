@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ..engines.program import Program
     from ..runtime.engine_protocol import Engines
     from ..sources.parallel import Parallel
     from .core import Core
@@ -17,12 +18,14 @@ class Processes:
     Attributes:
         parallel: the workers; None without parallel sources, or before the start.
         engines: the engines; None without engines, or before the start.
+        program: what forked engines make; kept for engines that are forked later.
         unfinished: functions that close the resources of an unfinished build. After an interrupt some may be left.
     """
 
     def __init__(self) -> None:
         self.parallel: Parallel | None = None
         self.engines: Engines | None = None
+        self.program: Program | None = None
         self.unfinished: list[Callable[[], None]] = []
 
     @property
@@ -82,7 +85,7 @@ class Processes:
 
     def forget(self) -> None:
         """The session has closed the processes."""
-        self.parallel = self.engines = None
+        self.parallel = self.engines = self.program = None
 
     def close(self) -> None:
         """End the processes."""

@@ -515,3 +515,124 @@ def test_signals_for_a_minute(files):
     print(f"{count} iterations, {restarts} restarts, {failed} with two deaths")
     pipe.close()
     assert not children()
+
+
+FORKING = """
+    import os, signal, sys, time
+    import numpy as np
+    from asyncdali import Pipeline, fn
+
+    engines, method, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+
+    def forks(value):
+        '''Starts one child, which holds the engine's sockets for ever.'''
+        try:
+            made = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        except FileExistsError:
+            return value
+        pid = os.fork()
+        if pid == 0:
+            os.closerange(0, 3)  # the test waits for the end of the output
+            while True:
+                time.sleep(3600)
+        os.write(made, str(pid).encode())
+        return value
+
+    pipe = Pipeline(4, 1, seed=5, engines=engines, engine_start_method=method)
+    with pipe:
+        pipe.set_outputs(fn.python_function(fn.random.uniform(range=[0, 1]), function=forks, num_outputs=1))
+    pipe.build()
+    found = [pipe.run()[0].as_array().tolist() for _ in range(4)]
+    for place in pipe._core.processes.engines.loader.places:
+        os.kill(place.engine.pid, signal.SIGKILL)
+    found += [pipe.run()[0].as_array().tolist() for _ in range(8)]
+    pipe.close()
+    print(found)
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_killed_engine_whose_function_has_forked_is_replaced(method, tmp_path):
+    """The child keeps the engine's end of the socket open, so only the process itself reports its end."""
+    path = tmp_path / "child"
+    try:
+        done = run_script(FORKING, 2, method, path, timeout=120)
+        assert done.returncode == 0, done.stderr
+        path.rename(tmp_path / "killed")
+        os.kill(int((tmp_path / "killed").read_text()), signal.SIGKILL)
+        plain = run_script(FORKING.replace("os.fork()", "1 << 22"), 1, method, tmp_path / "none", timeout=120)
+        assert done.stdout == plain.stdout and done.stdout
+    finally:
+        if path.exists():
+            os.kill(int(path.read_text()), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
+def test_a_killed_forker_is_made_again(files, method):
+    wanted = stream(pipeline(training(files), 0), 24)
+    pipe = pipeline(training(files), 2, engine_start_method=method)
+    found = stream(pipe, 4)
+    pool = pipe._core.processes.engines
+    for restarts in (1, 2):
+        forker = pool._forker[2]
+        os.kill(forker if isinstance(forker, int) else forker.pid, signal.SIGKILL)
+        place = pool.loader.places[0]
+        os.kill(place.engine.pid, signal.SIGKILL)
+        wait_until(lambda place=place, restarts=restarts: place.restarts >= restarts and place.engine.ready)
+        found += stream(pipe, 4)
+    assert found + stream(pipe, 12) == wanted
+    pipe.close()
+    assert not children()
+
+
+GROUP = """
+    import os, signal, sys
+    from asyncdali import Pipeline, fn
+
+    method, came = sys.argv[1], []
+    for name in ("SIGUSR1", "SIGUSR2", "SIGTERM", "SIGHUP"):
+        signal.signal(getattr(signal, name), lambda number, frame: came.append(number))
+    pipe = Pipeline(4, 1, seed=5, engines=2, engine_start_method=method)
+    with pipe:
+        pipe.set_outputs(fn.random.uniform(range=[0, 1]))
+    pipe.build()
+    found = []
+    for number in (0, signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2):
+        if number:
+            os.killpg(0, number)
+        found += [pipe.run()[0].as_array().tolist() for _ in range(4)]
+    places = pipe._core.processes.engines.loader.places
+    print(len(came), [place.restarts for place in places], len(found))
+    pipe.close()
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_signals_of_the_process_group_are_the_programs(method):
+    """Engines and the process that forks them neither die nor run the program's handlers."""
+    text = GROUP.replace("import os, signal, sys\n", "import os, signal, sys\n    os.setsid()\n", 1)
+    done = run_script(text, method, timeout=120)
+    assert (done.stdout, done.stderr) == ("4 [0, 0] 20\n", "")
+
+
+CHILDREN = """
+    import signal, subprocess, sys
+    import numpy as np
+    from asyncdali import Pipeline, fn
+
+    def ends(value):
+        child = subprocess.Popen(["sleep", "1000"])
+        child.terminate()
+        return np.int32(child.wait())
+
+    pipe = Pipeline(1, 1, seed=5, engines=1)
+    with pipe:
+        pipe.set_outputs(fn.python_function(fn.random.uniform(range=[0, 1]), function=ends, num_outputs=1))
+    print(pipe.run()[0].as_array().tolist())
+    pipe.close()
+"""
+
+
+def test_programs_that_a_function_starts_can_be_ended():
+    done = run_script(CHILDREN, timeout=120)
+    assert done.stdout == f"[{-signal.SIGTERM}]\n", done.stderr
