@@ -1,12 +1,18 @@
-"""Steps that Ctrl-C must not interrupt."""
+"""Exceptions of signal handlers: steps that they must not interrupt, and how they are told from other exceptions."""
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 
 # The C module, because the functions of `signal` convert to enumerations: 50 calls of Python functions for each use of `uninterrupted`.
-from _signal import SIGINT, getsignal, signal, valid_signals
+from _signal import SIGINT, getsignal, raise_signal, signal, valid_signals
+from _thread import start_new_thread
+from collections import deque
+from collections.abc import Iterable
+from itertools import repeat
+from types import CodeType, FrameType
 from typing import Any
 
 _main = threading.main_thread().ident
@@ -23,40 +29,166 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def only_ctrl_c() -> bool:
-    """Whether :class:`uninterrupted` delays all interrupts of the calling thread. A handler in Python of another signal may raise, too."""
+    """Whether SIGINT is the only signal with a handler in Python. The handler of another signal may be a time limit, which must not wait
+    for work that takes long. Always true on other threads than the main thread, which run no handlers."""
     return threading.get_ident() != _main or not any(map(callable, map(getsignal, _OTHERS)))
 
 
 class uninterrupted:
-    """Delays an interrupt until the end of the block. Only the main thread is ever interrupted."""
+    """Delays the handlers of signals until the end of the block. Only the main thread is ever interrupted.
 
-    __slots__ = ("_handler", "_later")
+    The block must be short: a time limit that a handler raises waits, too. If several handlers raise, the first exception is raised.
+    """
+
+    __slots__ = ("_later", "_replaced")
+    limited = False
 
     def __enter__(self) -> None:
         self._later: _Later | None = None
         if threading.get_ident() != _main:
             return
         handler = getsignal(SIGINT)
-        if not callable(handler) or isinstance(handler, _Later):
+        if type(handler) is _Later:  # an outer block delays all
             return
-        later = _Later()
+        wanted = [(SIGINT, handler)] if callable(handler) else []
+        if any(map(callable, map(getsignal, _OTHERS))):  # rarely; the check takes 0.9 us
+            others = [(number, getsignal(number)) for number in _OTHERS]
+            if any(type(other) is _Later for _, other in others):
+                return
+            wanted += [found for found in others if callable(found[1])]
+        if not wanted:
+            return
+        self._replaced = tuple(zip(*wanted))
+        later = _Later(self)
         try:
-            self._handler = handler
-            self._later = later  # set before the handler changes: after an interrupt in between there is nothing to undo
-            signal(SIGINT, later)
-        except ValueError:  # not in the main interpreter
-            self._later = None
+            _install(self._replaced[0], repeat(later))
+            self._later = later
+        except BaseException as error:  # a handler that was not replaced yet has raised
+            _restore(self._replaced)
+            if not isinstance(error, ValueError) or raised_by_signal(error):  # else not in the main interpreter: nothing was replaced
+                raise
 
     def __exit__(self, *_: object) -> None:
         later = self._later
-        if later is not None:
-            signal(SIGINT, self._handler)
-            if later.came is not None:
-                self._handler(*later.came)
+        if later is None:
+            return
+        self._later = None
+        error = _restore(self._replaced)
+        for number, frame in later.came:
+            try:
+                self.handle(number, frame)
+            except BaseException as raised:
+                error = error or raised
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """Call the handler that was replaced."""
+        numbers, handlers = self._replaced
+        handlers[numbers.index(number)](number, frame)
+
+
+class delayed(uninterrupted):
+    """As :class:`uninterrupted`, for a step of the user's code that an exception would leave without a way to go on, as a generator.
+
+    After :data:`LIMIT` seconds, or when the signal comes again, its handler runs at once: the code may never end.
+    """
+
+    __slots__ = ()
+    limited = True
+
+
+LIMIT = 1.0
+"""Seconds that :class:`delayed` delays a handler at most."""
+
+
+def _install(numbers: Iterable[int], handlers: Iterable[Any]) -> None:
+    """Install handlers. In between no handler runs, except where ``signal`` looks for signals itself."""
+    deque(map(signal, numbers, handlers), 0)
+
+
+def _restore(replaced: Any, attempts: int = 8) -> BaseException | None:
+    """Install the handlers again that were replaced. Returns the exception of one that ran meanwhile.
+
+    This is a recursion and no loop: an exception between two rounds of a loop would leave handlers replaced for ever.
+    """
+    try:
+        _install(*replaced)
+    except BaseException as error:
+        if attempts:
+            try:
+                _restore(replaced, attempts - 1)
+            except BaseException:
+                _restore(replaced, attempts - 1)
+        return error
+    return None
 
 
 class _Later:
-    came: tuple[int, Any] | None = None
+    """The handler within the block. It notes each signal once, as the system does with signals that are blocked."""
 
-    def __call__(self, number: int, frame: Any) -> None:
-        self.came = (number, frame)
+    def __init__(self, block: uninterrupted) -> None:
+        self.came: list[tuple[int, FrameType | None]] = []
+        self._block = block
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if all(number != other for other, _ in self.came):
+            self.came.append((number, frame))
+            if self._block.limited:
+                start_new_thread(self._remind, (number,))  # no Thread object: the interrupted code may hold the locks of `threading`
+        elif self._block.limited:
+            self.came = [item for item in self.came if item[0] != number]
+            self._block.handle(number, frame)
+
+    def _remind(self, number: int) -> None:
+        time.sleep(LIMIT)
+        if self._block._later is self and any(number == other for other, _ in self.came):  # the block has not ended
+            raise_signal(number)
+
+
+_EXIT = uninterrupted.__exit__.__code__
+
+
+def raised_by_signal(error: BaseException) -> bool:
+    """Whether a signal's handler has raised `error` on top of the code that it interrupted, and not that code itself.
+
+    A handler's frame is known by its code, or by an argument: handlers are called with the frame that they interrupt. Exceptions that are
+    no ``Exception``, as Ctrl-C, count as raised by a signal. To be asked where the exception is caught, before its traceback is shortened.
+    """
+    if not isinstance(error, Exception):
+        return True
+    entry, codes = error.__traceback__, [_code(handler) for handler in map(getsignal, (SIGINT, *_OTHERS)) if callable(handler)]
+    below: FrameType | None = None
+    while entry is not None:
+        frame = entry.tb_frame
+        if below is not None and (below.f_code is _EXIT or frame.f_code in codes or _got_frame(frame)):
+            return True
+        below, entry = frame, entry.tb_next
+    return False
+
+
+def _code(handler: Any) -> CodeType | None:
+    """The code of a handler: a function, a method, a partial object, or an object with ``__call__``."""
+    handler = getattr(handler, "func", handler)
+    if not hasattr(handler, "__code__") and not hasattr(handler, "__func__"):
+        handler = type(handler).__call__
+    found: CodeType | None = getattr(getattr(handler, "__func__", handler), "__code__", None)
+    return found
+
+
+def _got_frame(frame: FrameType) -> bool:
+    """Whether an argument of a frame is a frame below it."""
+    code, values = frame.f_code, frame.f_locals
+    for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + 2]:
+        value = values.get(name)
+        for item in value if type(value) is tuple else (value,):
+            if isinstance(item, FrameType):
+                below = frame.f_back
+                while below is not None and below is not item:
+                    below = below.f_back
+                if below is not None:
+                    return True
+    return False

@@ -247,13 +247,21 @@ class Core:
                 "Use either `run`, or `schedule_run` and `outputs`/`share_outputs`, or an iterator."
             )
 
-    def schedule_awaited(self, session: Session) -> None:
-        """:meth:`schedule` for a caller that then waits for the iteration."""
-        self.schedule(session, True)
+    def fill_awaited(self, session: Session) -> None:
+        """:meth:`fill` for a caller that then waits for the iteration."""
+        self.fill(session, True)
 
-    def schedule(self, session: Session, awaited: bool = False) -> None:
-        """Queue one iteration; on the first call, as many as the queue holds. `awaited`: the caller then waits for the iteration."""
-        session.producer.schedule(self.pipeline.iter_setup, awaited)
+    def fill(self, session: Session, awaited: bool = False) -> None:
+        """Queue what is missing for the calls that wait. `awaited`: the caller then waits for the iteration."""
+        session.producer.fill(self.pipeline.iter_setup, awaited)
+        self._queued(session)
+
+    def schedule(self, session: Session) -> None:
+        """Queue one iteration; on the first call, as many as the queue holds."""
+        session.producer.schedule(self.pipeline.iter_setup)
+        self._queued(session)
+
+    def _queued(self, session: Session) -> None:
         if not self.options.exec_async:
             session.wait_all()
         session.check_open()

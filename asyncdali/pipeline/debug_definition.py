@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from asyncdali_workers.interrupts import raised_by_signal
 
 from ..data_node import DataNode, on_device
 from ..errors import OperatorKeyError, refused
@@ -85,14 +86,11 @@ class DebugDefinition(Definition):
             self._take_back()
             self._end_of_data()
             raise
-        except Exception:  # after a source's error the iteration is repeated; after an operator's error it is lost
-            if self._repeat:
+        except BaseException as error:  # after an interrupt or a source's error the iteration is repeated; an operator's error loses it
+            if self._repeat or raised_by_signal(error):
                 self._take_back()
             else:
                 self._lost()
-            raise
-        except BaseException:  # an interrupt: the iteration is repeated
-            self._take_back()
             raise
         self._index += 1
         return result

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from .. import checkpoint as checkpoints
 from ..errors import CheckpointError
 from ..operators.base import Role
+from ..runtime.claims import take_next
 from .front import core_of
 
 if TYPE_CHECKING:
@@ -42,8 +43,7 @@ def seek(pipeline: Pipeline, iterations: int) -> None:
     session = core.built()
     if any(operator.spec.schema.role is Role.SPLIT for operator in session.plan.operators):
         for _ in range(iterations):
-            session.producer.schedule(pipeline.iter_setup)
-            session.fetch()
+            take_next(session, core.fill, None)
         return
     session.skip(iterations)
 

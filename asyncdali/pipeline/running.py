@@ -49,7 +49,7 @@ class Running(Front):
             _check_stream(cuda_stream, core)
         if inputs:
             _feed_now(core, session, inputs, cuda_stream)
-        return take_next(session, core.schedule_awaited, cuda_stream)
+        return take_next(session, core.fill_awaited, cuda_stream)
 
     def schedule_run(self) -> None:
         """Queue one iteration (the first call fills the queue); does not wait when `exec_async`."""
@@ -73,7 +73,9 @@ class Running(Front):
         self._core.refuse_in_callbacks("share_outputs()")
         self._core.use_api(PipelineAPIType.SCHEDULED)
         _check_stream(cuda_stream, self._core)
-        result = self._core.built().fetch(cuda_stream)
+        session = self._core.built()
+        result = session.fetch(cuda_stream)
+        session.producer.fetched()
         self._core.shared.append(result)
         return result
 
@@ -147,7 +149,7 @@ class Running(Front):
         session = self._core.built()
         _check_stream(stream, self._core)
         async with session.turn() as turn:  # before any `await`, so that callers get batches in the order of their calls
-            async with claim(session, self._core.schedule) as claimed:
+            async with claim(session, self._core.fill) as claimed:
                 while True:
                     await turn.come()
                     if end is not None and session.iteration >= end:

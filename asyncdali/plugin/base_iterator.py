@@ -5,9 +5,13 @@ A framework's iterator derives from :class:`BaseIterator`. Its `_converted` meth
 
 from __future__ import annotations
 
+import copy
+import functools
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from asyncdali_workers.interrupts import raised_by_signal
 
 from .._notices import warn
 from .._version import __version__
@@ -19,6 +23,7 @@ from .epochs import CountedEpochs, LastBatchPolicy, OpenEpochs, ReaderEpochs, ep
 
 if TYPE_CHECKING:
     from ..pipeline import Pipeline
+    from ..runtime.record import Record
     from ..runtime.session import Mark, Session
 
 __all__ = ["BaseIterator", "LastBatchPolicy"]
@@ -76,7 +81,9 @@ class BaseIterator(DaliNames):
         self._epoch = 0
         self._ended = False
         self._used = False  # whether a batch of this epoch was requested
-        self._ready: list[Any] | None = None  # the prepared batch
+        self._count = 0  # iterations that `next` has delivered, or dropped
+        self._ready: list[Any] | None = None  # the outputs of iteration `_count`, if they are here
+        self._surplus: int | None = None  # iterations that are still to be dropped at the end of the epoch
         self._failure: Exception | None = None  # the error that the prepared batch raised instead
         self._marks: list[Mark] | None = None  # the pipelines' positions before the prepared batch
         self._prepare_first_batch = prepare_first_batch
@@ -146,28 +153,45 @@ class BaseIterator(DaliNames):
         if self._first_value is not None and self._ready is None:  # a program has set this batch as the first one
             first, self._first_value = self._first_value, None
             return first
-        outputs = self._take()
-        return self._delivered(outputs, self._epochs.advance())
+        outputs = self._pending()
+        epochs = copy.copy(self._epochs)
+        try:
+            value = self._delivered(outputs, epochs.advance())
+        except BaseException as error:
+            if not raised_by_signal(error):  # the batch cannot be converted, so the next call returns the following one
+                self._epochs = epochs
+                self._taken()
+            raise
+        # An interrupt before this line leaves the batch to the next call.
+        self._epochs, self._count, self._ready, self._marks, self._first_value = epochs, self._count + 1, None, None, None
+        self._used = self._ever_consumed = True
+        return value
 
     def _take(self) -> list[Any]:
-        """The next outputs of every pipeline: the prepared outputs, or those of one new iteration. StopIteration at the end of the
-        epoch."""
+        """The next outputs of every pipeline, which the caller then has. StopIteration at the end of the epoch."""
+        outputs = self._pending()
+        self._taken()
+        return outputs
+
+    def _pending(self) -> list[Any]:
+        """The outputs of every pipeline that the next call of :meth:`_taken` takes: the prepared outputs, or those of one new iteration.
+        StopIteration at the end of the epoch."""
         if self._ended:
             raise StopIteration
-        outputs = self._ready
-        if outputs is None and self._failure is None:
+        if self._ready is None and self._failure is None:
             if self._at_end():
                 self._end()
             try:
-                outputs = self._fetched()
+                self._ready = self._fetched()
             except (StopIteration, _Lost) as failure:
                 self._failure = failure.with_traceback(None)
                 if isinstance(failure, _Lost):
                     set_aside(failure.error)  # the error is kept, and its traceback would keep the pipelines alive
-        if outputs is None:
+        if self._ready is None:
             self._tell()
-        self._taken()
-        return outputs
+        for feed in self._feeds:
+            feed.release()
+        return self._ready
 
     def _delivered(self, outputs: list[Any], keep: list[int] | None) -> Any:
         """The value that `next` returns for `outputs`. `keep` is the number of samples of each pipeline that belong to the epoch."""
@@ -179,15 +203,18 @@ class BaseIterator(DaliNames):
 
     def _tell(self) -> NoReturn:
         """Raise the stored error of :meth:`_fetched` when the consumer reaches the failed iteration."""
-        failure, self._failure, self._marks = self._failure, None, None
+        failure = self._failure
         try:
             assert failure is not None
             if isinstance(failure, StopIteration):
+                self._failure = self._marks = None
                 self._end()
             if isinstance(failure, _Lost):
-                self._used = True
-                self._epochs.advance()  # every pipeline has finished this iteration
+                epochs = copy.copy(self._epochs)
+                epochs.advance()  # every pipeline has finished this iteration
+                self._epochs, self._used, self._count, self._failure, self._marks = epochs, True, self._count + 1, None, None
                 raise failure.error
+            self._failure = self._marks = None
             raise failure
         finally:
             del failure  # its traceback refers to this call
@@ -195,24 +222,25 @@ class BaseIterator(DaliNames):
     def _fetched(self) -> list[Any]:
         """Run one iteration of every pipeline and return the outputs of each.
 
-        All pipelines stay in step: a result is kept until every pipeline has its result.
+        All pipelines stay in step: a result is kept until every pipeline has its result, and the iteration is delivered.
 
         Raises StopIteration, the errors of sources, and _Lost for a failed iteration.
         """
         try:
             for feed in self._feeds:
-                feed.fill()
+                feed.fill(self._count)
         except StopIteration:
             for feed in self._feeds:
                 feed.clear()
             raise
-        results = []
-        for feed in self._feeds:
-            results.append(feed.clear())
+        results = [feed.result for feed in self._feeds]
         for result in results:
             if isinstance(result, Exception):
+                self._failure = _Lost(result)
+                for feed in self._feeds:
+                    feed.release()
                 try:
-                    raise _Lost(result)
+                    raise self._failure
                 finally:
                     del result, results  # its traceback holds this frame
         if self._epochs.full_batches:
@@ -237,7 +265,7 @@ class BaseIterator(DaliNames):
                 )
             return
         if self._checkpointing:
-            self._marks = [feed.mark() for feed in self._feeds]
+            self._marks = [feed.mark(self._count) for feed in self._feeds]
         lost: BaseException | None = None
         try:
             self._ready = self._fetched()
@@ -251,7 +279,7 @@ class BaseIterator(DaliNames):
                 raise RuntimeError("There is no data in the pipeline: its sources ended before the first batch.") from None
             if not isinstance(error, _Lost):
                 raise
-            lost = error.error
+            lost, self._failure = error.error, None
         if lost is not None:
             try:
                 raise lost  # outside the handler, where `error` would become its context: a reference cycle
@@ -267,9 +295,12 @@ class BaseIterator(DaliNames):
     def _end(self) -> NoReturn:
         """End the epoch: StopIteration."""
         self._marks = None
-        for _ in range(self._epochs.surplus()):
+        if self._surplus is None:
+            self._surplus = self._epochs.surplus()
+        while self._surplus:
             self._fetched()
-        self._ended = True
+            self._surplus, self._count = self._surplus - 1, self._count + 1
+        self._surplus, self._ended = None, True
         if self._resets_itself:
             self._begin()
         raise StopIteration
@@ -329,7 +360,7 @@ class BaseIterator(DaliNames):
 
     def _forget(self) -> None:
         """Drop the fetched batch, which belongs to another position."""
-        self._ready = self._failure = self._marks = self._first_value = None
+        self._ready = self._failure = self._marks = self._first_value = self._surplus = None
         for feed in self._feeds:
             feed.clear()
 
@@ -350,7 +381,7 @@ class BaseIterator(DaliNames):
         state = {"epoch": self._epoch, "ended": self._ended, "used": self._used, **self._epochs.state()}
         if fields := self._own_fields():
             state["fields"] = fields
-        return state, self._marks or [feed.mark() for feed in self._feeds]
+        return state, self._marks or [feed.mark(self._count) for feed in self._feeds]
 
     def state_dict(self) -> dict[str, Any]:
         """The state after the last batch that `next` returned, for :meth:`load_state_dict`.
@@ -426,7 +457,7 @@ class _Feed:
         self._core = core_of(pipe)
         self._stream = stream
         self._debug = isinstance(pipe, DebugPipeline)
-        self._result: Any = None
+        self._kept: tuple[int, Record | None, Any] | None = None  # an iteration: its number for the iterator, its record, and its result
         self._before: Mark | None = None  # the pipeline's position before the result that is kept
         pipe.build()
 
@@ -444,39 +475,46 @@ class _Feed:
         """Number of outputs of the pipeline. None if it is unknown before the pipeline runs."""
         return None if self._debug else self._pipe.num_outputs
 
-    def fill(self) -> None:
-        """Fetch a result: the outputs, or the error of a failed iteration.
+    def fill(self, number: int) -> None:
+        """Fetch iteration `number` of the iterator, if it is not here: its outputs, or its error if it failed.
 
         Raises StopIteration, and the errors of sources. A source that raised an error has not moved on.
         """
-        if self._result is not None:
+        if self._kept is not None and self._kept[0] == number:
+            if self._kept[1] is not None:  # after an interrupt
+                self.session.drop(self._kept[1])
             return
         if self._debug:
-            self._result = self._pipe.run()
+            self._kept = number, None, self._pipe.run()
             return
         self._core.refuse_in_callbacks("next() of an iterator")
         self._core.use_api(PipelineAPIType.ITERATOR)
         session = self.session
         if not session.in_flight and session.producer.failure is None:
-            self._core.schedule(session)
-        record = session.in_flight[0] if session.in_flight else None
+            self._core.fill(session)
         if self._core.options.enable_checkpointing:
             self._before = session.mark(queues_after=True)
-        try:
-            self._result = session.fetch(self._consumer(session))
-        except StopIteration:
-            raise
-        except Exception as error:
-            if record is None or (session.in_flight and session.in_flight[0] is record):
-                raise
-            self._result = error.with_traceback(None)  # without its traceback: the frames refer to this object
-        self._core.schedule(session)
+        session.hand_over(self._consumer(session), functools.partial(self._keep, number))
+        self._core.fill(session)
         session.producer.wait_without_frames()
 
-    def clear(self) -> Any:
-        """Return the result and forget it."""
-        result, self._result = self._result, None
-        return result
+    def _keep(self, number: int, record: Record, result: Any) -> None:
+        self._kept = number, record, result
+
+    @property
+    def result(self) -> Any:
+        """The result that :meth:`fill` has fetched."""
+        assert self._kept is not None
+        return self._kept[2]
+
+    def release(self) -> None:
+        """Forget the result, but not that it was fetched. May be repeated."""
+        if self._kept is not None:
+            self._kept = self._kept[0], self._kept[1], None
+
+    def clear(self) -> None:
+        """Forget the iteration."""
+        self._kept = None
 
     def drained(self) -> bool:
         """Whether the sources have ended and all batches of this epoch were delivered."""
@@ -490,12 +528,12 @@ class _Feed:
         """Fill the queue if it is empty."""
         if not self._debug and not self.session.in_flight:
             self._core.use_api(PipelineAPIType.ITERATOR)
-            self._core.schedule(self.session)
+            self._core.fill(self.session)
             self.session.producer.wait_without_frames()
 
-    def mark(self) -> Mark:
-        """The position of the pipeline's consumer, who has not seen the kept result yet."""
-        if self._result is not None and self._before is not None:
+    def mark(self, number: int) -> Mark:
+        """The position of the pipeline's consumer, who has not seen iteration `number` yet."""
+        if self._kept is not None and self._kept[0] == number and self._before is not None:
             return self._before
         return self.session.mark(queues_after=True)
 

@@ -28,6 +28,7 @@ class DaliNames:
 
     _pipes: list[Pipeline]
     _epochs: OpenEpochs
+    _count: int
     _ready: list[Any] | None
     _marks: list[Mark] | None
     _first_value: Any = None
@@ -131,7 +132,7 @@ class DaliNames:
     def _taken(self) -> None:
         """Count a batch as delivered to the consumer."""
         self._used = self._ever_consumed = True
-        self._ready = self._marks = self._first_value = None
+        self._count, self._ready, self._marks, self._first_value = self._count + 1, None, None, None
 
     # --- state
 

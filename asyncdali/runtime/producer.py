@@ -12,6 +12,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, NamedTuple
 
+from asyncdali_workers.interrupts import raised_by_signal, uninterrupted
+
 from .._deadlocks import PatientLock
 from ..errors import PipelineClosed, set_aside
 from ..sources.sources import Fed, Sources, batch_size_of
@@ -69,8 +71,13 @@ class Producer:
         self._resets = 0  # number of ends ahead of the consumer that were reset before the checkpoint
         self._end_is_near = False  # the end of the epoch had been met when this position was saved
         self._more = 0  # iterations to be queued first, beyond `depth`
+        self._due = 0  # the number that `launched` shall reach
+        self._kept = 0  # iterations that are in flight while no call waits
+        self._open = False  # an interrupted call of `schedule` has raised `_due`, and the next one has not taken this over yet
+        self._launching: Record | None = None  # the iteration that is being queued, or whose queueing was interrupted
+        self.calls: set[Any] = set()
+        """Calls that wait for an iteration. A thread that was interrupted may be in the set until its next call."""
         self._longer = False  # more iterations are in flight than `depth`
-        self._behind = 0  # iterations that are queued too late
         self._awaited = False
         self._lock = PatientLock(self._asks_in)
         # A source is being asked. Only the thread that holds the lock may trust the flag, because an interrupt may leave it set.
@@ -96,31 +103,49 @@ class Producer:
 
     def start_with_one(self) -> None:
         """At the start of an epoch, :meth:`schedule` queues one iteration instead of filling the queue: there is data for one."""
-        self._started = True
+        if not self._started:
+            self._kept, self._due, self._started = len(self.in_flight), self.launched, True
 
-    def schedule(self, hook: Callable[[], None], awaited: bool = False) -> None:
-        """Queue one iteration; at the start of an epoch, as many as the queue holds.
+    def schedule(self, hook: Callable[[], None]) -> None:
+        """Queue one more iteration; at the start of an epoch, as many as the queue holds.
 
-        `hook` runs before each iteration is fed, and may end the epoch. `awaited`: the caller waits for the iteration next."""
+        `hook` runs before each iteration is fed, and may end the epoch."""
         with self._lock.held():
-            self._awaited = awaited
-            if self.ended:
+            if not self._begin(False):
                 return
-            if self.failure is not None:
-                self._behind += 1
-                return
-            if not self._started:
-                self.sources.start()
-                # One statement without calls: an interrupt (Ctrl-C) finds all or none of these assignments done.
-                self._behind, self._more, self._started = max(0, self._depth - 1 + self._more), 0, True
-            before, burst = self.launched, 1 + self._behind
-            try:
-                while self.launched - before < burst and self._advance(hook):
-                    pass
-            except BaseException:  # an interrupt: the next call queues the missing iteration
-                self._behind = burst - max(self.launched - before, 1)
-                raise
-            self._behind = burst - (self.launched - before)
+            if not self._open:
+                self._due, self._kept, self._open = self._due + 1, self._kept + 1, True
+            self._catch_up(hook)
+            self._open = False
+
+    def fill(self, hook: Callable[[], None], awaited: bool = False) -> None:
+        """Queue what is missing: each of :attr:`calls` gets an iteration, and the queue stays full. An iterator is one call.
+
+        `awaited`: the caller waits for the iteration next."""
+        with self._lock.held():
+            if self._begin(awaited):
+                self._due = self.launched + max(0, self._kept + max(1, len(self.calls)) - len(self.in_flight))
+                self._catch_up(hook)
+
+    def fetched(self) -> None:
+        """An iteration is fetched that :meth:`schedule` has queued."""
+        self._kept = max(0, self._kept - 1)
+
+    def _begin(self, awaited: bool) -> bool:
+        """Before iterations are queued. False if the epoch has no more data."""
+        self._awaited = awaited
+        self.complete_launch()
+        if self.ended:
+            return False
+        if not self._started:
+            self.sources.start()
+            ahead = max(0, self._depth - 1 + self._more)
+            self._kept, self._due, self._more, self._started = len(self.in_flight) + ahead, self.launched + ahead, 0, True
+        return True
+
+    def _catch_up(self, hook: Callable[[], None]) -> None:
+        while self.failure is None and self.launched < self._due and self._advance(hook):
+            pass
 
     def _advance(self, hook: Callable[[], None]) -> bool:
         try:
@@ -137,6 +162,8 @@ class Producer:
             self.ended, self._end_is_near = True, False
             return False
         except Exception as error:
+            if raised_by_signal(error):  # the next call asks again
+                raise
             # Batches in flight are returned before the error. `set_aside` drops the traceback of the waiting error, which would keep the
             # pipeline alive.
             self.failure = set_aside(error) if self.in_flight else error
@@ -145,21 +172,27 @@ class Producer:
         return True
 
     def _launch(self, pulled: Fed) -> None:
-        """If an interrupt (Ctrl-C) comes in here, the iteration is queued exactly once, so no batch is lost."""
+        """If this is interrupted, the next call asks for the same data again, or queues the same record."""
         record = self._executor.new_record(self.launched, self._batch_size)
         record.place = (self.sources.epoch, self.sources.iteration)
         record.fed = pulled
         if self.sources.stateful:
             record.sources = self.sources.before()
-        try:
-            self._queue(record)
-        except BaseException:
-            self._queue(record)
-            raise
+        self._launching = record
+        self._queue(record)
+        self._launching = None
+
+    def complete_launch(self) -> None:
+        """Queue the iteration of which an interrupt has left some steps undone."""
+        if self._launching is not None:
+            with self._lock.held():
+                if self._launching is not None:
+                    self._queue(self._launching)
+                    self._launching = None
 
     def _queue(self, record: Record) -> None:
         """Each step may be repeated."""
-        if not self.in_flight or self.in_flight[-1] is not record:
+        if self.launched == record.index and (not self.in_flight or self.in_flight[-1] is not record):
             self.in_flight.append(record)
         if not self.sources.pushed:
             if record.fed or self._part is not None:
@@ -168,7 +201,8 @@ class Producer:
             self._executor.submit(record, self._awaited)
             return
         if self.launched == record.index:
-            self._unfed.append(record)
+            if not self._unfed or self._unfed[-1] is not record:
+                self._unfed.append(record)
             self.launched = record.index + 1
         self._feed_waiting()
 
@@ -181,7 +215,7 @@ class Producer:
 
     def _feed_waiting(self) -> None:
         """Give fed data to the oldest iterations without data, as far as the data goes."""
-        with self._feeding:
+        with uninterrupted(), self._feeding:  # what is taken from an input's queue would be lost
             if self._closed:
                 self._fail_unfed()
             while self._unfed and not self.sources.waits():
@@ -202,8 +236,14 @@ class Producer:
 
     def feed(self, node: Any, data: Any, layout: str | None, stream: Any = None) -> None:
         """Queue a batch for a push-mode input; see ``Pipeline.feed_input``."""
-        self.sources.port(node).feed(data, layout, stream)
-        self._feed_waiting()
+        port = self.sources.port(node)
+        batch = port.accepted(data, layout, stream)
+        try:
+            port.queue(batch)
+            self._feed_waiting()
+        except BaseException:  # an interrupt: the caller feeds the batch again, if no iteration has taken it
+            port.take_back(batch)
+            raise
 
     def feed_count(self, node: Any) -> int:
         """Number of batches to feed before the first run."""
@@ -217,7 +257,7 @@ class Producer:
         error, self.failure = self.failure, None
         if error is not None:
             self.sources.settle()
-            self._behind = max(0, self._behind - 1)  # the call that raises the error gets no batch, so one iteration less is due
+            self._due = max(self.launched, self._due - 1)  # the call that raises the error gets no batch, so one iteration less is due
         return error
 
     def place(self, queues_after: bool = False) -> Place:
@@ -261,8 +301,8 @@ class Producer:
                 return
             self._longer = bool(self.in_flight)
             self._next_epoch()
-            self._started = False
-            self._behind = 0
+            self._started = self._open = False
+            self._due = self.launched
 
     def _next_epoch(self) -> None:
         self.sources.commit(self.launched)

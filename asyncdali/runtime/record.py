@@ -23,7 +23,7 @@ class Record:
     """One iteration in flight: its batches, the positions after it, and the callers that wait for it."""
 
     __slots__ = (
-        "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "careful", "done_at", "done_segments",
+        "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "before", "careful", "done_at", "done_segments",
         "edges", "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "number", "on_planned", "outputs",
         "place", "positions", "produced", "sources", "weight", "whole",
     )  # fmt: skip
@@ -43,6 +43,7 @@ class Record:
         self.fed: dict[str, Any] = {}  # batches of external inputs
         self.place = (0, 0)  # epoch, and iteration in it
         self.positions: Mapping[str, Any] = {}  # of stateful operators, behind this iteration
+        self.before: Mapping[str, Any] | None = None  # of stateful operators, before this iteration, once a consumer has taken it
         self.sources: dict[str, Any] = {}  # positions of the sources before this iteration
         self.done_segments: set[int] = set()
         self.error: BaseException | None = None

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from asyncdali_workers.interrupts import uninterrupted
+from asyncdali_workers.interrupts import raised_by_signal, uninterrupted
 
 from .. import checkpoint as checkpoints
 from .._deadlocks import PatientLock, in_main_thread
@@ -81,8 +81,6 @@ class Session:
         self.closed = False
         self.operators: list[BuiltOperator] = []
         self._fetching = PatientLock(self._is_waited_for)
-        self.owed = 0
-        """Iterations that were launched by interrupted or cancelled calls, and not returned yet."""
         self._turns = Turns()
         if opened is not None:  # from here on, `close` may be called at any time
             opened(functools.partial(self.close, workers=False))
@@ -257,31 +255,72 @@ class Session:
         for record in list(self.in_flight):
             record.wait()
 
-    def fetch(self, stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
+    def fetch(self, stream: Any = None, caller: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Wait for the oldest iteration and return its outputs, or raise its error. The consumer moves on in both cases.
 
-        GPU outputs are complete on return. With a `stream` they are only ordered before the later work of that stream. Threads that fetch
-        at the same time are served one after another.
+        Any other exception leaves the iteration to the next call. GPU outputs are complete on return. With a `stream` they are only ordered
+        before the later work of that stream. Threads that fetch at the same time are served one after another. `caller`: the member of
+        ``Producer.calls`` that this call is.
         """
-        record, popped, queue = None, None, self.in_flight
-        positions = self._positions
+        record: Record | None = None
         try:
             with self._fetching.held():
                 record = self._oldest(complete=stream is None)
-                try:
-                    return self._delivered(record, stream)
-                finally:
-                    popped = record
-                    queue.popleft()
+                outputs = self._outputs(record, stream)
+                self.producer.calls.discard(caller)
+                self._take(record)
+            if record.error is not None:
+                raise record.error
+            return outputs
         except BaseException as error:
             self.check_open(error)
-            if record is not None and error is record.error:
+            if record is None:
+                pass
+            elif error is record.error:
                 record.error = None  # the record must not keep the frames of its traceback alive
-            elif not isinstance(error, Exception):  # an interrupt: the next call gets this iteration
-                if popped is not None and popped not in queue:
-                    queue.appendleft(popped)
-                self._positions = positions
+            else:
+                try:
+                    self._give_back(record)
+                except BaseException:  # another signal's handler has raised meanwhile
+                    self._give_back(record)
+                    raise
             raise
+
+    def hand_over(self, stream: Any, keep: Callable[[Record, Any], None]) -> None:
+        """Wait for the oldest iteration, and call ``keep(record, outputs)``, or ``keep(record, error)``. The consumer then moves on.
+
+        After an interrupt the consumer knows whether it has the iteration. If it has, it calls :meth:`drop`.
+        """
+        with self._fetching.held():
+            record = self._oldest(complete=stream is None)
+            outputs = self._outputs(record, stream)
+            error, record.error = record.error, None
+            if isinstance(error, PipelineClosed):
+                self.check_open()
+            try:
+                keep(record, outputs if error is None else error.with_traceback(None))  # without frames, which refer to the consumer
+            finally:
+                del error
+            self._take(record)
+
+    def drop(self, record: Record) -> None:
+        """The consumer has this iteration already."""
+        if record in self.in_flight:
+            self._take(record)
+
+    def _take(self, record: Record) -> None:
+        """The consumer moves on behind an iteration. The last step does it; :meth:`mark` is right before and after each step."""
+        record.before = record.before or self._positions
+        self._positions = record.positions
+        try:
+            self.in_flight.remove(record)
+        except ValueError:  # closed meanwhile
+            pass
+
+    def _give_back(self, record: Record) -> None:
+        """A call that has taken an iteration does not return it: the next call does. May be repeated."""
+        if record not in self.in_flight:
+            self.in_flight.appendleft(record)
 
     async def device_done(self) -> None:
         """Wait, without blocking the event loop, until the GPU has made the outputs of the oldest iteration."""
@@ -294,9 +333,10 @@ class Session:
 
     def _oldest(self, complete: bool) -> Record:
         """The iteration that is returned next, when it is finished. `complete`: its outputs will be waited for, too."""
-        if not self.in_flight:
+        self.producer.complete_launch()
+        record = self._head()
+        if record is None:
             raise self.nothing_left()
-        record: Record = self.in_flight[0]
         if record.weight and not record.arrived:
             self.counters.arrives(self.in_flight)  # type: ignore[union-attr]
         helps = self.executor.helps
@@ -315,23 +355,26 @@ class Session:
                 record.wait(self.gpu.completion_gate() if complete else None)
         return record
 
-    def _delivered(self, record: Record, stream: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
-        """Return the outputs of a finished iteration, or raise its error."""
+    def _outputs(self, record: Record, stream: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
+        """The outputs of a finished iteration. Empty if it has an error; an error of delivering them becomes the iteration's error."""
         self.iterator_data = None  # the data of a checkpoint described the previous position
         if self.counters is not None:
             self.counters.fetched(record, record.outputs)
-        if isinstance(record.error, PipelineClosed):
-            raise record.error
-        self._positions = record.positions
+        if record.error is None and self._expects:
+            record.error = self._mismatch(record.outputs)
         if record.error is not None:
-            raise record.error
-        if self._expects:
-            self._check_outputs(record.outputs)
-        if self.gpu is not None and stream is not None:
-            self.gpu.order(record.outputs, stream_handle(stream))
-        elif self.gpu is not None:
-            self.gpu.complete(record.outputs)
-        return tuple([self._tensor_list(batch) for batch in record.outputs])
+            return ()
+        try:
+            if self.gpu is not None and stream is not None:
+                self.gpu.order(record.outputs, stream_handle(stream))
+            elif self.gpu is not None:
+                self.gpu.complete(record.outputs)
+            return tuple([self._tensor_list(batch) for batch in record.outputs])
+        except Exception as error:
+            if raised_by_signal(error):
+                raise
+            record.error = error
+            return ()
 
     def _tensor_list(self, batch: Batch) -> TensorListCPU | TensorListGPU:
         # Copies use the pool's memory. The system zeroes the pages of new memory one by one, which takes longer than the copy.
@@ -341,7 +384,8 @@ class Session:
             return gpu_list(batch, self.gpu_id, None, self._device_memory)
         return cpu_list(batch)
 
-    def _check_outputs(self, outputs: list[Batch]) -> None:
+    def _mismatch(self, outputs: list[Batch]) -> OperatorError | None:
+        """The error if an output is not what the user has declared."""
         for index, batch in enumerate(outputs):
             dtype, ndim, layout = self.expected_dtype[index], self.expected_ndim[index], self.expected_layout[index]
             found: tuple[str, str] | None = None
@@ -352,7 +396,8 @@ class Session:
             elif layout is not None and batch.layout != layout:
                 found = ("layout", f"expected {layout!r}, got {batch.layout!r}")
             if found:
-                raise OperatorError(f"Output {index} has an unexpected {found[0]}: {found[1]}")
+                return OperatorError(f"Output {index} has an unexpected {found[0]}: {found[1]}")
+        return None
 
     def end_of_epoch(self) -> int | None:
         """Number of iterations after which the current epoch ends: the largest shard of the readers has been delivered.
@@ -413,8 +458,19 @@ class Session:
 
         `queues_after`: see :meth:`Producer.place`.
         """
-        place = self.producer.place(queues_after)
-        return Mark({**self._positions, **place.sources} if place.sources else self._positions, place)
+        while True:  # repeated if another thread takes an iteration meanwhile
+            head, moved = self._head(), self._positions
+            positions = moved if head is None or head.before is None else head.before  # set: taken and given back, or about to be taken
+            place = self.producer.place(queues_after)
+            if self._head() is head and self._positions is moved:
+                return Mark({**positions, **place.sources} if place.sources else positions, place)
+
+    def _head(self) -> Record | None:
+        """The iteration that is returned next."""
+        try:
+            return self.in_flight[0]
+        except IndexError:
+            return None
 
     def checkpoint(self, library: str, mark: Mark | None = None, iterator: Any = None) -> bytes:
         """The state at `mark` (None: now), with the data of the `iterator` that consumes the pipeline, if there is one."""

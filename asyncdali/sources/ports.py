@@ -8,6 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from asyncdali_workers.interrupts import raised_by_signal
 from asyncdali_workers.limits import TooLarge
 
 from ..batch import Batch
@@ -151,6 +152,8 @@ class Port:
         try:
             return self.take_in(self.converted(data, True, stream), layout)
         except Exception as error:
+            if raised_by_signal(error):
+                raise
             raise operator_error(self.planned, error, None, doing="feeding") from error
 
     def queue(self, batch: Batch) -> None:
@@ -164,6 +167,12 @@ class Port:
             if self.repeat_last:
                 self._queue.clear()
             self._queue.append(item)
+
+    def take_back(self, batch: Batch) -> None:
+        """Undo :meth:`queue`, if no iteration has taken the batch."""
+        with self._lock:
+            if any(item is batch for item in self._queue):
+                self._queue.remove(batch)
 
     def drop(self) -> None:
         """Drop batches that no iteration has taken."""

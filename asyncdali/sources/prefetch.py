@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncdali_workers.interrupts import uninterrupted
+from asyncdali_workers.interrupts import raised_by_signal, uninterrupted
 
 from ..batch import Batch
 from .group import Group
@@ -28,7 +28,7 @@ class AheadPuller(Puller):
         Requests behind an end belong to the next round. They are made only after the end was answered, and earlier requests behind it are
         dropped. The pipeline's epoch cannot be used, because another source may end the epoch.
         """
-        self._got: dict[str, Batch] | None = None  # the answer to the oldest request
+        self._got: tuple[int, dict[str, Batch]] | None = None  # the oldest request that is not used, and its answer
 
     # --- implemented by subclasses
 
@@ -54,23 +54,24 @@ class AheadPuller(Puller):
         if self._got is None:
             self._ask_ahead(key)
             try:
-                self._got = self._answer(self._asked[key])
-            except Exception:  # an interrupt leaves the request in the queue
-                self._answered(key)
+                self._got = key, self._answer(self._asked[key])
+            except Exception as error:
+                if not raised_by_signal(error):  # an interrupt leaves the request in the queue
+                    self._answered(key)
                 raise
         self._asked[key] = None
         self._ask_ahead(key + 1)
-        return self._got
+        return self._got[1]
 
     def advance(self, iteration: int) -> None:
         if self._got is not None:
-            self._answered(self._key())
+            self._answered(self._got[0])
         super().advance(iteration)
 
     def drop(self) -> None:
         super().drop()
         if self._got is not None:
-            self._answered(self._key())
+            self._answered(self._got[0])
 
     def _key(self) -> int:
         return self.iteration if self.description.resumable else self._turn

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from asyncdali_workers import BatchInfo, SampleInfo
+from asyncdali_workers.interrupts import delayed, raised_by_signal
 from asyncdali_workers.worker.states import replay
 
 from ..batch import Batch
@@ -116,6 +117,8 @@ class Puller:
                     batches[port.name] = port.take_in(batch)
             return batches
         except Exception as error:  # the source's answer is an error
+            if raised_by_signal(error):
+                raise
             raise operator_error(self.port.planned, error, self.index) from error
 
     def _resume(self, position: Position) -> None:
@@ -137,8 +140,11 @@ class DirectPuller(Puller):
 
     def pull(self) -> dict[str, Batch]:
         if self._got is None:
-            if self._result is _NOTHING:
+            if self._result is _NOTHING and self.description.resumable:
                 self._result = self._ask()
+            elif self._result is _NOTHING:
+                with delayed():  # a generator ends with the first exception that leaves it
+                    self._result = self._ask()
             if self.snapshots is not None:
                 self.snapshots.pulled(self.snapshots.due())
             self._got = self._batches(self._result)

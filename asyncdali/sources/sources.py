@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from asyncdali_workers import WorkerError
+from asyncdali_workers.interrupts import raised_by_signal
 
 from .._notices import warn
 from ..batch import Batch
@@ -69,7 +70,7 @@ class Sources:
         pulled = {name for puller in self.pullers for name in puller.group.nodes}
         self.pushed = [port for name, port in self.ports.items() if name not in pulled]
         self._held: dict[int, dict[str, Batch]] = {}
-        self._held_for = -1
+        self._held_for: tuple[int, int] | None = None  # the pipeline's iteration that batches are held for, and its number in the epoch
         self._stopped = False
         self.counters: Sequence[Any] = ()
         """For statistics: one counter per puller, whose ``pull(ask)`` times the call. Empty: no counters."""
@@ -143,11 +144,10 @@ class Sources:
         StopIteration if a source has ended (the others are still asked). An error is raised before an end; of several errors, the first in
         order of definition. Batches of the other sources are kept, and the next call asks only the sources that failed.
         """
-        if not self.pullers:
-            self.iteration += 0 <= self._held_for < index
-            self._held_for = index
-            return {}
         self.commit(index)
+        if not self.pullers:
+            self._held_for = index, self.iteration
+            return {}
         error: Exception | None = None
         for k, puller in enumerate(self.pullers):
             if k in self._held:
@@ -160,9 +160,11 @@ class Sources:
                 self._stopped = True
                 puller.ended()
             except Exception as failure:
+                if raised_by_signal(failure):  # no error of the source
+                    raise
                 puller.failed()
                 error = error or failure
-        self._held_for = index
+        self._held_for = index, self.iteration
         if error is not None:
             try:
                 raise error
@@ -200,19 +202,18 @@ class Sources:
 
         After an interrupt the next call repeats each step.
         """
-        if 0 <= self._held_for < index:
-            following = self.iteration + 1
+        if self._held_for is not None and self._held_for[0] < index:
+            following = self._held_for[1] + 1
             for puller in self.pullers:
                 puller.advance(following)
             self.iteration = following
-            self._held = {}
-            self._held_for = -1
+            self._held, self._held_for = {}, None
 
     def drop(self) -> None:
         """The batches for the next iteration will not be used."""
         for puller in self.pullers:
             puller.drop()
-        self._held, self._held_for, self._stopped = {}, -1, False
+        self._held, self._held_for, self._stopped = {}, None, False
 
     def settle(self) -> None:
         """The consumer knows all errors and ends so far."""

@@ -1,0 +1,198 @@
+"""Storms of exceptions that signals' handlers raise inside `run()` and `next()`: nothing is lost or repeated.
+
+By default some hundred exceptions per case; slow: 20,000 for one engine with statistics, and more for the other cases.
+"""
+
+from __future__ import annotations
+
+import pytest
+from helpers.pipelines import run_script
+
+STORM = """
+    import gc, itertools, os, random, signal, sys
+    import numpy as np
+    from asyncdali import Pipeline, fn
+    from asyncdali.plugin.base_iterator import BaseIterator
+
+    class Late(Exception):
+        pass
+
+    class Later(BaseException):
+        pass
+
+    class Storm:
+        '''Raises inside of the functions `where`, about every 0.2 to 2 ms. Between them, no program could tell what was lost.'''
+
+        def __init__(self, number, raised, *where):
+            self.raised, self.count, self.on = raised, 0, True
+            self.codes = {function.__code__ for function in where}
+            self.timer = signal.SIGALRM
+            self.number = number
+            signal.signal(signal.SIGALRM, self.forward if number != signal.SIGALRM else self.come)
+            signal.signal(number, self.come)
+
+        def forward(self, number, frame):
+            os.kill(os.getpid(), self.number)
+
+        def come(self, number, frame):
+            if not self.on:
+                return
+            inside = frame
+            while inside is not None and inside.f_code not in self.codes:
+                inside = inside.f_back
+            if inside is None:
+                signal.setitimer(signal.ITIMER_REAL, 2e-5)
+                return
+            self.count += 1
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(2e-4, 2e-3))
+            raise self.raised
+
+        def begin(self):
+            signal.setitimer(signal.ITIMER_REAL, 1e-3)
+
+        def end(self):
+            self.on = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    SIZE = 4
+
+    def batch(k):
+        return np.array([[SIZE * k + j] for j in range(SIZE)], np.int64)
+
+    class Position:
+        def __call__(self, info):
+            return np.int64([info.idx_in_epoch])
+
+    class Items:
+        k = -1
+        def __iter__(self):
+            return self
+        def __next__(self):
+            self.k += 1
+            return batch(self.k)
+
+    def generator():
+        for k in itertools.count():
+            yield batch(k)
+
+    async def awaited(k):
+        return batch(k)
+
+    async def stream():
+        for k in itertools.count():
+            yield batch(k)
+
+    def drawn():
+        return fn.random.uniform(range=(0, 1), shape=[2])
+
+    SOURCES = {
+        "callable": lambda: fn.external_source(Position(), batch=False),
+        "batches": lambda: fn.external_source(batch),
+        "generator": lambda: fn.external_source(generator),
+        "iterable": lambda: fn.external_source(Items()),
+        "async": lambda: fn.external_source(awaited),
+        "async generator": lambda: fn.external_source(stream),
+        "parallel": lambda: fn.external_source(Position(), batch=False, parallel=True),
+        "parallel iterable": lambda: fn.external_source(Items(), parallel=True),
+        "parallel generator": lambda: fn.external_source(generator, parallel=True),
+        "drawn": drawn,
+    }
+
+    RESUMED = "drawn", "callable", "batches"
+
+    def built(source, engines, checkpoint=None):
+        pipe = Pipeline(
+            SIZE, 2, seed=5, engines=engines, py_num_workers=1, enable_checkpointing=source in RESUMED, prefetch_queue_depth=2,
+            checkpoint=checkpoint,
+        )
+        with pipe:
+            node = SOURCES[source]()
+            pipe.set_outputs(node + 0 if engines and source != "drawn" else node)
+        pipe.build()
+        return pipe
+
+    def expected(source):
+        if source != "drawn":
+            yield from map(batch, itertools.count())
+        reference = built("drawn", 0)
+        while True:
+            reference.schedule_run()
+            yield reference.outputs()[0].as_array()
+
+    class Numpy(BaseIterator):
+        def _converted(self, outputs, keep):
+            return np.array(outputs[0].as_array())
+        def _collected(self, batches):
+            return batches[0]
+
+    def main(source, engines, kind, wanted, report, use):
+        number, raised = {
+            "int": (signal.SIGINT, KeyboardInterrupt), "alarm": (signal.SIGALRM, Late), "base": (signal.SIGALRM, Later),
+        }[kind]
+        pipe = built(source, engines)
+        if use == "next":
+            iterator = Numpy([pipe], ["x"])
+            call, inside = lambda: next(iterator), BaseIterator.__next__
+        else:
+            call, inside = lambda: pipe.run()[0].as_array(), Pipeline.run
+        storm, following, longest, done = Storm(number, raised, inside), expected(source), 0, 0
+        storm.begin()
+        while storm.count < wanted:
+            try:
+                found = call()
+            except raised:
+                assert storm.on
+                continue
+            np.testing.assert_array_equal(found, next(following), err_msg=str((source, engines, kind, done, storm.count)))
+            done += 1
+            longest = max(longest, len(pipe._core.session.in_flight))
+            if report:
+                pipe.statistics()
+        storm.end()
+        if source in RESUMED and use == "run":
+            np.testing.assert_array_equal(built(source, engines, pipe.checkpoint()).run()[0].as_array(), next(following))
+        assert longest <= 4, longest
+        print(source, engines, kind, use, storm.count, "exceptions", done, "batches", "longest queue", longest, file=sys.stderr)
+        pipe.close()
+
+    count = int(sys.argv[1])
+    for case in sys.argv[2:]:
+        source, engines, kind, report, use = case.split("/")
+        main(source, int(engines), kind, count, bool(int(report)), use)
+    print("nothing lost")
+"""
+
+SOURCES = (
+    "callable", "batches", "generator", "iterable", "async", "async generator", "parallel", "parallel iterable", "parallel generator",
+    "drawn",
+)  # fmt: skip
+CASES = [
+    f"{source}/{engines}/{kind}/0/{use}"
+    for source in SOURCES for engines in (0, 1, 2) for kind in ("int", "alarm", "base") for use in ("run", "next")
+]  # fmt: skip
+FEW = [
+    "drawn/1/int/1/run", "drawn/1/alarm/0/run", "drawn/2/alarm/0/next", "async/0/alarm/0/run", "async generator/0/alarm/0/run",
+    "generator/0/alarm/0/run", "parallel iterable/0/alarm/0/run", "parallel generator/0/base/0/next", "callable/1/alarm/0/run",
+    "iterable/2/int/0/run", "batches/0/alarm/0/next",
+]  # fmt: skip
+
+
+def storm(count, cases, timeout):
+    done = run_script(STORM, count, *cases, timeout=timeout)
+    print(done.stderr)
+    assert done.stdout == "nothing lost\n", done.stderr[-6000:]
+
+
+def test_some_exceptions_lose_nothing():
+    storm(150, FEW, 600)
+
+
+@pytest.mark.slow
+def test_twenty_thousand_interrupts_with_one_engine_and_statistics():
+    storm(20_000, ["drawn/1/int/1/run"], 3600)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", SOURCES)
+def test_exceptions_over_sources_and_placements(source):
+    storm(1000, [case for case in CASES if case.startswith(f"{source}/")], 3600)
