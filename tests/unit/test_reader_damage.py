@@ -54,17 +54,23 @@ def _whole(name: str, folder: Path, options: Sequence[dict[str, Any]] = ({},)) -
 
 
 def _numpy(folder: Path) -> Case:
-    """Versions 1 to 3, both orders, numbers of several types, objects, structures, a text."""
-    arrays = [
-        np.arange(6.0).reshape(2, 3), np.asfortranarray(np.arange(24, dtype=np.int16).reshape(2, 3, 4)), np.float32(3), np.zeros((0, 3)),
-        np.zeros(4, ">f8"), np.zeros(3, [("a", "<i4"), ("b", "<f8")]), np.array(["ab"]), np.ones(5, bool), np.arange(9, dtype="u8"),
-    ]  # fmt: skip
-    for k, array in enumerate(arrays):
-        with open(folder / f"{k}.npy", "wb") as file:
-            np.lib.format.write_array(file, np.asarray(array), (1 + k % 3, 0))
-    options = [{}, {"roi_start": [0], "roi_end": [1], "roi_axes": [0]}, {"dont_use_mmap": True, "use_o_direct": True},
-               {"cache_header_information": True}, {"rel_roi_shape": [0.5], "roi_axes": [0], "out_of_bounds_policy": "pad"}]  # fmt: skip
-    return Case(EVERY_KIND["numpy"], {"file_root": str(folder)}, sorted(folder.iterdir()), damaged, options)
+    """Versions 1 to 3, both orders, scalars, empty arrays; and types that are refused. The arrays of a batch fit together."""
+    groups = {
+        "plain": [np.arange(6.0).reshape(2, 3), np.asfortranarray(np.arange(12.0).reshape(3, 4)), np.ones((1, 1))],
+        "scalars": [np.float32(k) for k in range(3)], "empty": [np.zeros((0, 3), "u8"), np.ones((2, 1), "u8"), np.zeros((3, 0), "u8")],
+        "refused": [np.zeros(4, ">f8"), np.zeros(3, [("a", "<i4"), ("b", "<f8")]), np.array(["ab"])],
+    }  # fmt: skip
+    paths: dict[str, list[str]] = {}
+    for name, arrays in groups.items():
+        for k, array in enumerate(arrays):
+            paths.setdefault(name, []).append(str(folder / f"{name}{k}.npy"))
+            with open(paths[name][-1], "wb") as file:
+                np.lib.format.write_array(file, np.asarray(array), (1 + k, 0))
+    more: list[dict[str, Any]] = [{}, {"roi_start": [0], "roi_end": [1], "roi_axes": [0]}, {"dont_use_mmap": True, "use_o_direct": True},
+            {"cache_header_information": True}, {"rel_roi_shape": [0.5], "roi_axes": [0], "out_of_bounds_policy": "pad"}]  # fmt: skip
+    options = [{"files": paths["plain"], **arguments} for arguments in more]
+    options += [{"files": files} for name, files in paths.items() if name != "plain"]
+    return Case(EVERY_KIND["numpy"], {}, [Path(path) for files in paths.values() for path in files], damaged, options)
 
 
 def _fits(folder: Path) -> Case:
@@ -238,7 +244,7 @@ def damage(name: str, folder: Path, count: int, monkeypatch: pytest.MonkeyPatch,
     outcomes = {"read": 0, "refused": 0}
     for number in range(count):
         options = case.options[int(rng.integers(len(case.options)))]
-        files = [path for path in case.files if options.get("path", "") in str(path)]
+        files = [path for path in case.files if options.get("path", "") in str(path) and str(path) in options.get("files", str(path))]
         path = files[int(rng.integers(len(files)))]
         broken = case.damage(originals[path], rng)
         if case.kind.seal is not None and case.damage is damaged:
