@@ -10,6 +10,7 @@ from ..batch import storage_dtype
 from ..types import DALIDataType, DALIImageType
 from . import jpeg2000, pnm, tiff_pixels
 from .image_headers import ImageHeader, check_size, read_header, signature
+from .jpeg.jpeg_tables import JPEG_HEADER, MOST_SIDE
 from .png.png_files import for_opencv, reason
 
 
@@ -69,22 +70,52 @@ def _decode_part(data: bytes, channels: int) -> np.ndarray:
     part = np.frombuffer(data, np.uint8)
     if signature(data) != "JPEG":
         return decode_other(part, DALIImageType.ANY_DATA)[0]
+    return decode_jpeg(part, grey=channels == 1)[0]
+
+
+MAX_SCANS = 500
+"""A JPEG with more scans is refused: every scan is a pass over the whole image, and a file needs few bytes to ask for one."""
+
+
+def check_jpeg(header: np.ndarray, size: int) -> None:
+    """Raise ValueError if the header (JPEG_HEADER) of a JPEG of `size` bytes is implausible, or of a kind that is not decoded."""
+    word = JPEG_HEADER.word
+    width, height, components, marker, scans = header[
+        [word.width, word.height, word.components, word.marker, word.scans]
+    ].tolist()
+    if marker == 0:
+        raise ValueError("broken JPEG: no frame header")
+    check_size(width, height, size)
+    # Huffman coding (SOF0 to SOF7) takes at least one bit for each block of 8x8.
+    if marker < 0xC9 and width * height > 512 * size + 4096:
+        raise ValueError(f"the header gives an image of {width}x{height} pixels, which {size} bytes of data cannot hold")
+    if max(width, height) > MOST_SIDE:
+        raise ValueError(f"JPEG of {width}x{height} pixels; at most {MOST_SIDE} in a row or column are decoded")
+    if scans > MAX_SCANS:
+        raise ValueError(f"JPEG of {scans} scans; at most {MAX_SCANS} are decoded")
+    if components not in (1, 3, 4):
+        raise ValueError(f"JPEG of {components} components is not supported; 1, 3 and 4 are")
+    if header[word.found] != 1:
+        raise ValueError("JPEGs that are lossless, hierarchical or of other than 8 bits are not supported")
+
+
+def decode_jpeg(data: np.ndarray, grey: bool) -> tuple[np.ndarray, int]:
+    """Decode a whole JPEG from Python by libjpeg-turbo: (uint8[height, width, 1 or 3], EXIF orientation). ValueError names the error."""
     from .jpeg import jpeg_kernels
     from .jpeg.jpeg_library import function_table
-    from .jpeg.jpeg_tables import JPEG_HEADER
 
-    header = jpeg_kernels.read_headers(np.array([part.ctypes.data]), np.array([part.size]))[0][0]
+    word = JPEG_HEADER.word
+    header = jpeg_kernels.read_headers(np.array([data.ctypes.data]), np.array([data.size]))[0][0]
+    check_jpeg(header, data.size)
     width, height, components = (int(value) for value in header[JPEG_HEADER.span("width", "components")])
-    if header[JPEG_HEADER.word.found] != jpeg_kernels.IS_JPEG or components != channels or channels not in (1, 3):
-        raise ValueError(f"a JPEG of {components} components that is not supported; 1 and 3 of 8 bits are")
-    check_size(width, height, part.size)
-    table = function_table()
+    table, orientation = function_table(), int(header[word.orientation])
     if table is None:
-        return jpeg_by_opencv(part, width, height, grey=channels == 1)
-    image, code, message = jpeg_kernels.decode_whole(table, part, (height, width, channels), components)
+        return jpeg_by_opencv(data, width, height, grey=grey or components == 1), orientation
+    channels = 1 if grey and components == 3 else components
+    image, code, message = jpeg_kernels.decode_whole(table, data, (height, width, channels), components)
     if code:
-        raise ValueError(message or "Premature end of JPEG data, or another image than the header says")
-    return image
+        raise ValueError(f"broken JPEG: {message}" if message else "Premature end of JPEG data: the file is truncated")
+    return cmyk_to_rgb(image, bool(header[word.adobe])) if components == 4 else image, orientation
 
 
 def _tiff_by_opencv(data: bytes) -> np.ndarray:
@@ -205,7 +236,8 @@ def convert_dtype(image: np.ndarray, dtype: DALIDataType) -> np.ndarray:
     scaled = image.astype(np.float32) * np.float32(1 / _full(image.dtype))
     if target.kind == "f":
         return scaled
-    return _rounded(scaled * np.float32(_full(target)), target)
+    with np.errstate(over="ignore", invalid="ignore"):  # Pixels of a float TIFF may have any value.
+        return _rounded(scaled * np.float32(_full(target)), target)
 
 
 def orient(image: np.ndarray, orientation: int) -> np.ndarray:

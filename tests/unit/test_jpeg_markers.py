@@ -15,6 +15,7 @@ from asyncdali.codecs.image_headers import tiff_orientation
 from asyncdali.codecs.jpeg import jpeg_kernels
 from asyncdali.codecs.jpeg.jpeg_tables import JPEG_HEADER, MOST_SIDE
 from asyncdali.operators.base import SampleError
+from asyncdali.readers.video.frame_files import decode_frame
 
 RGB = picture(24, 33)
 CMYK = encode(Image.fromarray(RGB).convert("CMYK"), "JPEG", quality=100)
@@ -156,3 +157,19 @@ def test_windows_of_truncated_files(decoder, monkeypatch):
     for operator, window in [("image_crop", {**top, "crop_pos_y": 1.0}), ("image_slice", {"rel_start": (0.0, 0.5), "rel_end": (1.0, 1.0)})]:
         with pytest.raises(SampleError, match="truncated"):
             run_operator(f"decoders.{operator}", [data], **window)
+
+
+@pytest.mark.parametrize("image_type", [types.RGB, types.GRAY, types.BGR])
+def test_frames_of_sequences_are_decoded_by_the_same_rules(image_type):
+    """OpenCV decoded them: it takes every CMYK file for inverted, and fills truncated ones with grey."""
+    good = [encode(RGB, "JPEG"), CMYK, with_adobe(CMYK, lambda old: FAR + old), with_adobe(CMYK, lambda old: b"")]
+    good += [with_orientation(encode(RGB, "JPEG"), 6), encode(picture(24, 33, 1), "JPEG"), encode(RGB, "JPEG", progressive=True)]
+    for data in good:
+        assert np.array_equal(decode_frame(np.frombuffer(data, np.uint8), image_type), decode(data, output_type=image_type))
+    long = encode(picture(200, 200), "JPEG")
+    for data in (long[: len(long) // 2] + b"\xff\xd9"[:1], with_size(MOST_SIDE + 1, 8), jpeg_blocks(20, 20, [(1, 1)] * 2)):
+        with pytest.raises(ValueError) as caught:
+            decode_frame(np.frombuffer(data, np.uint8), image_type)
+        with pytest.raises(SampleError) as whole:
+            decode(data, output_type=image_type)
+        assert str(whole.value) == str(caught.value)

@@ -18,7 +18,8 @@ from asyncdali_workers import limits
 
 from ...batch import Batch, Extents, storage_dtype
 from ...codecs import image_formats
-from ...codecs.image_headers import FORMATS, FREE_PIXELS, check_size
+from ...codecs.image_formats import MAX_SCANS
+from ...codecs.image_headers import FORMATS, FREE_PIXELS
 from ...codecs.jpeg.jpeg_tables import DECODE_COUNTS, DECODE_JPEGS, JPEG_HEADER, JPEG_WINDOW, MOST_SIDE, PLAIN, STORED_IMAGE
 from ...compiled.addresses import address_of
 from ...sampling import random_streams
@@ -86,8 +87,6 @@ _DEPRECATED: dict[str, str | None] = {"memory_stats": None, "split_stages": None
 _CHANNELS = {DALIImageType.RGB: 3, DALIImageType.BGR: 3, DALIImageType.GRAY: 1, DALIImageType.YCbCr: 3}
 # libjpeg's out_color_space for three channels: JCS_RGB, JCS_EXT_BGR.
 _COLOR_SPACE = {DALIImageType.RGB: 2, DALIImageType.BGR: 8, DALIImageType.GRAY: 1, DALIImageType.ANY_DATA: 2}
-MAX_SCANS = 500
-"""A JPEG with more scans is refused: every scan is a pass over the whole image, and a file needs few bytes to ask for one."""
 
 
 @dataclass
@@ -422,10 +421,11 @@ def _refuse_impossible(headers: np.ndarray, sizes: np.ndarray) -> None:
     # Huffman coding (SOF0 to SOF7) takes at least one bit for each block of 8x8. `check_size` judges images that are merely large.
     bomb = (marker < 0xC9) & (pixels > 512 * sizes + 4096)
     large = (pixels <= 0) | (pixels > FREE_PIXELS) | (np.maximum(width, height) > MOST_SIDE)
-    wrong = (found != 0) & (bomb | large | (scans > MAX_SCANS) | (found != 1) | (components == 2))
+    other = (found != 1) | (components == 2) | (components > 4) | (components == 0)
+    wrong = (found != 0) & (bomb | large | (scans > MAX_SCANS) | other)
     for i in np.flatnonzero(wrong):
         try:
-            _judge_jpeg(headers[i], int(sizes[i]), bool(bomb[i]))
+            image_formats.check_jpeg(headers[i], int(sizes[i]))
         except ValueError as error:
             raise SampleError(int(i), str(error)) from None
 
@@ -442,24 +442,6 @@ def _check_coefficients(headers: np.ndarray) -> None:
         limits.check_size(int(sizes[largest]), f"the coefficients of a progressive JPEG of {width[largest]}x{height[largest]} pixels")
     except limits.TooLarge as error:
         raise limits.TooLarge(str(error), largest) from None
-
-
-def _judge_jpeg(header: np.ndarray, size: int, bomb: bool) -> None:
-    """Raise ValueError if a suspicious JPEG has an error."""
-    found, width, height, components, marker, scans = header[list(_JUDGED)].tolist()
-    if marker == 0:
-        raise ValueError("broken JPEG: no frame header")
-    check_size(width, height, size)
-    if bomb:
-        raise ValueError(f"the header gives an image of {width}x{height} pixels, which {size} bytes of data cannot hold")
-    if max(width, height) > MOST_SIDE:
-        raise ValueError(f"JPEG of {width}x{height} pixels; at most {MOST_SIDE} in a row or column are decoded")
-    if scans > MAX_SCANS:
-        raise ValueError(f"JPEG of {scans} scans; at most {MAX_SCANS} are decoded")
-    if components not in (1, 3, 4):
-        raise ValueError(f"JPEG of {components} components is not supported; 1, 3 and 4 are")
-    if found != 1:
-        raise ValueError("JPEGs that are lossless, hierarchical or of other than 8 bits are not supported")
 
 
 _NOTES = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...codecs.image_formats import convert, decode_opencv, decode_other, orient
+from ...codecs.image_formats import convert, decode_jpeg, decode_other, orient
 from ...types import DALIDataType, DALIImageType
 
 _CHANNELS = {DALIImageType.RGB: 3, DALIImageType.GRAY: 1}
@@ -23,15 +23,7 @@ def decode_frame(data: np.ndarray, image_type: DALIImageType, stored: np.ndarray
     if stored is not None:
         image, orientation = stored, 1
     elif data[:2].tobytes() == b"\xff\xd8":
-        image, orientation = _jpeg(data, image_type), 1
+        image, orientation = decode_jpeg(data, grey=image_type == DALIImageType.GRAY)
     else:
         image, orientation = decode_other(data, image_type)
     return np.ascontiguousarray(convert(orient(image, orientation), image_type, DALIDataType.UINT8))
-
-
-def _jpeg(data: np.ndarray, image_type: DALIImageType) -> np.ndarray:
-    import cv2
-
-    if b"\xff\xd9" not in data[-64:].tobytes():  # OpenCV fills missing data with grey
-        raise ValueError("Premature end of JPEG data: the file is truncated")
-    return decode_opencv(data, "JPEG", cv2.IMREAD_GRAYSCALE if image_type == DALIImageType.GRAY else cv2.IMREAD_COLOR)
