@@ -85,6 +85,20 @@ def damaged_lines(data: bytes, rng: np.random.Generator) -> bytes:
     return "\n".join(lines).encode("utf-8", "surrogateescape")
 
 
+def damaged_cards(data: bytes, rng: np.random.Generator) -> bytes:
+    """A FITS file with another value or another keyword in a header, or with damage to its bytes."""
+    cards = [k for k in range(0, len(data) - 79, 80) if data[k + 8 : k + 10] == b"= "]
+    if not cards or rng.random() < 0.3:
+        return damaged(data, rng)
+    at = int(rng.choice(cards))
+    keyword, value = data[at : at + 8], data[at + 10 : at + 80]
+    if rng.random() < 0.8:
+        value = str(rng.choice([*TEXTS, "1E999", "1.2.3", "9" * 18, "1D3", "T", "'IMAGE   '", "'BINTABLE'"])).encode("latin-1", "replace")
+    else:
+        keyword = rng.choice([b"NAXIS", b"NAXIS1", b"NAXIS3", b"BITPIX", b"GCOUNT", b"BSCALE", b"BLANK", b"XTENSION", b"END"])
+    return data[:at] + keyword.ljust(8) + b"= " + value[:70].rjust(20).ljust(70) + data[at + 80 :]
+
+
 def damaged_json(data: bytes, rng: np.random.Generator) -> bytes:
     """A JSON file with another value, a name less or a name more, somewhere; or damage to its bytes."""
     if rng.random() < 0.2:

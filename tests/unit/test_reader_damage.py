@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import containers
-from helpers.damage import TEXTS, damaged, damaged_json, damaged_json_lines, damaged_lines, raw_cause
+from helpers.damage import TEXTS, damaged, damaged_cards, damaged_json, damaged_json_lines, damaged_lines, raw_cause
 from helpers.readers import EVERY_KIND, Kind, numbered, pipeline
 from helpers.text_files import write_texts
 
@@ -83,7 +83,7 @@ def _fits(folder: Path) -> Case:
     for k, data in enumerate(units):
         (folder / f"{k}.fits").write_bytes(data)
     options = [{}, {"hdu_indices": [1, 2]}, {"dtypes": [asyncdali.types.UINT8]}]
-    return Case(EVERY_KIND["fits"], {"file_root": str(folder)}, sorted(folder.iterdir()), damaged, options)
+    return Case(EVERY_KIND["fits"], {"file_root": str(folder)}, sorted(folder.iterdir()), damaged_cards, options)
 
 
 def _tfrecord(folder: Path) -> Case:
