@@ -24,6 +24,10 @@ def test_text_files_of_windows(tmp_path, name):
     for path in texts:
         path.write_bytes(MARK + path.read_bytes().replace(b"\n", b"\r\n"))
     assert delivered(kind, pipeline(kind, arguments), 3) == plain
+    if name in ("file", "numpy", "fits"):  # two lists, one behind the other
+        lines = texts[0].read_bytes().removeprefix(MARK).split(b"\r\n")
+        texts[0].write_bytes(b"".join(MARK * (k in (0, 5)) + line + b"\r\n" for k, line in enumerate(lines)))
+        assert delivered(kind, pipeline(kind, arguments), 3) == plain
 
 
 @pytest.mark.parametrize("name", sorted(set(TEXTS) - {"coco", "nemo_asr"}))

@@ -30,8 +30,8 @@ def read_text(path: str, what: str = "file") -> bytes:
 
 
 def read_lines(path: str, what: str = "file") -> list[bytes]:
-    """The lines of a text file, without their ends (LF or CRLF)."""
-    return [line.removesuffix(b"\r") for line in read_text(path, what).split(b"\n")]
+    """The lines of a text file, without their ends (LF or CRLF). Joined lists may have a mark in front of later lines, too."""
+    return [line.removesuffix(b"\r").removeprefix(codecs.BOM_UTF8) for line in read_text(path, what).split(b"\n")]
 
 
 def parse_numbers(data: bytes, columns: int, path: str) -> np.ndarray:
