@@ -39,7 +39,7 @@ def _quoted(at, end):
 
 @inlined
 def _type(at, end, row):
-    """Parse the element type: [<>|=] letter digits."""
+    """Parse the element type: [<>|=] letter digits; times have a unit in brackets behind."""
     start, length, behind = _quoted(at, end)
     if length < 2 or length > 16:
         return 0
@@ -50,6 +50,8 @@ def _type(at, end, row):
     size = np.int64(0)
     for k in range(1, length):
         digit = load_u8(start + k)
+        if digit == 91 and load_u8(start) in (77, 109):
+            break
         if digit < 48 or digit > 57 or size > 99:
             return 0
         size = size * 10 + (digit - 48)

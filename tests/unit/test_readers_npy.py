@@ -128,6 +128,13 @@ def test_files_that_are_no_arrays(tmp_path):
     assert len(os.listdir("/proc/self/fd")) <= before + 2
 
 
+@pytest.mark.parametrize("kind, name", [("M8[D]", "M8"), ("m8[25us]", "m8"), ("c16", "c16"), ("U7", "U7"), ("S3", "S3"), ("V5", "V5")])
+def test_types_that_are_no_numbers(tmp_path, kind, name):
+    np.save(tmp_path / "a.npy", np.zeros(3, kind))
+    with pytest.raises(RuntimeError, match=rf"Unknown Numpy type string: {name}. File: .*a.npy"):
+        reader(files=[str(tmp_path / "a.npy")]).run()
+
+
 def test_archives_of_arrays_are_named(tmp_path):
     np.savez(tmp_path / "a.npz", np.zeros(3))
     with pytest.raises(RuntimeError, match=r"a.npz: not a NumPy file of a known version; the file is a zip archive \(.npz, for example\)"):
