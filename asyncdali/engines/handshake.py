@@ -19,19 +19,29 @@ from typing import Any
 import numpy as np
 
 from .._version import __version__
-from ..graph.plan import Plan
+from ..graph.plan import Plan, PlannedOperator
 from ..options import PipelineOptions
+from .reach import reached
 
 PACKAGES = ("numpy", "numba", "llvmlite", "opencv-python-headless", "pillow", "av", "soundfile")
 """Distributions whose code computes results. A missing distribution is described as missing."""
 
 Description = dict[str, dict[str, str]]
-"""A description, by part ("graph", "packages", "processor") and name."""
+"""A description, by part ("graph", "code", "packages", "processor") and name."""
 
 
-def description(plan: Plan, options: PipelineOptions, seed: int, operators: Iterable[Any]) -> Description:
-    """The description of this process. `operators` are the operators built for the part before the cut."""
-    return {"graph": _graph(plan, options, seed, operators), "packages": _packages(), "processor": _processor()}
+def description(
+    plan: Plan, options: PipelineOptions, seed: int, operators: Iterable[Any], far: Iterable[PlannedOperator] | None = None
+) -> Description:
+    """The description of this process. `operators` are the operators built for the part before the cut.
+
+    `far`: the operators that engines on other machines run. These engines load a program of their own, so everything that the functions
+    of these operators reach is described, too. Engines of this machine get the program from this process.
+    """
+    made = {"graph": _graph(plan, options, seed, operators)}
+    if far is not None:
+        made["code"] = reached(far)
+    return {**made, "packages": _packages(), "processor": _processor()}
 
 
 def difference(here: Description, there: Any) -> str:

@@ -25,7 +25,7 @@ from ..runtime.record import Record
 from ..runtime.segments import BuiltOperator, BuiltSegment
 from ..types import OperatorConcurrency, StreamPolicy
 from .cut import make_cut, segments_before
-from .failures import packed
+from .failures import EngineError, packed
 from .handshake import description
 from .program import Program
 from .spans import Spans
@@ -41,6 +41,8 @@ class Maker:
     `pool` allocates batches. `noting` is called with each sample that a user's function is called for. `engines` are processes that do the
     work in place of this one. `sources`: the owner calls the sources that need nothing but a position, and hands their batches to `begin`.
 
+    `far`: the training process may be on another machine.
+
     Attributes:
         cut: the part of the plan that is made here.
         numbers: the number of each operator of the plan, by name.
@@ -53,7 +55,7 @@ class Maker:
 
     def __init__(
         self, program: Program, pool: BufferPool | None, noting: Callable[[int], None] | None = None, engines: Engines | None = None,
-        sources: bool = False,
+        sources: bool = False, far: bool = False,
     ):  # fmt: skip
         options = program.options
         self.engines = engines
@@ -89,7 +91,7 @@ class Maker:
         self._inputs = set(cut.inputs)
         self._segments = len(segments)
         self.empty = not cut.before
-        self.description = description(plan, options, program.seed, built)
+        self.description = description(plan, options, program.seed, built, cut.before if far else None)
         self.executor.load(segments, cut.crossing, plan.edge_count)
         if engines is not None:
             engines.attach(self.executor, segments[0])
@@ -105,11 +107,13 @@ class Maker:
         """
         key = [header["i"], header["g"]]
         try:
-            if error is not None:
-                raise error
-            record = self._record(header, fed, pulled or {})
+            record = self._record(header, fed, pulled or {}) if error is None else None
+        except MemoryError as failure:
+            record, error = None, failure
         except Exception as failure:
-            answer({"a": key, "error": packed(failure), "took": 0}, [])
+            record, error = None, EngineError(f"an engine cannot use a request: {type(failure).__name__}: {failure}")
+        if record is None:
+            answer({"a": key, "error": packed(error or RuntimeError("no record")), "took": 0}, [])
             return
         self._count += 1
         began = now()
@@ -227,4 +231,6 @@ def _work_of(engines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _part(batch: Batch, offset: int, count: int) -> Batch:
+    if offset + count > len(batch):
+        raise ValueError(f"a fed batch of {len(batch)} samples has no samples {offset} to {offset + count}")
     return batch if len(batch) == count else batch.part(offset, offset + count)

@@ -175,7 +175,7 @@ class Ordered(Generic[Kind]):
                 self._correct(asked, produced)
             del self.asked[record.index]
             if asked.error is None:
-                for edge, batch in zip(self.cut.crossing, answer["out"]):
+                for edge, batch in zip(self.cut.crossing, answer["out"], strict=True):
                     record.edges[edge] = batch
                 counters = run.segment.counters
                 if counters is not None and record.weight:

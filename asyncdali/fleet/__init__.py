@@ -4,10 +4,11 @@
 of the pipeline alone, for any number of ranks. A checkpoint is the same on every rank.
 
 Engines may be on other machines (docs/fleet.md). The engine's side is ``actor``. The trainer's side is ``remote`` (requests) with
-``connections`` and ``places``. Between them: ``proof`` (the token), ``link`` (frames), ``near`` (shared memory on one machine),
+``connections`` and ``places``. Between them: ``proof`` (the token), ``link`` (frames), ``messages`` (checks), ``near`` (shared memory),
 ``addresses``. ``metrics`` is for Prometheus.
 
-May import ``pipeline``, ``engines``, ``runtime``, ``graph.plan``, ``device.buffers``, ``batch`` and ``errors``. Only tools and adapters
+May import ``pipeline``, ``engines``, ``runtime``, ``graph.plan``, ``device.buffers``, ``batch``, ``types`` and ``errors``. Only tools,
+adapters
 import this room.
 """
 

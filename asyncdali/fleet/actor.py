@@ -21,7 +21,7 @@ from asyncdali_workers.shared.system import Descriptors
 
 from ..batch import Batch
 from ..engines.cut import narrow_cut
-from ..engines.encoding import Frame, PayloadPacker, Payloads, unpack
+from ..engines.encoding import Frame, PayloadPacker
 from ..engines.failures import packed
 from ..engines.maker import Maker
 from ..graph.plan import build_plan
@@ -30,6 +30,7 @@ from ..pipeline.engines import program_of, start_engines
 from ..pipeline.front import core_of
 from ..runtime.loop import shared_loop
 from ..runtime.making import Seeds
+from . import messages
 from .addresses import Address, bound
 from .link import FrameError, Link
 from .metrics import actor_metrics
@@ -119,8 +120,10 @@ class Actor:
         engines = start_engines(core, self._opened.append) if core.options.engines else None
         program = program_of(core)
         core.enter_engine()
+        self._largest = int(core.options.batch_size)
+        """Samples of the largest iteration."""
         self._pipeline = pipeline  # the core refers to it weakly
-        maker = Maker(program, self._shelf.pool, engines=engines)
+        maker = Maker(program, self._shelf.pool, engines=engines, far=True)
         self._opened.append(maker.executor.close)
         if maker.empty:
             raise RuntimeError("no operator of this pipeline can run in an engine: all of them need a GPU, or only pass on fed data")
@@ -350,15 +353,19 @@ class Peer:
 
     def _received(self, header: dict[str, Any], body: memoryview, payloads: list[Any]) -> None:
         if "k" in header:
+            messages.key([header.get("i"), header.get("g")])
+            messages.request(header, self._actor._largest)
+            fed = {name: messages.batch(entry, body, payloads) for name, entry in header["fed"].items()}
             if self.asked - self.answered >= REQUESTS:
                 raise FrameError(f"more than {REQUESTS} requests at a time")
-            places = Payloads(payloads)
             self.asked += 1
-            self._maker.begin(header, lambda entry: unpack(entry, body, places, None), self._answer, self._guarded)
+            self._maker.begin({**header, "fed": fed}, lambda batch: batch, self._answer, self._guarded)
         elif "rank" in header:
-            self.name = str(header["rank"])[:64]
+            self.name = str(messages.number(header["rank"], "the rank"))
         elif "statistics" in header:
             self._actor._tell_statistics(lambda found: self._link.send({"statistics": found}))
+        else:
+            raise FrameError(f"a message of an unknown kind: {', '.join(map(repr, list(header)[:5]))}")
 
     def _answer(self, header: dict[str, Any], batches: list[Batch]) -> None:
         packer, frame = PayloadPacker(), Frame()

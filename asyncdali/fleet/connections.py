@@ -188,13 +188,13 @@ class Connections(Ordered[Request]):
             timer.cancel()
         self._timers.clear()
 
-    def _drop(self, place: Place, reason: str, refused: bool = False) -> None:
-        """End a connection. Its iterations are requested from other actors."""
+    def _drop(self, place: Place, reason: str, refused: bool = False, wrong: bool = False) -> None:
+        """End a connection. Its iterations are requested from other actors. `wrong`: the actor has sent a wrong message."""
         if place.link is not None:
             place.link.close()
-            self._lost(place, place.link, reason, refused)
+            self._lost(place, place.link, reason, refused, wrong)
 
-    def _lost(self, place: Place, link: Link, reason: str, refused: bool = False) -> None:
+    def _lost(self, place: Place, link: Link, reason: str, refused: bool = False, wrong: bool = False) -> None:
         """A connection has ended."""
         if place.link is not link:
             return
@@ -214,10 +214,15 @@ class Connections(Ordered[Request]):
             if place.leaving:
                 continue
             asked.lost.append(f"{place.address} ({reason})")
+            if wrong:
+                asked.wrong.add(place)
             if len(asked.lost) >= LOSSES and asked.answer is None and asked.error is None and not asked.places:
                 asked.error = self._death(asked)
         place.restarts += 1
-        if was_ready:
+        if wrong:
+            place.attempts = place.wrong
+            place.wrong += 1
+        elif was_ready:
             place.attempts = 0
         if not place.leaving:
             self._failed(place, reason, refused)
@@ -227,7 +232,9 @@ class Connections(Ordered[Request]):
         self._dispatch()
 
     def _death(self, asked: Request) -> BaseException:
-        text = f"{len(asked.lost)} engines ended while they made this iteration: {', '.join(asked.lost)}. A sample may end them"
+        failed = ", ".join(asked.lost)
+        did = "ended or answered wrongly" if asked.wrong else "ended"
+        text = f"{len(asked.lost)} engines {did} while they made this iteration: {failed}. A sample may end them"
         return operator_error(self.segment.operators[0].planned, EngineError(text), asked.run.record.number)
 
     def _check_alone(self) -> None:

@@ -91,10 +91,10 @@ class Link:
         if self._writing:
             self._loop.remove_writer(self._number)
         self._out.clear()
-        if isinstance(self._near, Lender):
+        if self._near is not None:
             self._near.close()
-        for descriptor in self._descriptors:
-            os.close(descriptor)
+        while self._descriptors:
+            os.close(self._descriptors.pop())
         self._release(self._sock)
 
     def _end(self, reason: str) -> None:
@@ -206,7 +206,7 @@ class Link:
             pass
         except OSError as error:
             self._end(f"the connection is lost: {error.strerror or error}")
-        except (ValueError, KeyError, TypeError, IndexError, RuntimeError, MemoryError) as error:
+        except Exception as error:  # whatever the bytes of the other end cause
             self._end(f"it sent what is no frame of the protocol: {type(error).__name__}: {error}")
         if not self.closed:
             self._wait_for(self._targets[0].nbytes)
@@ -232,17 +232,15 @@ class Link:
             if type(self._header) is not dict:
                 raise FrameError("a header is an object")
             sizes = self._header.get("payloads", [])
-            if len(sizes) > _MOST_PAYLOADS or any(type(size) is not int or size < 0 for size in sizes) or sum(sizes) != self._total:
+            good = type(sizes) is list and len(sizes) <= _MOST_PAYLOADS and all(type(size) is int and size >= 0 for size in sizes)
+            if not good or sum(sizes) != self._total:
                 raise FrameError(f"the payloads have {self._total} bytes together; the header says otherwise")
             self._payloads = [self._allocate(size) for size in sizes]
             self._targets.extend(payload.data for payload in self._payloads if payload.nbytes)
         else:
             header, body, payloads = self._header, memoryview(self._head)[self._text :], self._payloads
             if isinstance(self._near, Borrower):
-                named = len(header.get("new", ()))
-                descriptors = self._descriptors[:named]
-                del self._descriptors[:named]
-                self.got += self._near.take(header, descriptors, payloads)
+                self.got += self._near.take(header, self._descriptors, payloads)
             elif self._near is not None:
                 self._near.back(header)
             self._start_frame()

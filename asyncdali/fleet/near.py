@@ -135,7 +135,10 @@ class Lender:
 
     def back(self, header: dict[str, Any]) -> None:
         """Take back what the trainer has returned."""
-        for number in header.get("back", ()):
+        back = header.get("back", [])
+        if not _are_numbers(back):
+            raise ValueError("the leases that a frame returns are wrong")
+        for number in back:
             self.lent.pop(number, None)
 
     def close(self) -> None:
@@ -151,20 +154,31 @@ class Borrower:
         self._returned: deque[int] = deque()
 
     def take(self, header: dict[str, Any], descriptors: list[int], payloads: list[np.ndarray]) -> int:
-        """Fill in the payloads that are places in blocks. Returns their bytes. ValueError for a place that is in no block."""
-        numbers = header.get("new", [])
-        for number, descriptor in zip(numbers, descriptors):
-            self._blocks.add(number, descriptor)
-        for descriptor in descriptors[len(numbers) :]:
-            os.close(descriptor)
-        total = 0
-        for k, (number, offset, size, lease) in header.get("shared", {}).items():
-            address, mapping = self._blocks.at(number, offset, size)
+        """Fill in the payloads that are places in blocks. Returns their bytes. The descriptors that the header names are removed.
+
+        ValueError for a place that is in no block, and for a header that names other descriptors or payloads than came.
+        """
+        new, gone, shared = header.get("new", []), header.get("gone", []), header.get("shared", {})
+        if not (_are_numbers(new) and _are_numbers(gone) and isinstance(shared, dict)) or len(new) > len(descriptors):
+            raise ValueError("the blocks of a frame are not those that came with it")
+        places = {int(k): place for k, place in shared.items() if k.isdecimal()}
+        if len(places) != len(shared) or not all(
+            k < len(payloads) and not len(payloads[k]) and _are_numbers(place) and len(place) == 4 for k, place in places.items()
+        ):
+            raise ValueError("the places of payloads in blocks are wrong")
+        while new:
+            self._blocks.add(new.pop(0), descriptors.pop(0))
+        found = {k: self._blocks.at(number, offset, size) for k, (number, offset, size, _) in places.items()}
+        for k, (address, mapping) in found.items():
+            _, _, size, lease = places[k]
             owner = Lease(mapping, lease, self._returned, size)
-            payloads[int(k)] = np.asarray(AddressView(address, (size,), np.dtype(np.uint8), owner))
-            total += size
-        self._blocks.drop(header.get("gone", []))
-        return total
+            payloads[k] = np.asarray(AddressView(address, (size,), np.dtype(np.uint8), owner))
+        self._blocks.drop(gone)
+        return sum(place[2] for place in places.values())
+
+    def close(self) -> None:
+        """The connection has ended. Views of blocks keep their memory."""
+        self._blocks.close()
 
     def returned(self) -> list[int]:
         """Leases whose memory is no longer used here."""
@@ -172,6 +186,10 @@ class Borrower:
         while self._returned:
             found.append(self._returned.popleft())
         return found
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(type(item) is int and 0 <= item < 1 << 62 for item in value)
 
 
 def receive_near(sock: socket.socket, descriptors: list[int], target: memoryview) -> int:

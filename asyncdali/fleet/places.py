@@ -17,7 +17,7 @@ HINT = "It may be down, or a firewall may drop what is sent to this port"
 class Request(Asked):
     """An iteration requested from actors."""
 
-    __slots__ = ("digest", "keep", "lost", "payloads", "places")
+    __slots__ = ("digest", "keep", "lost", "payloads", "places", "wrong")
 
     def __init__(self, run: SegmentRun, before: dict[str, Any]):
         super().__init__(run, before)
@@ -25,6 +25,7 @@ class Request(Asked):
         self.keep: list[Any] = []
         self.places: list[Place] = []  # actors that work on this request
         self.lost: list[str] = []  # why actors were lost that worked on this request
+        self.wrong: set[Place] = set()  # actors that answered this request wrongly: others are asked first
         self.digest: bytes | None = None
 
     @property
@@ -45,6 +46,7 @@ class Place:
         self.reason = f"the host has not answered yet. {HINT}"
         self.attempts = 0  # connection attempts since the actor was last ready
         self.refused = False  # the last attempt failed for a reason that a later attempt does not change
+        self.wrong = 0  # wrong messages since the last right answer: the next attempt to connect waits longer
         self.heard = 0.0
         self.outstanding: dict[tuple[int, int], tuple[Request, float]] = {}
         self.counters: dict[str, Any] = {}  # the actor's own counters over all ranks, as last received

@@ -34,6 +34,7 @@ def loader(
     hedge_compare: bool = False,
     reconnect_timeout: float = 60.0,
     buffer_bytes: int = 1 << 30,
+    allow_unchecked: bool = False,
     last_batch_policy: LastBatchPolicy | None = None,
     reader_name: str | None = None,
     **options: Any,
@@ -56,6 +57,7 @@ def loader(
         reconnect_timeout: seconds without any engine after which the loader fails.
         buffer_bytes: the limit, in bytes, of batches that are requested or wait for an earlier batch. A single iteration may exceed the
             limit. Batches that are next in order count towards ``prefetch_queue_depth`` instead.
+        allow_unchecked: accept engines although the functions of the pipeline reach objects that cannot be compared with the engines' own.
         last_batch_policy: the treatment of the last global batch of a reader's epoch, see :class:`LastBatchPolicy`. FILL: the batch is
             returned whole. DROP: the batch is not returned. PARTIAL: each rank keeps those of its samples that belong to the epoch, so
             the last ranks may get empty batches. None: the batch is returned whole, and an epoch ends as ``Pipeline.epoch`` ends it.
@@ -68,7 +70,8 @@ def loader(
     Raises:
         ValueError: the rank does not exist, the batch cannot be divided, there is no seed, or an address or the token is wrong. When the
             pipeline is built: there is no reader for the `last_batch_policy`.
-        TypeError: `train` does not return a pipeline, or returns one in debug mode, or `last_batch_policy` is of another type.
+        TypeError: `train` does not return a pipeline, or returns one in debug mode, or `last_batch_policy` is of another type. When the
+            pipeline is built: a function reaches an object that cannot be compared (`allow_unchecked`).
 
     ::
 
@@ -86,6 +89,7 @@ def loader(
     actors = None
     if not isinstance(engines, int):
         actors = _actors(engines, token, rank, hedge_after, hedge_compare, reconnect_timeout, buffer_bytes)
+        actors.allow_unchecked = allow_unchecked
         engines = 0
     elif token is not None:
         raise ValueError("`token` is for engines on other machines: give their addresses, engines=['host:port', ...]")

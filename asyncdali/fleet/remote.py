@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import math
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -20,9 +21,9 @@ from asyncdali_workers.shared.system import Descriptors
 from ..batch import Batch
 from ..device.buffers import BufferPool
 from ..engines.cut import Cut, make_cut, narrow_cut, segments_behind
-from ..engines.encoding import Frame, PayloadPacker, Payloads, unpack
-from ..engines.failures import unpacked
+from ..engines.encoding import Frame, PayloadPacker
 from ..engines.handshake import Description, description, difference
+from ..engines.reach import unchecked
 from ..engines.spans import hand_on
 from ..errors import operator_error
 from ..graph.plan import Plan
@@ -31,8 +32,10 @@ from ..runtime.executor import Executor
 from ..runtime.segments import BuiltSegment
 from ..sources.group import Group
 from ..sources.ports import Port
+from . import messages
 from .connections import Connections
 from .link import FrameError, Link
+from .messages import WrongMessage
 from .patience import SHORTEST, Patience
 from .places import Place, Request
 
@@ -57,6 +60,7 @@ class Actors:
     hedge_compare: bool = False
     reconnect_timeout: float = 60.0
     buffer_bytes: int = 1 << 30
+    allow_unchecked: bool = False
     pool: RemotePool | None = field(default=None, repr=False)
     advice: str = START
     """The advice of the error for `reconnect_timeout`."""
@@ -115,10 +119,21 @@ class RemotePool:
     def attach(self, executor: Executor, segment: BuiltSegment) -> None:
         assert self._cut is not None
         assert self._plan is not None
-        self.description = description(self._plan, self.options, self.seed, segment.operators)
+        self.description = description(self._plan, self.options, self.seed, segment.operators, self._cut.before)
+        self._check_comparable()
         self.loader = RemoteLoader(self, self._cut, self._plan, executor, segment)
         self.loader.wait_for_one()
         segment.remote, segment.instant = self.loader, False
+
+    def _check_comparable(self) -> None:
+        """Refuse a program of which the handshake cannot tell whether engines have the same."""
+        lacking = unchecked(self.description["code"])
+        if lacking and not self.actors.allow_unchecked:
+            raise TypeError(
+                "engines on other machines may have another program, and parts of this one cannot be compared with theirs: "
+                f"{'; '.join(lacking[:5])}. Give the object a __reduce__ or __getstate__ that returns what decides its results, or make "
+                "the value inside the function. loader(..., allow_unchecked=True) accepts engines without this comparison"
+            )
 
     def statistics(self) -> list[dict[str, Any]]:
         return [] if self.loader is None else self.loader.statistics()
@@ -153,6 +168,7 @@ class RemoteLoader(Connections):
         self._timer: Any = None
         self._due = 0.0  # time at which `_timer` fires
         self._overdue = False  # whether an old request has found no second actor
+        self._stateful = frozenset(built.planned.spec.name for built in segment.stateful)
         self._counting: tuple[set[Place], threading.Event] = set(), threading.Event()
         for place in self._places.values():
             self.call(self._connect, place)
@@ -194,8 +210,15 @@ class RemoteLoader(Connections):
         ]  # fmt: skip
         if not free:
             return None
+        free = [place for place in free if place not in asked.wrong] or (free if self._all_wrong(asked) else [])
+        if not free:
+            return None
         number, count = asked.run.record.number + self._actors.rank, len(free)
         return min(enumerate(free), key=lambda item: (len(item[1].outstanding), (item[0] - number) % count))[1]
+
+    def _all_wrong(self, asked: Request) -> bool:
+        """Whether no other actor is left than those that have answered this request wrongly."""
+        return all(place in asked.wrong for place in self._places.values() if place.ready and not place.leaving)
 
     def _send(self, asked: Request, place: Place) -> None:
         assert place.link is not None
@@ -262,69 +285,101 @@ class RemoteLoader(Connections):
     # --- answers
 
     def _received(self, place: Place, link: Link, header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]) -> None:
+        """Read a message whole, and then act on it. A wrong message is the failure of the actor, whose requests others get."""
         if place.link is not link:
             return
         place.heard = monotonic()
         try:
-            if "a" in header:
-                self._answer(place, header, body, payloads)
-            elif "planned" in header:
-                index, generation = header["planned"]
-                asked, _ = place.outstanding.get((index, generation), (None, 0.0))
-                if asked is not None and asked.generation == generation:
-                    self.planned(asked, dict(header["produced"]))
-            elif "ready" in header:
-                self._ready(place, header)
-            elif "statistics" in header:
-                place.counters = {name: value for name, value in dict(header["statistics"]).items() if name in COUNTERS}
-                self._counted(place)
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError, MemoryError) as error:
-            self._drop(place, f"its answer cannot be used: {type(error).__name__}: {error}")
+            act = self._read(place, header, body, payloads)
+        except Exception as error:
+            kind = "" if isinstance(error, WrongMessage) else f"{type(error).__name__}: "
+            self._drop(place, f"its answer cannot be used: {kind}{error}", wrong=True)
+            return
+        act()
 
-    def _ready(self, place: Place, header: dict[str, Any]) -> None:
-        found = difference(self._pool.description, header["is"])
+    def _read(self, place: Place, header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]) -> Callable[[], None]:
+        """What has to happen because of a message. Nothing changes before all of the message is read."""
+        if "a" in header:
+            key = messages.key(header["a"])
+            asked, _ = self._outstanding(place, key)
+            wanted = asked.generation == key[1] and place in asked.places
+            first = wanted and asked.answer is None and asked.error is None
+            compared = wanted and not first and self._actors.hedge_compare and asked.digest is not None
+            record = asked.run.record
+            expected = messages.Expected(record.batch_size, record.whole, len(self.cut.crossing), self._stateful)
+            answer = messages.answer(header, body, payloads, expected, first or compared)
+            size = len(body) + sum(map(len, payloads))
+            return partial(self._answer, place, key, answer, size)
+        if "planned" in header:
+            key = messages.key(header["planned"])
+            asked, _ = self._outstanding(place, key)
+            record = asked.run.record
+            produced = messages.produced(header.get("produced"), self._stateful, max(record.whole, record.batch_size))
+            return partial(self.planned, asked if asked.generation == key[1] else None, produced)
+        if "ready" in header:
+            pid = messages.number(header["ready"], "the process id", 1, 1 << 31)
+            if not isinstance(header.get("is"), dict):
+                raise WrongMessage("an engine describes itself")
+            return partial(self._ready, place, pid, header["is"])
+        if "statistics" in header:
+            counters = messages.counters(header["statistics"], COUNTERS)
+            return partial(self._told_counters, place, counters)
+        raise WrongMessage(f"a message of an unknown kind: {', '.join(map(repr, list(header)[:5]))}")
+
+    def _outstanding(self, place: Place, key: tuple[int, int]) -> tuple[Request, float]:
+        found = place.outstanding.get(key)
+        if found is None:
+            raise WrongMessage(f"request {key[0]} (generation {key[1]}) was not sent to it, or is answered")
+        return found
+
+    def _told_counters(self, place: Place, counters: dict[str, Any]) -> None:
+        place.counters = counters
+        self._counted(place)
+
+    def _ready(self, place: Place, pid: int, description: dict[str, Any]) -> None:
+        found = difference(self._pool.description, description)
         if found:
             reason = f"its results may differ from those of this process: {found}. Start all with the same program, options and packages"
             self._drop(place, reason, refused=True)
             return
-        place.ready, place.pid, place.attempts, place.reason = True, int(header["ready"]), 0, "connected"
+        place.ready, place.pid, place.reason = True, pid, "connected"
+        if not place.wrong:
+            place.attempts = 0
         self._tell()
         self._dispatch()
 
-    def _answer(self, place: Place, header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]) -> None:
-        index, generation = header["a"]
+    def _answer(self, place: Place, key: tuple[int, int], answer: messages.Answer, size: int) -> None:
+        index, generation = key
         asked, sent = place.outstanding.pop((index, generation))
         place.answered += 1
-        place.busy += int(header["took"])
+        place.busy += answer.took
+        place.wrong = place.attempts = 0
         recorder = self.recorder()
-        if recorder is not None and "spans" in header:
-            hand_on(header["spans"], recorder.span, list(self._places).index(place.address))
+        if recorder is not None and answer.spans:
+            hand_on(answer.spans, recorder.span, list(self._places).index(place.address))
         if asked.generation == generation and place in asked.places:
             asked.places.remove(place)
             if asked.answer is None and asked.error is None:
-                self._first(place, asked, sent, header, body, payloads)
+                self._first(place, asked, sent, answer, size)
             else:
                 place.late += 1
-                if self._actors.hedge_compare and asked.digest is not None and "out" in header:
-                    self._compare(place, asked, _batches(header, body, payloads))
+                if self._actors.hedge_compare and asked.digest is not None and answer.error is None:
+                    self._compare(place, asked, answer.batches)
         self._left(place)
         self._deliver()
         self._dispatch()
         if self._overdue:
             self._hedge(place.heard)
 
-    def _first(
-        self, place: Place, asked: Request, sent: float, header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]
-    ) -> None:
+    def _first(self, place: Place, asked: Request, sent: float, answer: messages.Answer, size: int) -> None:
         self._patience.learn(place.heard - sent)
-        if "error" in header:
-            asked.error = unpacked(header["error"], local=False)
+        if answer.error is not None:
+            asked.error = answer.error
         else:
-            header["out"] = _batches(header, body, payloads)
-            self._largest = max(self._largest, len(body) + sum(map(len, payloads)))
+            self._largest = max(self._largest, size)
             if self._actors.hedge_compare and asked.places:
-                asked.digest = _digest(header["out"])
-        asked.answer = header
+                asked.digest = _digest(answer.batches)
+        asked.answer = {"out": answer.batches, "produced": answer.produced}
         asked.payloads, asked.keep = [], []
 
     def _compare(self, place: Place, asked: Request, batches: list[Batch]) -> None:
@@ -401,11 +456,6 @@ class RemoteLoader(Connections):
             self._loop.call(end)
             done.wait(1.0)
         self._closed = True
-
-
-def _batches(header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]) -> list[Batch]:
-    places = Payloads(payloads)
-    return [unpack(entry, body, places, None) for entry in header["out"]]
 
 
 def _digest(batches: list[Batch]) -> bytes:

@@ -27,7 +27,7 @@ REPORTS = 1.0
 """Seconds between two reports of a rank."""
 ADVICE = "The fleet starts engines again: `fleet.statistics()['failures']` says why they ended"
 ENDED = "The fleet has ended (`Fleet.close`, Ray's shutdown, or the loss of its manager's node). Make a new Fleet and a new loader"
-_OF_THE_LOADER = ("uneven", "last_batch_policy", "reader_name", "hedge_compare", "reconnect_timeout", "buffer_bytes")
+_OF_THE_LOADER = ("uneven", "last_batch_policy", "reader_name", "hedge_compare", "reconnect_timeout", "buffer_bytes", "allow_unchecked")
 _OF_THE_FLEET = ("engines", "token", "hedge_after", "prefetch_queue_depth")
 
 
