@@ -301,7 +301,7 @@ __all__ = [
 
 _ENGINE = "asyncdali does not have DALI's C++ objects"
 
-__getattr__ = refuser(__name__, {
+_absent = refuser(__name__, {
     "CheckDLPackCapsule": "use asyncdali.types or numpy.from_dlpack, which check capsules themselves",
     "ExternalContextCheckpoint": f"{_ENGINE}; use Pipeline.checkpoint() and the iterators' checkpoints()",
     "GetCUDAStreamDevice": "see cupy.cuda.ExternalStream, or the library that made the stream",
@@ -312,3 +312,8 @@ __getattr__ = refuser(__name__, {
     "cuda_checked": "see backend.IsDriverInitialized()",
     "LoadPlugin": NO_LIBRARIES,
 })  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """`__cuda_version__` is :func:`GetCudaVersion`, found out at the first use: asyncdali is not compiled for one version of CUDA."""
+    return GetCudaVersion() if name == "__cuda_version__" else _absent(name)

@@ -281,6 +281,20 @@ class Schema:
         """The submodule of ``fn`` and ``ops`` ("" for the top level)."""
         return self.name.rpartition(".")[0]
 
+    def GetInputDevice(self, index: int, actual_device: str | None = None, operator_device: str | None = None) -> str | None:
+        """DALI's name: the device of input `index` if the caller has the data on `actual_device` and the operator runs on
+        `operator_device`. None if that depends on a device that is not given. IndexError for an input that the operator does not have.
+        """
+        if not 0 <= index < self.inputs[1]:
+            raise IndexError(f"{self.name} has {self.inputs[1]} inputs; input {index} does not exist")
+        if index in self.metadata_inputs:
+            return actual_device or operator_device
+        if index in self.moved_inputs and operator_device != "cpu":
+            if operator_device == "mixed" and actual_device:
+                return "cpu"
+            return actual_device or operator_device
+        return "cpu" if index in self.cpu_inputs else operator_device
+
     def output_count(self, constants: dict[str, Any], inputs: int) -> int:
         """Number of outputs of an instance with these constant arguments and this many inputs."""
         count = self.outputs if isinstance(self.outputs, int) else self.outputs(constants)

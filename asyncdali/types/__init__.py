@@ -23,6 +23,7 @@ from .enums import OperatorConcurrency as OperatorConcurrency
 from .enums import PipelineAPIType as PipelineAPIType
 from .enums import StreamPolicy as StreamPolicy
 from .layout import TensorLayout as TensorLayout
+from .scalar import _BOOL_KINDS, _FLOAT_KINDS, _INT_KINDS
 from .scalar import ScalarConstant as ScalarConstant
 from .stream import CUDAStream as CUDAStream
 
@@ -58,6 +59,13 @@ INTERP_CUBIC = DALIInterpType.INTERP_CUBIC
 INTERP_LANCZOS3 = DALIInterpType.INTERP_LANCZOS3
 INTERP_TRIANGULAR = DALIInterpType.INTERP_TRIANGULAR
 INTERP_GAUSSIAN = DALIInterpType.INTERP_GAUSSIAN
+
+# DALI's lists of types that have arithmetic. Programs use them, although their names are private.
+_bool_types = [*_BOOL_KINDS]
+_int_types = [*_INT_KINDS]
+_float_types = [*_FLOAT_KINDS]
+_int_like_types = [*_bool_types, *_int_types]
+_all_types = [*_int_like_types, *_float_types]
 
 # Names of layouts in old programs.
 NCHW = "CHW"

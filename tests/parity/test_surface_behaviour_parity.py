@@ -667,3 +667,47 @@ def test_random_filters_per_frame(both):
             return lib.fn.filter(lib.source(clips, "FHWC"), given, anchor=lib.fn.per_frame(lib.source(anchors)), border=border)
 
         assert_equal(both, graph, 2, told=f"{[clip.shape for clip in clips]} {size} {anchors} {border}")
+
+
+INPUTS_PLACED_OTHERWISE = {
+    "CoinFlip", "Copy", "NormalDistribution", "Uniform", "random__CoinFlip", "random__Normal",
+    "random__Beta", "random__Uniform",  # on the operator's device
+    "ImageDecoderSlice", "decoders__ImageSlice", "experimental__decoders__ImageSlice",  # positions of the slice: on the CPU
+    "ROIRandomCrop", "roi_random_crop", "experimental__Remap",  # on either device
+}  # fmt: skip
+"""Operators here that take some input on another device than DALI's."""
+
+
+def test_devices_of_inputs():
+    """`GetInputDevice` of schemas tells where an operator needs an input. Numbers of inputs that do not exist are an error here."""
+    import nvidia.dali as dali
+
+    import asyncdali
+
+    compared, different = 0, set()
+    for name in sorted({*dali.backend.RegisteredCPUOps(), *dali.backend.RegisteredGPUOps(), *dali.backend.RegisteredMixedOps()}):
+        ours, theirs = asyncdali.backend.TryGetSchema(name), dali.backend.GetSchema(name)
+        if ours is None:
+            continue
+        for index in range(min(ours.inputs[1], theirs.MaxNumInput(), 3)):
+            for operator in (None, *ours.devices):
+                for actual in (None, "cpu", "gpu"):
+                    compared += 1
+                    if ours.GetInputDevice(index, actual, operator) != theirs.GetInputDevice(index, actual, operator):
+                        different.add(name)
+    assert compared > 1000
+    assert different <= INPUTS_PLACED_OTHERWISE, different - INPUTS_PLACED_OTHERWISE
+    with pytest.raises(IndexError, match="resize has 1 inputs; input 1 does not exist"):
+        asyncdali.backend.GetSchema("Resize").GetInputDevice(1)
+
+
+def test_private_names_that_programs_use():
+    import nvidia.dali as dali
+
+    import asyncdali
+    from asyncdali import backend_impl
+    from asyncdali.backend import __cuda_version__
+
+    assert __cuda_version__ == backend_impl.__cuda_version__ == asyncdali.backend.GetCudaVersion() and type(__cuda_version__) is int
+    for name in ("_all_types", "_bool_types", "_int_types", "_float_types", "_int_like_types"):
+        assert list(map(int, getattr(asyncdali.types, name))) == list(map(int, getattr(dali.types, name)))

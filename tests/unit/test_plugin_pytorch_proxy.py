@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import gc
 import os
 import pickle
 import signal
@@ -162,7 +163,7 @@ def test_refused():
         with pytest.raises(ValueError, match=match):
             server.proxy(*args, **named)
     with pytest.raises(RuntimeError, match="not running"):
-        next(iter(dali_proxy.DataLoader(server, Samples(server.proxy), batch_size=2)))
+        server.produce_data(torch.utils.data.default_collate([server.proxy(1.0, 2)]))
     with pytest.raises(TypeError, match="DALIServer"):
         dali_proxy.DataLoader([1, 2])
     with server:
@@ -181,6 +182,36 @@ def test_refused():
         dali_proxy.DALIServer("pipe")
     with pytest.raises(TypeError, match="'a' must be an array"):
         server.proxy("text", 1)
+
+
+class Asking(Samples):
+    """Asks the server for its proxy at every item, also in a worker."""
+
+    def __getitem__(self, k):
+        return self.proxy.proxy(torch.full((2,), float(k)), b=k), k
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_starts_the_server_and_workers_ask_it_for_the_proxy(workers):
+    """Without a `with` block. The server stops with the loader, and another loader starts it again."""
+    server = dali_proxy.DALIServer(doubling())
+    for _ in range(2):
+        loader = dali_proxy.DataLoader(server, Asking(server), batch_size=4, num_workers=workers)
+        for _ in range(2):
+            assert [x.tolist() for x, _ in loader] == [expected(range(4)), expected(range(4, 8)), expected(range(8, 10))]
+        assert server.serves and loader.dali_server is server
+        del loader
+        gc.collect()
+        assert not server.serves
+    with server:
+        loader = dali_proxy.DataLoader(server, Samples(server.proxy, 4), batch_size=4)
+        assert [x.tolist() for x, _ in loader] == [expected(range(4))]
+    assert [x.tolist() for x, _ in loader] == [expected(range(4))] and server.serves
+    server.stop_thread()
+    with server:
+        del loader
+        gc.collect()
+        assert server.serves
 
 
 def test_the_proxy_can_be_pickled():

@@ -147,3 +147,38 @@ def test_jax(cuda, monkeypatch):
     for k in range(3):
         np.testing.assert_array_equal(next(iterator)["x"], expected(k))
     assert taken == [before, before + 1, before + 2]  # the waits above, and no others
+
+
+def test_export_by_a_cupy_that_takes_only_a_stream(monkeypatch):
+    """torch, numpy and jax pass all options of the array API; `__dlpack__` of CuPy before version 14 takes `stream` only."""
+    from asyncdali.device.cuda.driver import CupyDriver
+
+    class View:
+        def __init__(self, text="shared"):
+            self.text = text
+
+        def copy(self):
+            return View("copied")
+
+        def __dlpack__(self, stream=None):
+            return self.text, stream
+
+    driver, array = object.__new__(CupyDriver), SimpleNamespace(__dlpack_device__=lambda: (2, 1))
+    monkeypatch.setattr(CupyDriver, "view", lambda self, array: View())
+    for options in ({}, {"max_version": (1, 0)}, {"max_version": (1, 0), "dl_device": (2, 1), "copy": False}):
+        assert driver.export(array, options) == ("shared", -1)
+    assert driver.export(array, {"max_version": (1, 0), "copy": True}) == ("copied", -1)
+    with pytest.raises(BufferError, match=r"\(2, 1\) cannot be exported to device \(1, 0\)"):
+        driver.export(array, {"dl_device": (1, 0)})
+
+
+def test_a_copy_is_made_on_the_consumers_stream(cuda, monkeypatch):
+    streams = []
+    monkeypatch.setattr(cuda, "export", lambda array, options: streams.append(getattr(cuda._chosen, "stream", None)))
+    pipe = flipped()
+    pipe.build()
+    (images,) = pipe.run()
+    stream = cuda.stream_create()
+    images[0].__dlpack__(stream=stream, max_version=(1, 0), copy=True)
+    images[0].__dlpack__(stream=stream, max_version=(1, 0))
+    assert streams[0] == stream and streams[1] != stream

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -103,19 +104,21 @@ def test_options_replace_the_pipelines(tmp_path):
 
 def test_outputs_on_a_gpu(tmp_path):
     pipe = pipeline_of(lambda: fn.random.uniform(shape=[2]).gpu(), enable_checkpointing=True)
-    with pytest.raises(ValueError, match="on a GPU"):
-        DALIDataset(pipe)
-    iterator = iter(DALIDataset(pipe, fail_on_device_mismatch=False))
+    with tf.device("/cpu:0"):
+        with pytest.raises(ValueError, match=r"on a GPU.*without tf\.device"):
+            DALIDataset(pipe)
+        assert next(iter(DALIDataset(pipe, fail_on_device_mismatch=False)))[0].shape == (3, 2)
+    iterator = iter(DALIDataset(pipe))
     assert next(iterator)[0].shape == (3, 2)
     with pytest.raises(tf.errors.UnimplementedError, match="GPU"):
         tf.train.Checkpoint(it=iterator).save(str(tmp_path / "x"))
 
 
-@pytest.mark.parametrize("device", ["/gpu:0", "/device:GPU:1", "/job:localhost/replica:0/task:0/device:GPU:0"])
+@pytest.mark.parametrize("device", ["", "/gpu:0", "/device:GPU:1", "/job:localhost/replica:0/task:0/device:GPU:0"])
 def test_outputs_on_a_gpu_under_a_device(device):
-    """TF2 programs write `with tf.device("/gpu:0")`. Without a GPU the batches come from the host device."""
+    """TF2 programs write `with tf.device("/gpu:0")`, or name no device. Without a GPU the batches come from the host device."""
     make = lambda: pipeline_of(lambda: (fn.random.uniform(shape=[2]).gpu(), fn.random.uniform()))  # noqa: E731
-    with tf.device(device):
+    with tf.device(device) if device else contextlib.nullcontext():
         dataset = DALIDataset(make(), (tf.float32, tf.float32), ((3, 2), (3,)), device_id=0)
         found = taken(iter(dataset), 3)
         mapped = dataset.map(lambda a, b: (a + 1, b)).prefetch(2)
@@ -134,7 +137,8 @@ def test_outputs_on_a_gpu_in_a_graph_of_tensorflows():
     with tf.Graph().as_default():
         with tf.device("/gpu:0"):
             assert DALIDataset(pipe, tf.float32, (3, 2)).element_spec == tf.TensorSpec([3, 2], tf.float32)
-        with pytest.raises(ValueError, match="on a GPU"):
+        assert DALIDataset(pipe, tf.float32, (3, 2)).element_spec == tf.TensorSpec([3, 2], tf.float32)
+        with tf.device("/device:CPU:0"), pytest.raises(ValueError, match="on a GPU"):
             DALIDataset(pipe, tf.float32, (3, 2))
 
 
@@ -154,11 +158,12 @@ def test_inputs_with_outputs_on_a_gpu_under_a_device():
 
     inputs = {"x": tf.data.Dataset.from_tensor_slices(np.arange(6).reshape(6, 1))}
     pipe = pipeline_of(graph, batch_size=3)
-    with pytest.raises(ValueError, match="on a GPU"):
+    with tf.device("/cpu:0"), pytest.raises(ValueError, match="on a GPU"):
         DALIDatasetWithInputs(pipe, tf.int64, (None, 1), input_datasets=inputs)
-    with tf.device("/gpu:0"):
-        dataset = DALIDatasetWithInputs(pipe, tf.int64, (None, 1), input_datasets=inputs)
-        assert [batch.numpy().ravel().tolist() for batch in dataset] == [[0, 1, 2], [3, 4, 5]]
+    for place in (tf.device("/gpu:0"), contextlib.nullcontext()):
+        with place:
+            dataset = DALIDatasetWithInputs(pipe, tf.int64, (None, 1), input_datasets=inputs)
+            assert [batch.numpy().ravel().tolist() for batch in dataset] == [[0, 1, 2], [3, 4, 5]]
 
 
 def test_iterators_are_independent(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,11 +54,14 @@ class DeviceArray:
 
     def __dlpack__(self, *, stream: int | None = None, **options: Any) -> Any:
         """A capsule. The consumer's `stream` (None: the legacy default stream, -1: none) waits for the data; the host does not."""
-        if stream != -1:
-            handle = LEGACY_STREAM if stream in (None, 0, 1) else int(stream)
-            self.memory.order(self, handle)
-        with self.memory.device.entered():
-            return self.memory.device.driver.export(self, {name: value for name, value in options.items() if value is not None})
+        driver, given = self.memory.device.driver, {name: value for name, value in options.items() if value is not None}
+        if stream == -1:
+            with self.memory.device.entered():
+                return driver.export(self, given)
+        handle = LEGACY_STREAM if stream in (None, 0, 1) else int(stream)
+        self.memory.order(self, handle)
+        with self.memory.device.entered(), driver.on_stream(self.device, handle) if given.get("copy") else nullcontext():
+            return driver.export(self, given)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (_ON_CUDA, self.device)

@@ -251,8 +251,15 @@ class CupyDriver:
             ) from error
 
     def export(self, array: Any, options: dict[str, Any]) -> Any:
-        """A DLPack capsule over a device array whose order before its consumer is already ensured."""
-        return self.view(array).__dlpack__(stream=-1, **options)
+        """A DLPack capsule over a device array, whose order before its consumer is already ensured; over a copy with `copy`.
+
+        The method of CuPy before version 14 takes `stream` only. So the capsule has no version, which every consumer accepts.
+        """
+        device = options.get("dl_device")
+        if device is not None and (int(device[0]), int(device[1])) != array.__dlpack_device__():
+            raise BufferError(f"a tensor on DLPack device {array.__dlpack_device__()} cannot be exported to device {tuple(device)}")
+        view = self.view(array)
+        return (view.copy() if options.get("copy") else view).__dlpack__(stream=-1)
 
     def view(self, array: Any) -> Any:
         """A CuPy array over the same memory. It keeps `array` alive."""

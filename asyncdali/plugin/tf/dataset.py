@@ -55,8 +55,8 @@ class DALIDataset(PipelineDataset):
             ``experimental.DALIDatasetWithInputs``). Python functions cannot be copied and raise RuntimeError.
         output_dtypes: a tf.DType per output. None: the types that the pipeline declares, or those of its first batch.
         output_shapes: a shape [samples, ...] per output. None: the ranks are found out. Every batch is checked against declared shapes.
-        fail_on_device_mismatch: True: a pipeline with outputs on a GPU raises ValueError, unless the data set is made under
-            ``tf.device("/gpu:0")``. False: no such check. Elements are always in the memory of the CPU; TensorFlow copies them to where
+        fail_on_device_mismatch: True: a pipeline with outputs on a GPU raises ValueError if the data set is made under
+            ``tf.device("/cpu:0")``. False: no such check. Elements are always in the memory of the CPU; TensorFlow copies them to where
             they are used. On a machine without a GPU they come from the host device.
         batch_size, num_threads, device_id, exec_separated, exec_dynamic, prefetch_queue_depth, cpu_prefetch_queue_depth,
             gpu_prefetch_queue_depth: replace the pipeline's own options.
@@ -162,12 +162,15 @@ def pipeline_overrides(
 
 
 def check_device(pipeline: Pipeline, fails: bool) -> None:
-    """ValueError (if `fails`) for a pipeline with outputs on a GPU, unless the caller's ``tf.device`` is a GPU."""
+    """ValueError (if `fails`) for a pipeline with outputs on a GPU under a ``tf.device`` that names the CPU.
+
+    Without a ``tf.device`` TensorFlow chooses the device, so programs that name none are accepted.
+    """
     on_gpu = outputs_on_gpu(pipeline)
-    if on_gpu and fails and "GPU" not in _device_of_scope().upper():
+    if on_gpu and fails and "CPU" in _device_of_scope().upper():
         raise ValueError(
-            f"outputs {on_gpu} of the pipeline are on a GPU, the data set is on the CPU: make it under `with tf.device(\"/gpu:0\"):`, use "
-            ".cpu() in the graph, or fail_on_device_mismatch=False"
+            f"outputs {on_gpu} of the pipeline are on a GPU, and tf.device puts the data set on the CPU: make it under "
+            "`with tf.device(\"/gpu:0\"):` or without tf.device, use .cpu() in the graph, or fail_on_device_mismatch=False"
         )
 
 

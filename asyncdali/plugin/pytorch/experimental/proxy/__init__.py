@@ -10,6 +10,8 @@ started in any way (fork, spawn, forkserver) and be persistent::
         for images, labels in DataLoader(server, dataset, batch_size=64, num_workers=4, drop_last=True):
             ...
 
+Without the `with` block, the loader starts the server, and stops it when the loader is released.
+
 With one of torch's own loaders, call `DALIServer.produce_data` to replace the references; then no batch is processed in advance.
 
 May import what `plugin` may.

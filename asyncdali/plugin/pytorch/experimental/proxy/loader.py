@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -21,6 +22,8 @@ class DataLoader(torch.utils.data.DataLoader):
     torch's. A `collate_fn` gets one reference per output and sample. It must leave the references of an output together in a list, or call
     torch's `default_collate`.
 
+    A server that is not running, because it is not in a `with` block, is started by the first batch. It is stopped with the loader.
+
     `pin_memory` pins the parts of the data set's items that are not the pipeline's outputs. Without a GPU it does nothing.
 
     Raises TypeError if `dali_server` is not a DALIServer, ValueError for loaders that make no batches (`batch_size=None`).
@@ -36,6 +39,16 @@ class DataLoader(torch.utils.data.DataLoader):
         if self.batch_sampler is None:
             raise ValueError("batch_size=None makes no batches, but the pipeline needs batches; give a number")
         self._server = dali_server
+
+    @property
+    def dali_server(self) -> DALIServer:
+        """The server."""
+        return self._server
+
+    def ensure_server_listening(self) -> None:
+        """Start the server unless it is running. A server that the loader started stops when the loader is released."""
+        if not self._server.serves:
+            weakref.finalize(self, self._server.start_for_loader()).atexit = False  # the pipeline closes itself at exit
 
     def __iter__(self) -> Iterator[Any]:
         return self._produced(super().__iter__())
@@ -54,9 +67,11 @@ class DataLoader(torch.utils.data.DataLoader):
                     except StopIteration:
                         ended = True
                     else:
+                        self.ensure_server_listening()
                         self._server.request(waiting[-1])
                 if not waiting:
                     return
+                self.ensure_server_listening()
                 yield self._server.produce_data(waiting.popleft())
         finally:  # the consumer may have left the loop early
             self._server.forget(list(waiting))

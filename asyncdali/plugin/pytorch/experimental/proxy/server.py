@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .....errors import set_aside
@@ -22,7 +22,8 @@ class DALIServer:
     processed in the order of the requests, so random operators give the same results in every run. `deterministic` asks for this order,
     which is always kept and costs nothing here.
 
-    Use the server in a `with` statement. TypeError for an object that is not a pipeline, ValueError for a pipeline without such inputs.
+    Use the server in a `with` statement, or let a :class:`DataLoader` start it. TypeError for an object that is not a pipeline, ValueError
+    for a pipeline without such inputs.
     """
 
     def __init__(self, pipeline: Any, deterministic: bool = False):
@@ -35,15 +36,21 @@ class DALIServer:
         self._inputs = fed_inputs(pipeline)
         if not self._inputs:
             raise ValueError("the pipeline has no inputs to be fed: define external sources without a `source`, with names")
-        self._serves = False
+        self._outputs = pipeline.num_outputs  # a forked worker must not ask the pipeline
+        self._serves, self._starts = False, 0
         self._lock = threading.RLock()
         self._waiting: deque[Run] = deque()  # requested, but not yet in the pipeline
         self._running: deque[Run] = deque()  # in flight in the pipeline
 
     @property
     def proxy(self) -> Proxy:
-        """The function that a data set calls with a sample's data."""
-        return Proxy(self._inputs, self.pipeline.num_outputs)
+        """The function that a data set calls with a sample's data. Workers may ask for it, too."""
+        return Proxy(self._inputs, self._outputs)
+
+    @property
+    def serves(self) -> bool:
+        """Whether the server processes batches."""
+        return self._serves
 
     def __enter__(self) -> DALIServer:
         self.start_thread()
@@ -56,7 +63,18 @@ class DALIServer:
         """Begin to serve; `with` does it. The server has no thread: the pipeline uses its own threads, and the name is DALI's."""
         if self._serves:
             raise RuntimeError("the server is running already")
-        self._serves = True
+        self._serves, self._starts = True, self._starts + 1
+
+    def start_for_loader(self) -> Callable[[], None]:
+        """Begin to serve. Returns a function that stops the server, unless it was stopped and started again since."""
+        self.start_thread()
+        started = self._starts
+
+        def stop() -> None:
+            if self._serves and self._starts == started:
+                self.stop_thread()
+
+        return stop
 
     def stop_thread(self) -> None:
         """Stop serving. Batches that were not requested are dropped."""
@@ -98,7 +116,7 @@ class DALIServer:
 
     def _check_serving(self) -> None:
         if not self._serves:
-            raise RuntimeError("the DALIServer is not running: iterate inside of its `with` block")
+            raise RuntimeError("the DALIServer is not running: use it in a `with` block, or call start_thread()")
 
     def _finish(self, run: Run) -> None:
         """Wait until the run has an outcome. Raises the outcome if it is an error."""
