@@ -190,6 +190,7 @@ SUPPORTED_DTYPES = (
 )  # fmt: skip
 
 
+@np.errstate(over="ignore", invalid="ignore")  # Pixels of a float TIFF may have any value.
 def convert(image: np.ndarray, output_type: DALIImageType, dtype: DALIDataType) -> np.ndarray:
     """Convert stored channels [height, width, 1..4] (uint8, uint16, float32) to the requested colour space and element type.
 
@@ -236,8 +237,7 @@ def convert_dtype(image: np.ndarray, dtype: DALIDataType) -> np.ndarray:
     scaled = image.astype(np.float32) * np.float32(1 / _full(image.dtype))
     if target.kind == "f":
         return scaled
-    with np.errstate(over="ignore", invalid="ignore"):  # Pixels of a float TIFF may have any value.
-        return _rounded(scaled * np.float32(_full(target)), target)
+    return _rounded(scaled * np.float32(_full(target)), target)
 
 
 def orient(image: np.ndarray, orientation: int) -> np.ndarray:

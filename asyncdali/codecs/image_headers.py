@@ -127,6 +127,17 @@ def _png(data: bytes) -> tuple[ImageHeader, int]:
     return header, file.bytes_of_rows // _DEFLATE_RATIO
 
 
+_USUAL_MASKS = {16: ((0x7C00, 0x3E0, 0x1F), (0xF800, 0x7E0, 0x1F)), 32: ((0xFF0000, 0xFF00, 0xFF),)}
+
+
+def _check_masks(masks: tuple[int, ...], bits: int, size: int) -> None:
+    """Raise ValueError for masks of colours that OpenCV does not follow; it reads whole bytes in any order with BITMAPV3INFOHEADER."""
+    ordered = bits == 32 and size >= 56 and len(set(masks)) == 3 and all(mask in (0xFF, 0xFF00, 0xFF0000, 0xFF000000) for mask in masks)
+    if not ordered and masks not in _USUAL_MASKS.get(bits, ()):
+        colours = ", ".join(f"{mask:#x}" for mask in masks)
+        raise ValueError(f"BMP of {bits} bits with the colour masks {colours} is not supported; 555, 565 and 888 are")
+
+
 def _bmp(data: bytes) -> tuple[ImageHeader, int]:
     """BITMAPFILEHEADER and the start of BITMAPCOREHEADER or BITMAPINFOHEADER."""
     (size,) = struct.unpack_from("<I", data, 14)
@@ -136,6 +147,8 @@ def _bmp(data: bytes) -> tuple[ImageHeader, int]:
     else:
         width, height, _, bits, compression = struct.unpack_from("<iiHHI", data, 18)
     height = abs(height)
+    if compression == 3 and size > 12:
+        _check_masks(struct.unpack_from("<III", data, 54), bits, size)
     needed = height * (-(-width * bits // 32) * 4) if compression in (0, 3) and width > 0 else 0
     channels = 4 if bits == 32 and compression == 3 else 3  # Without bit fields the fourth byte is unused.
     if bits <= 8 and size > 12:

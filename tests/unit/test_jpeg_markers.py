@@ -104,6 +104,15 @@ def test_damaged_exif_blocks_have_one_orientation_in_every_format():
         assert in_jpeg(bytes(tiff)) == tiff_orientation(bytes(tiff)), bytes(tiff).hex()
 
 
+def test_the_first_exif_segment_counts():
+    """As in viewers. DALI takes the last one."""
+    plain = encode(RGB, "JPEG")
+    for first, second, turned in ((1, 6, False), (6, 1, True), (6, 8, True), (9, 6, False)):
+        segments = segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0<x/>") + segment(0xE1, b"Exif\0\0" + block(first, 3, "<"))
+        data = plain[:2] + segments + segment(0xE1, b"Exif\0\0" + block(second, 3, ">")) + plain[2:]
+        assert np.array_equal(decode(data), np.rot90(decode(plain), -1) if turned else decode(plain))
+
+
 # --- sizes
 
 

@@ -365,12 +365,18 @@ def _word(at, little):
 
 
 @inlined
+def _is_exif(at, stop):
+    """Whether an APP1 segment at addresses at..stop holds EXIF data. Others hold XMP."""
+    return stop - at >= 6 and big_endian(at) == 0x4578 and big_endian(at + 2) == 0x6966 and load_u8(at + 4) == 0
+
+
+@inlined
 def _exif_orientation(at, stop):
     """EXIF orientation (1-8) in an APP1 segment at addresses at..stop, or 1. TIFF 6.0 section 2; tag 0x0112.
 
     ``image_headers.tiff_orientation`` has the same rule for other formats.
     """
-    if stop - at < 14 or big_endian(at) != 0x4578 or big_endian(at + 2) != 0x6966:  # "Exif"
+    if stop - at < 14:
         return 1
     base = at + 6
     little = load_u8(base) == 0x49
@@ -453,7 +459,7 @@ def scan_header(data, size, fields):
     if size < 4 or big_endian(data) != 0xFFD8:
         return
     store_i64(fields + head.found, UNUSUAL)
-    orientation = 1
+    orientation, turned = 1, False
     at = data + 2
     while at + 4 <= stop:
         marker = np.int64(load_u8(at + 1))
@@ -473,8 +479,8 @@ def scan_header(data, size, fields):
             several = load_i64(fields + head.marker) & 3 == 2 or load_u8(start) != load_i64(fields + head.components)
             store_i64(fields + head.scans, _count_scans(start, stop) + 1 if several else 1)
             break
-        if marker == 0xE1 and orientation == 1:
-            orientation = _exif_orientation(start, at)
+        if marker == 0xE1 and not turned and _is_exif(start, at):  # As in viewers, the first one counts.
+            orientation, turned = _exif_orientation(start, at), True
         if marker == 0xEE and is_adobe(start, at):
             store_i64(fields + head.adobe, 1)
         is_frame = 0xC0 <= marker <= 0xCF and marker != 0xC4 and marker != 0xC8 and marker != 0xCC
