@@ -6,6 +6,8 @@ import errno
 import resource
 import select
 
+from asyncdali_workers.shared.calls import PIPELINES, needed
+
 LOOP_DESCRIPTORS = 16
 """Descriptors for an event loop. uvloop takes 7 for the first loop of a process (5 for the loop, 2 for signals) and aborts the process if
 one is missing; asyncio takes 3. The rest is for libraries that are loaded at the same time."""
@@ -20,7 +22,8 @@ def require_descriptors(count: int, failure: str) -> None:
             opened.append(select.epoll())
     except OSError as error:
         if error.errno not in (errno.EMFILE, errno.ENFILE):
-            raise
+            with needed("epoll_create1", PIPELINES):
+                raise
         own = f"this process may open {resource.getrlimit(resource.RLIMIT_NOFILE)[0]} files"
         limit = own if error.errno == errno.EMFILE else "the limit of the whole system, fs.file-max, is reached"
         raise RuntimeError(

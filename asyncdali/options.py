@@ -119,7 +119,9 @@ class PipelineOptions:
             chosen = [int(part) for part in mask.split(",") if part.strip()]
         except ValueError:
             raise ValueError(f"DALI_AFFINITY_MASK={mask!r}: expected comma-separated CPU numbers") from None
-        return chosen or (sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None)
+        from ._processes import processors
+
+        return chosen or processors()
 
     # --- at construction
 

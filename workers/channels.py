@@ -8,6 +8,7 @@ import select
 
 from .arguments import Settings
 from .batches.slots import Slots
+from .shared.calls import WORKERS, check_processes, memory
 from .shared.control import END, NEVER, STOPPED, Control, Layout, Ring
 from .shared.system import Descriptors, make_tokens
 from .source import Source
@@ -34,7 +35,8 @@ class Channels:
         dedicated = sorted(set(homes.values()))
         self.ring_of = {worker: number for number, worker in enumerate(dedicated, 1)}
         layout = Layout(workers, len(sources), 1 + len(dedicated))
-        self.memory = add(os.memfd_create(f"asyncdali-{name}", os.MFD_CLOEXEC))
+        check_processes(WORKERS)
+        self.memory = add(memory(f"asyncdali-{name}", os.MFD_CLOEXEC, WORKERS))
         os.ftruncate(self.memory, layout.size)
         results, answers = os.pipe2(os.O_CLOEXEC)
         self.results, self._answers = add(results), add(answers)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 from asyncdali_workers import limits
 from asyncdali_workers.interrupts import uninterrupted
+from asyncdali_workers.shared.calls import ENGINES, needed
 
 from ..compiled.addresses import address_of
 from ..compiled.job_tables import CREW, JOB, THREAD
@@ -107,7 +108,8 @@ class Reports:
         self._jobs = jobs
         self._block = np.zeros(CREW.words, np.int64)
         self.address = address_of(self._block)
-        self.descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        with needed("eventfd2", ENGINES):
+            self.descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._block[CREW.word.tells], self._block[CREW.word.descriptor] = 1, self.descriptor
         weakref.finalize(self, os.close, self.descriptor).atexit = False
 

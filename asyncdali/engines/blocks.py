@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from asyncdali_workers.shared.calls import ENGINES, memory
 from asyncdali_workers.shared.system import Mapping, Memory, commit, huge_place, up, use_huge_pages
 
 from .. import _forks
@@ -60,7 +61,7 @@ class OwnBlocks:
         """
         size = up(max(size, 1), PAGE)
         try:
-            descriptor = os.memfd_create("asyncdali-engine", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            descriptor = memory("asyncdali-engine", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING, ENGINES)
         except OSError:
             require_descriptors(1, "shared memory for a batch cannot be made")  # raises an error that names the limit
             raise

@@ -67,7 +67,17 @@ _inbox = _Inbox()
 
 def pair() -> tuple[socket.socket, socket.socket]:
     """The two ends of a new channel."""
-    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in ends:
+        end.settimeout(None)  # whatever socket.setdefaulttimeout says
+    return ends
+
+
+def opened(descriptor: int) -> socket.socket:
+    """The socket of a descriptor. Calls on it wait, whatever socket.setdefaulttimeout says."""
+    channel = socket.socket(fileno=descriptor)
+    channel.settimeout(None)
+    return channel
 
 
 def message(header: dict[str, Any], body: bytes = b"") -> bytes:

@@ -19,8 +19,10 @@ from typing import Any
 from asyncdali_workers.cuda import cuda_initialised
 from asyncdali_workers.interrupts import uninterrupted
 from asyncdali_workers.processes.child import default_thread_variables, fork
-from asyncdali_workers.processes.launch import wait_status
+from asyncdali_workers.processes.python import manager_key, required_interpreter, streams
 from asyncdali_workers.processes.spawning import _module_path
+from asyncdali_workers.processes.watching import wait_status
+from asyncdali_workers.shared.calls import ENGINES, check_processes, memory
 from asyncdali_workers.shared.system import Descriptors, Mapping
 
 from .._descriptors import require_descriptors
@@ -150,6 +152,7 @@ class EnginePool:
     def start(self) -> None:
         """Start all engines. They build after this process has built. RuntimeError when a process cannot be forked."""
         require_descriptors(_DESCRIPTORS * (self.count + 1), "engines cannot be started")
+        check_processes(ENGINES)
         if self._method == "fork":
             self._check_fork()
         else:
@@ -165,8 +168,8 @@ class EnginePool:
         path = marshal.dumps(_module_path())
         program = self._program_of()
         assert program is not None
-        content = pickle.dumps((sys.argv, dumps(program, self._make_calling)))
-        self._program = self._descriptors.add(os.memfd_create("asyncdali-program", os.MFD_CLOEXEC))
+        content = pickle.dumps((sys.argv, manager_key(), dumps(program, self._make_calling)))
+        self._program = self._descriptors.add(memory("asyncdali-program", os.MFD_CLOEXEC, ENGINES))
         data = memoryview(len(path).to_bytes(8, "little") + path + content)
         at = 0
         while at < len(data):
@@ -175,7 +178,7 @@ class EnginePool:
     def _start_forker(self) -> None:
         ours, theirs = channels.pair()
         alive, held = os.pipe2(os.O_CLOEXEC)
-        channel = socket.socket(fileno=self._descriptors.add(ours.detach()))
+        channel = channels.opened(self._descriptors.add(ours.detach()))
         held = self._descriptors.add(held)
         process: int | subprocess.Popen[bytes]
         try:
@@ -197,20 +200,21 @@ class EnginePool:
         default_thread_variables(environment)
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         keep = [descriptor for descriptor in (self._program, channel, alive, status) if descriptor >= 0]
-        return subprocess.Popen([sys.executable, *flags, "-c", code], pass_fds=keep, env=environment)
+        python = required_interpreter("engines cannot be started")
+        return subprocess.Popen([python, *flags, "-c", code], pass_fds=keep, env=environment, **streams())
 
     def launch(self, number: int) -> EngineProcess:
         """A new engine, which builds. Messages wait in its socket."""
         require_descriptors(_DESCRIPTORS, f"engine {number} cannot be started")
         ours, theirs = channels.pair()
         alive, held = os.pipe2(os.O_CLOEXEC)
-        status = os.memfd_create("asyncdali-status", os.MFD_CLOEXEC)
+        status = memory("asyncdali-status", os.MFD_CLOEXEC, ENGINES)
         try:
             os.ftruncate(status, 4096)
             page = Mapping(status, 0, 4096)
             STATUS.pack_into(memoryview(page.bytes), 0, -1, 0, -1, -1)
             SOURCE_STATUS.pack_into(memoryview(page.bytes), SOURCE_STATUS_AT, -1, -1, -1)
-            channel = socket.socket(fileno=self._descriptors.add(ours.detach()))
+            channel = channels.opened(self._descriptors.add(ours.detach()))
             engine = EngineProcess(number, channel, self._descriptors.add(held), page, self._descriptors)
             engine.blocks.pin = self._pin
             if self._method == "spawn":

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from asyncdali_workers.processes.child import default_thread_variables, fork, leave, settle, show_lines_at_once
+from asyncdali_workers.processes.python import use_manager_key
 from asyncdali_workers.shared.system import Descriptors, Mapping
 
 from . import channel as channels
@@ -134,7 +135,7 @@ def _become(program: Program | None, failure: BaseException | None, channel: soc
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # user functions wait for their own children
     settle(alive)
     os.close(alive)
-    ours = socket.socket(fileno=theirs)
+    ours = channels.opened(theirs)
     if program is None:
         channels.send(ours, channels.message({"failed": packed(failure or RuntimeError("there is no program"))}))
         leave(1)
@@ -156,7 +157,7 @@ def boot(role: int, program: int, channel: int, alive: int, status: int) -> None
                 os.set_inheritable(descriptor, False)
         settle(alive)
         os.close(alive)
-        end = socket.socket(fileno=channel)
+        end = channels.opened(channel)
 
         def load() -> Program:
             size = os.fstat(program).st_size
@@ -164,7 +165,8 @@ def boot(role: int, program: int, channel: int, alive: int, status: int) -> None
             at = 0
             while at < size:
                 at += os.preadv(program, [data[at:]], at)
-            sys.argv[:], content = pickle.loads(data[8 + int.from_bytes(data[:8], "little") :])
+            sys.argv[:], key, content = pickle.loads(data[8 + int.from_bytes(data[:8], "little") :])
+            use_manager_key(key)
             return loads(content)
 
         if role == ENGINE:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from asyncdali_workers.interrupts import only_ctrl_c, uninterrupted
+from asyncdali_workers.shared.calls import ENGINES, needed
 
 from .. import _forks
 from .._deadlocks import FIRST_LOOK
@@ -73,9 +74,10 @@ class Receiver:
         self._readers: dict[int, tuple[Callable[..., object], tuple[Any, ...]]] = {}
         self._timers: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
         self._numbers = itertools.count()
-        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._pid = _forks.pid
-        self._told = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        with needed("eventfd2", ENGINES):
+            self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            self._told = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._helping = threading.Lock()
         self._helper = 0
         """The calling thread that does the work of this thread. 0: none."""

@@ -35,6 +35,9 @@ class Processes:
 
     def start(self, core: Core) -> None:
         """Start the missing processes of `core`. RuntimeError if a process cannot be forked any more, or does not start."""
+        from asyncdali_workers.processes.python import keep_standard_descriptors
+
+        keep_standard_descriptors()
         if self.parallel is None:
             self._start_parallel(core)
         if self.engines is None and core.elsewhere is not None:

@@ -292,6 +292,11 @@ class BaseIterator(DaliNames):
             return False
         return self._epochs.over() or (not self._epochs.full_batches and self._used and all(feed.drained() for feed in self._feeds))
 
+    @property
+    def is_inside_epoch(self) -> bool:
+        """Whether some batches of the current epoch were made, and others were not."""
+        return self._used and not self._ended and not self._at_end()
+
     def _end(self) -> NoReturn:
         """End the epoch: StopIteration."""
         self._marks = None

@@ -21,7 +21,6 @@ import os
 import pickle
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from asyncdali_workers.interrupts import uninterrupted
 
-from .._processes import python_command
+from .._processes import interpreter, processors, python_command
 from ..graph.plan import PlannedOperator
 from ..operators.base import Environment, Operator, Spec
 
@@ -130,9 +129,9 @@ class Helpers:
     @property
     def wanted(self) -> int:
         """The number of helpers for which there are work and processors."""
-        if os.environ.get("ASYNCDALI_COMPILE_AHEAD", "1") == "0" or getattr(sys, "frozen", False):
+        if os.environ.get("ASYNCDALI_COMPILE_AHEAD", "1") == "0" or interpreter() is None:
             return 0
-        return max(0, min(len(self._operators) - 1, len(os.sched_getaffinity(0)) - 1, _MOST_HELPERS))
+        return max(0, min(len(self._operators) - 1, len(processors()) - 1, _MOST_HELPERS))
 
     def miss(self) -> None:
         """A kernel is not in the cache."""

@@ -13,11 +13,14 @@ from collections.abc import Callable
 from typing import Any
 
 from asyncdali_workers.interrupts import uninterrupted
+from asyncdali_workers.processes.python import keep_standard_descriptors
+from asyncdali_workers.shared.calls import PIPELINES, needed
 
 from .._descriptors import LOOP_DESCRIPTORS, require_descriptors
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
+    keep_standard_descriptors()
     require_descriptors(LOOP_DESCRIPTORS, "the event loop cannot be started")
     wish = os.environ.get("ASYNCDALI_LOOP", "")
     if wish not in ("", "asyncio", "uvloop"):
@@ -27,10 +30,11 @@ def _new_loop() -> asyncio.AbstractEventLoop:
             import uvloop
 
             return uvloop.new_event_loop()
-        except ImportError:
+        except (ImportError, OSError):  # not installed, or a sandbox refuses a system call of it
             if wish == "uvloop":
                 raise
-    return asyncio.new_event_loop()
+    with needed("epoll_create1", PIPELINES):
+        return asyncio.new_event_loop()
 
 
 class LoopThread:

@@ -13,6 +13,7 @@ from typing import Any
 
 from asyncdali_workers import SampleInfo
 from asyncdali_workers.interrupts import uninterrupted
+from asyncdali_workers.processes.python import keep_standard_descriptors
 from asyncdali_workers.worker.states import replay
 
 from .._deadlocks import Patience, runs_thread, waits_for_thread
@@ -30,6 +31,7 @@ class SourceLoop:
     """The event loop for users' coroutines: one per process, on its own thread, so that coroutines cannot delay the executor's loop."""
 
     def __init__(self) -> None:
+        keep_standard_descriptors()
         require_descriptors(LOOP_DESCRIPTORS, "the event loop of `async def` sources cannot be started")
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self._run, name="asyncdali-source-loop", daemon=True)

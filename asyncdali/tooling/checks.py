@@ -423,8 +423,21 @@ def few_connections(setup: Setup) -> Finding | None:
     )
 
 
+def refused_calls(setup: Setup) -> Finding | None:
+    """The kernel or the container refuses system calls that worker processes, engines or pipelines use."""
+    from asyncdali_workers.shared import calls
+
+    found = [f"{call.name} ({error.strerror}; {call.purpose}: {call.without})" for call, error in calls.refused()]
+    if not found:
+        return None
+    return Finding(
+        "refused_calls", f"system calls are refused: {'; '.join(found)}",
+        "Allow them in the container's seccomp profile (docker run --security-opt seccomp=...), or use a newer kernel or container runtime",
+    )  # fmt: skip
+
+
 QUICK: tuple[Check, ...] = (cpu_quota, affinity, engine_threads, nested_in_workers, nested_in_process, descriptor_limit)
 ALL: tuple[Check, ...] = (
     *QUICK, cuda_before_fork, unpicklable_source, missing_codec, kernel_cache, slow_storage, no_driver, driver_mismatch,
-    switch_interval, few_connections,
+    switch_interval, few_connections, refused_calls,
 )  # fmt: skip

@@ -13,7 +13,9 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 def allowed_cores() -> int:
     """Number of processors that this process may run on (affinity)."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    from asyncdali_workers.shared.calls import processors
+
+    return len(processors())
 
 
 def quota(proc: Path = PROC, cgroups: Path = CGROUPS) -> float | None:

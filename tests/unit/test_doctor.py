@@ -1,4 +1,4 @@
-"""``asyncdali doctor``: fifteen broken set-ups. One message explains each of them and how to repair it."""
+"""``asyncdali doctor``: sixteen broken set-ups. One message explains each of them and how to repair it."""
 
 from __future__ import annotations
 
@@ -312,8 +312,8 @@ def test_threads_of_engines(monkeypatch):
     assert checks.engine_threads(Setup(engines=2, num_threads=2)) is None and checks.engine_threads(Setup(num_threads=4)) is None
 
 
-def test_there_are_fifteen_checks():
-    assert len(checks.ALL) == len({check.__name__ for check in checks.ALL}) == 15
+def test_there_are_sixteen_checks():
+    assert len(checks.ALL) == len({check.__name__ for check in checks.ALL}) == 16
     assert all(check.__doc__ for check in checks.ALL)
 
 
@@ -338,7 +338,7 @@ def test_the_command(capsys, tmp_path, monkeypatch):
     )
     assert main(["doctor", f"{file}:many"]) == 1
     out = capsys.readouterr().out
-    assert "warning (affinity): this process may run on" in out and "15 checks, " in out and "usable CPUs" in out
+    assert "warning (affinity): this process may run on" in out and "16 checks, " in out and "usable CPUs" in out
     assert main(["doctor", f"{file}:many", "--json"]) == 1
     (found,) = [item for item in json.loads(capsys.readouterr().out) if item["check"] == "affinity"]
     assert found["message"] == f"{found['problem']}. {found['fix']}." and not found["fatal"]

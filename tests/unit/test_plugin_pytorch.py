@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import io
+import itertools
 import pickle
 import subprocess
 import sys
@@ -740,7 +742,7 @@ def stateful_loader(folder, workers):
 
 
 def listed(loader):
-    return [(batch["k"].tolist(), batch["draw"].tolist()) for batch in loader]
+    return [tuple(part.tolist() for part in batch.values()) for batch in loader]
 
 
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
@@ -790,6 +792,48 @@ def test_set_epoch_reaches_the_workers_of_a_data_loader(tmp_path):
         dataset.set_epoch(epoch)
         found.append(listed(loader))
     assert found == expected and found[0] != found[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ends", ["break", "error", "islice"])
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("read", [True, False], ids=["reader", "source"])
+def test_persistent_workers_begin_the_next_epoch_after_a_break(tmp_path, workers, ends, read):
+    """The loader drops the batches that its workers have made ahead. No sample is missing in the loop after it, nor in the next ones."""
+    numbered_files(tmp_path, 14)
+    if read:
+        dataset = plugin.PipelineDataset(functools.partial(reading_pipeline, tmp_path), ["k", "draw"], reader_name="reader")
+    else:
+        dataset = plugin.PipelineDataset(counting_pipeline, ["k"])
+
+    def loader():
+        more = {"batch_size": None, "num_workers": workers, "persistent_workers": True, "prefetch_factor": 2}
+        return torch.utils.data.DataLoader(dataset, **more, multiprocessing_context="fork")
+
+    whole = loader()
+    epochs = [listed(whole) for _ in range(3)]
+    left = loader()
+    if ends == "islice":
+        assert len(list(itertools.islice(left, 2))) == 2
+    else:
+        with contextlib.suppress(ZeroDivisionError):
+            for number, _ in enumerate(left):
+                if number == 1 and ends == "break":
+                    break
+                if number == 1:
+                    raise ZeroDivisionError
+    found = [listed(left), listed(left)]
+    assert found == epochs[1:] if read else found == epochs[:2]
+
+
+@pipeline_def(batch_size=2, num_threads=1)
+def counting_pipeline(shard_id=0, num_shards=1):
+    def source(info):
+        if info.iteration >= 5:
+            raise StopIteration
+        return np.int64([10 * shard_id + info.idx_in_epoch])
+
+    return fn.external_source(source, batch=False)
 
 
 @runtime_checkable

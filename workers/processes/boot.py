@@ -12,17 +12,20 @@ from ..shared.system import Descriptors
 from ..source import Source
 from ..worker.worker import Setup
 from .child import leave, report_failure, run_worker, settle
+from .python import use_manager_key
 from .spawning import WORKER
+from .watching import hold
 from .zygote import run_zygote
 
 
-def boot(role: int, memory: int, offset: int, worker: int, incarnation: int, channel: int) -> None:
-    """Runs the worker or the zygote. Does not return."""
+def boot(role: int, memory: int, offset: int, worker: int, incarnation: int, channel: int, held: int) -> None:
+    """Runs the worker or the zygote. Does not return. For `channel` see the zygote, for `held` :class:`~.watching.Watch`."""
     code = 1
     try:
         data = _read(memory, offset)
         setup: Setup = data["setup"]
         descriptors = _take_descriptors(setup)
+        hold(held, descriptors)
         settle(setup.alive)
         try:
             _prepare(data)
@@ -71,6 +74,7 @@ def _take_descriptors(setup: Setup) -> Descriptors:
 def _prepare(data: dict[str, Any]) -> None:
     """Set arguments and directory, and load the main module for picklers that refer to it by name (as `multiprocessing` does)."""
     sys.argv[:] = data["argv"]
+    use_manager_key(data["managers"])
     if data["directory"] is not None:
         try:
             os.chdir(data["directory"])

@@ -24,6 +24,7 @@ import numpy.random  # numpy imports this module lazily; imported here, forked w
 from ..shared.libraries import loaded_libraries
 from ..shared.system import Descriptors
 from ..worker.worker import Setup, Worker
+from .imports import forget_imports, no_imports
 
 STACK_SIGNAL = signal.SIGRTMIN + 11
 """The signal that makes a worker write its stack and die."""
@@ -46,9 +47,11 @@ def fork(descriptors: Descriptors, keep: frozenset[int], body: Callable[[], None
         with warnings.catch_warnings(), _opencv_without_threads():
             # The child runs only its own code, so threads of the parent do not matter. Python 3.12 warns about any fork beside threads.
             warnings.simplefilter("ignore", DeprecationWarning)
-            pid = os.fork()
+            with no_imports():
+                pid = os.fork()
         if pid:
             return pid
+        forget_imports()
         _live(descriptors, body)
         raise AssertionError  # unreachable
     finally:

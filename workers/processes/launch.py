@@ -12,13 +12,11 @@ from ..shared.control import Control
 from ..shared.system import Descriptors
 from ..worker.worker import Setup
 from .child import fork, run_worker, settle
+from .watching import UNKNOWN, Watch, hold, wait_status
 from .zygote import BIRTH, END, NEWS, REQUEST, UP, run_zygote
 
 FAILED_STARTS = 3
 """If this many processes in a row end before they are ready, no other is started."""
-
-UNKNOWN = -1
-"""Exit status of a process whose parent is gone, or whose status another party has read."""
 
 
 class Born(NamedTuple):
@@ -77,24 +75,6 @@ class Launcher:
         pass
 
 
-def wait_status(pid: int) -> int:
-    """Reap a child. UNKNOWN if another party did."""
-    try:
-        return os.waitpid(pid, 0)[1]
-    except ChildProcessError:
-        return UNKNOWN
-
-
-def open_pid(pid: int, descriptors: Descriptors) -> int:
-    try:
-        pidfd = os.pidfd_open(pid)
-    except OSError:
-        os.kill(pid, signal.SIGKILL)
-        wait_status(pid)
-        raise
-    return descriptors.add(pidfd)
-
-
 class ZygoteLauncher(Launcher):
     """Replacements come from a zygote, through a socket."""
 
@@ -120,6 +100,7 @@ class ZygoteLauncher(Launcher):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._channel = socket.socket(fileno=self.descriptors.add(ours.detach()))
         self._channel.setblocking(False)
+        theirs.settimeout(None)  # whatever socket.setdefaulttimeout says
         try:
             self._zygote = self._make(theirs)
         except BaseException:
@@ -227,10 +208,12 @@ class ForkLauncher(ZygoteLauncher):
         return fork(self.descriptors, keep, lambda: run_zygote(self.setup, self.descriptors, theirs))
 
     def start(self, worker: int) -> Born | None:
-        pid = fork(self.descriptors, self.setup.descriptors(), lambda: self._become(worker))
-        return Born(worker, pid, open_pid(pid, self.descriptors))
+        with Watch() as watch:
+            pid = fork(self.descriptors, self.setup.descriptors(), lambda: self._become(worker, watch.held))
+            return Born(worker, pid, self.descriptors.add(watch.of(pid)))
 
-    def _become(self, worker: int) -> None:
+    def _become(self, worker: int, held: int) -> None:
+        hold(held, self.descriptors)
         settle(self.setup.alive)
         run_worker(self.setup, worker, 0)
 

@@ -7,8 +7,9 @@ import signal
 from dataclasses import dataclass
 from typing import Any
 
+from ..shared.calls import has_pidfds
 from ..shared.control import BUSY, EXTENTS, NOTED_EXTENTS, RESTARTS, SAMPLES, SINCE, TASK_ID, TASKS, WAIT, Block
-from .launch import UNKNOWN
+from .watching import UNKNOWN
 
 
 @dataclass
@@ -45,7 +46,10 @@ class Member:
 
     def send_signal(self, number: int) -> None:
         try:
-            signal.pidfd_send_signal(self.pidfd, number)
+            if has_pidfds():
+                signal.pidfd_send_signal(self.pidfd, number)
+            else:
+                os.kill(self.pid, number)  # the process is not reaped before its end is noticed
         except (ProcessLookupError, OSError):
             pass  # the process is already gone
 

@@ -20,14 +20,16 @@ from ..shared.system import PAGE, Descriptors, locked, up
 from ..source import Source
 from ..worker.worker import Setup
 from .child import default_thread_variables, users_thread_variables
-from .launch import Born, Launcher, ZygoteLauncher, open_pid
+from .launch import Born, Launcher, ZygoteLauncher
+from .python import manager_key, required_interpreter, streams
+from .watching import Watch
 
 WORKER, ZYGOTE = 0, 1
 
 _BOOT = (
     "import os,sys,marshal;f,o={memory},{offset};n=int.from_bytes(os.pread(f,8,o),'little');"
     "sys.path[:]=marshal.loads(os.pread(f,n,o+8));"
-    "from asyncdali_workers.processes.boot import boot;boot({role},f,{offset},{worker},{incarnation},{channel})"
+    "from asyncdali_workers.processes.boot import boot;boot({role},f,{offset},{worker},{incarnation},{channel},{held})"
 )
 
 
@@ -45,6 +47,7 @@ def boot_data(setup: Setup, pickler: SourcePickler) -> bytes:
         "argv": list(sys.argv),
         "directory": _directory(),
         "chosen": users_thread_variables(),
+        "managers": manager_key(),
         "setup": replace(setup, sources=[]),
         "pickler": dumps_by_value(pickler),
         "sources": [_source_data(source, pickler) for source in setup.sources],
@@ -92,16 +95,20 @@ def store(control: Control, data: bytes) -> None:
     control.header[BOOT], control.header[BOOT_SIZE] = offset, len(data)
 
 
-def launch(setup: Setup, control: Control, role: int, worker: int, incarnation: int, channel: int = -1) -> subprocess.Popen[bytes]:
-    """Start a fresh interpreter."""
+def launch(
+    setup: Setup, control: Control, role: int, worker: int, incarnation: int, channel: int = -1, held: int = -1
+) -> subprocess.Popen[bytes]:
+    """Start a fresh interpreter. It inherits `channel` and `held`, if they are given."""
     code = _BOOT.format(
-        memory=setup.memory, offset=control.header[BOOT], role=role, worker=worker, incarnation=incarnation, channel=channel
-    )
-    keep = [*setup.descriptors(), *([channel] if channel >= 0 else [])]
+        memory=setup.memory, offset=control.header[BOOT], role=role, worker=worker, incarnation=incarnation, channel=channel,
+        held=held,
+    )  # fmt: skip
+    keep = [*setup.descriptors(), *(descriptor for descriptor in (channel, held) if descriptor >= 0)]
     environment = dict(os.environ)
     default_thread_variables(environment)
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    return subprocess.Popen([sys.executable, *flags, "-c", code], pass_fds=keep, env=environment)
+    python = required_interpreter("worker processes cannot be started")
+    return subprocess.Popen([python, *flags, "-c", code], pass_fds=keep, env=environment, **streams())
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:
@@ -123,9 +130,10 @@ class SpawnLauncher(Launcher):
         return self._launch(worker, 0)
 
     def _launch(self, worker: int, incarnation: int) -> Born:
-        process = launch(self.setup, self._control, WORKER, worker, incarnation)
-        self._processes[process.pid] = process
-        return Born(worker, process.pid, open_pid(process.pid, self.descriptors))
+        with Watch() as watch:
+            process = launch(self.setup, self._control, WORKER, worker, incarnation, held=watch.held)
+            self._processes[process.pid] = process
+            return Born(worker, process.pid, self.descriptors.add(watch.of(process.pid)))
 
     def replace(self, worker: int, incarnation: int) -> None:
         self._born.append(self._launch(worker, incarnation))

@@ -13,6 +13,7 @@ import struct
 from ..shared.system import Descriptors
 from ..worker.worker import Setup
 from .child import fork, run_worker, settle
+from .watching import Watch, hold
 
 REQUEST = struct.Struct("<ii")  # worker, incarnation
 NEWS = struct.Struct("<iiii")  # kind, worker, process id, exit status (in the form of os.waitpid)
@@ -31,6 +32,7 @@ class Zygote:
         self._children: dict[int, tuple[int, int]] = {}  # pidfd -> worker, process id
         self._poll = select.poll()
         self._poll.register(channel, select.POLLIN)
+        channel.settimeout(None)  # whatever socket.setdefaulttimeout says
 
     def serve(self) -> None:
         self._channel.send(NEWS.pack(UP, -1, os.getpid(), 0))
@@ -50,9 +52,11 @@ class Zygote:
             return False
         worker, incarnation = REQUEST.unpack(request)
         told, telling = os.pipe2(os.O_CLOEXEC)
-        pid = fork(self._descriptors, self._setup.descriptors(), lambda: self._become(worker, incarnation, told, telling))
-        os.close(told)
-        pidfd = os.pidfd_open(pid)
+        with Watch() as watch:
+            keep, held = self._setup.descriptors(), watch.held
+            pid = fork(self._descriptors, keep, lambda: self._become(worker, incarnation, told, telling, held))
+            os.close(told)
+            pidfd = watch.of(pid)
         self._children[pidfd] = worker, pid
         self._poll.register(pidfd, select.POLLIN)
         socket.send_fds(self._channel, [NEWS.pack(BIRTH, worker, pid, 0)], [pidfd])
@@ -63,13 +67,14 @@ class Zygote:
         os.close(telling)
         return True
 
-    def _become(self, worker: int, incarnation: int, told: int, telling: int) -> None:
+    def _become(self, worker: int, incarnation: int, told: int, telling: int, held: int) -> None:
         """Runs after the parent has received the process id.
 
         Otherwise the parent, finding the zygote dead, would ask the next zygote for this worker again, and two processes would write to one
         claim block."""
         self._channel.close()
         os.close(telling)
+        hold(held, self._descriptors)
         for pidfd in self._children:
             os.close(pidfd)
         settle(self._setup.alive)

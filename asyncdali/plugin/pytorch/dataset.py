@@ -175,6 +175,9 @@ class PipelineDataset(IterableDataset):
     Iterating gives a dict {name: tensor} per batch, one epoch at a time. For `state_dict`, `load_state_dict` and `set_epoch` see the
     iterator. A DataLoader with workers makes new pipelines for every epoch, at their first epoch. To avoid this, use
     `persistent_workers=True` or call :meth:`set_epoch` before each epoch.
+
+    After a `break` the next loop gets the rest of the epoch. With persistent workers it gets the whole next epoch, because the loader drops
+    the batches that its workers have made ahead.
     """
 
     def __init__(self, pipeline: Pipeline | Callable[..., Pipeline], output_map: Sequence[str] | None = None, **arguments: Any):
@@ -214,9 +217,27 @@ class PipelineDataset(IterableDataset):
 
     def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
         iterator, resumes, self._resumes = self.iterator, self._resumes, False
+        if get_worker_info() is not None and not resumes:
+            iterator = self._at_beginning(iterator)
         if resumes and not iterator._ended:  # each worker of a loader ends the epoch for itself; workers that finish first wait
             return map(operator.itemgetter(0), iter(iterator.next, None))
         return map(operator.itemgetter(0), iter(iterator))
+
+    def _at_beginning(self, iterator: DALIGenericIterator) -> DALIGenericIterator:
+        """The iterator at the beginning of an epoch, in a worker of a DataLoader.
+
+        After a `break` the loader drops batches that its workers have made ahead, and no worker knows which. So the rest of the epoch
+        cannot be delivered, and the next epoch begins. Pipelines whose sources end the epochs are made again.
+        """
+        if not iterator.is_inside_epoch:
+            return iterator
+        try:
+            iterator.set_epoch(iterator._epoch + 1)
+        except RuntimeError:  # sources end the epochs
+            for pipe in iterator._pipes:
+                pipe.close()
+            self._iterator = None
+        return self.iterator
 
     def __len__(self) -> int:
         """Batches of an epoch, without DataLoader workers. TypeError where sources end the epoch."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from asyncdali_workers.shared.calls import processors
 
 from .listing_tables import LISTING, SUFFIX
 
@@ -71,7 +72,7 @@ def list_files(folders: Sequence[str], suffixes: Sequence[str], fold: bool) -> L
     def some(first: int) -> list[Listing]:
         return list(_some(folders, fixed, first, min(first + _FOLDERS, len(folders))))
 
-    threads = min(len(os.sched_getaffinity(0)), _MOST_THREADS)
+    threads = min(len(processors()), _MOST_THREADS)
     with ThreadPoolExecutor(threads, "asyncdali-listing") as pool:
         return Listing.joined([part for parts in pool.map(some, range(0, len(folders), _FOLDERS)) for part in parts])
 

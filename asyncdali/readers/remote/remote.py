@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeAlias
 
 from asyncdali_workers import limits
+from asyncdali_workers.shared.calls import REMOTE, memory
 
 from ...access import climbs
 from ...errors import PipelineClosed
@@ -392,7 +393,7 @@ class StandIns:
     def add(self, pieces: Sequence[tuple[int, bytes]]) -> int:
         """A descriptor of a file with these (offset, bytes). TooLarge if there is no memory for them."""
         limits.check_size(sum(len(data) for _, data in pieces), "the remote files of a batch")
-        descriptor = os.memfd_create("asyncdali", os.MFD_CLOEXEC)
+        descriptor: int = memory("asyncdali", os.MFD_CLOEXEC, REMOTE)
         self._descriptors.append(descriptor)
         for offset, data in pieces:
             view = memoryview(data)
