@@ -141,6 +141,14 @@ def _seek(source: BinaryIO, offset: int, whence: int = 0) -> int:
         return -errno.EINVAL
 
 
+def _packets(container: Any, streams: list[Any]) -> Iterator[Any]:
+    """The packets of streams that have data. An empty packet would end decoding; AVI repeats frames by empty packets."""
+    try:
+        yield from (packet for packet in container.demux(streams) if packet.size)
+    except IndexError:  # PyAV ends so, if streams were added after the container was opened.
+        return
+
+
 class Packets:
     """The packets of a stream of `source`, and its decoder. `place` is that of the next packet: the number of packets before, or UNKNOWN.
 
@@ -163,7 +171,7 @@ class Packets:
         self.context = self.stream.codec_context
         self.context.thread_count = 1  # Samples are already decoded in parallel.
         self.context.options = {"max_pixels": str(MAX_PIXELS), **({} if self.context.name in TOLERANT else {"err_detect": "explode"})}
-        self._packets: Iterator[Any] = self.container.demux(self.stream)
+        self._packets = _packets(self.container, [self.stream])
         self.place = 0
 
     def tolerate(self) -> None:
@@ -172,14 +180,9 @@ class Packets:
 
     def take(self) -> Any | None:
         """The next packet with data; None behind the last."""
-        try:
-            for packet in self._packets:
-                if packet.size:  # An empty packet ends decoding. AVI repeats frames by empty packets.
-                    self.place += self.place != UNKNOWN
-                    return packet
-        except IndexError:  # PyAV ends so, if streams were added after the container was opened.
-            pass
-        return None
+        packet = next(self._packets, None)
+        self.place += packet is not None and self.place != UNKNOWN
+        return packet
 
     def rewind(self) -> None:
         """Go back to the beginning. The container is opened again, because not all can seek, and some seek to another packet."""
@@ -192,7 +195,7 @@ class Packets:
         """Go to about this time. `place` is then UNKNOWN."""
         self.place = UNKNOWN
         self.container.seek(time, stream=self.stream)
-        self._packets = self.container.demux(self.stream)
+        self._packets = _packets(self.container, [self.stream])
 
     def close(self) -> None:
         self._packets = iter(())
@@ -218,8 +221,8 @@ def _choose_stream(packets: Packets) -> None:
         packets.choose(streams[0].index)
         return
     counts = dict.fromkeys((stream.index for stream in streams), 0)
-    for packet in packets.container.demux(streams):
-        counts[packet.stream.index] += packet.size > 0
+    for packet in _packets(packets.container, streams):
+        counts[packet.stream.index] += 1
     chosen = next((stream for stream in streams if stream.codec_context.name not in _PICTURES or counts[stream.index] > 1), streams[0])
     packets.stream = chosen
     packets.rewind()

@@ -24,6 +24,10 @@ class ListedVideo:
     where: str
 
 
+_LATEST = 1 << 31
+"""Behind the end of every video, in seconds or frames: frame numbers are INT32, and more ticks would not fit into 64 bits."""
+
+
 def read_video_list(path: str) -> list[ListedVideo]:
     """Parse a text file of lines ``path label [start [end]]``. RuntimeError gives file and line of anything else."""
     listed = []
@@ -52,7 +56,7 @@ def _listed(words: list[str], where: str) -> ListedVideo:
         raise wrong("Label value should be >= 0 and fit into 32 bits")
     if not all(map(math.isfinite, bounds)):
         raise wrong("start and end must be finite")
-    start, stop = [*bounds, None, None][:2]
+    start, stop = [*(min(max(bound, -_LATEST), _LATEST) for bound in bounds), None, None][:2]
     return ListedVideo(words[0], label, start, stop, where)
 
 
