@@ -40,6 +40,9 @@ from .tiff_files import (  # fmt: skip
 _FREE_BYTES = 1 << 28
 """Larger images need a byte of data per PIXELS_PER_BYTE bytes of pixels."""
 
+_FREE_OVERLAP = 1 << 24
+"""Bytes of strips and tiles that may always lie in the same place. Few bytes could otherwise ask for any amount of memory."""
+
 Picture = Callable[[bytes, int], np.ndarray]
 """Decodes a file of another format in a strip: (data, channels) -> the pixels as stored, [height, width, channels]."""
 
@@ -68,6 +71,8 @@ def decode(data: bytes, file: TiffFile, picture: Picture, to_rgb: Callable[[byte
     wrong = np.flatnonzero((file.places[:, 1] < 1) | (file.places[:, 0] + file.places[:, 1] > len(data)))
     if len(wrong) and not (file.coding == NONE and _last_is_long(file, wrong, len(data))):
         raise ValueError(f"broken TIFF: {_name(file, int(wrong[0]))} lies outside the file, which is damaged or truncated")
+    if int(file.places[:, 1].sum()) > 16 * len(data) + _FREE_OVERLAP:
+        raise ValueError("broken TIFF: strips or tiles overlap")
     if file.colour in (YCBCR, LAB) and file.coding not in (JPEG, *PICTURES):
         return to_rgb(_uncompressed(data, file))
     channels = 1 if file.planar else file.samples
@@ -118,7 +123,7 @@ def _inflated(part: bytes, size: int, file: TiffFile, k: int) -> bytes:
     try:
         found = inflater.decompress(part, size + 1)  # One more: the stream's end is read, too.
         more = 0
-        while not inflater.eof and inflater.unconsumed_tail and more < 1 << 24:
+        while not inflater.eof and inflater.unconsumed_tail and more < size + (1 << 16):
             more += len(inflater.decompress(inflater.unconsumed_tail, 1 << 16))
     except zlib.error as error:
         raise ValueError(f"broken TIFF: {_name(file, k)} is damaged ({error})") from None

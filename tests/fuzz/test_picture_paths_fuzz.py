@@ -286,4 +286,6 @@ def test_one_result_on_every_path(kind):
 if __name__ == "__main__":
     cv2.setNumThreads(1)
     format_, number, first = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    print(format_, "seed", first, "pictures and errors:", *fuzz(format_, number, first))
+    for part in range(0, number, 1000):  # Seeds follow one another, so a run that is stopped has counts, too.
+        found = fuzz(format_, min(1000, number - part), first + part // 1000)
+        print(format_, "seed", first + part // 1000, "pictures and errors:", *found, flush=True)
