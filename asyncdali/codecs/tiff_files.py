@@ -21,7 +21,8 @@ CODINGS = {
 """The codings that are decoded."""
 _OTHERS = {
     32766: "NeXT", 32771: "word-aligned", 32809: "ThunderScan", 32908: "PixarFilm", 32909: "PixarLog", 33003: "JPEG2000 of YCbCr",
-    34661: "JBIG", 34676: "SGILog", 34677: "SGILog24", 34887: "LERC", 34892: "lossy JPEG of DNG", 50002: "JPEG XL", 52546: "JPEG XL",
+    34661: "JBIG", 34676: "SGILog", 34677: "SGILog24", 34887: "LERC", 34892: "lossy JPEG of DNG", 22610: "JPEG XR",
+    34934: "JPEG XR", 50002: "JPEG XL", 52546: "JPEG XL",
 }  # fmt: skip
 WHITE, BLACK, RGB, PALETTE, MASK, CMYK, YCBCR, LAB = 0, 1, 2, 3, 4, 5, 6, 8
 _COLOURS = {

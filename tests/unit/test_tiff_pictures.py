@@ -244,7 +244,8 @@ def test_truncated_files(tile):
 
 
 @pytest.mark.parametrize(
-    ("coding", "name"), [(50002, "JPEG XL"), (34887, "LERC"), (32809, "ThunderScan"), (34676, "SGILog"), (34661, "JBIG"), (777, "777")]
+    ("coding", "name"),
+    [(50002, "JPEG XL"), (34887, "LERC"), (32809, "ThunderScan"), (34676, "SGILog"), (34661, "JBIG"), (34934, "JPEG XR"), (777, "777")],
 )
 def test_unknown_codings_are_named(coding, name):
     data = file_of([SMOOTH[:, :, 0].tobytes()], 8, 1, W, H, coding=coding)
