@@ -284,3 +284,23 @@ def _outcome(source) -> int | str:
     except ValueError as error:
         return str(error)
     return len(index)
+
+
+def test_data_that_change_after_the_index_was_made(tmp_path):
+    """Sound, a shorter video, and text in place of a video."""
+    prepare_decoding()
+    path = made(tmp_path, "b.mkv")
+    index = read_index(open(path, "rb"))
+    with av.open(str(tmp_path / "sound.mkv"), "w") as container:
+        voice = container.add_stream("mp2", rate=48000)
+        samples = av.AudioFrame.from_ndarray(np.zeros((1, 48000), np.int16), format="s16", layout="mono")
+        samples.rate = 48000
+        container.mux(voice.encode(samples) + voice.encode(None))
+    (tmp_path / "text.mkv").write_text("no video")
+    for name, match in (("sound.mkv", "stream 0 is no video any more"), ("text.mkv", "Invalid data")):
+        with open(tmp_path / name, "rb") as file, pytest.raises(ValueError, match=match):
+            OpenVideo(index, file)
+    video = OpenVideo(index, open(write(tmp_path / "short.mkv", "libx264", count=5), "rb"))
+    with pytest.raises(ValueError, match="frame 19: the frame could not be decoded"):
+        video.read(np.array([19]), np.empty((1, 48, 64, 3), np.uint8), [0])
+    video.close()

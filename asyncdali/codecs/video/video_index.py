@@ -166,7 +166,12 @@ class Packets:
             self.choose(stream)
 
     def choose(self, stream: int) -> None:
-        """Read the packets of the stream with this number from now on. The container is at its beginning."""
+        """Read the packets of the stream with this number from now on. The container is at its beginning.
+
+        ValueError if there is no such stream any more.
+        """
+        if stream >= len(self.container.streams) or self.container.streams[stream].type != "video":
+            raise ValueError(f"stream {stream} is no video any more: the data have changed since the video was indexed")
         self.stream = self.container.streams[stream]
         self.context = self.stream.codec_context
         self.context.thread_count = 1  # Samples are already decoded in parallel.
