@@ -17,7 +17,7 @@ from ...batch import Batch
 from ...types import DALIDataType
 from .compiled_sounds import NotDecoded, WholeSound, pages_are_intact
 from .resampling import resample
-from .wav_rules import EXTENSIBLE, GUID, LEAST_UNFINISHED, MOST_CHANNELS, MOST_RATE, UNFINISHED
+from .wav_rules import EXTENSIBLE, GUID, LEAST_UNFINISHED, MOST_CHANNELS, MOST_RATE, RESYNC, UNFINISHED
 
 SUPPORTED_DTYPES = (DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
 _HIGHEST_RATE = 1e7
@@ -34,6 +34,9 @@ _SHORT = 3
 it is installed, reads parts below a third of a FLAC file."""
 _PIECE = 1 << 24
 """Numbers that libsndfile reads at a time. A header may promise any number of samples. Memory is only taken for samples that are there."""
+_SEEKABLE = ("PCM", "FLOAT", "DOUBLE", "ULAW", "ALAW", "ALAC", "OPUS", "MPEG")
+"""Codings in which libsndfile seeks, FLAC among them (as PCM). It cannot seek in GSM, G.72x, NMS ADPCM, DPCM and DWVW. In damaged IMA and
+MS ADPCM it finds other samples than without a seek. In some Vorbis streams it crashes, even if all checksums are right."""
 _UNKNOWN = (1 << 63) - 1
 """The number of samples that libsndfile reports for a FLAC stream of unknown length."""
 
@@ -209,6 +212,8 @@ class _Wav:
         begun = False
         for name, at, length in _chunks(file, size):
             if name == b"fmt ":
+                if begun:
+                    raise ValueError("broken WAV file: there is another format chunk")
                 self._read_format(at, length)
                 begun = True
             elif name == b"data":
@@ -284,8 +289,13 @@ def _chunks(file: BinaryIO, size: int) -> Iterator[tuple[bytes, int, int]]:
     while at + 8 <= size:
         file.seek(at)
         name, length = struct.unpack("<4sI", file.read(8))
-        yield name, at + 8, min(length, size - at - 8)
-        at += 8 + length + (length & 1)
+        if all(32 <= letter < 127 for letter in name):
+            yield name, at + 8, min(length, size - at - 8)
+            at += 8 + length + (length & 1)
+        elif at & 3:
+            at += RESYNC
+        else:
+            return
 
 
 class _Forgiving:
@@ -322,14 +332,13 @@ class _Other:
             file.seek(0)
             return Unseeking(_Forgiving(file))
 
+        self._open = opened
         self._file = opened()
         self.rate, self.channels = float(self._file.samplerate), int(self._file.channels)
         self._ogg, subtype = self._file.format == "OGG", self._file.subtype
         # If the stored samples are not integers, reading them as integers would truncate and not scale.
         self._integers = subtype.startswith(("PCM", "ALAC", "ULAW", "ALAW", "DPCM", "DWVW"))
-        # libsndfile crashes when it seeks in some Vorbis streams, even if all checksums are right. In DWVW, it only seeks to the begin.
-        works = soundfile.SoundFile.seekable(self._file) and not subtype.startswith("DWVW")
-        self._seeks = seeks and works and subtype != "VORBIS"
+        self._seeks = seeks and subtype.startswith(_SEEKABLE)
         self.frames = int(self._file.frames)
         if self.frames == _UNKNOWN:
             self.frames = sum(map(len, self._pieces(_UNKNOWN, "int16")))
@@ -343,13 +352,22 @@ class _Other:
         try:
             if self._ogg and not self._seeks:
                 return _as_type(self._whole(name)[first : first + count], dtype)
-            if first and self._seeks:
-                self._file.seek(first)
-            elif first:
+            if first and not (self._seeks and self._has_sought(first)):
                 first = sum(map(len, self._pieces(first, name)))
             return _as_type(self._joined(count, name), dtype)
         except soundfile.SoundFileError as error:
             raise ValueError(f"Error decoding audio: {getattr(error, 'error_string', error)}") from None
+
+    def _has_sought(self, first: int) -> bool:
+        """Seek to a sample. Where this fails, in damaged FLAC files that can be read from the begin, the file is opened again."""
+        import soundfile
+
+        try:
+            self._file.seek(first)
+        except soundfile.SoundFileError:
+            self._file = self._open()
+            return False
+        return True
 
     def _whole(self, name: str) -> np.ndarray:
         """All samples. A damaged Ogg stream has fewer, and nothing tells where they are missing."""

@@ -333,11 +333,21 @@ def _block_size(source, size, place, code):
 
 @inlined
 def _header(source, size, place, channels, bits):
-    """Read the header of the next frame: (samples per channel, how the channels were combined)."""
+    """Read the header of the next frame: (samples per channel, how the channels were combined, whether frames have several sizes, the
+    number of its first sample if so, else of the frame)."""
     sync, blocking, rest = _bits(source, size, place, 14), _bits(source, size, place, 2), _bits(source, size, place, 16)
     size_code, rate_code, assignment, bits_code = rest >> 12, rest >> 8 & 15, rest >> 4 & 15, rest >> 1 & 7
-    more = leading_zeros((_bits(source, size, place, 8) ^ 255) << 56)  # Bytes of the frame number, encoded as in UTF-8.
-    place[_AT] += 8 * larger(0, more - 1)
+    number = _bits(source, size, place, 8)
+    more = leading_zeros((number ^ 255) << 56)  # Bytes of the number, encoded as in UTF-8.
+    if more != 0:
+        if more == 1 or more > 7:
+            place[_BROKEN] = 1
+        number &= 127 >> more
+        for _ in range(more - 1):
+            byte = _bits(source, size, place, 8)
+            if byte >> 6 != 2:
+                place[_BROKEN] = 1
+            number = number << 6 | (byte & 63)
     count = _block_size(source, size, place, size_code)
     place[_AT] += 8 if rate_code == 12 else 16 if 13 <= rate_code <= 14 else 0
     place[_AT] += 8  # The header's checksum: skipped, because the frame's checksum covers the header.
@@ -345,7 +355,7 @@ def _header(source, size, place, channels, bits):
     own = 2 if assignment >= _LEFT_SIDE else assignment + 1
     if sync != _SYNC or blocking >> 1 != 0 or rest & 1 != 0 or rate_code == 15 or assignment > _MID_SIDE or not known or own != channels:
         place[_BROKEN] = 1
-    return count, assignment
+    return count, assignment, blocking, number
 
 
 @inlined
@@ -362,6 +372,16 @@ def _unmix(assignment, left, right, count):
             side = right[i]
             middle = left[i] << 1 | side & 1
             left[i], right[i] = (middle + side) >> 1, (middle - side) >> 1
+
+
+@inlined
+def _exceeds(samples, count, bits):
+    """Whether a sample needs more bits. The predictions of a damaged frame can lead anywhere."""
+    more = np.int32(0)
+    for i in range(count):
+        value = samples[i]
+        more |= value ^ (value >> 31)
+    return more >> (bits - 1) != 0
 
 
 @inlined
@@ -391,12 +411,18 @@ def decode_flac(source, record, out, kind, scratch):
     """Decode the frames at `source` to `out`; returns 1 on failure. `record` is a SOUND; scratch is int32[channels, block]."""
     size, frames, channels = load_i64(record + at.bytes), load_i64(record + at.frames), load_i64(record + at.channels)
     bits, block = load_i64(record + at.bits), load_i64(record + at.block)
-    place, done = _place(), np.int64(0)
+    place, done, usual = _place(), np.int64(0), np.int64(0)
     place[_AT] = place[_BROKEN] = 0
     while done < frames:
         begin = place[_AT] >> 3
-        count, assignment = _header(source, size, place, channels, bits)
+        count, assignment, variable, number = _header(source, size, place, channels, bits)
         if place[_BROKEN] != 0 or count == 0 or count > smaller(block, frames - done):
+            return 1
+        usual = count if done == 0 else usual
+        # libFLAC takes the place of a frame from its number. In frames of one size, only the last one may be shorter.
+        if number != (done if variable != 0 else done // usual) or (variable == 0 and count != usual and done + count < frames):
+            return 1
+        if variable == 0 and usual != block and usual < frames:
             return 1
         for channel in range(channels):
             side = (assignment == _SIDE_RIGHT and channel == 0) or (
@@ -413,6 +439,8 @@ def decode_flac(source, record, out, kind, scratch):
         if assignment >= _LEFT_SIDE:
             _unmix(assignment, view_i32(scratch, count), view_i32(scratch + 4 * block, count), count)
         for channel in range(channels):
+            if _exceeds(view_i32(scratch + 4 * block * channel, count), count, bits):
+                return 1
             first = out + (done * channels + channel) * (2 if kind == 0 else 4)
             _deliver(view_i32(scratch + 4 * block * channel, count), count, channels, bits, first, kind)
         done += count

@@ -30,7 +30,7 @@ from .flac_kernels import decode_flac
 from .ogg_kernels import OGG_MARK, gather_headers, is_header, is_intact, page_bytes, scan_ogg
 from .sound_tables import SCAN, SOUND, SOUNDS
 from .vorbis_kernels import decode_vorbis, vorbis_scratch
-from .wav_rules import EXTENSIBLE, GUID, LEAST_UNFINISHED, MOST_CHANNELS, MOST_RATE, UNFINISHED
+from .wav_rules import EXTENSIBLE, GUID, LEAST_UNFINISHED, MOST_CHANNELS, MOST_RATE, RESYNC, UNFINISHED
 
 PCM, REAL, FLAC, VORBIS = 1, 2, 3, 4
 """Sample formats: integers and floats of WAV files; FLAC; Vorbis in Ogg."""
@@ -38,8 +38,9 @@ INT16, INT32, FLOAT = 0, 1, 2
 RIFF, WAVE, _FORMAT, _DATA, _FLAC_MARK = (int.from_bytes(name, "little") for name in (b"RIFF", b"WAVE", b"fmt ", b"data", b"fLaC"))
 _KIND_PCM, _KIND_FLOAT, _KIND_EXTENSIBLE = 1, 3, 0xFFFE
 _GUID_LOW, _GUID_HIGH = (int.from_bytes(GUID[k : k + 8], "little", signed=True) for k in (0, 6))
-_LARGEST_BLOCK, _LEAST_FRAME = 65535, 10
-_TAGS = 4
+_LEAST_BLOCK, _LARGEST_BLOCK, _LEAST_FRAME = 16, 65535, 10
+_PADDING, _APPLICATION, _PLACES, _TAGS, _PICTURE = 1, 2, 3, 4, 6
+"""Kinds of blocks of metadata in FLAC files."""
 _COMMENT = 3
 
 record_at, at, scan_at, thread_at = SOUND.at, SOUNDS.at, SCAN.at, THREAD.at
@@ -61,6 +62,15 @@ def _extensible(data, kind):
 
 
 @inlined
+def _is_name(place):
+    """Whether four bytes are printable, as those of the name of a chunk are."""
+    printable = True
+    for k in range(4):
+        printable = printable and 32 <= load_u8(place + k) < 127
+    return printable
+
+
+@inlined
 def scan_wav(file, held, size, record):
     """Read the header of a WAV file of `size` bytes, of which the first `held` are in memory. Returns the format; 0: not for us.
 
@@ -71,7 +81,7 @@ def scan_wav(file, held, size, record):
         name, length = _load_u32(file + place), smaller(_load_u32(file + place + 4), size - place - 8)
         data = file + place + 8
         if name == _FORMAT:
-            if length < 16 or place + 8 + smaller(length, EXTENSIBLE) > held:
+            if channels != 0 or length < 16 or place + 8 + smaller(length, EXTENSIBLE) > held:
                 return 0
             kind, channels, rate, bits = load_u16(data), load_u16(data + 2), _load_u32(data + 4), load_u16(data + 14)
             if channels == 0 or channels > MOST_CHANNELS or rate == 0 or rate > MOST_RATE:
@@ -91,7 +101,12 @@ def scan_wav(file, held, size, record):
             store_i64(record + record_at.bits, bits)
             store_i64(record + record_at.rate, rate)
             return PCM if integers else REAL
-        place += 8 + length + (length & 1)
+        if _is_name(file + place):
+            place += 8 + length + (length & 1)
+        elif place & 3 != 0:
+            place += RESYNC
+        else:
+            return 0
     return 0
 
 
@@ -122,8 +137,32 @@ def _tags_end(tags, length):
 
 
 @inlined
+def _picture_fits(picture, length):
+    """Whether the texts and the bytes of a picture fill its `length` bytes."""
+    if length < 32:
+        return False
+    texts = 8 + _big_endian(picture + 4, 4)
+    if texts + 24 > length:
+        return False
+    texts += 4 + _big_endian(picture + texts, 4)
+    return texts + 20 <= length and texts + 20 + _big_endian(picture + texts + 16, 4) == length
+
+
+@inlined
+def _is_sound(kind, block, length):
+    """Whether a block of metadata behind STREAMINFO is one that libFLAC accepts, too. It has the last word about unusual ones."""
+    if kind == _TAGS:
+        return _tags_end(block, length) == length
+    if kind == _PICTURE:
+        return _picture_fits(block, length)
+    if kind == _PLACES:
+        return length % 18 == 0
+    return kind == _PADDING or (kind == _APPLICATION and length >= 4)
+
+
+@inlined
 def _scan_flac(file, size, record):
-    """Read STREAMINFO, which comes first. The other blocks of metadata are skipped."""
+    """Read STREAMINFO, which comes first. The other blocks of metadata are checked and skipped."""
     if size < 42 or load_u8(file + 4) & 0x7F != 0 or _big_endian(file + 5, 3) != 34:
         return 0
     place = 4
@@ -133,7 +172,8 @@ def _scan_flac(file, size, record):
             return 0
         last = load_u8(file + place) >> 7 != 0
         length = _big_endian(file + place + 1, 3)
-        if place + 4 + length > size or (load_u8(file + place) & 0x7F == _TAGS and _tags_end(file + place + 4, length) < 0):
+        kind = load_u8(file + place) & 0x7F
+        if place + 4 + length > size or (place > 4 and not _is_sound(kind, file + place + 4, length)):
             return 0
         place += 4 + length
     info = file + 8
@@ -142,7 +182,7 @@ def _scan_flac(file, size, record):
     block, rate = _big_endian(info + 2, 2), packed >> 44 & 0xFFFFF
     # The number of samples decides how much memory is allocated: a frame has at most 65,535 samples.
     known = bits == 8 or bits == 16 or bits == 24
-    if frames == 0 or rate == 0 or not known or frames > (size - place) // _LEAST_FRAME * _LARGEST_BLOCK:
+    if frames == 0 or rate == 0 or not known or block < _LEAST_BLOCK or frames > (size - place) // _LEAST_FRAME * _LARGEST_BLOCK:
         return 0
     store_i64(record + record_at.data, place)
     store_i64(record + record_at.bytes, size - place)

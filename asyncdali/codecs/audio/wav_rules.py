@@ -10,3 +10,6 @@ EXTENSIBLE = 40
 """Bytes of an extensible format."""
 GUID = bytes.fromhex("000000001000800000aa00389b71")
 """The bytes behind the kind in an extensible format: Microsoft's KSDATAFORMAT_SUBTYPE."""
+RESYNC = 5
+"""A chunk whose name is not printable is no chunk. If it begins at a multiple of four bytes, the file is broken. Otherwise, the size of the
+chunk before was wrong, and the search goes on so many bytes later."""
