@@ -26,6 +26,10 @@ class NonsilentRegion(Operator):
         outputs=2,
         args=(
             Arg("cutoff_db", "float", -60.0, "Signals below this are silent."),
+            Arg(
+                "exact", "bool", False, """True: float sums have FLOAT64. False: as in DALI, the sums of FLOAT signals are rounded to FLOAT, and
+                keep the rounding errors of loud parts up to the next reset.""",
+            ),
             Arg("reference_power", "float", 0.0, "The power at 0 dB; by default the largest averaged power of each sample."),
             Arg("reset_interval", "int", 8192, "Samples after which float sums are recomputed, a multiple of the window; -1: never."),
             Arg("window_length", "int", 2048, "Samples that are averaged; no more than the signal has."),
@@ -41,6 +45,7 @@ class NonsilentRegion(Operator):
             raise ValueError(f"`reset_interval` must be -1 or a positive multiple of `window_length`, got {interval} and {window}")
         if spec.given("reference_power") and spec.constant("reference_power") <= 0:
             raise ValueError(f"`reference_power` must be positive, got {spec.constant('reference_power')}")
+        self._exact: bool = spec.constant("exact")
         from . import signal_kernels
 
         self._kernels = signal_kernels
@@ -48,7 +53,7 @@ class NonsilentRegion(Operator):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         source = DALIDataType.FLOAT if dtypes[0] is None else dtypes[0]
         if source in SIGNAL_TYPES:
-            self._kernels.nonsilent_step(storage_dtype(source).name).compile()
+            self._kernels.nonsilent_step(storage_dtype(source).name, self._exact or source == DALIDataType.FLOAT64).compile()
         return [DALIDataType.INT32, DALIDataType.INT32]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
@@ -59,9 +64,11 @@ class NonsilentRegion(Operator):
         scalars = np.empty((len(source), 0), np.int64)
         outputs = [Batch(scalars, DALIDataType.INT32, device=source.device) for _ in range(2)]
         spec = self.spec
-        factor = 10.0 ** (spec.constant("cutoff_db") / 10.0)
+        decibels = spec.constant("cutoff_db")
+        # DALI's factor: the exponent and the power are FLOAT.
+        factor = 10.0 ** (decibels / 10.0) if self._exact else float(np.float32(10.0 ** float(np.float32(decibels) * np.float32(0.1))))
         interval = spec.constant("reset_interval")
         step = self._kernels.make_nonsilent_step(
-            source, outputs, spec.constant("window_length"), interval, spec.constant("reference_power"), factor
+            source, outputs, spec.constant("window_length"), interval, spec.constant("reference_power"), factor, self._exact
         )
         return Planned(outputs, [step])

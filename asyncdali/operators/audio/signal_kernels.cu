@@ -1,5 +1,5 @@
 // to_decibels, preemphasis_filter and nonsilent_region.
-// Macros: IN, OUT element types (preemphasis uses both, nonsilent_region uses IN).
+// Macros: IN, OUT element types (preemphasis uses both, nonsilent_region uses IN); SUM, EXACT: nonsilent_region's sums and rounding.
 #include "kernel.cuh"
 #include "signal_tables.py"
 
@@ -60,31 +60,34 @@ KERNEL preemphasis(const int64 *context) {
     }
 }
 
+#ifdef SUM
 // nonsilent_region. The power of a window is computed from the power of the previous window. The running sum restarts where the compiled
 // step restarts it. The windows between two restarts are a stretch; one thread computes a stretch. `powers` finds the largest power of
 // each stretch. `borders` finds the first and last window of each stretch above the cut-off. `region` combines the stretches.
 struct Walk {
     const IN *source;
     int64 window, start, stop;  // length of a window; the stretch's windows begin at the samples [start, stop)
-    float64 total = 0;
+    SUM total = 0;
 
-    DEVICE_MEMBER float64 square(int64 i) const {
-        const float64 value = (float64)source[i];
+    DEVICE_MEMBER SUM square(int64 i) const {
+        const SUM value = (SUM)source[i];
         return value * value;
     }
+    DEVICE_MEMBER float64 mean() const { return EXACT ? (float64)total / (float64)window : (float64)((float32)total * (1.0f / (float32)window)); }
     DEVICE_MEMBER float64 first() {
         for (int64 k = start; k < start + window; ++k) total += square(k);
-        return total / (float64)window;
+        return mean();
     }
     DEVICE_MEMBER float64 next(int64 begin) {
-        total = total + square(begin + window - 1) - square(begin - 1);
-        return total / (float64)window;
+        total = total - square(begin - 1) + square(begin + window - 1);
+        return mean();
     }
 };
 
 DEVICE Walk walk_of(const int64 *context, int64 sample, int64 stretch) {
-    const int64 count = array<int64>(context, NONSILENT_GPU_COUNTS)[sample], window = smaller(context[NONSILENT_GPU_WINDOW], count), start = stretch * context[NONSILENT_GPU_STRETCH];
-    return Walk{at<const IN>(address(context, NONSILENT_GPU_INPUTS, sample)), window, start, smaller(start + context[NONSILENT_GPU_STRETCH], count - window + 1)};
+    const int64 count = array<int64>(context, NONSILENT_GPU_COUNTS)[sample], window = smaller(context[NONSILENT_GPU_WINDOW], count), lead = context[NONSILENT_GPU_LEAD], size = context[NONSILENT_GPU_STRETCH];
+    const int64 start = lead && stretch ? lead + (stretch - 1) * size : stretch * size, stop = start + (lead && !stretch ? lead : size);
+    return Walk{at<const IN>(address(context, NONSILENT_GPU_INPUTS, sample)), window, start, smaller(stop, count - window + 1)};
 }
 
 KERNEL powers(const int64 *context) {
@@ -107,7 +110,8 @@ KERNEL borders(const int64 *context) {
             float64 reference = array<float64>(context, NONSILENT_GPU_CUT)[NONSILENT_CUT_REFERENCE];
             if (reference == 0)
                 for (int64 k = 0; k < context[NONSILENT_GPU_STRETCHES]; ++k) reference = larger(reference, array<float64>(context, NONSILENT_GPU_POWERS)[sample * context[NONSILENT_GPU_STRETCHES] + k]);
-            const float64 cut_off = (float64)(float32)(reference * array<float64>(context, NONSILENT_GPU_CUT)[NONSILENT_CUT_PART]);
+            const float64 part = array<float64>(context, NONSILENT_GPU_CUT)[NONSILENT_CUT_PART];
+            const float64 cut_off = EXACT ? (float64)(float32)(reference * part) : (float64)((float32)reference * (float32)part);
             Walk walk = walk_of(context, sample, stretch);
             int64 first = -1, last = -1;
             for (int64 begin = walk.start; begin < walk.stop; ++begin) {
@@ -135,3 +139,4 @@ KERNEL region(const int64 *context) {
         *at<int32>(address(context, NONSILENT_GPU_LENGTHS, sample)) = first >= 0 ? (int32)(last - first + 1) : 0;
     }
 }
+#endif

@@ -13,7 +13,7 @@ from numba.np.numpy_support import from_dtype
 
 from ...batch import Batch, storage_dtype
 from ...compiled.convert_kernels import converter, view
-from ...compiled.intrinsics import address, load_f32, load_f64, load_i64, smaller, store_i32, store_i64, view_f64
+from ...compiled.intrinsics import address, load_f32, load_f64, load_i64, smaller, store_i32, store_i64, view_f32, view_f64
 from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step, step_variant
 from ...compiled.tables import laid_out
@@ -113,10 +113,10 @@ _CHUNK = 256  # Windows of a stretch between two notes.
 _POINTERS, _TOTALS, _BEST, _NOTES = range(0, 4 * 8 * _LANES, 8 * _LANES)
 
 
-def _squares_ir(builder: Any, dtype: np.dtype, pointers: Any, offset: Any) -> list[Any]:
-    """The squares of `_LANES` elements of each lane as vectors of float64: one vector per place, with one element per lane."""
+def _squares_ir(builder: Any, dtype: np.dtype, real: Any, pointers: Any, offset: Any) -> list[Any]:
+    """The squares of `_LANES` elements of each lane as vectors of the type `real`: one vector per place, with one element per lane."""
     element = element_ir(from_dtype(dtype))
-    memory, real = ir.VectorType(element, _LANES), ir.VectorType(ir.DoubleType(), _LANES)
+    memory = ir.VectorType(element, _LANES)
     narrow = ir.VectorType(I32, _LANES)
     rows = []
     for k in range(_LANES):
@@ -135,15 +135,20 @@ def _squares_ir(builder: Any, dtype: np.dtype, pointers: Any, offset: Any) -> li
     return [builder.fmul(column, column) for column in columns]
 
 
-def _adder(dtype: np.dtype) -> Any:
+def _sums_ir(dtype: np.dtype, rounded: bool) -> Any:
+    """The type of the sums of the lanes."""
+    return ir.VectorType(ir.FloatType() if rounded else ir.DoubleType(), _LANES)
+
+
+def _adder(dtype: np.dtype, rounded: bool) -> Any:
     """``add(pointers, totals, first)``: add the squares of elements first .. first + _LANES - 1 of each lane to the lane's sum, in
     order."""
-    real = ir.VectorType(ir.DoubleType(), _LANES)
+    real = _sums_ir(dtype, rounded)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         pointers, totals, first = args
         total = load_ir(builder, totals, real)
-        for square in _squares_ir(builder, dtype, pointers, builder.mul(first, I64(dtype.itemsize))):
+        for square in _squares_ir(builder, dtype, real, pointers, builder.mul(first, I64(dtype.itemsize))):
             total = builder.fadd(total, square)
         store_ir(builder, total, totals)
         return context.get_dummy_value()
@@ -151,22 +156,22 @@ def _adder(dtype: np.dtype) -> Any:
     return function_of(types.void(*[types.int64] * 3), codegen)
 
 
-def _slider(dtype: np.dtype) -> Any:
+def _slider(dtype: np.dtype, rounded: bool) -> Any:
     """``slide(pointers, totals, best, first, window)``: the windows that begin at elements first .. first + _LANES - 1 of each lane.
 
     Their sums are compared with the best ones. Afterwards, the sums are those of the next window.
     """
-    real = ir.VectorType(ir.DoubleType(), _LANES)
+    real = _sums_ir(dtype, rounded)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         pointers, totals, best, first, window = args
         total, largest = load_ir(builder, totals, real), load_ir(builder, best, real)
         size = I64(dtype.itemsize)
-        old = _squares_ir(builder, dtype, pointers, builder.mul(first, size))
-        new = _squares_ir(builder, dtype, pointers, builder.mul(builder.add(first, window), size))
+        old = _squares_ir(builder, dtype, real, pointers, builder.mul(first, size))
+        new = _squares_ir(builder, dtype, real, pointers, builder.mul(builder.add(first, window), size))
         for leaving, coming in zip(old, new):
             largest = builder.select(builder.fcmp_ordered(">", total, largest), total, largest)
-            total = builder.fsub(builder.fadd(total, coming), leaving)
+            total = builder.fadd(builder.fsub(total, leaving), coming)
         store_ir(builder, total, totals)
         store_ir(builder, largest, best)
         return context.get_dummy_value()
@@ -175,26 +180,43 @@ def _slider(dtype: np.dtype) -> Any:
 
 
 @cache
-def nonsilent_step(dtype: str) -> Compiled:
+def nonsilent_step(dtype: str, exact: bool) -> Compiled:
     """Sums of the squares of each window. A sum is computed from the sum of the window before; every stretch starts a new sum.
 
     Each sum depends on the one before it, so several stretches are summed side by side. Notes of every chunk of windows tell which chunks
     have the first and the last loud window; only these chunks are searched again.
+
+    Unless `exact`, the result is that of DALI: sums of float32 signals, means and the cut-off are rounded to float32 after each operation.
+    The first stretch then ends where the windows end at a multiple of the interval, and is summed by itself.
     """
     elements, size = view(dtype), np.dtype(dtype).itemsize
-    add, slide = _adder(np.dtype(dtype)), _slider(np.dtype(dtype))
+    rounded = dtype == "float32" and not exact
+    add, slide = _adder(np.dtype(dtype), rounded), _slider(np.dtype(dtype), rounded)
+    real = np.float32 if rounded else np.float64
+    view_sums = view_f32 if rounded else view_f64
 
     @inlined
     def squared(source, i):
-        x = np.float64(source[i])
+        x = real(source[i])
         return x * x
+
+    @inlined
+    def mean_of(total, window):
+        """The power of a window, float64."""
+        if exact:
+            return np.float64(total) / window
+        return np.float64(np.float32(np.float32(total) * (np.float32(1) / np.float32(window))))
+
+    @inlined
+    def cut_off_of(reference, part):
+        return np.float64(np.float32(reference * part)) if exact else np.float64(np.float32(np.float32(reference) * np.float32(part)))
 
     @inlined
     def sums_of(source, window, pointers, totals):
         """The sum of the first window of each lane."""
-        sums = view_f64(totals, _LANES)
+        sums = view_sums(totals, _LANES)
         for k in range(_LANES):
-            sums[k] = 0.0
+            sums[k] = real(0)
         whole = window - window % _LANES
         for first in range(0, whole, _LANES):
             add(pointers, totals, first)
@@ -207,12 +229,12 @@ def nonsilent_step(dtype: str) -> Compiled:
     @inlined
     def go_on(source, length, window, begin, windows, totals, best, k):
         """Compute one lane window by window. The lane has `windows` windows; the first window begins at element `begin`."""
-        sums, largest, signal = view_f64(totals, _LANES), view_f64(best, _LANES), elements(source, length)
+        sums, largest, signal = view_sums(totals, _LANES), view_sums(best, _LANES), elements(source, length)
         total, found = sums[k], largest[k]
         for i in range(begin, begin + windows):
             found = total if total > found else found
             if i + window < length:
-                total = total + squared(signal, i + window) - squared(signal, i)
+                total = total - squared(signal, i) + squared(signal, i + window)
         sums[k], largest[k] = total, found
 
     @inlined
@@ -243,12 +265,12 @@ def nonsilent_step(dtype: str) -> Compiled:
             go_on(source, length, window, at, smaller(windows - done, all_windows - at), totals, best, k)
 
     @inlined
-    def note_all(source, length, window, stretch, scratch):
-        """Go through all windows; returns the number of notes."""
+    def note_all(source, length, window, stretch, scratch, notes):
+        """Go through all windows, and note their sums at `notes`. Returns the number of notes."""
         windows = length - window + 1
         stretches = (windows + stretch - 1) // stretch
         per_stretch = (stretch + _CHUNK - 1) // _CHUNK
-        totals, best = view_f64(scratch + _TOTALS, _LANES), view_f64(scratch + _BEST, _LANES)
+        totals, best = view_sums(scratch + _TOTALS, _LANES), view_sums(scratch + _BEST, _LANES)
         for first in range(0, stretches, _LANES):
             valid = smaller(stretches - first, _LANES)
             for k in range(_LANES):
@@ -257,35 +279,61 @@ def nonsilent_step(dtype: str) -> Compiled:
             for chunk in range(per_stretch):
                 begun = chunk * _CHUNK
                 for k in range(valid):
-                    noted = view_f64(scratch + _NOTES + note_at.size * ((first + k) * per_stretch + chunk), note.words)
+                    noted = view_f64(notes + note_at.size * ((first + k) * per_stretch + chunk), note.words)
                     noted[note.first] = totals[k]
                 for k in range(_LANES):
-                    best[k] = -np.inf
+                    best[k] = real(-np.inf)
                 chunk_of(source, length, window, first, valid, stretch, begun, smaller(stretch - begun, _CHUNK), scratch)
                 for k in range(valid):
                     there = (first + k) * stretch + begun < windows
-                    noted = view_f64(scratch + _NOTES + note_at.size * ((first + k) * per_stretch + chunk), note.words)
+                    noted = view_f64(notes + note_at.size * ((first + k) * per_stretch + chunk), note.words)
                     noted[note.largest] = best[k] if there else -np.inf
         return stretches * per_stretch
 
     @inlined
-    def loud_in(source, length, window, stretch, scratch, chunk, cut_off, last):
+    def loud_in(source, length, window, stretch, notes, chunk, cut_off, last):
         """The first (or last) loud window of a chunk."""
         per_stretch = (stretch + _CHUNK - 1) // _CHUNK
         begun = chunk % per_stretch * _CHUNK
         begin = chunk // per_stretch * stretch + begun
-        noted = view_f64(scratch + _NOTES + note_at.size * chunk, note.words)
-        signal, total, found = elements(source, length), noted[note.first], np.int64(-1)
+        noted = view_f64(notes + note_at.size * chunk, note.words)
+        signal, total, found = elements(source, length), real(noted[note.first]), np.int64(-1)
         for i in range(begin, begin + smaller(smaller(stretch - begun, _CHUNK), length - window + 1 - begin)):
-            if total / window >= cut_off:
+            if mean_of(total, window) >= cut_off:
                 found = np.int64(i)
                 if not last:
                     break
             if i + window < length:
-                total = total + squared(signal, i + window) - squared(signal, i)
+                total = total - squared(signal, i) + squared(signal, i + window)
         return found
 
-    @step_variant(dtype)
+    @inlined
+    def largest_of(notes, count, largest):
+        """The largest of the noted sums and `largest`."""
+        noted = view_f64(notes, note.words * count)
+        for k in range(count):
+            largest = max(largest, noted[note.words * k + note.largest])
+        return largest
+
+    @inlined
+    def first_loud(source, length, window, stretch, notes, count, cut_off):
+        """The first loud window; -1 if there is none."""
+        noted = view_f64(notes, note.words * count)
+        for k in range(count):
+            if mean_of(noted[note.words * k + note.largest], window) >= cut_off:
+                return loud_in(source, length, window, stretch, notes, k, cut_off, False)
+        return np.int64(-1)
+
+    @inlined
+    def last_loud(source, length, window, stretch, notes, count, cut_off):
+        """The last loud window; -1 if there is none."""
+        noted = view_f64(notes, note.words * count)
+        for k in range(count - 1, -1, -1):
+            if mean_of(noted[note.words * k + note.largest], window) >= cut_off:
+                return loud_in(source, length, window, stretch, notes, k, cut_off, True)
+        return np.int64(-1)
+
+    @step_variant(dtype, str(exact))
     def nonsilent(context, sample, thread):
         length = load_i64(load_i64(context + silence.counts) + 8 * sample)
         source = load_i64(load_i64(context + silence.inputs) + 8 * sample)
@@ -293,26 +341,32 @@ def nonsilent_step(dtype: str) -> Compiled:
         window, stretch = smaller(load_i64(context + silence.window), length), load_i64(context + silence.stretch)
         cut = load_i64(context + silence.cut)
         stretch = length if stretch == 0 else stretch
-        count = note_all(source, length, window, stretch, scratch)
+        # The first stretch, if its length is another one, is a signal of its own; so is the rest.
+        lead = smaller(load_i64(context + silence.lead), length - window + 1)
+        notes, lead_count = scratch + _NOTES, 0
+        if lead > 0:
+            lead_count = note_all(source, lead + window - 1, window, lead, scratch, notes)
+        rest, more, behind, count = source + size * lead, length - lead, notes + note_at.size * lead_count, 0
+        if more >= window:
+            count = note_all(rest, more, window, stretch, scratch, behind)
         reference, part = load_f64(cut + cut_at.reference), load_f64(cut + cut_at.part)
-        notes = view_f64(scratch + _NOTES, note.words * count)
         if reference == 0.0:
-            largest = notes[note.first]
-            for k in range(count):
-                largest = max(largest, notes[note.words * k + note.largest])
-            reference = largest / window
-        cut_off = np.float64(np.float32(reference * part))
-        low, high = np.int64(0), np.int64(count - 1)
-        while low < count and not notes[note.words * low + note.largest] / window >= cut_off:
-            low += 1
+            begun = view_f64(notes, note.words)
+            reference = mean_of(largest_of(notes, lead_count + count, begun[note.first]), window)
+        cut_off = cut_off_of(reference, part)
         first = last = np.int64(-1)
-        if low < count:
-            while not notes[note.words * high + note.largest] / window >= cut_off:
-                high -= 1
-            first = loud_in(source, length, window, stretch, scratch, low, cut_off, False)
-            last = loud_in(source, length, window, stretch, scratch, high, cut_off, True) + window - 1
+        if lead > 0:
+            first = first_loud(source, lead + window - 1, window, lead, notes, lead_count, cut_off)
+        if count > 0:
+            last = last_loud(rest, more, window, stretch, behind, count, cut_off)
+            if last >= 0:
+                last += lead
+                if first < 0:
+                    first = lead + first_loud(rest, more, window, stretch, behind, count, cut_off)
+        if first >= 0 and last < 0:
+            last = last_loud(source, lead + window - 1, window, lead, notes, lead_count, cut_off)
         store_i32(load_i64(load_i64(context + silence.starts) + 8 * sample), np.int32(max(first, np.int64(0))))
-        store_i32(load_i64(load_i64(context + silence.lengths) + 8 * sample), np.int32(last - first + 1 if first >= 0 else 0))
+        store_i32(load_i64(load_i64(context + silence.lengths) + 8 * sample), np.int32(last + window - first if first >= 0 else 0))
         return 0
 
     return nonsilent
@@ -354,36 +408,41 @@ def make_preemphasis_step(source: Batch, output: Batch, coefficients: np.ndarray
     return step
 
 
-def make_nonsilent_step(source: Batch, outputs: list[Batch], window: int, interval: int, reference: float, part: float) -> Step:
+def make_nonsilent_step(
+    source: Batch, outputs: list[Batch], window: int, interval: int, reference: float, part: float, exact: bool
+) -> Step:
     """The step for a batch of signals. The cut-off is `part` of the reference power; a power of 0 means each sample's largest."""
     counts, dtype = _elements(source), storage_dtype(source.dtype)
+    exact = exact or dtype == np.float64  # DALI has no signals of FLOAT64.
     cut = np.array(NONSILENT_CUT.entries(reference=reference, part=part), np.float64)
     starts, lengths = outputs
     longest = int(counts.max(initial=1))
     stretch = _stretch(dtype, window, interval)
+    lead = _lead(dtype, window, stretch, exact)
     used = stretch or longest
-    notes = -(-longest // used) * -(-used // _CHUNK)
+    notes = -(-longest // used) * -(-used // _CHUNK) + -(-lead // _CHUNK)
     values = {
         "inputs": source.addresses, "starts": starts.addresses, "lengths": lengths.addresses, "counts": counts, "window": window,
         "cut": cut,
     }  # fmt: skip
-    table, keep = NONSILENT.make(**values, stretch=stretch, scratch=0)
+    table, keep = NONSILENT.make(**values, stretch=stretch, lead=lead, scratch=0)
 
     def launches() -> list[Launch]:
         count = len(counts)
-        stretches = -(-longest // used)
+        stretches = -(-longest // used) + (1 if lead else 0)
         entries = NONSILENT_GPU.entries(
-            **values, stretch=used, stretches=stretches, samples=count, powers=Scratch(8 * count * stretches),
+            **values, stretch=used, lead=lead, stretches=stretches, samples=count, powers=Scratch(8 * count * stretches),
             borders=Scratch(NONSILENT_BORDERS.size * count * stretches),
         )  # fmt: skip
-        names = ("IN", element_type(dtype)), ("OUT", element_type(dtype))
+        sums = "float32" if dtype == np.float32 and not exact else "float64"
+        names = ("IN", element_type(dtype)), ("OUT", element_type(dtype)), ("SUM", sums), ("EXACT", str(int(exact)))
         grids = {"powers": grid_of(stretches, count), "borders": grid_of(stretches, count), "region": grid_of(count, 1)}
         if reference:
             del grids["powers"]
         return [Launch(Kernel(_SOURCE, name, names), entries, grid) for name, grid in grids.items()]
 
-    scratch = _NOTES + NONSILENT_NOTE.size * notes
-    return Step(nonsilent_step(dtype.name).address, table, no_explanation, scratch, NONSILENT.word.scratch, keep, launches=launches)
+    function, scratch = nonsilent_step(dtype.name, exact).address, _NOTES + NONSILENT_NOTE.size * notes
+    return Step(function, table, no_explanation, scratch, NONSILENT.word.scratch, keep, launches=launches)
 
 
 def _stretch(dtype: np.dtype, window: int, interval: int) -> int:
@@ -392,6 +451,14 @@ def _stretch(dtype: np.dtype, window: int, interval: int) -> int:
         return max(interval, 0)
     exact = dtype.itemsize <= 2 and window < 1 << 20  # Sums of squares are integers below 2^53.
     return max(window, _PART) if exact else 0
+
+
+def _lead(dtype: np.dtype, window: int, stretch: int, exact: bool) -> int:
+    """Windows of the first stretch, if their number is another one than `stretch`; otherwise 0.
+
+    DALI's sums of float32 restart with the windows that end behind a multiple of the interval.
+    """
+    return stretch - window + 1 if dtype == np.float32 and not exact and stretch else 0
 
 
 def _elements(source: Batch) -> np.ndarray:

@@ -44,6 +44,7 @@ NONSILENT = Table(
     _COUNTS,
     Field("window", "int64", "samples of a window"),
     Field("stretch", "int64", "windows of a stretch, after which sums restart; 0: one stretch"),
+    Field("lead", "int64", "windows of the first stretch, if that is another number; otherwise 0"),
     Field("cut", "NONSILENT_CUT", "the cut-off"),
     Field("scratch", "int64", "offset of the step's own scratch in the thread's"),
 )
