@@ -64,7 +64,8 @@ def test_preemphasis_filter(dtype, out, border):
 @pytest.mark.parametrize(
     "constants",
     [
-        {"window_length": 20, "reset_interval": 60}, {"window_length": 64, "reset_interval": -1, "cutoff_db": -20.0},
+        {"window_length": 20, "reset_interval": 60}, {"window_length": 20, "reset_interval": 60, "exact": True},
+        {"window_length": 64, "reset_interval": -1, "cutoff_db": -20.0},
         {"window_length": 9000, "reset_interval": 9000},
         {"window_length": 5, "reset_interval": 5, "reference_power": 0.01, "cutoff_db": 3.0},
     ],

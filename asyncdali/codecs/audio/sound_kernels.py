@@ -37,6 +37,7 @@ PCM, REAL, FLAC, VORBIS = 1, 2, 3, 4
 INT16, INT32, FLOAT = 0, 1, 2
 RIFF, WAVE, _FORMAT, _DATA, _FLAC_MARK = (int.from_bytes(name, "little") for name in (b"RIFF", b"WAVE", b"fmt ", b"data", b"fLaC"))
 _KIND_PCM, _KIND_FLOAT, _KIND_EXTENSIBLE = 1, 3, 0xFFFE
+_GUID_LOW_AT, _GUID_HIGH_AT = 26, 32
 _GUID_LOW, _GUID_HIGH = (int.from_bytes(GUID[k : k + 8], "little", signed=True) for k in (0, 6))
 _LEAST_BLOCK, _LARGEST_BLOCK, _LEAST_FRAME = 16, 65535, 10
 _PADDING, _APPLICATION, _PLACES, _TAGS, _PICTURE = 1, 2, 3, 4, 6
@@ -56,7 +57,7 @@ def _load_u32(address):
 @inlined
 def _extensible(data, kind):
     """The kind in an extensible format; `kind` if the bytes behind are not Microsoft's KSDATAFORMAT_SUBTYPE."""
-    if load_i64(data + 26) == _GUID_LOW and load_i64(data + 32) == _GUID_HIGH:
+    if load_i64(data + _GUID_LOW_AT) == _GUID_LOW and load_i64(data + _GUID_HIGH_AT) == _GUID_HIGH:
         return load_u16(data + 24)
     return kind
 

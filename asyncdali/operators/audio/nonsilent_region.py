@@ -27,8 +27,8 @@ class NonsilentRegion(Operator):
         args=(
             Arg("cutoff_db", "float", -60.0, "Signals below this are silent."),
             Arg(
-                "exact", "bool", False, """True: float sums have FLOAT64. False: as in DALI, the sums of FLOAT signals are rounded to FLOAT, and
-                keep the rounding errors of loud parts up to the next reset.""",
+                "exact", "bool", False, """True: float sums have FLOAT64. False: as in DALI, sums of FLOAT signals are FLOAT. They keep the
+                rounding errors of loud parts up to the next reset.""",
             ),
             Arg("reference_power", "float", 0.0, "The power at 0 dB; by default the largest averaged power of each sample."),
             Arg("reset_interval", "int", 8192, "Samples after which float sums are recomputed, a multiple of the window; -1: never."),
