@@ -8,6 +8,16 @@ from typing import Any, TypeVar
 
 Error = TypeVar("Error", bound=BaseException)
 
+WHILE_RUNNING = (
+    'DALI calls this a "Critical error in pipeline" ("Current pipeline object is no longer valid"). '
+    "Here only this iteration failed: the next run() continues, and the pipeline may also be built again."
+)
+WHILE_BUILDING = (
+    'DALI calls this a "Critical error when building pipeline" ("Current pipeline object is no longer valid"). '
+    "Correct the cause and build the pipeline again."
+)
+"""Last lines of an operator's error. Programs search texts for DALI's words to decide whether to rebuild a pipeline or to end."""
+
 
 class OperatorError(RuntimeError):
     """An operator, a source or a reader failed while the pipeline was built or run.
@@ -261,6 +271,9 @@ def operator_error(
         f"{head} {spec.device.upper() if spec.device != 'mixed' else 'mixed'} operator `asyncdali.fn.{spec.schema.name}` "
         f"(name {spec.name!r}){where},\n{trace}encountered:\n{message or type(error).__name__}"
     )
+    ending = WHILE_RUNNING if iteration is not None else WHILE_BUILDING if doing == "building" else ""
+    if ending and not text.endswith(ending):
+        text += f"\n{ending}"
     made = _class_for(error)(text)
     made.operator, made.name, made.iteration, made.source_info = spec.schema.name, spec.name, iteration, source_info
     made.sample = error.sample if isinstance(error, SampleError) else None

@@ -135,3 +135,24 @@ def test_one_mean_beside_a_fill_value_per_channel():
         assert (found[0][3] == 4).all()
     with pytest.raises(ValueError, match="per-channel arguments"):
         ours.run(lambda lib: lib.fn.crop_mirror_normalize(lib.source([IMAGE], "HWC"), **{**options, "fill_values": [1.0, 2.0]}), 1)
+
+
+@pytest.mark.parametrize("angle", [0.0, 30.0])
+@pytest.mark.parametrize("axis", [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+def test_volumes_that_do_not_turn(both, angle, axis):  # noqa: F811
+    """Without an angle the axis may be zeros. With an angle DALI gives fill values or NaN then, and ours refuses."""
+    volume = np.arange(4 * 5 * 6, dtype=np.uint8).reshape(4, 5, 6, 1)
+    for keep in (False, True):
+
+        def graph(lib: Library):
+            return lib.fn.rotate(lib.source([volume], "DHWC"), angle=angle, axis=lib.source([np.float32(axis)]), keep_size=keep)
+
+        def transform(lib: Library):
+            return lib.fn.transforms.rotation(angle=angle, axis=axis)
+
+        if angle and not any(axis):
+            for refused in (graph, transform):
+                assert isinstance(outcome(both[0], refused, 1), RuntimeError)
+            continue
+        assert_equal(both, graph, rtol=1e-5)
+        assert_equal(both, transform, rtol=1e-5)

@@ -608,9 +608,23 @@ def test_and_or_accept_only_scalar_booleans():
     for graph in (lambda: c() and 1, lambda: n() and c(), lambda: c() or n(), lambda: fed([[True]] * 6) or c()):
         with pytest.raises(RuntimeError, match=r"restricted to scalar"):
             result(graph)
-    for graph in (lambda: c().gpu() and d(), lambda: c() or d().gpu()):
-        with pytest.raises(ValueError, match=r"Invalid device"):
-            result(graph)
+    for graph, side in ((lambda: c().gpu() and d(), "left"), (lambda: c() or d().gpu(), "right"), (lambda: c() and d().gpu(), "right")):
+        for kind in (ValueError, RuntimeError):
+            with pytest.raises(kind, match=rf"Got a GPU input as the {side} argument in logical expression"):
+                result(graph)
+
+
+def test_not_of_data_on_a_gpu():
+    def graph():
+        opposite = not c().gpu()
+        if c():
+            inner = not d().gpu()
+        else:
+            inner = d().gpu()
+        return opposite.cpu(), inner.cpu()
+
+    expected = [not a for a in CONDITION], [not b if a else b for a, b in zip(CONDITION, OTHER)]
+    assert result(graph) == list(expected)
 
 
 def test_the_right_side_is_evaluated_where_it_is_needed():

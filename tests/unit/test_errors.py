@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from asyncdali import errors, fn, pipeline_def, types
-from asyncdali.errors import Explanation, OperatorError, SampleError, operator_error
+from asyncdali.errors import WHILE_RUNNING, Explanation, OperatorError, SampleError, operator_error
 
 
 class Planned:
@@ -41,7 +41,8 @@ def test_every_error_is_a_runtime_error(cause, kinds):
     assert all(isinstance(made, kind) for kind in kinds)
     others = {ValueError, TypeError, KeyError, MemoryError} - set(kinds)
     assert not any(isinstance(made, kind) for kind in others)
-    assert str(made).endswith("encountered:\nx")
+    assert str(made).endswith(f"encountered:\nx\n{WHILE_RUNNING}")
+    assert "Critical error in pipeline" in str(made) and "Current pipeline object is no longer valid" in str(made)
 
 
 def test_fields():

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...data_node import DataNode
+from ...errors import OperatorValueError
 from .. import conditionals
 from ..conditionals import Conditionals, Scope, frozen, holds_data
 from .paths import Fork, Joined, Leaf, Merger, gather, kept, leaves
@@ -31,6 +32,15 @@ def check_predicate(node: DataNode, what: str) -> None:
     if node.device == "gpu":
         raise ValueError(
             f'Invalid device "gpu" for argument \'predicate\' of {what}: conditions must be on the CPU (compute them there, or use .cpu())'
+        )
+
+
+def check_side(node: DataNode, expression: str, side: str) -> None:
+    """Refuse an operand of `and` or `or` on a GPU. The error is a RuntimeError, as in DALI, and a ValueError, as for other conditions."""
+    if node.device == "gpu":
+        raise OperatorValueError(
+            f'Invalid device "gpu" in the logical expression `{expression}`: it is restricted to scalar (0-d tensors) inputs on CPU. '
+            f"Got a GPU input as the {side} argument in logical expression: compute it on the CPU, or use .cpu()."
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ...data_node import DataNode
 from .. import conditionals
 from ..conditionals import Conditionals, cut, frozen
-from .blocks import Block, Open, check_predicate, unsupported, write_merged
+from .blocks import Block, Open, check_predicate, check_side, unsupported, write_merged
 from .paths import Fork, Leaf
 
 
@@ -46,7 +46,7 @@ class _Expression(Open):
 
 class _Logical(_Expression):
     def __init__(self, scopes: Conditionals, left: DataNode, name: str):
-        check_predicate(left, f"`{name}`")
+        check_side(left, name, "left")
         self.name = name
         arguments = {"expression_name": name, "expression_side": "left"}
         checked = scopes.raw("_conditional.validate_logical", [scopes.bring(left)], arguments, scopes.current)
@@ -55,7 +55,7 @@ class _Logical(_Expression):
     def right(self, value: Any) -> Any:
         scopes, scope = self.scopes, self.scopes.current
         if isinstance(value, DataNode):
-            check_predicate(value, f"`{self.name}`")
+            check_side(value, self.name, "right")
         node = scopes.bring(scopes._as_node(value, f"the right side of `{self.name}`", scope), scope)
         arguments = {"expression_name": self.name, "expression_side": "right"}
         checked = scopes.raw("_conditional.validate_logical", [node], arguments, scope)
@@ -115,7 +115,8 @@ def not_(value: Any) -> Any:
     if isinstance(value, DataNode):
         scopes = conditionals.active()
         if scopes is not None:
-            check_predicate(value, "`not`")
+            if value.device == "gpu":
+                return value == 0  # unlike a condition, the opposite of data may stay on the GPU
             return scopes.logical_not(value, scopes.current)
     return not value
 

@@ -189,8 +189,10 @@ class Rotation(_Transform):
             return _around(linear.astype(np.float32), _center(arguments, 2))
         axis = _numbers(arguments, "axis", 3).astype(np.float64)
         length = np.sqrt((axis * axis).sum(axis=1))
-        if (length == 0).any():
-            raise SampleError(int(np.flatnonzero(length == 0)[0]), "`axis` has no direction, got zeros")
+        wrong = (length == 0) & (angle != 0)
+        if wrong.any():
+            raise SampleError(int(np.flatnonzero(wrong)[0]), "`axis` has no direction, got zeros")
+        length = np.where(length == 0, 1, length)
         x, y, z = (axis / length[:, None]).T
         cross = np.zeros((len(axis), 3, 3))
         cross[:, 0, 1], cross[:, 0, 2], cross[:, 1, 0] = -z, y, z

@@ -110,7 +110,10 @@ class Rotate(PerFrame):
         if axis.shape[1] != 3:
             raise ValueError(f"Argument `axis` must be a 3D vector, got {axis.shape[1]} values")
         length = np.abs(axis).max(axis=1)
-        wrong = ~((length > 0) & (length < np.inf))
+        # Without an angle nothing turns, so the axis needs no direction. Augmentations draw both, and draw zeros for "unchanged".
+        still = (length == 0) & (arguments.scalars("angle") == 0)
+        axis = np.where(still[:, None], np.float32([0, 0, 1]), axis)
+        wrong = ~(((length > 0) & (length < np.inf)) | still)
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             raise SampleError(i, f"argument `axis` must have a length other than zero, got {axis[i].tolist()}")
