@@ -191,7 +191,11 @@ def set_aside(error: Error) -> Error:
 
     A traceback refers to all frames up to the program's main frame. A pipeline that kept a traceback would keep itself alive.
     """
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    try:
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    except _FAILURES as failure:  # the exception, or one of its causes, cannot be shown
+        lines = "".join(traceback.format_tb(error.__traceback__))
+        text = f"Traceback (most recent call last):\n{lines}{type(error).__name__}: {message_of(error)} ({type(failure).__name__})\n"
     seen: set[int] = set()
     _strip(error, seen)
     last: BaseException = error
@@ -249,6 +253,19 @@ def _system_error(error: BaseException) -> OSError | None:
     return error if isinstance(error, OSError) else None
 
 
+_FAILURES = (Exception, SystemExit, GeneratorExit)
+"""What the code of an exception may raise while it is shown. An exit would end a thread that others wait for."""
+
+
+def message_of(error: BaseException) -> str:
+    """The text of an error, without the quotes of a KeyError. If the error cannot show itself, words that say so."""
+    try:
+        shown = error.args[0] if isinstance(error, KeyError) and error.args else error
+        return str.__str__(str(shown))
+    except _FAILURES as failure:
+        return f"(a {type(error).__name__} whose text cannot be shown: its __str__ raised {type(failure).__name__})"
+
+
 def operator_error(
     planned: Any, error: BaseException, iteration: int | None, source_info: str | None = None, doing: str = "building"
 ) -> OperatorError:
@@ -264,7 +281,7 @@ def operator_error(
         where += f", sample {error.sample}"
     if source_info:
         where += f" ({source_info})"
-    message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    message = message_of(error)
     trace = f"used in the pipeline definition at:\n{planned.trace}\n" if planned.trace else ""
     head = f"Error while {doing}" if iteration is None else "Error in"
     text = (

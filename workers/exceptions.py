@@ -52,6 +52,10 @@ class Told:
         return super().__str__() if found is None else found
 
 
+_FAILURES = (Exception, SystemExit, GeneratorExit)
+"""What the code of an exception may raise while it is shown. An exit would end a thread that others wait for."""
+
+
 def described(error: BaseException, formatted: str | None = None, without: tuple[type[BaseException], ...] = ()) -> dict[str, Any]:
     """An exception and its relatives as JSON data. Never raises because of methods of the exception.
 
@@ -85,7 +89,7 @@ def trace_of(error: BaseException, found: Any = None) -> str:
     """The traceback as text, also if the exception cannot show itself. `found`: another traceback of the exception."""
     try:
         return "".join(traceback.format_exception(type(error), error, error.__traceback__ if found is None else found))
-    except Exception as failure:  # a notes object, a cause or a __str__ that fails
+    except _FAILURES as failure:  # a notes object, a cause or a __str__ that fails
         lines = "".join(traceback.format_tb(error.__traceback__ if found is None else found))
         shown = f"{_named(type(error))}: {text_of(error)}\n(showing it: {_named(type(failure))})"
         return f"Traceback (most recent call last):\n{lines}{shown}\n"
@@ -95,7 +99,7 @@ def text_of(error: BaseException) -> str:
     """``str(error)``. If it fails, words that say so."""
     try:
         return str.__str__(str(error))
-    except Exception as failure:
+    except _FAILURES as failure:
         return f"(a {type(error).__name__} whose text cannot be shown: its __str__ raised {_named(type(failure))})"
 
 
@@ -153,7 +157,7 @@ def _state(error: BaseException) -> dict[str, Any]:
     for name, slot in _slots(_hashable(type(error))).items():
         try:
             value = slot.__get__(error)
-        except Exception:  # an empty slot
+        except _FAILURES:  # an empty slot
             continue
         if value is not None:
             found[name] = value
@@ -164,7 +168,7 @@ def _state(error: BaseException) -> dict[str, Any]:
 def _dictionary(error: BaseException) -> dict[str, Any]:
     try:
         return dict(object.__getattribute__(error, "__dict__"))
-    except Exception:
+    except _FAILURES:
         return {}
 
 
@@ -192,7 +196,7 @@ def _or_text(value: Any, budget: _Budget, plain: Callable[[Any], Any]) -> Any:
     """A value as JSON data. A value that is no plain data becomes its text, so that the others keep their places."""
     try:
         return budget.take(plain(value))
-    except Exception:
+    except _FAILURES:
         return ["str", _shown(value)]
 
 
@@ -200,14 +204,14 @@ def _or_none(value: Any, budget: _Budget, plain: Callable[[Any], Any]) -> Any:
     """A value as JSON data, or None: an attribute that cannot be carried exists, but is empty."""
     try:
         return budget.take(plain(value))
-    except Exception:
+    except _FAILURES:
         return None
 
 
 def _shown(value: Any) -> str:
     try:
         return _cut(repr(value), 400)
-    except Exception:
+    except _FAILURES:
         return f"<{type(value).__name__}>"
 
 
@@ -406,7 +410,7 @@ def both(fallback: type[Exception], kind: type[Exception], text: str, name: str 
     if kind not in (Exception, fallback):
         try:
             error = _new(kind if issubclass(kind, fallback) else _both(_hashable(fallback), _hashable(kind), name or kind.__qualname__))
-        except Exception:  # no common memory layout, a metaclass, or a class that refuses subclasses
+        except _FAILURES:  # no common memory layout, a metaclass, or a class that refuses subclasses
             error = None
     if error is None:
         error = fallback(text)
@@ -461,7 +465,7 @@ def _filled(error: Any, node: dict[str, Any], made: list[Any]) -> None:
                 slots[name].__set__(error, value)
             elif not (name.startswith("__") and name.endswith("__")):
                 error.__dict__.setdefault(name, value)
-        except Exception:  # a read-only member
+        except _FAILURES:  # a read-only member
             continue
     if node["notes"]:
         error.__notes__ = list(node["notes"])
@@ -474,7 +478,7 @@ def _telling(error: Any, node: dict[str, Any], fallback: type[Exception]) -> Any
     try:
         if _cut(str(error), _TEXT) == node["text"]:
             return error
-    except Exception:  # an attribute that was left out
+    except _FAILURES:  # an attribute that was left out
         pass
     return retold(error, node["text"], fallback)
 

@@ -195,12 +195,13 @@ class Lease(BlockOwner):
     __slots__ = ("__weakref__", "_mapping", "_number", "_pid", "_returned", "nbytes")
 
     def __init__(self, mapping: Any, number: int, returned: deque[int], nbytes: int):
+        self.nbytes = nbytes
         self._mapping = mapping
         self._number = number
-        self._returned = returned
         self._pid = _forks.pid
-        self.nbytes = nbytes
+        self._returned = returned  # last: without it, an interrupted construction owns nothing
 
     def __del__(self) -> None:
-        if _forks.pid == self._pid:
-            self._returned.append(self._number)
+        returned = getattr(self, "_returned", None)
+        if returned is not None and _forks.pid == self._pid:
+            returned.append(self._number)

@@ -20,6 +20,10 @@ WATCHING = 1.0
 DEATHS = 2
 """An iteration fails when this number of engines ended while they made it."""
 
+REPEATS = 5
+"""An iteration of which no sample ends an engine is made as a whole again, so many times after further deaths: another program kills
+engines. Not without a limit, because the whole may need more memory than the machine has."""
+
 STARTS = 3
 """Number of consecutive replacements that may end before they are ready."""
 
@@ -79,7 +83,10 @@ class Faults:
                 self.search_on(asked)
             elif asked.deaths >= DEATHS and asked.search is None:
                 asked.died = reason, doing, number, sample
-                if asked.spared or self._loader.why_whole:
+                if asked.spared and asked.repeats < REPEATS:
+                    asked.repeats += 1
+                    asked.generation += 1
+                elif asked.spared or self._loader.why_whole:
                     asked.error = self._death(asked)
                 else:
                     record = asked.run.record
@@ -134,7 +141,7 @@ class Faults:
         planned = self._loader.operators[self._names[number]] if doing else self._loader.segment.operators[0].planned
         text = f"an engine {reason}{doing}. {asked.deaths} engines ended at this iteration."
         if asked.spared:
-            text += " No sample does so by itself."
+            text += " No sample does so by itself: another program may kill them, or the whole batch needs more memory than there is."
             sample = -1
         elif search is None:
             text += f" Its samples cannot be tried one by one: {self._loader.why_whole}."

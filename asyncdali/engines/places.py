@@ -33,6 +33,7 @@ class Request(Asked):
     died = "", "", 0, -1  # of the engine that died last: reason, activity, operator number, sample
     search: Search | None = None  # the search for the sample at which engines die
     spared = False  # a search has found no sample
+    repeats = 0  # how often the whole iteration was repeated since then, after another death
 
 
 class Place:

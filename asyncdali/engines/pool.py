@@ -239,6 +239,7 @@ class EnginePool:
             if self._method == "fork":
                 self._check_fork()
             self._start_forker()
+            assert self._forker is not None
             channels.send(self._forker[0], b"engine", descriptors)
 
     @staticmethod

@@ -14,6 +14,7 @@ from time import perf_counter_ns as now
 from typing import Any
 
 import numpy as np
+from asyncdali_workers.exceptions import text_of
 
 from ..batch import Batch
 from ..device.buffers import BufferPool
@@ -136,7 +137,7 @@ class SourceCalls:
         except Exception as error:
             return error
         except BaseException as error:  # SystemExit, KeyboardInterrupt of the user's code: as an error of the iteration
-            return RuntimeError(f"{type(error).__name__}: {error}")
+            return RuntimeError(f"{type(error).__name__}: {text_of(error)}")
         finally:
             puller.drop()
             SOURCE_STATUS.pack_into(self._page, SOURCE_STATUS_AT, *_IDLE)

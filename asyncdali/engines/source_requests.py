@@ -6,6 +6,8 @@ import contextlib
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from asyncdali_workers.exceptions import text_of
+
 from ..errors import PipelineClosed, SampleError, operator_error
 from . import channel as channels
 from .failures import EngineError, unpacked
@@ -60,7 +62,7 @@ class SourceRequests:
         place.busy += header["took"]
         if "error" in header:
             error = unpacked(header["error"])
-            call.failed(error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}"))
+            call.failed(error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {text_of(error)}"))
         elif "end" in header:
             call.failed(StopIteration())
         else:

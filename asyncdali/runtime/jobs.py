@@ -18,6 +18,7 @@ from ..compiled.job_tables import FLAGS, JOB, OWN_TIMES, TIMES
 from ..device.base import Event
 from ..device.joint import Joint
 from ..device.threads import WorkerState, WorkerThreads
+from ..errors import message_of
 from ..operators.base import PythonJob, SampleError, Step
 
 if TYPE_CHECKING:
@@ -411,6 +412,6 @@ class PythonSamples(Job):
             try:
                 if isinstance(error, SampleError) or not isinstance(error, Exception):
                     raise error
-                raise SampleError(sample, str(error) or type(error).__name__) from error
+                raise SampleError(sample, message_of(error) or type(error).__name__) from error
             finally:
                 del error, errors

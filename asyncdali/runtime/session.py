@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from asyncdali_workers.exceptions import text_of
 from asyncdali_workers.interrupts import raised_by_signal, uninterrupted
 
 from .. import checkpoint as checkpoints
@@ -185,7 +186,7 @@ class Session:
             self._copies.compile()
         if self.counters is not None:
             sources.counters = [self.counters.source(puller) for puller in sources.pullers]
-        self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size), self.part, bool(self.whole))
+        self.producer: Producer = Producer(self.executor, sources, self.depth, int(options.batch_size), self.part, bool(self.whole))
         stateful = {item.planned.spec.name: item for item in self.operators if item.operator.stateful}
         self.stateful: dict[str, BuiltOperator | Snapshots] = {**stateful, **sources.stateful}
         self.iterator_data: Any = None
@@ -513,7 +514,7 @@ class Session:
             try:
                 item.position = item.load(states[name])
             except Exception as error:  # any exception: the position may be broken, and the user's source may raise anything
-                what = f"{error}" if isinstance(error, (ValueError, TypeError)) else f"{type(error).__name__}: {error}"
+                what = text_of(error) if isinstance(error, (ValueError, TypeError)) else f"{type(error).__name__}: {text_of(error)}"
                 message = f'the checkpoint of operator "{name}" cannot be restored: {what}'
                 if self.options.strict:
                     raise _unfit(item, message) from error

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from asyncdali_workers.exceptions import text_of
 from asyncdali_workers.worker.states import BATCH, END, ERROR, OUTCOMES, restore
 
 from ..errors import OperatorTypeError, refused
@@ -145,7 +146,7 @@ def snapshot(source: Any, name: str) -> Any:
     try:
         return encode_state(source.state_dict())
     except TypeError as error:
-        message = f"the state of the source of {name!r} cannot be saved: {error}"
+        message = f"the state of the source of {name!r} cannot be saved: {text_of(error)}"
         raise refused(OperatorTypeError, "external_source", None, message) from error
 
 

@@ -242,6 +242,33 @@ def test_an_iteration_is_made_again_when_no_sample_ends_engines(tmp_path):
     pipe.close()
 
 
+@pytest.mark.parametrize("kills", [3, faults.REPEATS, faults.REPEATS + 1])
+def test_an_iteration_is_made_again_after_further_kills(tmp_path, kills):
+    """Two engines are killed at the first sample, the sample tried alone does not end a third one, and the whole is killed again."""
+    calls = tmp_path / "calls"
+    calls.touch()
+    wanted = stream(pipeline(lambda: fn.random.uniform(range=[0, 1]), 0), 4)
+    first = np.frombuffer(wanted[0][0][0], np.float32)[0]
+
+    def function(value):
+        if value == first:
+            with open(calls, "a") as file:
+                file.write(".")
+            number = calls.stat().st_size
+            if number <= 2 or 3 < number <= 3 + kills:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return value
+
+    pipe = pipeline(lambda: fn.python_function(fn.random.uniform(range=[0, 1]), function=function), 1, prefetch_queue_depth=1)
+    if kills <= faults.REPEATS:
+        assert stream(pipe, 4) == wanted
+    else:
+        with pytest.raises(RuntimeError, match="No sample does so by itself"):
+            pipe.run()
+        assert stream(pipe, 3) == wanted[1:]
+    pipe.close()
+
+
 def sourced(callback):
     def define():
         return fn.external_source(source=callback, batch=False, name="rows"), fn.random.uniform(range=[0, 1])

@@ -158,6 +158,9 @@ class StandIn:
 
     def host_unregister(self, address: int) -> None:
         with self._entered():
+            if self._depth > 1:  # called by the garbage collector, perhaps while a dictionary of this object is searched
+                self._freed.append(lambda: self.host_unregister(address))
+                return
             self._called("host_unregister")
             if self._pinned.pop(address, None) is None:
                 raise Misuse(f"{address:#x} is not page-locked")

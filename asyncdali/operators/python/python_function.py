@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from asyncdali_workers.exceptions import text_of
 
 from ...batch import Batch, from_numpy_dtype
-from ...errors import SampleError, because
+from ...errors import SampleError, because, message_of
 from ...tensors.data import Converter, check_ranks, check_types
 from ...types import DALIDataType
 from ..accepts import ANYTHING, CHOSEN, Output
@@ -101,7 +102,7 @@ class PythonOperator(Operator):
             try:
                 found.append(arrays.result(sample))
             except TypeError as error:
-                raise SampleError(k, str(error)) from error
+                raise SampleError(k, message_of(error)) from error
         return found
 
     def _results(self, inputs: list[Batch], count: int, given: Callable[[Batch, int], Any]) -> Sequence[Any]:
@@ -126,7 +127,7 @@ class PythonOperator(Operator):
         try:
             return self._function(*arguments)
         except Exception as error:
-            text = f"the Python function raised {type(error).__name__}: {error}"
+            text = f"the Python function raised {type(error).__name__}: {text_of(error)}"
             if sample is None:
                 raise CallbackError(text) from error
             raise SampleError(sample, text) from because(CallbackError(text), error)
