@@ -151,7 +151,7 @@ def _by_libtiff(parts: list[bytes], file: TiffFile, data: bytes, row: int) -> li
 
 
 def _grey(parts: list[bytes], rows: list[int], file: TiffFile, data: bytes, row: int, first: int) -> bytes:
-    from PIL import TiffImagePlugin
+    from PIL import Image, TiffImagePlugin
 
     bilevel = file.coding in CCITT
     width = file.segment_width if bilevel else row
@@ -164,6 +164,7 @@ def _grey(parts: list[bytes], rows: list[int], file: TiffFile, data: bytes, row:
             fields.append((tag, 4, values_of(data, file.order, file.entries[tag], tag, 1).tolist()))
     try:
         with TiffImagePlugin.TiffImageFile(io.BytesIO(_tiff(fields, parts))) as image:
+            image.im = Image.core.new(image.mode, image.size)  # Pillow's limit of pixels is not for bytes; sizes were checked before.
             image.load()
             found = image.tobytes()
     except (OSError, ValueError, SyntaxError, IndexError, TypeError, KeyError, OverflowError, struct.error) as error:

@@ -137,3 +137,8 @@ def changed(data: bytes, at: int, value: int) -> bytes:
 def test_what_is_refused(data, words):
     with pytest.raises(SampleError, match=words):
         decode(data)
+
+
+def test_pillows_limit_of_pixels_does_not_apply(monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
+    assert np.array_equal(decode(moved(RGB, (3, 3))), RGB)

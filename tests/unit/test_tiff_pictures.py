@@ -303,3 +303,12 @@ def test_sizes_of_strips_may_be_missing_or_too_large():
 def test_only_the_first_page_is_decoded():
     pages = np.stack([SMOOTH[:, :, 0], 255 - SMOOTH[:, :, 0]])
     assert np.array_equal(decode(made(pages, photometric="minisblack"))[:, :, 0], pages[0])
+
+
+@pytest.mark.parametrize("coding", ["tiff_lzw", "packbits", "group4", "tiff_deflate"])
+def test_pillows_limit_of_pixels_does_not_apply(coding, monkeypatch):
+    """Headers are checked here. Strips are unpacked as pictures of bytes, so Pillow's limit for pictures came too early."""
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
+    image = SMOOTH[:, :, 0] > 99 if coding == "group4" else np.ascontiguousarray(SMOOTH[:, :, :3])
+    found = decode(encode(image, "TIFF", compression=coding))
+    assert np.array_equal(found.squeeze(), image * 255 if coding == "group4" else image)
