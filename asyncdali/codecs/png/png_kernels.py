@@ -1,7 +1,7 @@
 """Decoder of PNG files (PNG specification, third edition) of 8 bits per channel, without palettes and interlacing.
 
 Other files, and files that are damaged, are left to Python (``png_files``), which also finds the text of the error. Both follow one rule,
-so a file has one result whether these kernels are compiled or not.
+so a file has one result whichever of them decodes it.
 """
 
 from __future__ import annotations
