@@ -30,6 +30,7 @@ from .errors import PoolClosed, WorkerDied, WorkerError
 from .interrupts import uninterrupted
 from .parts import Parts
 from .processes.closing import end_workers
+from .processes.greenlets import refuse_greenlets
 from .processes.launch import Launcher, launcher_for
 from .processes.losses import Losses
 from .processes.members import Member
@@ -74,6 +75,7 @@ class Dispatcher:
                 raise PoolClosed(f"{self.name} is closed")
             if self._started:
                 return
+            refuse_greenlets(processes=True)
             if self.start_method == "fork":
                 check_fork_allowed()
             try:

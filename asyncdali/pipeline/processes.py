@@ -35,8 +35,10 @@ class Processes:
 
     def start(self, core: Core) -> None:
         """Start the missing processes of `core`. RuntimeError if a process cannot be forked any more, or does not start."""
+        from asyncdali_workers.processes.greenlets import refuse_greenlets
         from asyncdali_workers.processes.python import keep_standard_descriptors
 
+        refuse_greenlets(bool(core.options.engines or core.elsewhere))
         keep_standard_descriptors()
         if self.parallel is None:
             self._start_parallel(core)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from asyncdali_workers.interrupts import uninterrupted
+from asyncdali_workers.processes.greenlets import refuse_greenlets
 from asyncdali_workers.processes.python import keep_standard_descriptors
 from asyncdali_workers.shared.calls import PIPELINES, needed
 
@@ -20,6 +21,7 @@ from .._descriptors import LOOP_DESCRIPTORS, require_descriptors
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
+    refuse_greenlets(processes=False)
     keep_standard_descriptors()
     require_descriptors(LOOP_DESCRIPTORS, "the event loop cannot be started")
     wish = os.environ.get("ASYNCDALI_LOOP", "")

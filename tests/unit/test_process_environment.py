@@ -3,6 +3,7 @@ of sockets, managers, refused system calls."""
 
 import errno
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from asyncdali_workers.processes import python
+from asyncdali_workers.processes.greenlets import refuse_greenlets
 from asyncdali_workers.shared import calls
 from helpers.refused_calls import refuse
 
@@ -279,6 +281,56 @@ def test_a_default_timeout_of_sockets(tmp_path, what):
     assert status == 0, errors
 
 
+# --- greenlets
+
+
+class Patched:
+    """Stands for ``gevent.monkey`` and ``eventlet.patcher``."""
+
+    def __init__(self, *names):
+        self.names = names
+
+    def is_module_patched(self, name):
+        return name in self.names
+
+    is_monkey_patched = is_module_patched
+
+
+def test_replaced_modules_are_refused_by_name(monkeypatch):
+    def refusal(processes):
+        with pytest.raises(RuntimeError) as caught:
+            refuse_greenlets(processes)
+        return str(caught.value)
+
+    refuse_greenlets(True)
+    monkeypatch.setitem(sys.modules, "gevent.monkey", Patched("time", "os", "socket"))
+    refuse_greenlets(False)
+    assert refusal(True).startswith("gevent has replaced os, socket, and a pipeline with worker processes or engines would wait")
+    assert "gevent.monkey.patch_all(thread=False, queue=False, select=False, subprocess=False, os=False, socket=False)" in refusal(True)
+    monkeypatch.setitem(sys.modules, "gevent.monkey", Patched("_thread"))
+    assert refusal(False).startswith("gevent has replaced thread, and a pipeline with threads in compiled code would wait")
+    monkeypatch.delitem(sys.modules, "gevent.monkey")
+    monkeypatch.setitem(sys.modules, "eventlet.patcher", Patched("thread", "socket"))
+    assert "eventlet has replaced thread" in refusal(False) and "eventlet.monkey_patch(thread=False, select=False)" in refusal(False)
+    monkeypatch.delitem(sys.modules, "eventlet.patcher")
+    monkeypatch.setattr("_thread.start_new_thread", lambda *_: None)
+    assert refusal(False).startswith("another library has replaced thread")
+
+
+@pytest.mark.parametrize("what", ["plain-", "workers-spawn", "engines-fork"])
+def test_programs_with_gevent(tmp_path, what):
+    pytest.importorskip("gevent", reason="gevent is not installed")
+    program = (
+        "import runpy, sys; from gevent import monkey; monkey.patch_all({}); sys.argv.pop(0); "
+        "runpy.run_path(sys.argv[0], {{}}, '__main__')"
+    )
+    for options in ("", "thread=False, queue=False, select=False, subprocess=False, os=False, socket=False"):
+        (tmp_path / "patched.py").write_text(program.format(options))
+        status, _, errors = run("print(values(made(sys.argv[1])))", what, before=(tmp_path / "patched.py",), folder=tmp_path)
+        assert status == (0 if options else 1), errors
+        assert options or "RuntimeError: gevent has replaced thread, queue, select, subprocess" in errors
+
+
 # --- refused system calls
 
 
@@ -320,8 +372,8 @@ def test_calls_with_a_fallback(tmp_path, filters, what, names, error):
     refused = run(code, what, before=(HERE / "tests/helpers/refused_calls.py", error, names), folder=tmp_path)
     allowed = run(code, what, folder=tmp_path)
     assert refused[0] == allowed[0] == 0, refused[2] + allowed[2]
-    found = [printed.partition("found ")[2].splitlines()[0] for _, printed, _ in (refused, allowed)]
-    assert found[0] == found[1]
+    found = [re.findall(r"found (\[\[.*?\]\])", printed) for _, printed, _ in (refused, allowed)]  # engines print beside it
+    assert found[0] == found[1] and len(found[0]) == 1
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
