@@ -150,3 +150,27 @@ def test_properties():
     assert [bytes(sample) for sample in samples_of(layout)] == [b"HWC"] * BATCH
     assert [tuple(shape) for shape in samples_of(shapes)] == [sample.shape for sample in ragged(0)]
     pipe.close()
+
+
+@pytest.mark.parametrize("no_copy", [False, True])
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("of", ["numpy", "cupy"])
+def test_feeding_too_little(gpu, no_copy, depth, of):  # noqa: F811
+    """A batch that is missing is an error, also where the memory of earlier batches is used in place."""
+    library = np if of == "numpy" else pytest.importorskip("cupy")
+
+    @pipeline_def(batch_size=BATCH, num_threads=2, device_id=0, prefetch_queue_depth=depth)
+    def graph():
+        return fn.flip(fn.external_source(name="x", device="gpu", no_copy=no_copy, layout="HWC"))
+
+    pipe = graph()
+    pipe.build()
+    fed = [library.asarray(dense(k)) for k in range(2)]
+    for data in fed:
+        pipe.feed_input("x", data)
+    for k in range(2):
+        for found, expected in zip(samples_of(pipe.run()[0]), dense(k), strict=True):
+            np.testing.assert_array_equal(found, expected[:, ::-1])
+    with pytest.raises(IndexError, match="Nothing was fed"):
+        pipe.run()
+    pipe.close()

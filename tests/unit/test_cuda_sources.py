@@ -542,3 +542,21 @@ def test_blocks_that_cannot_be_page_locked_are_still_used(cuda):
     assert all((sample == k + 1).all() for k in range(3) for sample in contents(pipe.run()[0]))
     assert cuda.calls["pageable uploads"] > 0
     pipe.close()
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("no_copy", [False, True])
+@pytest.mark.parametrize("on_device", [False, True])
+@pytest.mark.parametrize("options", [{}, {"exec_dynamic": False}, {"exec_pipelined": False, "exec_async": False, "exec_dynamic": False}])
+def test_feeding_too_little(cuda, depth, no_copy, on_device, options):
+    """Each batch is returned, and a missing one is an error that names the input."""
+    lend = Lender(cuda)
+    pipe = built(lambda: fn.external_source(name="x", device="gpu", no_copy=no_copy, layout="HWC"), depth, **options)
+    for k in range(2):
+        pipe.feed_input("x", lend(dense(k)) if on_device else pictures(k))
+    for k in range(2):
+        assert_pictures(pipe.run()[0], k, dense if on_device else pictures)
+    for _ in range(2):
+        with pytest.raises(IndexError, match="Nothing was fed to the external input 'x'"):
+            pipe.run()
+    pipe.close()
