@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ._notices import warn
 from .data_node import DataNode
 from .errors import ArgumentTypeError, OperatorError, OperatorValueError, refused
 from .graph import node as nodes
@@ -95,6 +96,7 @@ def external_source(
     if debugged is not None:  # debug mode runs the source on the calling thread, so arguments about workers are ignored
         no_copy = None if parallel else no_copy
         parallel = prefetch_queue_depth = bytes_per_sample_hint = None
+        arguments = {key: value for key, value in arguments.items() if not _ignored_in_debug(key)}
 
     def define() -> list[DataNode]:
         return _define(
@@ -108,6 +110,14 @@ def external_source(
         return debugged.source(define, num_outputs is not None)
     made = define()
     return made[0] if num_outputs is None else made
+
+
+def _ignored_in_debug(name: str) -> bool:
+    """Whether the input has no argument `name`. As in DALI's debug mode, such an argument is no error there; a warning names it."""
+    if name in ExternalInput.schema.by_name:
+        return False
+    warn(f"external_source has no argument `{name}`: it is ignored in debug mode, and is an error without debug=True", UserWarning)
+    return True
 
 
 def _define(

@@ -952,3 +952,16 @@ def test_a_pipeline_inside_a_pipeline():
     outer = debug(function)
     for _ in range(2):
         assert values(outer.run()) == [[0.0] * SIZE]
+
+
+def test_unknown_arguments_of_external_source_are_named():
+    """DALI's debug mode ignores them without a word; a graph refuses them in both libraries."""
+
+    def body():
+        return fn.external_source(lambda: [np.zeros(2)] * 2, batc_size=3)
+
+    options = {"batch_size": 2, "num_threads": 1, "device_id": None}
+    with pytest.warns(UserWarning, match="no argument `batc_size`"):
+        assert np.asarray(pipeline_def(body, debug=True, **options)().run()[0][0]).tolist() == [0, 0]
+    with pytest.raises(KeyError, match="unexpected argument 'batc_size'"):
+        pipeline_def(body, **options)().build()
