@@ -81,7 +81,7 @@ def decode(data: bytes, file: TiffFile, picture: Picture, to_rgb: Callable[[byte
     else:
         row = -(-file.segment_width * channels * file.bits // 8)
         segments = [_values(raw, file, channels) for raw in _unpacked(data, file, row)]
-    return _coloured(_joined(segments, file, channels), data, file)
+    return _coloured(_joined(segments, file), data, file)
 
 
 def _name(file: TiffFile, k: int) -> str:
@@ -265,10 +265,11 @@ def _floats(rows: np.ndarray, channels: int) -> np.ndarray:
     return values
 
 
-def _joined(segments: list[np.ndarray], file: TiffFile, channels: int) -> np.ndarray:
-    """The picture of all strips or tiles: [height, width, samples]."""
+def _joined(segments: list[np.ndarray], file: TiffFile) -> np.ndarray:
+    """The picture of all strips or tiles: [height, width, channels]."""
     if len(segments) == 1 and not file.tiled:
         return segments[0]
+    channels = segments[0].shape[2]
     image = np.empty((file.height, file.width, channels * (file.samples if file.planar else 1)), segments[0].dtype)
     per_plane = file.across * file.down
     for k, values in enumerate(segments):
@@ -289,7 +290,9 @@ def _coloured(image: np.ndarray, data: bytes, file: TiffFile) -> np.ndarray:
     if file.colour == WHITE:
         image = image.copy()
         image[:, :, 0] = (np.iinfo(image.dtype).max if image.dtype.kind == "u" else 1) - image[:, :, 0]
-    if file.colour == CMYK and file.coding != JPEG:
+    if file.colour == CMYK and image.shape[2] == 3:  # The JPEG decoder has converted it.
+        return np.concatenate([image, np.full_like(image[:, :, :1], 255)], axis=2)
+    if file.colour == CMYK:
         light = (255 - image[:, :, :4]).astype(np.uint16)
         image = np.concatenate([light[:, :, :3] * light[:, :, 3:] // 255, np.full_like(light[:, :, :1], 255)], 2).astype(np.uint8)
     return image
@@ -313,6 +316,7 @@ def _palette(data: bytes, file: TiffFile) -> np.ndarray:
 def _pictures(data: bytes, file: TiffFile, channels: int, picture: Picture) -> list[np.ndarray]:
     """The pixels of strips or tiles that are files of another format."""
     tables = contents_of(data, file.entries[347]) if file.coding == JPEG and 347 in file.entries else b""
+    channels = 3 if file.coding == JPEG and file.colour == CMYK and channels == 4 else channels  # Ink becomes RGB at once.
     found = []
     for k, (at, size) in enumerate(file.places.tolist()):
         part = data[at : at + size]
@@ -332,17 +336,16 @@ def _pictures(data: bytes, file: TiffFile, channels: int, picture: Picture) -> l
 
 
 _MARK = b"\xff\xee\0\x0eAdobe\0\x64\0\0\0\0"
-_RGB, _YCBCR, _YCCK = b"\0", b"\1", b"\2"
+_RGB, _YCBCR = b"\0", b"\1"
 
 
 def _whole_jpeg(part: bytes, tables: bytes, file: TiffFile, k: int) -> bytes:
     """The JPEG of a strip or tile, with the tables of all strips, and with Adobe's segment that says what its colours are."""
     if part[:2] != b"\xff\xd8":
         raise ValueError(f"broken TIFF: {_name(file, k)} is no JPEG")
-    if file.colour == CMYK:
-        raise ValueError("TIFF of CMYK in JPEG is not supported; RGB, YCbCr and grey are")
     inner = tables[2:-2] if tables[:2] == b"\xff\xd8" and tables[-2:] == b"\xff\xd9" else tables
-    return b"\xff\xd8" + _MARK + (_YCBCR if file.colour == YCBCR else _RGB) + inner + part[2:]
+    mark = b"" if file.colour == CMYK else _MARK + (_YCBCR if file.colour == YCBCR else _RGB)  # With a mark ink would be inverted.
+    return b"\xff\xd8" + mark + inner + part[2:]
 
 
 def _old_jpeg(data: bytes, file: TiffFile, picture: Picture) -> np.ndarray:

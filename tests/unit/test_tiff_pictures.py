@@ -197,6 +197,15 @@ def test_cmyk_is_rgb_with_full_alpha_as_in_dali():
     assert np.array_equal(decode(data, output_type=types.RGB), expected)
 
 
+def test_cmyk_in_jpeg():
+    ink = Image.fromarray(np.ascontiguousarray(SMOOTH[:, :, :4]), "CMYK")
+    data = encode(ink, "TIFF", compression="jpeg", quality=95)
+    light = 255 - np.asarray(Image.open(io.BytesIO(data))).astype(int)
+    expected = light[:, :, :3] * light[:, :, 3:] // 255
+    assert np.array_equal(decode(data, output_type=types.RGB), expected)
+    assert np.array_equal(decode(data), np.dstack([expected, np.full((H, W), 255)]))
+
+
 @pytest.mark.parametrize("steps", [(1, 1), (2, 1), (2, 2), (1, 2), (4, 2)])
 def test_ycbcr_in_strips(steps):
     """Units of `steps` pixels and two values of chroma. Grey chroma gives grey pictures."""
