@@ -114,6 +114,8 @@ def decode_pillow(data: bytes, file: Jpeg2000File) -> np.ndarray:
 
     try:
         with Jpeg2KImagePlugin.Jpeg2KImageFile(io.BytesIO(data)) as image:
+            if image.size != (file.width, file.height):  # Pillow takes the size from another box, and memory for it.
+                raise ValueError(f"one header gives {file.width}x{file.height} pixels, another one {image.size[0]}x{image.size[1]}")
             image.load()
             if file.palette:
                 found = np.asarray(image.convert("RGB" if file.palette == 3 else "RGBA"))

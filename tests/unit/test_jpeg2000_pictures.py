@@ -142,3 +142,12 @@ def test_what_is_refused(data, words):
 def test_pillows_limit_of_pixels_does_not_apply(monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
     assert np.array_equal(decode(moved(RGB, (3, 3))), RGB)
+
+
+@pytest.mark.parametrize("size", [(65535, 65535), (20, 25), (1 << 30, 1)])
+def test_sizes_in_two_headers_must_be_equal(size):
+    """Pillow takes memory for the size in the box ihdr: 4 GB for a file of 2 KB."""
+    data = encode(Image.fromarray(picture(20, 24, 2), "LA"), "JPEG2000")
+    at = data.index(b"ihdr") + 4
+    with pytest.raises(SampleError, match="another one"):
+        decode(data[:at] + struct.pack(">II", *size) + data[at + 8 :])
