@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import struct
 import sys
 import warnings
@@ -11,6 +12,7 @@ import wave
 import numpy as np
 import pytest
 from helpers.pipelines import values
+from helpers.sound_damage import damaged, files
 
 from asyncdali import Pipeline, fn, types
 from asyncdali.batch import Batch, storage_dtype
@@ -355,3 +357,53 @@ def test_a_recording_whose_writer_was_killed(tmp_path, dtype):
         for k in (0, 1):
             assert len(np.asarray(sounds[k])) > 400
             np.testing.assert_array_equal(np.asarray(sounds[k]), np.asarray(sounds[2 + k]))
+
+
+def damaged_set(folder, chance):
+    """A data set with damage: a manifest with wrong values, and sound files with wrong bytes. Returns the manifest's path."""
+    values = (
+        "null", "Infinity", "-Infinity", "NaN", "1e999", "1" + 350 * "0", "1e300", "-1", "0", "0.01", "true", '"x"', '"0.02"', "[]", "{}",
+        r'"\ud800"', r'"\udc80x"', '""', '"a\\u0000"', "[[[1]]]", '"../b"', '"/no/such"', '"."',
+    )  # fmt: skip
+    sounds = [_FILES["small16"], _FILES["stereo"][:6000], _FILES["double"][:4000], *files("FLAC")[2:], files("OGG")[1], *files("AIFF")[:2]]
+    lines = []
+    for k in range(chance.randrange(1, 5)):
+        sound = chance.choice(sounds)
+        if chance.random() < 0.6:
+            sound = damaged(sound, chance)
+        (folder / f"{k}").write_bytes(sound)
+        fields = {"audio_filepath": json.dumps(str(folder / f"{k}")), "offset": "0.01", "duration": "0.02", "text": '"w\\u00f6rd"'}
+        for field in list(fields):
+            if chance.random() < 0.2:
+                fields[field] = chance.choice(values)
+            elif chance.random() < 0.2:
+                del fields[field]
+        lines.append("{" + ", ".join(f'"{field}": {value}' for field, value in fields.items()) + "}")
+    data = chance.choice((b"\n", b"\r\n", b"\n\n")).join(line.encode() for line in lines)
+    if chance.random() < 0.3:
+        data = damaged(data, chance)
+    (folder / "m").write_bytes(chance.choice((b"", b"\xef\xbb\xbf")) + data)
+    return str(folder / "m")
+
+
+@pytest.mark.filterwarnings("ignore:.*is not a manifest entry")
+@pytest.mark.parametrize("count", [150, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_damaged_data_sets_have_no_raw_errors(tmp_path, count):
+    """Every failure is an error that names the data, and other entries of the batch are not its victims."""
+    pytest.importorskip("soundfile")
+    read = failed = 0
+    for number in range(count):
+        chance = random.Random(number)
+        path = damaged_set(tmp_path, chance)
+        options = chance.choice(({}, {"downmix": False}, {"dtype": types.INT16}, {"sample_rate": 9000.0}, {"min_duration": 0.01}))
+        try:
+            with np.errstate(all="ignore"), reader([path], 2, **options) as pipe:
+                for _ in range(2):
+                    pipe.run()
+            read += 1
+        except (OverflowError, KeyError, TypeError, UnicodeError, AttributeError, MemoryError, RecursionError) as error:
+            raise AssertionError(f"data set {number}: a raw error") from error
+        except (RuntimeError, ValueError, OSError):
+            failed += 1
+    print(f"{count} data sets: {read} read, {failed} refused")
+    assert read > count // 10 and failed > count // 10

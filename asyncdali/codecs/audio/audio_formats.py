@@ -352,22 +352,29 @@ class _Other:
         try:
             if self._ogg and not self._seeks:
                 return _as_type(self._whole(name)[first : first + count], dtype)
-            if first and not (self._seeks and self._has_sought(first)):
-                first = sum(map(len, self._pieces(first, name)))
+            if first and self._seeks:
+                samples = self._sought(first, count, name)
+                if len(samples) == count:
+                    return _as_type(samples, dtype)
+                self._file = self._open()
+            self._skip(first, name)
             return _as_type(self._joined(count, name), dtype)
         except soundfile.SoundFileError as error:
             raise ValueError(f"Error decoding audio: {getattr(error, 'error_string', error)}") from None
 
-    def _has_sought(self, first: int) -> bool:
-        """Seek to a sample. Where this fails, in damaged FLAC files that can be read from the begin, the file is opened again."""
+    def _sought(self, first: int, count: int, name: str) -> np.ndarray:
+        """Samples behind a seek. They are too few where the seek misleads, in damaged FLAC and Opus files that can be read as a whole."""
         import soundfile
 
         try:
             self._file.seek(first)
+            return self._joined(count, name)
         except soundfile.SoundFileError:
-            self._file = self._open()
-            return False
-        return True
+            return np.empty((0, self.channels), name)
+
+    def _skip(self, count: int, name: str) -> None:
+        for _ in self._pieces(count, name):
+            pass
 
     def _whole(self, name: str) -> np.ndarray:
         """All samples. A damaged Ogg stream has fewer, and nothing tells where they are missing."""
