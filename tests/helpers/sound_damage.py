@@ -133,7 +133,8 @@ def disagreements(data: bytes, chance: random.Random) -> tuple[bool, list[str]]:
     whole = _outcome(lambda: decode_audio(io.BytesIO(data), _FLOAT)[0])
     refused = isinstance(whole, str)
     library = _outcome(lambda: Part(_FLOAT, 0.0, 50.0, False, 0.0, -1.0).of(_other(io.BytesIO(data), "a file"))[0])
-    if not _equal(whole, library):
+    headless = refused and "there is no data chunk" in whole and not isinstance(library, str) and not len(library)
+    if not _equal(whole, library) and not headless:  # libsndfile finds no samples in a WAV file that ends within the size of its data.
         found.append("ours and libsndfile")
     if not _equal(_outcome(lambda: run_operator("decoders.audio", [data])[0]), whole):
         found.append("operator and interpreter")

@@ -129,3 +129,11 @@ def test_the_files_that_are_damaged_are_sound():
     for kind in KINDS:
         for data in files(kind):
             assert len(decode_audio(io.BytesIO(data), np.dtype(np.float32))[0]) >= 200
+
+
+def test_a_wav_file_that_ends_within_the_size_of_its_data():
+    memory = io.BytesIO()
+    soundfile.write(memory, np.zeros((100, 1)), 8000, format="WAV", subtype="PCM_16")
+    for size in range(36, 44):
+        with pytest.raises(SampleError, match="there is no data chunk"):
+            run_operator("decoders.audio", [memory.getvalue()[:size]])
