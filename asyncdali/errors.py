@@ -236,7 +236,7 @@ def _class_for(error: BaseException) -> type[OperatorError]:
     error = _of_the_sample(error)
     error = _system_error(error) or error
     kind = error.args[0].kind if error.args and isinstance(error.args[0], Explanation) else type(error)
-    if issubclass(kind, OperatorError) and kind.__module__ == __name__:
+    if issubclass(kind, OperatorError) and kind.__module__.startswith(f"{__package__}."):
         return kind
     return next((ours for theirs, ours in _FAMILY if issubclass(kind, theirs)), OperatorError)
 

@@ -134,3 +134,21 @@ def test_declarations():
         pipe.run()
     with pytest.raises(RuntimeError, match=r"Could not serialize"):
         pipeline_of(lambda: numba_function(source(), run_fn=run, **same()), batch_size=2).serialize()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_setup_function_that_numba_cannot_type_is_refused_in_build(whole):
+    from numba import TypingError
+
+    def setup(outputs, inputs):
+        outputs[0][0][0] = unknown_name  # noqa: F821
+
+    def body():
+        data = fn.external_source(lambda: [np.ones(3, np.float32)] * 2)
+        kinds = {"in_types": [types.FLOAT], "out_types": [types.FLOAT], "ins_ndim": [1], "outs_ndim": [1]}
+        return numba_function(data, run_fn=lambda out, given: None, setup_fn=setup, batch_processing=whole, **kinds)
+
+    pipe = pipeline_of(body, batch_size=2)
+    with pytest.raises(TypingError, match="unknown_name") as caught:
+        pipe.build()
+    assert isinstance(caught.value, RuntimeError) and "setup_fn" in str(caught.value)

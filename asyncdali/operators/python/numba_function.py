@@ -94,10 +94,12 @@ class NumbaFunction(Operator):
         self._ins_ndim: list[int] = spec.constant("ins_ndim")
         self._outs_ndim: list[int] = spec.constant("outs_ndim")
         self._check_declaration()
-        from .numba_function_kernels import jitted, step_of
+        from .numba_function_kernels import jitted, shape_tables, step_of, typed
 
         setup = spec.constant("setup_fn")
         self._setup: Callable[..., Any] | None = None if setup is None else jitted(setup, "setup_fn", boundscheck=True)
+        if self._setup is not None:
+            typed(self._setup, "setup_fn", [shape_tables(len(self._out_types)), shape_tables(len(self._in_types))])
         self._whole = bool(spec.constant("batch_processing"))
         kinds = [storage_dtype(dtype) for dtype in (*self._out_types, *self._in_types)]
         ndims = [*self._outs_ndim, *self._ins_ndim]

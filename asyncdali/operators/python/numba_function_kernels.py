@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import cfunc, njit
+from numba import cfunc, njit, types
+from numba.core.errors import TypingError
 from numba.core.registry import CPUDispatcher
 
 from ...compiled.intrinsics import load_i64, view_of
+from ...errors import OperatorTypeError
 
 
 def jitted(function: Any, name: str, boundscheck: bool = False) -> Any:
@@ -18,6 +20,27 @@ def jitted(function: Any, name: str, boundscheck: bool = False) -> Any:
     if not callable(function):
         raise TypeError(f"`{name}` must be a function, got {type(function).__name__}")
     return njit(nogil=True, boundscheck=boundscheck)(function)
+
+
+class FunctionTypingError(OperatorTypeError, TypingError):
+    """Numba cannot type a user's function. It is also numba's TypingError, which programs for DALI catch."""
+
+    def __init__(self, message: str):
+        TypingError.__init__(self, message)
+        self.args = (message,)
+
+
+def typed(function: Any, name: str, kinds: list[Any]) -> None:
+    """Compile a function for arguments of `kinds` (types of Numba). FunctionTypingError if that is impossible."""
+    try:
+        function.compile(tuple(kinds))
+    except TypingError as error:
+        raise FunctionTypingError(f"`{name}` cannot be compiled by Numba: {error}") from error
+
+
+def shape_tables(count: int) -> Any:
+    """The type of `setup_fn`'s arguments: a tuple of int64[samples, dimensions]."""
+    return types.UniTuple(types.Array(types.int64, 2, "C"), count)
 
 
 # Context table: two entries for every array, outputs first: addresses of its samples, and their shapes int64[samples, dimensions].
