@@ -65,12 +65,21 @@ def _decode_jpeg2000(raw: bytes, file: jpeg2000.Jpeg2000File, output_type: DALII
     return jpeg2000.scaled(decode_opencv(np.frombuffer(raw, np.uint8), "JPEG2000", flags), file.bits[0])
 
 
-def _decode_part(data: bytes, channels: int) -> np.ndarray:
-    """Decode a file that is a strip or tile of a TIFF: the pixels as stored."""
+def _decode_part(data: bytes, kind: str, most: tuple[int, int, int]) -> np.ndarray:
+    """Decode a file of format `kind` that is a strip or tile of a TIFF: the pixels as stored. It has at most `most` rows and columns."""
+    if signature(data) != kind:
+        raise ValueError(f"it holds {signature(data) or 'no picture'}, not {kind}")
     part = np.frombuffer(data, np.uint8)
-    if signature(data) != "JPEG":
-        return decode_other(part, DALIImageType.ANY_DATA)[0]
-    return decode_jpeg(part, grey=channels == 1)[0]
+    if kind == "JPEG":
+        return decode_jpeg(part, grey=most[2] == 1, most=most[:2])[0]
+    header = read_header(data)
+    _refuse_larger(header.height, header.width, most[:2])
+    return decode_other(part, DALIImageType.ANY_DATA)[0]
+
+
+def _refuse_larger(height: int, width: int, most: tuple[int, int]) -> None:
+    if height > most[0] or width > most[1]:
+        raise ValueError(f"it holds a picture of {width}x{height} pixels; at most {most[1]}x{most[0]} belong there")
 
 
 MAX_SCANS = 500
@@ -99,8 +108,11 @@ def check_jpeg(header: np.ndarray, size: int) -> None:
         raise ValueError("JPEGs that are lossless, hierarchical or of other than 8 bits are not supported")
 
 
-def decode_jpeg(data: np.ndarray, grey: bool) -> tuple[np.ndarray, int]:
-    """Decode a whole JPEG from Python by libjpeg-turbo: (uint8[height, width, 1 or 3], EXIF orientation). ValueError names the error."""
+def decode_jpeg(data: np.ndarray, grey: bool, most: tuple[int, int] | None = None) -> tuple[np.ndarray, int]:
+    """Decode a whole JPEG from Python by libjpeg-turbo: (uint8[height, width, 1 or 3], EXIF orientation). ValueError names the error.
+
+    most   rows and columns that it may have at most; None: any number
+    """
     from .jpeg import jpeg_kernels
     from .jpeg.jpeg_library import function_table
 
@@ -108,6 +120,8 @@ def decode_jpeg(data: np.ndarray, grey: bool) -> tuple[np.ndarray, int]:
     header = jpeg_kernels.read_headers(np.array([data.ctypes.data]), np.array([data.size]))[0][0]
     check_jpeg(header, data.size)
     width, height, components = (int(value) for value in header[JPEG_HEADER.span("width", "components")])
+    if most is not None:
+        _refuse_larger(height, width, most)
     table, orientation = function_table(), int(header[word.orientation])
     if table is None:
         return jpeg_by_opencv(data, width, height, grey=grey or components == 1), orientation

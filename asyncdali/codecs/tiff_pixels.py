@@ -43,8 +43,8 @@ _FREE_BYTES = 1 << 28
 _FREE_OVERLAP = 1 << 24
 """Bytes of strips and tiles that may always lie in the same place. Few bytes could otherwise ask for any amount of memory."""
 
-Picture = Callable[[bytes, int], np.ndarray]
-"""Decodes a file of another format in a strip: (data, channels) -> the pixels as stored, [height, width, channels]."""
+Picture = Callable[[bytes, str, tuple[int, int, int]], np.ndarray]
+"""Decodes a file of another format in a strip: (data, format, most rows, columns and channels) -> its pixels as stored."""
 
 _REVERSED = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)[:, ::-1], axis=1)[:, 0]
 """Each byte with its bits in the other order."""
@@ -323,7 +323,7 @@ def _pictures(data: bytes, file: TiffFile, channels: int, picture: Picture) -> l
         if file.coding == JPEG:
             part = _whole_jpeg(part, tables, file, k)
         try:
-            values = picture(part, channels)
+            values = picture(part, PICTURES.get(file.coding, "JPEG"), (file.segment_height, file.segment_width, channels))
         except ValueError as error:
             raise ValueError(f"broken TIFF: {_name(file, k)}: {error}") from None
         kind = np.uint8 if file.bits <= 8 else np.uint16
@@ -354,7 +354,8 @@ def _old_jpeg(data: bytes, file: TiffFile, picture: Picture) -> np.ndarray:
         raise ValueError("TIFF coding JPEG, old style (6), is supported only for a whole JPEG in tag 513")
     begin = int(values_of(data, file.order, file.entries[513], 513, 1)[0])
     size = int(values_of(data, file.order, file.entries[514], 514, 1)[0]) if 514 in file.entries else len(data)
-    image = picture(data[begin : begin + size], 3 if file.colour in (RGB, YCBCR) else 1)
+    channels = 3 if file.colour in (RGB, YCBCR) else 1
+    image = picture(data[begin : begin + size], "JPEG", (file.height, file.width, channels))
     if image.shape[:2] != (file.height, file.width):
         raise ValueError("broken TIFF: the decoder found another image size than the header")
     return image

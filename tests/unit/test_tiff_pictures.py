@@ -281,6 +281,21 @@ def test_what_is_refused(data, words):
         decode(data)
 
 
+def test_strips_that_hold_other_files_than_the_coding_says():
+    """A strip can be the file itself, which would be decoded without an end, or a picture much larger than the strip."""
+    data = bytearray(file_of([bytes(300)], 8, 1, W, H, coding=34933))
+    place = data.index(struct.pack("<HHII", 273, 4, 1, 8))
+    data[place + 8 : place + 12] = bytes(4)
+    with pytest.raises(SampleError, match="strip 0: it holds TIFF, not PNG"):
+        decode(bytes(data))
+    large = np.zeros((600, 600, 3), np.uint8)
+    for coding, kind in ((34933, "PNG"), (50001, "WebP"), (34712, "JPEG2000"), (7, "JPEG")):
+        with pytest.raises(SampleError, match="strip 0: it holds a picture of 600x600 pixels"):
+            decode(file_of([encode(large, kind.upper())], 8, 2, W, H, 3, coding=coding))
+        with pytest.raises(SampleError, match="strip 0"):
+            decode(file_of([b"x" * 300], 8, 2, W, H, 3, coding=coding))
+
+
 @pytest.mark.parametrize("coding", [1, 5, 8])
 def test_strips_that_overlap_take_no_memory(coding):
     """Each of 5,000 strips is nearly the whole file: 2 GB of strips."""
