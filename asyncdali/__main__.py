@@ -8,6 +8,9 @@ import sys
 
 from ._version import __version__
 
+_OF_PROGRAMS = ("bench", "engine", "doctor")
+"""Commands that load a program of the user. What follows ``--`` is for the program."""
+
 
 def main(argv: list[str] | None = None) -> int:
     """Entry point; returns the exit status."""
@@ -32,7 +35,10 @@ def main(argv: list[str] | None = None) -> int:
     bench.add_arguments(commands)
     doctor.add_arguments(commands)
     engine.add_arguments(commands)
-    options = parser.parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    place = words.index("--") if "--" in words and words[0] in _OF_PROGRAMS else len(words)
+    options = parser.parse_args(words[:place])
+    options.arguments = words[place + 1 :]  # those of the user's program
     if hasattr(options, "run"):
         status: int = options.run(options)
         return status

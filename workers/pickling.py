@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import pickle
+import sys
 import types
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
+
+from .exceptions import PROGRAM
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -26,8 +29,12 @@ def pickle_by_value(function: _Function) -> _Function:
 
 
 def dumps_by_value(value: Any) -> bytes:
-    """The default pickler: cloudpickle, with the functions that `pickle_by_value` marked."""
+    """The default pickler: cloudpickle, with the functions that `pickle_by_value` marked, and the programs of commands by value."""
     import cloudpickle
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith(PROGRAM):  # a command loaded the file under this name, which no other process can import
+            cloudpickle.register_pickle_by_value(module)
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
         def reducer_override(self, obj: Any) -> Any:

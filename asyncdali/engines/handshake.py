@@ -110,7 +110,7 @@ def _text(value: Any) -> Any:
     code = getattr(value, "__code__", None)
     if code is not None:
         return [value.__qualname__, _code(code)]
-    return f"{type(value).__module__}.{type(value).__qualname__}"
+    return type(value).__qualname__  # not its module, which is __main__ in one process and an import in another one
 
 
 def _code(code: CodeType) -> str:

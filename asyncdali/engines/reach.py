@@ -13,6 +13,7 @@ import copyreg
 import dis
 import functools
 import hashlib
+import inspect
 import logging
 import sys
 import threading
@@ -43,6 +44,8 @@ _NEUTRAL = (
 """Kinds that coordinate or report. They hold no value that a result is made of."""
 _WRAPPERS = (staticmethod, classmethod, property, functools.cached_property)
 _GLOBAL_OPERATIONS = {"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"}
+_FLAGS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+"""Flags of code that change what it does. Others say where it stands."""
 _INSTALLED = {"site-packages", "dist-packages"}
 _SKIPPED = {
     "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__firstlineno__", "__static_attributes__", "__annotations__",
@@ -331,7 +334,7 @@ def _source(module: str, around: dict[str, Any]) -> bytes | None:
 def _code(code: CodeType) -> bytes:
     """What a code object does. Lines and file names do not count."""
     head = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_argcount, code.co_kwonlyargcount,
-            code.co_posonlyargcount, code.co_flags, getattr(code, "co_exceptiontable", b""))  # fmt: skip
+            code.co_posonlyargcount, code.co_flags & _FLAGS, getattr(code, "co_exceptiontable", b""))  # fmt: skip
     return code.co_code + repr(head).encode() + b"".join(map(_constant, code.co_consts))
 
 

@@ -7,9 +7,8 @@ Engines may be on other machines (docs/fleet.md). The engine's side is ``actor``
 ``connections`` and ``places``. Between them: ``proof`` (the token), ``link`` (frames), ``messages`` (checks), ``near`` (shared memory),
 ``addresses``. ``metrics`` is for Prometheus.
 
-May import ``pipeline``, ``engines``, ``runtime``, ``graph.plan``, ``device.buffers``, ``batch``, ``types`` and ``errors``. Only tools,
-adapters
-import this room.
+May import ``pipeline``, ``engines``, ``runtime``, ``graph.plan``, ``device.buffers``, ``batch``, ``types`` and ``errors``. Only tools
+and adapters import this room.
 """
 
 from __future__ import annotations

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,13 +107,11 @@ def run(options: argparse.Namespace) -> int:
     try:
         _check_can_be_written("--trace", options.trace)
         _check_can_be_written("--report", options.report)
-        made = program.load(options.pipeline)
-        step = _step(options)
-        if options.consumer and not (options.sweep or options.vs or options.trace or options.report) and _has_lanes(made, options):
-            options.sweep = [("decoder", _LANES)]
-        if options.sweep:
-            return _run_sweep(made, options, step)
-        return _run_one(made, options, step)
+        _keep_paths(options)
+        with program.output_apart() if options.json else contextlib.nullcontext():
+            found = _results(options)
+        print(found)
+        return 0
     except program.ProgramError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
@@ -120,9 +120,24 @@ def run(options: argparse.Namespace) -> int:
         return 130  # the exit status of shells for Ctrl-C
 
 
+def _keep_paths(options: argparse.Namespace) -> None:
+    """Make the command's paths absolute, because the program may change the working directory."""
+    for name in ("trace", "report", "token_file", "pipeline", "consumer"):
+        if getattr(options, name) is not None:
+            setattr(options, name, os.path.abspath(getattr(options, name)))
+
+
+def _results(options: argparse.Namespace) -> str:
+    made = program.load(options.pipeline, options.arguments)
+    step = _step(options)
+    if options.consumer and not (options.sweep or options.vs or options.trace or options.report) and _has_lanes(made, options):
+        options.sweep = [("decoder", _LANES)]
+    return _run_sweep(made, options, step) if options.sweep else _run_one(made, options, step)
+
+
 def _step(options: argparse.Namespace) -> Consumer | None:
     if options.consumer:
-        return UserStep(options.consumer, program.load(options.consumer))
+        return UserStep(options.consumer, program.load(options.consumer, options.arguments))
     return None if options.consumer_ms is None else Step(options.consumer_ms)
 
 
@@ -211,7 +226,7 @@ def _summary(error: Exception, target: str) -> str:
 # ---------------------------------------------------------------------------------------------------------------- one measurement
 
 
-def _run_one(made: Any, options: argparse.Namespace, step: Consumer | None) -> int:
+def _run_one(made: Any, options: argparse.Namespace, step: Consumer | None) -> str:
     recorder = Recorder() if options.trace or options.report else None
     found = _measured(made, _settings(options), options, step, recorder)
     document: dict[str, Any] = {"measurement": found.as_dict()}
@@ -224,17 +239,13 @@ def _run_one(made: Any, options: argparse.Namespace, step: Consumer | None) -> i
         report.write(options.report, found, recorder, options.pipeline)
         document["report"] = options.report
     if options.vs:
-        document["versus"] = versus(made, options.pipeline, _settings(options), options.iterations)
+        document["versus"] = versus(made, options.pipeline, _settings(options), options.iterations, options.arguments)
     if options.json:
-        print(json.dumps(document, indent=1))
-        return 0
-    print(text(found))
+        return json.dumps(document, indent=1)
+    lines = [text(found)]
     if options.vs:
-        print(versus_text(document["versus"]))
-    for what in ("trace", "report"):
-        if what in document:
-            print(f"{what}: {document[what]}")
-    return 0
+        lines.append(versus_text(document["versus"]))
+    return "\n".join([*lines, *(f"{what}: {document[what]}" for what in ("trace", "report") if what in document)])
 
 
 def text(found: Measurement) -> str:
@@ -265,7 +276,7 @@ def text(found: Measurement) -> str:
 # ------------------------------------------------------------------------------------------------------------------------- sweep
 
 
-def _run_sweep(made: Any, options: argparse.Namespace, step: Consumer | None) -> int:
+def _run_sweep(made: Any, options: argparse.Namespace, step: Consumer | None) -> str:
     name, values = options.sweep[0]
     rows = []
     for value in values:
@@ -273,28 +284,28 @@ def _run_sweep(made: Any, options: argparse.Namespace, step: Consumer | None) ->
         rows.append({"value": value, **found.as_dict()})
     best = max(rows, key=lambda row: row["samples_per_second"]["median"])
     if options.json:
-        print(json.dumps({"sweep": name, "rows": rows, "best": best["value"]}, indent=1))
-        return 0
-    print(f"{name:>12}  samples/s     quartiles           µs/sample  bottleneck")
+        return json.dumps({"sweep": name, "rows": rows, "best": best["value"]}, indent=1)
+    lines = [f"{name:>12}  samples/s     quartiles           µs/sample  bottleneck"]
     for row in rows:
         rate = row["samples_per_second"]
         spread = f"{rate['lower_quartile']:,.0f} to {rate['upper_quartile']:,.0f}"
         mark = "*" if row is best else " "
         used = row["processor_us_per_sample"]
-        print(f"{row['value']:>11}{mark}  {rate['median']:>9,.0f}  {spread:>16}  {used:>13,.0f}  {row['bottleneck']['kind']}")
-    print(f"best: {name}={best['value']}; with it: {best['bottleneck']['sentence']}")
-    return 0
+        lines.append(f"{row['value']:>11}{mark}  {rate['median']:>9,.0f}  {spread:>16}  {used:>13,.0f}  {row['bottleneck']['kind']}")
+    return "\n".join([*lines, f"best: {name}={best['value']}; with it: {best['bottleneck']['sentence']}"])
 
 
 # ------------------------------------------------------------------------------------------------------------ comparison with DALI
 
 
-def versus(made: Any, target: str, settings: dict[str, Any], iterations: int) -> dict[str, Any]:
+def versus(
+    made: Any, target: str, settings: dict[str, Any], iterations: int, arguments: Sequence[str] = ()
+) -> dict[str, Any]:  # fmt: skip
     """The rates of asyncdali and DALI for the same file, measured in turns. {"error": ...} if DALI cannot run the file."""
     file, _, name = target.rpartition(":")
     source = Path(rival.__file__).read_text(encoding="utf-8")
     child = subprocess.Popen(
-        python_command(source, file, name, json.dumps(settings)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        python_command(source, file, name, json.dumps(settings), *arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     pipeline = program.make(made, settings)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -71,8 +72,9 @@ def run(options: argparse.Namespace) -> int:
         from . import program
 
         try:
-            pipeline = program.make(program.load(options.pipeline), {})
-            what = setup.setup_of(pipeline)
+            with program.output_apart() if options.json else contextlib.nullcontext():
+                pipeline = program.make(program.load(options.pipeline, options.arguments), {})
+                what = setup.setup_of(pipeline)
         except (program.ProgramError, RuntimeError, ValueError, TypeError) as error:
             print(f"doctor: {error}", file=sys.stderr)
             return 2

@@ -58,8 +58,8 @@ def _started(options: argparse.Namespace, listen: str) -> Any:
             settings["num_threads"] = options.threads
         if options.engines is not None:
             settings["engines"] = options.engines
-        token = read_token(options.token_file, allow_shared=options.token_shared)
-        actor = Actor(load(options.pipeline), listen=listen, token=token, **settings)
+        token = read_token(options.token_file, allow_shared=options.token_shared)  # first, because the program may change the directory
+        actor = Actor(load(options.pipeline, options.arguments), listen=listen, token=token, **settings)
     except (ProgramError, OSError, ValueError, TypeError, RuntimeError) as error:
         print(f"asyncdali engine: {error}", file=sys.stderr)
         return None

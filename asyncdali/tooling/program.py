@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib.util
 import inspect
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from asyncdali_workers.exceptions import PROGRAM
 
 from ..pipeline.front import core_of
 from .rival import stand_in
@@ -17,10 +22,10 @@ class ProgramError(Exception):
     """The name does not lead to a pipeline; the message says why."""
 
 
-def load(target: str) -> Callable[..., Any]:
+def load(target: str, arguments: Sequence[str] = ()) -> Callable[..., Any]:
     """The function (or pipeline) that ``FILE.py:name`` names. In a file written for DALI, an import of DALI gives asyncdali.
 
-    ProgramError if the file or the name does not exist.
+    The program's ``sys.argv`` has its `arguments`. ProgramError if the file or the name does not exist, or if the program ends.
     """
     file, colon, name = target.rpartition(":")
     if not colon or not file.endswith(".py") or not name:
@@ -30,7 +35,7 @@ def load(target: str) -> Callable[..., Any]:
         raise ProgramError(f"there is no file {file}")
     if "nvidia.dali" in path.read_text(encoding="utf-8", errors="replace"):
         stand_in("nvidia.dali", "asyncdali")
-    module = _run(path)
+    module = _run(path.resolve(), arguments)
     if not hasattr(module, name):
         pipelines = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         raise ProgramError(f"{file} defines no {name!r}; it has {', '.join(pipelines) or 'nothing that can be called'}")
@@ -38,18 +43,44 @@ def load(target: str) -> Callable[..., Any]:
     return result
 
 
-def _run(path: Path) -> Any:
-    name = f"_asyncdali_program_{path.stem}"
+def _run(path: Path, arguments: Sequence[str]) -> Any:
+    name = PROGRAM + path.stem
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # objects that the module defines can be pickled, and its source can be found
-    sys.path.insert(0, str(path.parent.resolve()))
+    sys.path.insert(0, str(path.parent))
+    sys.argv = [str(path), *arguments]
     try:
         spec.loader.exec_module(module)
+    except SystemExit as error:
+        raise ProgramError(
+            f"{path} ended itself while it was loaded (SystemExit: {error.code}). Give its own arguments behind `--`, as in `asyncdali "
+            f'bench {path.name}:train -- --data /data`. What must not run when it is loaded belongs below `if __name__ == "__main__":`'
+        ) from error
     except Exception as error:
         raise ProgramError(f"{path} failed: {type(error).__name__}: {error}") from error
     return module
+
+
+@contextlib.contextmanager
+def output_apart() -> Iterator[None]:
+    """What the program and its processes print goes to stderr, because stdout is for results."""
+    kept = None
+    sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+        os.dup2(2, 1)
+    except OSError:  # one of the two is closed
+        pass
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.stderr.flush()
+        if kept is not None:
+            os.dup2(kept, 1)
+            os.close(kept)
 
 
 def make(program: Any, settings: dict[str, Any]) -> Any:
@@ -68,9 +99,9 @@ def make(program: Any, settings: dict[str, Any]) -> Any:
     try:
         pipeline = program(**accepted)
     except Exception as error:
-        raise ProgramError(f"{getattr(program, '__name__', program)!r} made no pipeline: {type(error).__name__}: {error}") from error
+        raise ProgramError(f"{_name(program)!r} made no pipeline: {type(error).__name__}: {error}") from error
     if not isinstance(pipeline, Pipeline):
-        raise ProgramError(f"{getattr(program, '__name__', program)!r} returned a {type(pipeline).__name__}, not a Pipeline")
+        raise ProgramError(f"{_name(program)!r} returned a {type(pipeline).__name__}, not a Pipeline")
     return pipeline
 
 
@@ -99,12 +130,24 @@ def set_decoder(pipeline: Any, value: str) -> None:
 
 def _accepted(program: Any, settings: dict[str, Any]) -> dict[str, Any]:
     """`settings`, checked against the function's parameters. Functions made by @pipeline_def take all settings."""
-    if getattr(program, "_is_pipeline_def", False):
+    if getattr(_innermost(program), "_is_pipeline_def", False):
         return settings
     parameters = inspect.signature(program).parameters
     if any(item.kind is item.VAR_KEYWORD for item in parameters.values()):
         return settings
     missing = [name for name in settings if name not in parameters]
     if missing:
-        raise ProgramError(f"{program.__name__}() takes no {', '.join(missing)}: give it such parameters, or make it with @pipeline_def")
+        raise ProgramError(f"{_name(program)}() takes no {', '.join(missing)}: give it such parameters, or make it with @pipeline_def")
     return settings
+
+
+def _innermost(program: Any) -> Any:
+    """The function of a partial, or of a partial of a partial."""
+    while isinstance(program, functools.partial):
+        program = program.func
+    return program
+
+
+def _name(program: Any) -> str:
+    found = _innermost(program)
+    return str(getattr(found, "__name__", type(found).__name__))

@@ -41,7 +41,7 @@ def keep_running(start: Callable[[str], Any], listen: str) -> int:
             os.close(alive)
             os.close(report)
             with open(reports) as file:
-                address = file.read()
+                address = file.readline().strip()
             if address:
                 print(f"listening on {address}" if address != listen else f"listening on {address} again", flush=True)
                 listen = address
@@ -79,10 +79,12 @@ def _serve(start: Callable[[str], Any], listen: str, own: tuple[int, int], other
     alive, report = own
     settle(alive)
     os.close(alive)
+    descriptors = Descriptors()
+    report = descriptors.add(report)  # processes that the engine forks close it: the command waits for its end, if the engine fails
     actor = start(listen)
     if actor is None:
         leave(1)
-    os.write(report, actor.address.encode())
-    os.close(report)
+    os.write(report, f"{actor.address}\n".encode())
+    descriptors.close(report)
     actor.wait()
     leave(0)

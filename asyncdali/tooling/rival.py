@@ -54,7 +54,8 @@ def stand_in(name: str, other: str) -> None:
         sys.modules.pop(name, None)
 
 
-def _pipeline(file: str, name: str, settings: dict[str, Any]) -> Any:
+def _pipeline(file: str, name: str, settings: dict[str, Any], arguments: tuple[str, ...]) -> Any:
+    sys.argv = [file, *arguments]
     stand_in("asyncdali", "nvidia.dali")
     sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
     spec = importlib.util.spec_from_file_location("_asyncdali_program", file)
@@ -80,7 +81,7 @@ def _run(pipeline: Any, iterations: int) -> dict[str, float]:
     return {"seconds": time.perf_counter() - start, "processor_seconds": time.process_time() - used, "samples": samples}
 
 
-def main(file: str, name: str, settings: str) -> None:
+def main(file: str, name: str, settings: str, *arguments: str) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # output of the user's program must not mix with the answers
 
@@ -88,7 +89,7 @@ def main(file: str, name: str, settings: str) -> None:
         print(json.dumps(content), file=answers, flush=True)
 
     try:
-        pipeline = _pipeline(file, name, json.loads(settings))
+        pipeline = _pipeline(file, name, json.loads(settings), arguments)
         answer(ready=True)
         for line in sys.stdin:
             answer(**_run(pipeline, int(line)))
@@ -96,5 +97,5 @@ def main(file: str, name: str, settings: str) -> None:
         answer(error=f"{type(error).__name__}: {error}")
 
 
-if __name__ == "__main__" and len(sys.argv) == 4:
+if __name__ == "__main__" and len(sys.argv) >= 4:
     main(*sys.argv[1:])

@@ -74,6 +74,7 @@ class Changer:
 
     def __init__(self):
         self.armed = None
+        self.history = []
 
     def __call__(self, direction, header, body, payloads):
         armed = self.armed
@@ -82,6 +83,7 @@ class Changer:
             found = armed[1](data, header, body, payloads)
             if found is not None:
                 self.armed = None
+                self.history.append((header[:1500], [piece[: 16 + 1500] for piece in found]))
                 yield from found
                 return
         yield framed(header, body, payloads)
@@ -296,7 +298,7 @@ def fuzz(found_actors, wanted, count, seed):
                         if "no engine can be reached" in str(got):
                             break
                     else:
-                        assert got == wanted[number : number + 1], (kind, direction, number)
+                        assert got == wanted[number : number + 1], (number, changer.history[-3:])
                         outcome[kind, direction, "right"] += 1
                     if done >= count:
                         break

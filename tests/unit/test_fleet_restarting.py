@@ -38,6 +38,18 @@ def test_a_killed_engine_is_replaced_at_its_address(tmp_path):
         assert len(pids) == 3
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_an_engine_with_processes_prints_its_address(tmp_path, method):
+    """The processes of the engine are forked while the command waits for the address."""
+    more = ("--restart", "--engines", "1", "--set", f"engine_start_method={method}")
+    with (
+        processes(tmp_path, 1, ENDLESS, more) as addresses,
+        loader(fleet_program.endless, engines=addresses, token=TOKEN) as batches,
+        loader(fleet_program.endless) as alone,
+    ):
+        assert batches_of(batches.pipeline, 3) == batches_of(alone.pipeline, 3)
+
+
 def test_engines_end_with_the_command(tmp_path):
     with (
         processes(tmp_path, 1, ENDLESS, ("--restart",)) as addresses,
