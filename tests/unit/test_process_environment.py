@@ -366,7 +366,7 @@ def test_calls_with_a_fallback(tmp_path, filters, what, names, error):
         found = values(pipe, 2)
         if pipe._core.session.parallel is not None:      # the death of a worker is noticed
             os.kill(pipe._core.session.parallel.pool.pids[0], signal.SIGKILL)
-        print("found", found + values(pipe, 4))
+        sys.stdout.write(f"\\nfound {found + values(pipe, 4)}\\n")
         pipe.close()
     """
     refused = run(code, what, before=(HERE / "tests/helpers/refused_calls.py", error, names), folder=tmp_path)
