@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..runtime.claims import take_next
+from ..types import PipelineAPIType
+from .front import core_of
+
 if TYPE_CHECKING:
     from ..runtime.session import Session
     from .running import Running
@@ -35,6 +39,16 @@ class _Epoch:
             pipeline.reset()
 
 
+def _next_batch(pipeline: Running) -> Any:
+    """The outputs of `run` as an epoch yields them. They are named before the consumer moves on: an interrupt loses nothing."""
+    from .running import Running  # imports this module
+
+    if type(pipeline).run is not Running.run:  # programs override it
+        return pipeline._named(pipeline.run())
+    core = core_of(pipeline)
+    return take_next(core.enter("run()", PipelineAPIType.BASIC), core.fill_awaited, None, pipeline._named)
+
+
 class Epoch(_Epoch):
     """The batches that are left of one epoch; see :meth:`Running.epoch`."""
 
@@ -46,11 +60,10 @@ class Epoch(_Epoch):
         if pipeline is None:
             raise StopIteration
         try:
-            batch = pipeline.run()
+            return _next_batch(pipeline)
         except StopIteration:
             self._over()
             raise
-        return pipeline._named(batch)
 
     def close(self) -> None:
         """End the iteration. The next iterator gets the rest of the epoch."""

@@ -49,7 +49,8 @@ class Running(Front):
             _check_stream(cuda_stream, core)
         if inputs:
             _feed_now(core, session, inputs, cuda_stream)
-        return take_next(session, core.fill_awaited, cuda_stream)
+        outputs: tuple[TensorListCPU | TensorListGPU, ...] = take_next(session, core.fill_awaited, cuda_stream)
+        return outputs
 
     def schedule_run(self) -> None:
         """Queue one iteration (the first call fills the queue); does not wait when `exec_async`."""
@@ -73,11 +74,15 @@ class Running(Front):
         self._core.refuse_in_callbacks("share_outputs()")
         self._core.use_api(PipelineAPIType.SCHEDULED)
         _check_stream(cuda_stream, self._core)
-        session = self._core.built()
-        result = session.fetch(cuda_stream)
+        session, shared = self._core.built(), self._core.shared
+
+        def share(outputs: tuple[TensorListCPU | TensorListGPU, ...]) -> tuple[TensorListCPU | TensorListGPU, ...]:
+            shared.append(outputs)
+            return outputs
+
         session.producer.fetched()
-        self._core.shared.append(result)
-        return result
+        outputs: tuple[TensorListCPU | TensorListGPU, ...] = session.fetch(cuda_stream, then=share)
+        return outputs
 
     def release_outputs(self) -> None:
         """Release the shared outputs. They stay valid as long as they are referenced."""
@@ -163,7 +168,8 @@ class Running(Front):
                     if turn.is_mine:  # it is lost if this event loop stood still meanwhile
                         break
             try:
-                return session.fetch(stream)
+                batch: tuple[TensorListCPU | TensorListGPU, ...] = session.fetch(stream)
+                return batch
             except StopIteration:
                 raise StopAsyncIteration from None
 

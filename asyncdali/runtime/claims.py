@@ -15,17 +15,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..tensors import TensorListCPU, TensorListGPU
     from .session import Session
 
 
-def take_next(session: Session, launch: Callable[[Session], None], stream: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
-    """Queue what is missing (by `launch`), and return the outputs of the oldest iteration."""
+def take_next(session: Session, launch: Callable[[Session], None], stream: Any, then: Callable[[Any], Any] | None = None) -> Any:
+    """Queue what is missing (by `launch`), and return the outputs of the oldest iteration, or what `then` makes of them."""
     calls, caller = session.producer.calls, threading.get_ident()
     try:
         calls.add(caller)
         launch(session)
-        return session.fetch(stream, caller)
+        return session.fetch(stream, caller, then)
     except BaseException:
         calls.discard(caller)  # if this is interrupted, too, the thread's next call is the same caller
         raise

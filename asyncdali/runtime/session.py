@@ -256,18 +256,20 @@ class Session:
         for record in list(self.in_flight):
             record.wait()
 
-    def fetch(self, stream: Any = None, caller: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
+    def fetch(self, stream: Any = None, caller: Any = None, then: Callable[[Any], Any] | None = None) -> Any:
         """Wait for the oldest iteration and return its outputs, or raise its error. The consumer moves on in both cases.
 
         Any other exception leaves the iteration to the next call. GPU outputs are complete on return. With a `stream` they are only ordered
         before the later work of that stream. Threads that fetch at the same time are served one after another. `caller`: the member of
-        ``Producer.calls`` that this call is.
+        ``Producer.calls`` that this call is. `then`: makes the result of the outputs, before the consumer moves on.
         """
         record: Record | None = None
         try:
             with self._fetching.held():
                 record = self._oldest(complete=stream is None)
-                outputs = self._outputs(record, stream)
+                outputs: Any = self._outputs(record, stream)
+                if then is not None and record.error is None:
+                    outputs = then(outputs)
                 self.producer.calls.discard(caller)
                 self._take(record)
             if record.error is not None:

@@ -111,13 +111,16 @@ STORM = """
         pipe.build()
         return pipe
 
-    def expected(source):
+    def expected(source, use):
         if source != "drawn":
             yield from map(batch, itertools.count())
         reference = built("drawn", 0)
         while True:
-            reference.schedule_run()
-            yield reference.outputs()[0].as_array()
+            if use == "outputs":  # the exceptions come inside of the function that `use` names
+                yield reference.run()[0].as_array()
+            else:
+                reference.schedule_run()
+                yield reference.outputs()[0].as_array()
 
     class Numpy(BaseIterator):
         def _converted(self, outputs, keep):
@@ -130,12 +133,22 @@ STORM = """
             "int": (signal.SIGINT, KeyboardInterrupt), "alarm": (signal.SIGALRM, Late), "base": (signal.SIGALRM, Later),
         }[kind]
         pipe = built(source, engines)
-        if use == "next":
+        if use == "outputs":
+            def call():
+                if len(pipe._core.session.in_flight) < 2:
+                    pipe.schedule_run()
+                return pipe.share_outputs()[0].as_array()
+            inside = Pipeline.share_outputs
+        elif use == "epoch":
+            from asyncdali.pipeline.epochs import Epoch
+            epoch = pipe.epoch()
+            call, inside = lambda: next(epoch)[0].as_array(), Epoch.__next__
+        elif use == "next":
             iterator = Numpy([pipe], ["x"])
             call, inside = lambda: next(iterator), BaseIterator.__next__
         else:
             call, inside = lambda: pipe.run()[0].as_array(), Pipeline.run
-        storm, following, longest, done = Storm(number, raised, inside), expected(source), 0, 0
+        storm, following, longest, done = Storm(number, raised, inside), expected(source, use), 0, 0
         storm.begin()
         while storm.count < wanted:
             try:
@@ -146,6 +159,8 @@ STORM = """
             np.testing.assert_array_equal(found, next(following), err_msg=str((source, engines, kind, done, storm.count)))
             done += 1
             longest = max(longest, len(pipe._core.session.in_flight))
+            if use == "outputs":
+                pipe.release_outputs()
             if report:
                 pipe.statistics()
         storm.end()
@@ -166,14 +181,16 @@ SOURCES = (
     "callable", "batches", "generator", "iterable", "async", "async generator", "parallel", "parallel iterable", "parallel generator",
     "drawn",
 )  # fmt: skip
+USES = "run", "next", "outputs", "epoch"
 CASES = [
     f"{source}/{engines}/{kind}/0/{use}"
-    for source in SOURCES for engines in (0, 1, 2) for kind in ("int", "alarm", "base") for use in ("run", "next")
+    for source in SOURCES for engines in (0, 1, 2) for kind in ("int", "alarm", "base") for use in USES
 ]  # fmt: skip
 FEW = [
     "drawn/1/int/1/run", "drawn/1/alarm/0/run", "drawn/2/alarm/0/next", "async/0/alarm/0/run", "async generator/0/alarm/0/run",
     "generator/0/alarm/0/run", "parallel iterable/0/alarm/0/run", "parallel generator/0/base/0/next", "callable/1/alarm/0/run",
-    "iterable/2/int/0/run", "batches/0/alarm/0/next",
+    "iterable/2/int/0/run", "batches/0/alarm/0/next", "drawn/1/base/0/outputs", "generator/0/alarm/0/outputs", "drawn/0/alarm/0/epoch",
+    "async generator/0/int/0/epoch",
 ]  # fmt: skip
 
 
