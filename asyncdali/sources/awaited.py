@@ -19,6 +19,7 @@ from asyncdali_workers.worker.states import replay
 from .._deadlocks import Patience, runs_thread, waits_for_thread
 from .._descriptors import LOOP_DESCRIPTORS, require_descriptors
 from ..batch import Batch
+from ..errors import because
 from .group import Group
 from .ports import Port
 from .prefetch import AheadPuller
@@ -226,6 +227,26 @@ def is_end(error: BaseException) -> bool:
     return isinstance(error, ends) or (isinstance(error, RuntimeError) and isinstance(error.__cause__, ends))
 
 
+class _Failed:
+    """The error of a coroutine. Futures would replace TimeoutError and CancelledError by errors of their own, without a traceback."""
+
+    def __init__(self, error: BaseException):
+        self.error = error
+
+
+async def _outcome(work: Coroutine[Any, Any, Any], ours: list[bool]) -> Any:
+    """The result of a coroutine, or its error as :class:`_Failed`. `ours` is not empty if we have cancelled it."""
+    try:
+        return await work
+    except asyncio.CancelledError as error:
+        if ours:
+            raise
+        text = "an asynchronous source ended with CancelledError: it raised this error, or a task that it waits for was cancelled"
+        return _Failed(because(RuntimeError(text), error))
+    except Exception as error:
+        return _Failed(error)
+
+
 class Awaited:
     """A running coroutine on the source loop."""
 
@@ -241,7 +262,8 @@ class Awaited:
 
         loop = source_loop()
         self.thread = loop.thread
-        self._future = loop.submit(work)
+        self._ours: list[bool] = []  # whether we have cancelled the coroutine
+        self._future = loop.submit(_outcome(work, self._ours))
         self._future.add_done_callback(wake)
 
     def result(self) -> Any:
@@ -258,14 +280,19 @@ class Awaited:
         patience = Patience(runs_thread(self.thread))
         while not self._done and not self._gate.acquire(timeout=patience.seconds()):
             patience.look(notice=False)
+        found = None
         with uninterrupted():
             try:
-                return self._future.result()
+                found = self._future.result()
+                if isinstance(found, _Failed):
+                    raise found.error
+                return found
             finally:
-                del self  # the future keeps its error, whose traceback holds this frame
+                del self, found  # the future keeps its error, whose traceback holds this frame
 
     def cancel(self) -> None:
         with uninterrupted():
+            self._ours.append(True)
             self._future.cancel()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 import json
 import struct
@@ -131,6 +132,42 @@ def test_sources(place, what):
     error = failure(sources(what)(**options))
     assert isinstance(error, FAILURES[what][1])
     check(error, what)
+
+
+@pytest.mark.parametrize("what", FAILURES)
+@pytest.mark.parametrize("batch", [False, True])
+def test_coroutines(batch, what):
+    """The event loop's futures would replace TimeoutError by another one without a traceback."""
+
+    async def give(position):
+        if (position == 1) if batch else (position.idx_in_epoch == 3):
+            FAILURES[what][0]()
+        return np.int32([[2 * position], [2 * position + 1]]) if batch else np.int32([position.idx_in_epoch])
+
+    @pipeline_def(batch_size=2, num_threads=1, seed=3, prefetch_queue_depth=1)
+    def train():
+        return fn.external_source(give, batch=batch)
+
+    error = failure(train())
+    assert type(error) is FAILURES[what][1]
+    check(error, what)
+
+
+def test_a_coroutine_that_is_cancelled_is_an_error_of_the_source():
+    """CancelledError would look to a caller of run_async() as if the caller were cancelled."""
+
+    async def give(info):
+        if info.idx_in_epoch == 3:
+            raise asyncio.CancelledError("odd")
+        return np.int32([info.idx_in_epoch])
+
+    @pipeline_def(batch_size=2, num_threads=1, seed=3, prefetch_queue_depth=1)
+    def train():
+        return fn.external_source(give, batch=False)
+
+    error = failure(train())
+    assert type(error) is RuntimeError and isinstance(error.__cause__, asyncio.CancelledError)
+    assert "ended with CancelledError" in str(error)
 
 
 @pytest.mark.parametrize("what", FAILURES)
