@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 Error = TypeVar("Error", bound=BaseException)
 
 WHILE_RUNNING = (
-    'DALI calls this a "Critical error in pipeline" ("Current pipeline object is no longer valid"). '
-    "Here only this iteration failed: the next run() continues, and the pipeline may also be built again."
+    'Only this iteration failed, and the next run() continues (DALI: "Critical error in pipeline", '
+    '"Current pipeline object is no longer valid").'
 )
 WHILE_BUILDING = (
     'DALI calls this a "Critical error when building pipeline" ("Current pipeline object is no longer valid"). '

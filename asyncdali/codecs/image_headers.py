@@ -92,7 +92,7 @@ def read_header(data: bytes) -> ImageHeader:
     kind = signature(data)
     if kind is None or kind == "JPEG":
         other = _other_kind(data)
-        start = f"the data starts with {data[:8]!r}{f', as {other} does' if other else ''}" if data else "the data is empty"
+        start = f"{f'{other}: ' if other else ''}{data[:8]!r}" if data else "the data is empty"
         raise ValueError(f"unrecognised image format ({start}); supported are {FORMATS}")
     try:
         header, needed = _READERS[kind](data)
