@@ -304,3 +304,31 @@ def test_data_that_change_after_the_index_was_made(tmp_path):
     with pytest.raises(ValueError, match="frame 19: the frame could not be decoded"):
         video.read(np.array([19]), np.empty((1, 48, 64, 3), np.uint8), [0])
     video.close()
+
+
+@pytest.mark.parametrize("name, everywhere", [("packed.avi", True), ("packed.mkv", True), ("packed.avi", False)])
+def test_two_frames_in_a_packet(tmp_path, name, everywhere):
+    """Packed B frames, as DivX and Xvid wrote them: a packet has a P and a B frame, and the next one is a placeholder."""
+    path = write(tmp_path / f"plain_{name}", "mpeg4", {"bf": "1", "b_strategy": "0"})
+    start, placeholder = b"\0\0\1\xb6", b"\0\0\1\xb6\x51\0\0"
+    with av.open(path) as source, av.open(str(tmp_path / name), "w") as container:
+        stream = container.add_stream_from_template(source.streams.video[0])
+        packets = [packet for packet in source.demux(video=0) if packet.size]
+        data = [bytes(packet) for packet in packets]
+        kinds = [part[part.index(start) + 4] >> 6 for part in data]  # 0: I, 1: P, 2: B
+        place = 0
+        while place < len(data):
+            if kinds[place] < 2 and kinds[place + 1 : place + 2] == [2] and kinds[place + 2 : place + 3] != [2]:
+                data[place], data[place + 1] = data[place] + data[place + 1], placeholder
+            place += 1
+        for place, kind in enumerate(kinds):
+            if kind == 0 and (everywhere or not place):  # Writers repeat their name at key frames. B frames are lost without the name.
+                at = data[place].index(start)
+                data[place] = data[place][:at] + b"\0\0\1\xb2DivX503b1338p" + data[place][at:]
+        for packet, content in zip(packets, data, strict=True):
+            written = av.Packet(content)
+            written.stream, written.pts, written.dts, written.is_keyframe = stream, packet.pts, packet.dts, packet.is_keyframe
+            written.time_base = packet.time_base
+            container.mux(written)
+    assert placeholder in (tmp_path / name).read_bytes()
+    assert equal_to_sequential((tmp_path / name).read_bytes(), 40) == COUNT

@@ -121,8 +121,7 @@ class OpenVideo:
         return found
 
     def _find(self, number: int) -> Any:
-        found = None
-        while found is None:
+        while True:
             start = self._start_of(number)
             if start != self._run or number < self._next:
                 self._run, self._next, self._frames = start, 0, self._decoded(start)
@@ -130,25 +129,29 @@ class OpenVideo:
                 found = self._forward(number)
             except _NoStart:
                 self._keys, self._run = self._keys[self._keys != start], None
+                continue
             except BaseException:
                 self._run = None
                 raise
-        return found
+            if found is not None:
+                return found
+            self._run = None
+            if start == UNKNOWN:
+                raise ValueError("the frame could not be decoded")
+            self._keys = self._keys[self._keys > number]  # The frame may need headers from the beginning.
 
     def _start_of(self, number: int) -> int:
         """The first frame of the run of frame `number`. UNKNOWN stands for the first packet."""
         place = int(np.searchsorted(self._keys, number, "right"))
         return int(self._keys[place - 1]) if place else UNKNOWN
 
-    def _forward(self, number: int) -> Any:
-        """Decode up to frame `number` of the run. ValueError if the frame does not exist."""
+    def _forward(self, number: int) -> Any | None:
+        """Decode up to frame `number` of the run; None if the run does not have the frame."""
         for found, frame in self._frames:
             self._next = found + 1
-            if found == number:
-                return frame
-            if found > number:
-                break
-        raise ValueError("the frame could not be decoded")
+            if found >= number:
+                return frame if found == number else None
+        return None
 
     # --- runs
 

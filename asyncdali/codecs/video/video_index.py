@@ -192,7 +192,7 @@ class Packets:
     def rewind(self) -> None:
         """Go back to the beginning. The container is opened again, because not all can seek, and some seek to another packet."""
         stream = self.stream.index
-        self.container.close()
+        self.close()
         self.container = _open(self._source)
         self.choose(stream)
 
