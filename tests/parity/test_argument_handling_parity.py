@@ -156,3 +156,10 @@ def test_volumes_that_do_not_turn(both, angle, axis):  # noqa: F811
             continue
         assert_equal(both, graph, rtol=1e-5)
         assert_equal(both, transform, rtol=1e-5)
+
+
+@pytest.mark.parametrize("value", [[2.0], (2.0,), np.float32([2.0])])
+def test_one_value_in_a_list(value):
+    ours = Library("asyncdali")
+    made = [ours.run(lambda lib: lib.fn.random.beta(alpha=given, beta=3.0, seed=5), 2) for given in (2.0, value)]
+    np.testing.assert_array_equal(made[0][0][0], made[1][0][0])

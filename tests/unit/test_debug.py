@@ -965,3 +965,20 @@ def test_unknown_arguments_of_external_source_are_named():
         assert np.asarray(pipeline_def(body, debug=True, **options)().run()[0][0]).tolist() == [0, 0]
     with pytest.raises(KeyError, match="unexpected argument 'batc_size'"):
         pipeline_def(body, **options)().build()
+
+
+@pytest.mark.parametrize("device_id", [None, 0])
+def test_gpu_operators_run_on_the_host_device(monkeypatch, device_id):
+    monkeypatch.setenv("ASYNCDALI_DEVICE", "host")
+
+    def body():
+        images = fn.external_source(lambda: [np.arange(12, dtype=np.uint8).reshape(2, 2, 3)] * 2, layout="HWC", device="gpu")
+        turned = fn.flip(images, horizontal=fn.random.coin_flip(seed=3))
+        return turned, fn.brightness(turned.cpu().gpu(), brightness=2.0), images
+
+    options = {"batch_size": 2, "num_threads": 1, "device_id": device_id}
+    outputs = [pipeline_def(body, debug=way, **options)().run() for way in (True, False)]
+    for found, expected in zip(*outputs, strict=True):
+        assert type(found) is type(expected)
+        for i in range(2):
+            np.testing.assert_array_equal(np.asarray(found.as_cpu()[i]), np.asarray(expected.as_cpu()[i]))
