@@ -7,7 +7,7 @@ import threading
 import time
 
 # The C module, because the functions of `signal` convert to enumerations: 50 calls of Python functions for each use of `uninterrupted`.
-from _signal import SIGINT, getsignal, raise_signal, signal, valid_signals
+from _signal import SIGINT, getsignal, pthread_kill, signal, valid_signals
 from _thread import start_new_thread
 from collections import deque
 from collections.abc import Iterable
@@ -146,7 +146,7 @@ class _Later:
     def _remind(self, number: int) -> None:
         time.sleep(LIMIT)
         if self._block._later is self and any(number == other for other, _ in self.came):  # the block has not ended
-            raise_signal(number)
+            pthread_kill(_main or 0, number)  # not to the process: the main thread may be in a system call
 
 
 _EXIT = uninterrupted.__exit__.__code__

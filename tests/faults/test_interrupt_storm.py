@@ -213,3 +213,37 @@ def test_twenty_thousand_interrupts_with_one_engine_and_statistics():
 @pytest.mark.parametrize("source", SOURCES)
 def test_exceptions_over_sources_and_placements(source):
     storm(1000, [case for case in CASES if case.startswith(f"{source}/")], 3600)
+
+
+BLOCKED = """
+    import signal, sys, time
+    import numpy as np
+    from asyncdali import Pipeline, fn
+
+    class Late(Exception):
+        pass
+
+    def late(number, frame):
+        raise Late
+
+    def waits():
+        time.sleep(600)
+        yield np.zeros((1, 1))
+
+    signal.signal(signal.SIGALRM, late)
+    pipe = Pipeline(1, 1, seed=1)
+    with pipe:
+        pipe.set_outputs(fn.external_source(waits))
+    pipe.build()
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        pipe.run()
+    except Late:
+        print("interrupted")
+    pipe.close()
+"""
+
+
+def test_a_generator_that_blocks_is_interrupted_after_a_while():
+    """Handlers are delayed while a generator is asked, but not longer than a second."""
+    assert run_script(BLOCKED, timeout=60).stdout == "interrupted\n"
