@@ -112,7 +112,7 @@ class Rotate(PerFrame):
         length = np.abs(axis).max(axis=1)
         # Without an angle nothing turns, so the axis needs no direction. Augmentations draw both, and draw zeros for "unchanged".
         still = (length == 0) & (arguments.scalars("angle") == 0)
-        axis = np.where(still[:, None], np.float32([0, 0, 1]), axis)
+        axis = np.where(still[:, None], np.array([0, 0, 1], np.float32), axis)
         wrong = ~(((length > 0) & (length < np.inf)) | still)
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
