@@ -103,16 +103,6 @@ def choose_gpu(device_id: int | None, needs_gpu: bool) -> CudaDevice | None:
     return CudaDevice(_driver, 0 if device_id is None else int(device_id))
 
 
-def use_host_device(device_id: int | None, needs_gpu: bool) -> None:
-    """For debug mode, which always uses the host device: the same warnings and errors as without a GPU."""
-    wish = _wish()
-    if wish == "host" or (device_id is None and not needs_gpu):
-        return
-    which = "a GPU operator" if device_id is None else f"device_id={device_id}"
-    reason = "debug mode has no GPU" if cuda_driver_present() else "no CUDA driver was found (libcuda.so.1)"
-    _on_host(which, reason, wish)
-
-
 def _on_host(which: str, reason: str, wish: str) -> None:
     if wish == "cuda":
         raise RuntimeError(f"{which}: {reason}, and ASYNCDALI_DEVICE=cuda forbids the host device")

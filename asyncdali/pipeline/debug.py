@@ -77,8 +77,8 @@ class DebugCore(Core):
             return
         super().close()
         if self.engine is not None:
+            self.engine.close()  # first: operators are closed when the GPU has finished their work
             self.debugged.close()
-            self.engine.close()
 
 
 class DebugPipeline(Pipeline):
@@ -181,7 +181,7 @@ class DebugPipeline(Pipeline):
         if isinstance(value, (TensorListCPU, TensorListGPU)):
             return value
         array, dtype = output_constant(value, index)
-        return cpu_list(repeated(np.asarray(array), dtype, "", "cpu", self._core.debugged.size()))
+        return cpu_list(repeated(np.asarray(array), dtype, "", self._core.debugged.size()))
 
     def _check(self, outputs: tuple[Any, ...]) -> None:
         """Raise RuntimeError if outputs differ from the declaration."""
@@ -216,7 +216,7 @@ class DebugPipeline(Pipeline):
         if not isinstance(data_node, (str, DataNode)):
             raise OperatorTypeError(f"an external input is given by its name or node, got {type(data_node).__name__}")
         self.build()
-        self._core.debugged.feed(data_node if isinstance(data_node, str) else data_node.name, data, layout)
+        self._core.debugged.feed(data_node if isinstance(data_node, str) else data_node.name, data, layout, cuda_stream)
 
     def input_feed_count(self, input_name: str) -> int:
         """1: a run takes one batch of each input."""

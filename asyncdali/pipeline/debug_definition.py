@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from asyncdali_workers.interrupts import raised_by_signal
 
-from ..data_node import DataNode, on_device
+from ..data_node import DataNode
 from ..errors import OperatorKeyError, refused
 from ..graph import context
 from ..graph.node import Definition, OperatorInstance
 from ..operators.base import Role, Schema
 from ..options import PipelineOptions
-from ..runtime.immediate import Engine, Immediate, repeated, stand_in
+from ..runtime.immediate import Engine, repeated, stand_in
 from ..sources.external_source import ExternalInput
 from ..sources.sources import Sources, batch_size_of
 from ..tensors import TensorListCPU, TensorListGPU
@@ -49,9 +49,8 @@ class DebugDefinition(Definition):
         self._complete = False
         """The first iteration has ended, so all calls are known."""
         self._inputs: dict[str, SourceCall] = {}
-        self._early: dict[str, list[tuple[TensorListCPU, str | None]]] = {}
+        self._early: dict[str, list[tuple[TensorListCPU | TensorListGPU, str | None]]] = {}
         self._feeding = threading.Condition()
-        self._transfers: dict[str, Immediate] = {}
         self._splits_and_merges: dict[Any, OperatorCall] = {}
         self._begin()
 
@@ -191,10 +190,7 @@ class DebugDefinition(Definition):
 
     def transferred(self, node: DataNodeDebug, device: str) -> DataNodeDebug:
         """The data of `node` on another device."""
-        if device not in self._transfers:
-            source = stand_in("__input_0", node.device)
-            self._transfers[device] = Immediate(self.engine, [on_device(source, device)], [])
-        (batch,) = self._transfers[device].run({"__input_0": node._batch}, len(node._batch), self._index)
+        batch = self.engine.moved(node._batch, device, self._index)
         return DataNodeDebug(node.name, node.source, node.index, batch, self)
 
     # --- operators
@@ -214,8 +210,9 @@ class DebugDefinition(Definition):
 
     def _constant(self, instance: OperatorInstance) -> Any:
         """A batch of a constant input. The array may change from run to run, so calls of earlier iterations are not compared."""
-        given = instance.constants
-        return repeated(given["value"], given["dtype"], given.get("layout") or "", instance.outputs[0].device, self.size())
+        given, device = instance.constants, instance.outputs[0].device
+        batch = repeated(given["value"], given["dtype"], given.get("layout") or "", self.size())
+        return batch if device == "cpu" else self.engine.moved(batch, device, self._index)
 
     def _run(self, instance: OperatorInstance) -> tuple[OperatorInstance, list[Any]]:
         """The source of the output nodes, and the output batches."""
@@ -323,19 +320,22 @@ class DebugDefinition(Definition):
         with self._feeding:
             self._feeding.wait_for(lambda: not sources.waits())
 
-    def feed(self, name: str, data: Any, layout: str | None) -> None:
-        """A batch for the external input `name`. Before the first iteration it is kept for the future input of that name."""
+    def feed(self, name: str, data: Any, layout: str | None, stream: Any) -> None:
+        """A batch for the external input `name`, ready on the user's `stream`.
+
+        Before the first iteration it is kept for the future input of that name.
+        """
         with self._feeding:
             call = self._inputs.get(name)
             if call is not None:
-                call.sources.port(name).feed(data, layout)
+                call.sources.port(name).feed(data, layout, stream)
             elif self._complete:
                 known = ", ".join(map(repr, self._inputs)) or "none"
                 raise refused(
                     OperatorKeyError, "external_source", "name", f"the pipeline has no external input named {name!r} (it has {known})"
                 )
             else:
-                self._early.setdefault(name, []).append((self.engine.copied(data), layout))
+                self._early.setdefault(name, []).append((self.engine.copied(data, stream), layout))
             self._feeding.notify_all()
 
 

@@ -92,4 +92,4 @@ def is_array(value: Any) -> bool:
     """An array, but not a number or a node."""
     if isinstance(value, (np.generic, DataNode, bool, int, float, str, bytes)) or value is None:
         return False
-    return any(hasattr(value, name) for name in ("__array__", "__dlpack__", "__array_interface__"))
+    return any(hasattr(value, name) for name in ("__array__", "__dlpack__", "__array_interface__", "__cuda_array_interface__"))

@@ -70,6 +70,11 @@ class DeviceSegmentRun(SegmentRun):
             self._commands.perform()
         yield from super().phases()
 
+    def abandon(self) -> None:
+        """Wait for everything that was begun, because neither buffers nor the stream need to know of it."""
+        AllDecoded([images for decode in self._decoded for images in decode.images]).wait()
+        self._stream.settle()
+
     # --- repeated iterations
 
     def _repeats(self, lap: Lap | None) -> DeviceRepeats | None:
@@ -144,7 +149,7 @@ class DeviceSegmentRun(SegmentRun):
 
     def _on_device(self, batch: Batch) -> Batch:
         """The batch itself; or, if its contents are known on the host, a batch that will be uploaded."""
-        if (batch.alias_of or batch).owner is None or _is_on_device(batch):
+        if (batch.alias_of or batch).owner is None or _is_on_device(batch) or not len(batch):
             return batch
         return self._moved(batch, "gpu")
 

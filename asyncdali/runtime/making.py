@@ -27,6 +27,18 @@ class Seeds:
         return self._table[index]
 
 
+def check_kernels(operators: Sequence[PlannedOperator]) -> None:
+    """Raise NotImplementedError that names the GPU operators which a CUDA device cannot run."""
+    missing = [planned for planned in operators if planned.backend != "cpu" and not planned.kind.on_cuda]
+    if missing:
+        names = ", ".join(sorted({planned.spec.schema.name for planned in missing}))
+        error = NotImplementedError(
+            f"no CUDA kernels yet for: {names}. Give them CPU inputs, or set ASYNCDALI_DEVICE=host to run all GPU operators of this "
+            "process on the host device."
+        )
+        raise operator_error(missing[0], error, None) from error
+
+
 def make_operators(operators: Sequence[PlannedOperator], environment: Environment, made: list[BuiltOperator]) -> None:
     """Append the operators to `made`. All kernels whose types are known are compiled (or loaded) here, on the building thread.
 

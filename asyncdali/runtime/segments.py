@@ -247,6 +247,9 @@ class SegmentRun:
         else:
             yield from self._pixels(steps, fresh, slots, scratch, Timed.NO if lap is None else lap.timed)
 
+    def abandon(self) -> None:
+        """The phases have ended with an error or an interrupt, and the memory of this run will be reused."""
+
     def _repeats(self, lap: Lap | None) -> Any:
         """The repeats that may serve the iteration, or None. An iteration that measures every operator is planned."""
         whole = lap is None or lap.timed is not Timed.PROCESSOR

@@ -22,7 +22,7 @@ from ..batch import Batch
 from ..device.host import FUSES_BACKENDS
 from ..device.select import choose_gpu, users_device
 from ..device.threads import CallThread, kernels_of_threads
-from ..errors import CheckpointError, OperatorError, PipelineClosed, operator_error, place
+from ..errors import CheckpointError, OperatorError, PipelineClosed, place
 from ..graph.plan import build_plan, cut_for_gpu
 from ..operators.base import Role
 from ..sources.ports import Port
@@ -38,7 +38,7 @@ from .compiling import Compilation
 from .counters import PipelineCounters
 from .executor import Executor
 from .hints import reserve
-from .making import Seeds, make_operators
+from .making import Seeds, check_kernels, make_operators
 from .memory_statistics import MemoryStatistics
 from .output_copies import OutputCopies
 from .parts import Part, why_whole
@@ -130,7 +130,7 @@ class Session:
         needs_gpu = any(planned.backend != "cpu" for planned in self.plan.operators)
         self.gpu = choose_gpu(options.device_id, needs_gpu)
         if self.gpu is not None:
-            self._check_kernels()
+            check_kernels(self.plan.operators)
             cut_for_gpu(self.plan)
         self.part: Part | None = blueprint.part
         self.whole = "" if self.part is None else why_whole(self.plan)
@@ -150,17 +150,6 @@ class Session:
             gpu=self.gpu,
             pool=None if self.engines is None else self.engines.pool,
         )
-
-    def _check_kernels(self) -> None:
-        """Raise NotImplementedError that names the GPU operators which a CUDA device cannot run."""
-        missing = [planned for planned in self.plan.operators if planned.backend != "cpu" and not planned.kind.on_cuda]
-        if missing:
-            names = ", ".join(sorted({planned.spec.schema.name for planned in missing}))
-            error = NotImplementedError(
-                f"no CUDA kernels yet for: {names}. Give them CPU inputs, or set ASYNCDALI_DEVICE=host to run all GPU operators of this "
-                "process on the host device."
-            )
-            raise operator_error(missing[0], error, None) from error
 
     # --- build
 

@@ -174,20 +174,3 @@ def test_feeding_too_little(gpu, no_copy, depth, of):  # noqa: F811
     with pytest.raises(IndexError, match="Nothing was fed"):
         pipe.run()
     pipe.close()
-
-
-@pytest.mark.parametrize("wish", ["host", "cuda"])
-def test_debug_mode_uses_the_host_device(gpu, monkeypatch, wish):  # noqa: F811
-    """Debug mode gives the results of the GPU on the host device, and refuses to do so if the user insists on CUDA."""
-    monkeypatch.setenv("ASYNCDALI_DEVICE", wish)
-
-    def graph():
-        return fn.flip(fn.external_source(lambda: list(dense(0)), device="gpu", layout="HWC"))
-
-    pipe = pipeline_def(graph, batch_size=BATCH, num_threads=2, device_id=0, debug=True)()
-    if wish == "cuda":
-        with pytest.raises(RuntimeError, match="debug mode has no GPU"):
-            pipe.run()
-        return
-    for found, expected in zip(samples_of(pipe.run()[0]), dense(0), strict=True):
-        np.testing.assert_array_equal(found, expected[:, ::-1])

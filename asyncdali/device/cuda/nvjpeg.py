@@ -11,6 +11,7 @@ however many files it has, and almost no processor time. Several states take tur
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -103,7 +104,10 @@ class AllDecoded:
         self._images = images
 
     def wait(self) -> None:
-        """Does nothing, because :meth:`when_done` makes its call when the work is done."""
+        if not self.is_over():
+            over = threading.Event()
+            self.when_done(over.set)
+            over.wait()
 
     def is_over(self) -> bool:
         return all(images.done() for images in self._images)
