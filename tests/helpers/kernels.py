@@ -34,6 +34,8 @@ def _folder() -> Path:
 _SHARED = re.compile(r"^ *__shared__ [^;]*?\b(\w+)(?:\[[^;]*)?;", re.MULTILINE)
 """A declaration of shared memory. On a GPU its content is what earlier kernels left; here each block finds NaN."""
 
+_ENTRIES = re.compile(r"^(#(?:if|else|elif|endif).*)|^KERNEL (\w+)\(", re.MULTILINE)
+
 EXTRA_FLAGS = tuple(os.environ.get("ASYNCDALI_KERNEL_FLAGS", "").split())
 
 
@@ -49,7 +51,8 @@ def host_kernel(kernel: Kernel) -> Any:
 def _library(kernel: Kernel) -> ctypes.CDLL:
     """All kernels of a source with some macros."""
     source = source_of(kernel)
-    entries = "".join(f"HOST_ENTRY({entry})\n" for entry in re.findall(r"^KERNEL (\w+)\(", source, re.MULTILINE))
+    lines = _ENTRIES.findall(source)  # with the conditions around them, because some macros leave kernels out
+    entries = "".join(f"HOST_ENTRY({entry})\n" if entry else f"{condition}\n" for condition, entry in lines)
     waits = "#define USES_BARRIER\n" if "__syncthreads" in source else ""
     source = _SHARED.sub(r"\g<0> POISON(\1)", source)
     text = f'{waits}#include "{_SHIM}"\n{source}\n{entries}'
