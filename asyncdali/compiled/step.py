@@ -10,27 +10,66 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from numba import njit, types
 from numba.core.bytecode import FunctionIdentity
 from numba.core.ccallback import CFunc
 
+from .._notices import warn
 from . import waiting
 from .compiler import HelperCompiler, KernelCompiler
+from .machine_code import machine_code_of
 
 _I64 = types.int64
-_OPTIONS = {"error_model": "numpy", "boundscheck": False}
+_OPTIONS = {"error_model": "numpy", "boundscheck": False, "_nrt": False}
+"""`_nrt`: kernels allocate nothing, so arrays in kernels (views of addresses) need no reference counts."""
 
 _HELPER = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": HelperCompiler, **_OPTIONS}
 
-inlined = njit(**_HELPER)
+
+
+class Helper:
+    """A function that kernels call. Numba's dispatcher is made when the first kernel that calls it is compiled.
+
+    Dispatchers are expensive: those of a training pipeline would take 0.1 s of a processor in every process, with all kernels in the cache.
+    """
+
+    __slots__ = ("_dispatcher", "py_func", "targetoptions")
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]):
+        self.py_func = function
+        self.targetoptions = options
+        self._dispatcher: Any = None
+
+    @property
+    def dispatcher(self) -> Any:
+        """Numba's dispatcher."""
+        if self._dispatcher is None:
+            self._dispatcher = njit(**self.targetoptions)(self.py_func)
+        return self._dispatcher
+
+    @property
+    def _numba_type_(self) -> Any:
+        """Numba asks for the type of a global value in this way."""
+        return self.dispatcher._numba_type_
+
+    def __call__(self, *args: Any) -> Any:
+        return self.dispatcher(*args)
+
+
+def _helpers(**options: Any) -> Callable[[Callable[..., Any]], Helper]:
+    """The decorator for helpers with these options."""
+    return lambda function: Helper(function, {**_HELPER, **options})
+
+
+inlined = _helpers()
 """A helper called by steps. It is compiled into its callers."""
 
-fused = njit(forceinline=True, **_HELPER)
+fused = _helpers(forceinline=True)
 """Like :data:`inlined`, for short helpers of hot loops that LLVM would call: the values of their arrays then stay in registers."""
 
-contracted = njit(fastmath={"contract"}, **_HELPER)
+contracted = _helpers(fastmath={"contract"})
 """Like :data:`inlined`, but a multiplication and an addition may become one fused operation."""
 
 
@@ -50,26 +89,41 @@ def _own_symbols() -> Iterator[None]:
         FunctionIdentity._unique_ids = theirs
 
 
-def _c_function(function: Any, signature: Any, variant: tuple[Any, ...] | None = None) -> Any:
-    """Numba's C function, compiled or loaded from the cache."""
-    made = _uncompiled(function, signature, variant)
-    try:
-        with _own_symbols():
-            made.compile()
-    finally:
-        release = getattr(made._cache, "release", None)  # Numba's empty cache has none
-        if release is not None:
-            release()
-    return made
+class _CFunction(NamedTuple):
+    """A C function. `keep`: Numba's object that owns the code; None: it was loaded from the cache."""
+
+    address: int
+    keep: Any
 
 
-def _uncompiled(function: Any, signature: Any, variant: tuple[Any, ...] | None) -> Any:
-    """Numba's C function before it is compiled."""
-    from .cache import enable_cache
+def _c_function(function: Any, signature: Any, variant: tuple[Any, ...] | None = None) -> _CFunction:
+    """A C function, loaded from the cache or compiled. NotCompiled: not now (:mod:`.waiting`)."""
+    from .cache import entry
 
+    stored = entry(function, str(signature), variant)
+    if stored is None:
+        return _compiled(function, signature)
+    address = stored.load()
+    if address:
+        return _CFunction(address, None)
+    with stored.claimed():
+        address = stored.load()  # another process may have compiled it meanwhile
+        if address:
+            return _CFunction(address, None)
+        made = _compiled(function, signature)
+        try:
+            stored.save(machine_code_of(made.keep))
+        except ValueError as error:
+            warn(f"{function.__qualname__} is compiled again in every process: {error}", RuntimeWarning)
+        return made
+
+
+def _compiled(function: Any, signature: Any) -> _CFunction:
+    """A C function, compiled by Numba."""
     made: Any = CFunc(function, (signature.args, signature.return_type), {}, _OPTIONS, KernelCompiler)
-    enable_cache(made, function, variant)
-    return made
+    with _own_symbols():
+        made.compile()
+    return _CFunction(made.address, made)
 
 
 class Compiled:
@@ -125,7 +179,7 @@ class Compiled:
             arguments = [ctypes.c_int64] * self._count
             self._held = ctypes.PYFUNCTYPE(ctypes.c_int64, *arguments)(keep.address)
             self._call = self._held if self.brief else ctypes.CFUNCTYPE(ctypes.c_int64, *arguments)(keep.address)
-            self._keep = keep
+            self._keep = keep.keep
             self._address = keep.address
 
     def _first_call(self, *args: int) -> int:
@@ -214,7 +268,7 @@ step = compiled(3)
 """Decorator for ``step(context, sample, thread) -> status``; see the package docstring."""
 
 
-def callback(function: Callable[..., Any]) -> Any:
-    """Compile ``f(int64) -> void`` as a callback of a C library. Returns the Numba object (``.address``)."""
+def callback(function: Callable[..., Any]) -> _CFunction:
+    """Compile ``f(int64) -> void`` as a callback of a C library: an object with an ``address``, to be kept while it may be called."""
     with waiting.needed():
         return _c_function(function, types.void(_I64))

@@ -202,16 +202,16 @@ import sys
 from asyncdali.compiled import cache
 from asyncdali.operators.flip import flip_kernels
 compiled = []
-save = cache.KernelCache.save_overload
+save = cache.Entry.save
 
-def saved(self, sig, data):
-    compiled.append(self._function.__qualname__)
+def saved(self, code):
+    compiled.append(code.symbol)
     if sys.argv[1:] == ["die"]:
         print("compiled", flush=True)
         __import__("os").kill(__import__("os").getpid(), 9)
-    return save(self, sig, data)
+    return save(self, code)
 
-cache.KernelCache.save_overload = saved
+cache.Entry.save = saved
 print("ready", flush=True)
 sys.stdin.readline()
 from asyncdali.compiled.step import compile_all

@@ -222,7 +222,7 @@ def _private_names(tree: ast.Module) -> set[str]:
     return {name for name in found if re.match("_[a-z]", name)}
 
 
-OF_OTHERS = {"_cache", "_info", "_local", "_replace"}
+OF_OTHERS = {"_info", "_library", "_local", "_replace"}
 """Attributes of Numba, fsspec and named tuples."""
 
 

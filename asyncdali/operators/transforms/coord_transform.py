@@ -58,7 +58,7 @@ class CoordTransform(PerFrame):
             raise ValueError(f"`dtype` must be FLOAT or the input's type, {source.dtype.name}; got {dtype.name}")
         if not len(source):  # The number of coordinates per point is unknown.
             return Planned([Batch(source.shapes, dtype, source.layout, device=source.device)])
-        points: np.ndarray = (source.shapes[:, :-1] > 0).all(axis=1)
+        points = np.asarray((source.shapes[:, :-1] > 0).all(axis=1))
         if not points.any():
             shapes = source.shapes.copy()
             shapes[:, -1] = self._rows_without_points(arguments, int(shapes[0, -1]))
