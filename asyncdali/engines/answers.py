@@ -110,4 +110,4 @@ class Answers:
 def _unreadable(header: dict[str, Any], engine: EngineProcess, error: MemoryError) -> dict[str, Any]:
     """In place of an answer in a block that cannot be mapped: its iteration has failed. Other messages are never that large."""
     text = f"the answer of engine {engine.number} cannot be used: {error}"
-    return {"a": header["a"], "took": 0, "error": packed(MemoryError(text))}
+    return {"a": header["a"], "took": 0, "moves": 0, "error": packed(MemoryError(text))}

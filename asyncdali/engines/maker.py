@@ -113,7 +113,7 @@ class Maker:
         except Exception as failure:
             record, error = None, EngineError(f"an engine cannot use a request: {type(failure).__name__}: {failure}")
         if record is None:
-            answer({"a": key, "error": packed(error or RuntimeError("no record")), "took": 0}, [])
+            answer({"a": key, "error": packed(error or RuntimeError("no record")), "took": 0, "moves": 0}, [])
             return
         self._count += 1
         began = now()
@@ -153,7 +153,7 @@ class Maker:
         def planned() -> None:
             left.pop()
             if not left:
-                loop.call(guarded, answer, {"planned": key, "produced": record.produced}, [])
+                loop.call(guarded, answer, {"planned": key, "produced": record.produced, "moves": len(record.produced)}, [])
 
         return planned
 
@@ -176,7 +176,7 @@ class Maker:
         took = now() - began
         self.busy += took
         self.made += 1
-        header: Header = {"a": key, "took": took}
+        header: Header = {"a": key, "took": took, "moves": len(record.produced)}
         if record.produced:
             header["produced"] = record.produced
         batches: list[Batch] = []

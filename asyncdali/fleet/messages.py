@@ -59,9 +59,13 @@ def key(value: Any) -> tuple[int, int]:
     return number(index, "the index"), number(generation, "the generation")
 
 
-def produced(value: Any, names: Collection[str], most: int) -> dict[str, int]:
-    """By how many samples the positions of operators move. `names`: the operators that have positions."""
-    found = _dictionary(value, "`produced`")
+def produced(header: dict[str, Any], names: Collection[str], most: int) -> dict[str, int]:
+    """By how many samples the positions of operators move, if not by the batch. `names`: the operators that have positions.
+
+    A lost entry would mean "by the batch", and the next iterations would be other data. So a message counts its entries."""
+    found = _dictionary(header.get("produced", {}), "`produced`")
+    if number(header.get("moves"), "`moves`") != len(found):
+        raise WrongMessage(f"`produced` has {len(found)} entries, and should have {header['moves']}")
     for name, samples in found.items():
         if name not in names:
             raise WrongMessage(f"`produced` names {_shown(name)}, which is no operator with a position")
@@ -74,7 +78,7 @@ def answer(
 ) -> Answer:  # fmt: skip
     """An answer to a request. `wanted`: make the batches. Nobody needs those of an answer that came too late."""
     took = number(header.get("took"), "`took`")
-    moved = produced(header.get("produced", {}), expected.names, max(expected.whole, expected.samples))
+    moved = produced(header, expected.names, max(expected.whole, expected.samples))
     spans = [_span(item) for item in _list(header.get("spans", []), "`spans`")]
     if ("error" in header) == ("out" in header):
         raise WrongMessage("an answer has outputs or an error, one of them")

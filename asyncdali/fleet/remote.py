@@ -314,7 +314,7 @@ class RemoteLoader(Connections):
             key = messages.key(header["planned"])
             asked, _ = self._outstanding(place, key)
             record = asked.run.record
-            produced = messages.produced(header.get("produced"), self._stateful, max(record.whole, record.batch_size))
+            produced = messages.produced(header, self._stateful, max(record.whole, record.batch_size))
             return partial(self.planned, asked if asked.generation == key[1] else None, produced)
         if "ready" in header:
             pid = messages.number(header["ready"], "the process id", 1, 1 << 31)

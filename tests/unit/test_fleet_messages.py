@@ -129,6 +129,8 @@ ANSWERS = {
     "an error of another type": lambda data: (data.pop("out"), data.update(error=17)),
     "an error without fields": lambda data: (data.pop("out"), data.update(error={})),
     "positions of no operator": lambda data: data.update(produced={"nobody": 3}),
+    "positions that were lost": lambda data: data.update(moves=data["moves"] + 1),
+    "no number of positions": lambda data: data.pop("moves"),
     "positions of another type": lambda data: data.update(produced=[1, 2]),
     "positions that jump": lambda data: data.update(produced=dict.fromkeys(data.get("produced", {"x": 0}), 10**30)),
     "another kind of message": lambda data: (data.pop("a"), data.update(answer=1)),
