@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 
 import numpy as np
@@ -96,3 +97,19 @@ def test_entries_that_do_not_fit_are_refused(wire):
     entry, frame = wire.packed(Batch.from_values(np.zeros((2, 3), np.uint8)))
     with pytest.raises(ValueError, match="a frame of 4 bytes does not hold 6 at 0"):
         wire.unpacked(entry, frame[:-2])
+
+
+def test_an_interrupted_construction_of_a_lease_returns_nothing(monkeypatch):
+    """An interrupt may come between any two lines of ``__init__``. The object is deleted then."""
+    raised = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda error: raised.append(error.exc_value))
+    names = ["nbytes", "_mapping", "_number", "_pid", "_returned"]
+    for done in range(len(names) + 1):
+        returned: deque[int] = deque()
+        values = [8, None, 17, os.getpid(), returned]
+        lease = Lease.__new__(Lease)
+        for name, value in list(zip(names, values))[:done]:
+            setattr(lease, name, value)
+        del lease
+        assert list(returned) == ([17] if done == len(names) else [])
+    assert not raised
