@@ -46,8 +46,14 @@ def kind_of(call: ast.Call) -> str | None:
     return "load" if owner == "ctypes" and name in ("CDLL", "PyDLL") else None
 
 
-def _is_unpickler(node: ast.AST) -> bool:
-    return isinstance(node, ast.ClassDef) and any(ast.unparse(base) == "pickle.Unpickler" for base in node.bases)
+_BASES = {"pickle.Unpickler": "unpickle", "soundfile.SoundFile": "library"}
+"""Classes that decode when they are called, and the row of their subclasses."""
+
+
+def kind_of_class(node: ast.AST) -> str | None:
+    """The row of the table to which the definition of a class belongs."""
+    bases = [ast.unparse(base) for base in node.bases] if isinstance(node, ast.ClassDef) else []
+    return next((_BASES[base] for base in bases if base in _BASES), None)
 
 
 def _writes(call: ast.Call) -> bool:
@@ -63,7 +69,7 @@ def found() -> dict[str, set[str]]:
     for folder in ("asyncdali", "workers"):
         for path in (ROOT / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
-                kind = kind_of(node) if isinstance(node, ast.Call) else "unpickle" if _is_unpickler(node) else None
+                kind = kind_of(node) if isinstance(node, ast.Call) else kind_of_class(node)
                 if kind is not None:
                     rows.setdefault(kind, set()).add(path.relative_to(ROOT).as_posix())
     return rows
