@@ -254,7 +254,7 @@ def _system_error(error: BaseException) -> OSError | None:
 
 
 _FAILURES = (Exception, SystemExit, GeneratorExit)
-"""What the code of an exception may raise while it is shown. An exit would end a thread that others wait for."""
+"""Exceptions that the code of an exception may raise while it is shown. An exit would end a thread that others wait for."""
 
 
 def message_of(error: BaseException) -> str:

@@ -53,7 +53,7 @@ class Told:
 
 
 _FAILURES = (Exception, SystemExit, GeneratorExit)
-"""What the code of an exception may raise while it is shown. An exit would end a thread that others wait for."""
+"""Exceptions that the code of an exception may raise while it is shown. An exit would end a thread that others wait for."""
 
 
 def described(error: BaseException, formatted: str | None = None, without: tuple[type[BaseException], ...] = ()) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Exceptions of signal handlers: steps that they must not interrupt, and how they are told from other exceptions."""
+"""Exceptions of signal handlers: steps that they must not interrupt, and the difference between them and other exceptions."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _install(numbers: Iterable[int], handlers: Iterable[Any]) -> None:
 def _restore(replaced: Any, attempts: int = 8) -> BaseException | None:
     """Install the handlers again that were replaced. Returns the exception of one that ran meanwhile.
 
-    This is a recursion and no loop: an exception between two rounds of a loop would leave handlers replaced for ever.
+    This is a recursion and no loop: an exception between two rounds of a loop would leave handlers replaced forever.
     """
     try:
         _install(*replaced)

@@ -68,7 +68,7 @@ def _decode_jpeg2000(raw: bytes, file: jpeg2000.Jpeg2000File, output_type: DALII
 def _decode_part(data: bytes, kind: str, most: tuple[int, int, int]) -> np.ndarray:
     """Decode a file of format `kind` that is a strip or tile of a TIFF: the pixels as stored. It has at most `most` rows and columns."""
     if signature(data) != kind:
-        raise ValueError(f"it holds {signature(data) or 'no picture'}, not {kind}")
+        raise ValueError(f"found {signature(data) or 'no picture'}, expected {kind}")
     part = np.frombuffer(data, np.uint8)
     if kind == "JPEG":
         return decode_jpeg(part, grey=most[2] == 1, most=most[:2])[0]
@@ -79,7 +79,7 @@ def _decode_part(data: bytes, kind: str, most: tuple[int, int, int]) -> np.ndarr
 
 def _refuse_larger(height: int, width: int, most: tuple[int, int]) -> None:
     if height > most[0] or width > most[1]:
-        raise ValueError(f"it holds a picture of {width}x{height} pixels; at most {most[1]}x{most[0]} belong there")
+        raise ValueError(f"found a picture of {width}x{height} pixels; at most {most[1]}x{most[0]} belong there")
 
 
 MAX_SCANS = 500

@@ -118,18 +118,18 @@ def decode_pillow(data: bytes, file: Jpeg2000File) -> np.ndarray:
                 raise ValueError(f"one header gives {file.width}x{file.height} pixels, another one {image.size[0]}x{image.size[1]}")
             image.load()
             if file.palette:
-                found = np.asarray(image.convert("RGB" if file.palette == 3 else "RGBA"))
+                pixels = np.asarray(image.convert("RGB" if file.palette == 3 else "RGBA"))
             else:
-                found = np.asarray(image)
+                pixels = np.asarray(image)
     except (OSError, ValueError, SyntaxError, IndexError, TypeError, KeyError, OverflowError, struct.error) as error:
         raise ValueError(f"broken JPEG2000: {error}") from None
-    found = found[:, :, None] if found.ndim == 2 else found
-    if found.shape != (file.height, file.width, file.channels) or found.dtype not in (np.uint8, np.uint16):
+    pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
+    if pixels.shape != (file.height, file.width, file.channels) or pixels.dtype not in (np.uint8, np.uint16):
         raise ValueError("broken JPEG2000: the decoder found another image than the header")
     if file.palette:
-        return found
-    width = 8 * found.itemsize  # Pillow shifts values to the left.
-    return np.concatenate([scaled(found[:, :, k : k + 1] >> (width - bits), bits) for k, bits in enumerate(file.bits)], axis=2)
+        return pixels
+    width = 8 * pixels.itemsize  # Pillow shifts values to the left.
+    return np.concatenate([scaled(pixels[:, :, k : k + 1] >> (width - bits), bits) for k, bits in enumerate(file.bits)], axis=2)
 
 
 def scaled(values: np.ndarray, bits: int) -> np.ndarray:

@@ -86,7 +86,7 @@ class _LowerKernel(typed_passes.NativeLowering):
 
 
 FAILED = -(1 << 62)
-"""What a kernel returns that Numba makes raise an exception. Kernels raise none; Numba's own wrapper would print it, with the GIL."""
+"""The result of a kernel in which Numba raises an exception. Kernels raise none; Numba's own wrapper would print it, with the GIL."""
 
 
 def _create_c_function(context: Any, library: Any, description: Any, env: Any, call_helper: Any) -> None:

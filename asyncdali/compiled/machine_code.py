@@ -48,7 +48,7 @@ class MachineCode(NamedTuple):
 def machine_code_of(compiled: Any) -> MachineCode:
     """The code of Numba's compiled C function. ValueError if another process cannot use it."""
     if compiled._library.has_dynamic_globals:
-        raise ValueError("its code contains addresses of this process")
+        raise ValueError("the code contains addresses of this process")
     _, _, (file, _) = compiled._library.serialize_using_object_code()
     return MachineCode(compiled.native_name, tuple(undefined_symbols(file)), file)
 

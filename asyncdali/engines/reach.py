@@ -332,7 +332,7 @@ def _source(module: str, around: dict[str, Any]) -> bytes | None:
 
 
 def _code(code: CodeType) -> bytes:
-    """What a code object does. Lines and file names do not count."""
+    """The content of a code object. Lines and file names do not count."""
     head = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_argcount, code.co_kwonlyargcount,
             code.co_posonlyargcount, code.co_flags & _FLAGS, getattr(code, "co_exceptiontable", b""))  # fmt: skip
     return code.co_code + repr(head).encode() + b"".join(map(_constant, code.co_consts))

@@ -67,7 +67,7 @@ class EngineServer:
         """Call a method of this class. A bug ends the engine: the training process detects the end, and does not wait forever."""
         try:
             function(*args)
-        except BaseException:  # an exit, too: it would end the thread of the loop, and nobody would answer
+        except BaseException:  # an exit, too: it would end the thread of the loop, and no thread would answer
             log.exception("unexpected error in an engine")
             self._ended()
 

@@ -1,4 +1,4 @@
-"""What arrives over a connection is read whole before anything changes. Each function returns checked values, or raises WrongMessage.
+"""Messages of a connection, which are read whole before anything changes. Each function returns checked values, or raises WrongMessage.
 
 A message that is wrong in any field is the failure of the end that sent it: the connection is closed, and another engine is asked.
 """
@@ -28,7 +28,7 @@ class WrongMessage(ValueError):
 
 
 class Expected(NamedTuple):
-    """What an answer has to fit: the number of `samples`, of the `whole` iteration or 0, of `outputs`; operators that have positions."""
+    """The request that an answer has to fit: the number of `samples`, of the `whole` iteration or 0, of `outputs`; operators that have positions."""
 
     samples: int
     whole: int
@@ -76,7 +76,7 @@ def produced(header: dict[str, Any], names: Collection[str], most: int) -> dict[
 def answer(
     header: dict[str, Any], body: memoryview, payloads: list[np.ndarray], expected: Expected, wanted: bool = True
 ) -> Answer:  # fmt: skip
-    """An answer to a request. `wanted`: make the batches. Nobody needs those of an answer that came too late."""
+    """An answer to a request. `wanted`: make the batches. Those of an answer that came too late are not needed."""
     took = number(header.get("took"), "`took`")
     moved = produced(header, expected.names, max(expected.whole, expected.samples))
     spans = [_span(item) for item in _list(header.get("spans", []), "`spans`")]

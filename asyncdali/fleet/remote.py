@@ -298,7 +298,7 @@ class RemoteLoader(Connections):
         act()
 
     def _read(self, place: Place, header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]) -> Callable[[], None]:
-        """What has to happen because of a message. Nothing changes before all of the message is read."""
+        """The consequence of a message, as a function. Nothing changes before all of the message is read."""
         if "a" in header:
             key = messages.key(header["a"])
             asked, _ = self._outstanding(place, key)

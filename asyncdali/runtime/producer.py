@@ -71,7 +71,7 @@ class Producer:
         self._resets = 0  # number of ends ahead of the consumer that were reset before the checkpoint
         self._end_is_near = False  # the end of the epoch had been met when this position was saved
         self._more = 0  # iterations to be queued first, beyond `depth`
-        self._due = 0  # the number that `launched` shall reach
+        self._due = 0  # the number that `launched` must reach
         self._kept = 0  # iterations that are in flight while no call waits
         self._open = False  # an interrupted call of `schedule` has raised `_due`, and the next one has not taken this over yet
         self._launching: Record | None = None  # the iteration that is being queued, or whose queueing was interrupted

@@ -19,7 +19,7 @@ PAUSE = 0.05
 class Turn:
     """One coroutine's place in the queue. ``async with Turn(turns, ready)`` gives the place up at the end.
 
-    `ready` tells whether the place whose turn has come could go on.
+    `ready` tells whether the place whose turn has come could continue.
     """
 
     def __init__(self, turns: Turns, ready: Callable[[], bool]):

@@ -65,7 +65,7 @@ def _run(path: Path, arguments: Sequence[str]) -> Any:
 
 @contextlib.contextmanager
 def output_apart() -> Iterator[None]:
-    """What the program and its processes print goes to stderr, because stdout is for results."""
+    """The output of the program and its processes goes to stderr, because stdout is for results."""
     kept = None
     sys.stdout.flush()
     try:

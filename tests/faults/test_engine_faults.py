@@ -552,7 +552,7 @@ FORKING = """
     engines, method, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 
     def forks(value):
-        '''Starts one child, which holds the engine's sockets for ever.'''
+        '''Starts one child, which holds the engine's sockets forever.'''
         try:
             made = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
         except FileExistsError:
@@ -579,7 +579,7 @@ FORKING = """
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_a_killed_engine_whose_function_has_forked_is_replaced(method, tmp_path):
+def test_a_killed_engine_with_a_forked_child_is_replaced(method, tmp_path):
     """The child keeps the engine's end of the socket open, so only the process itself reports its end."""
     path = tmp_path / "child"
     try:

@@ -21,7 +21,7 @@ VALUES = [
     {"a": 1}, {"size": [1, 2]},
     [[1, 2, 3]], [["a", "b"]], [float("nan")] * 4,
 ]  # fmt: skip
-"""What may stand in a JSON file that Python wrote."""
+"""Values of a JSON file that Python wrote."""
 
 RAW = (
     OverflowError, KeyError, IndexError, TypeError, UnicodeError, AttributeError, AssertionError, ZeroDivisionError, RecursionError,

@@ -63,7 +63,7 @@ def mutated(seed: int, corpus: list[Path]) -> tuple[str, bytes]:
 
 
 class Results:
-    """What each path made of the frames of a file: number of the frame -> checksum, or the error."""
+    """The frames of a file by each path: number of the frame -> checksum, or the error."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()

@@ -172,7 +172,7 @@ def test_tasks_cancelled_by_a_group():
 # --- failed iterations
 
 
-def test_iterators_go_on_after_the_error_of_a_source():
+def test_iterators_continue_after_the_error_of_a_source():
     def loop(step, end):
         found, errors = [], 0
         while True:
@@ -195,7 +195,7 @@ async def _next(iterator):
     return await anext(iterator)
 
 
-def test_iterators_go_on_after_a_failed_iteration():
+def test_iterators_continue_after_a_failed_iteration():
     wanted = batches(3) + batches(8)[4:]
     found = []
     iterator = made(Gated(), refused).epoch()

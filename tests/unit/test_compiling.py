@@ -315,7 +315,7 @@ class Terminal(io.StringIO):
 
 
 def _shown(monkeypatch, stream, late=True):
-    """What two expected kernels show, of which one is compiled after two seconds (`late`) or before."""
+    """The output for two expected kernels, of which one is compiled after two seconds (`late`) or before."""
     monkeypatch.setattr(sys, "stderr", stream)
     timers = []
 

@@ -1,4 +1,4 @@
-"""What decoders read from the segments of a JPEG: Adobe's, EXIF's, sizes. Segments may lie anywhere, and have any length."""
+"""The segments of a JPEG that decoders read: Adobe's, EXIF's, sizes. Segments may lie anywhere, and have any length."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def none_decoded(*_):
 
 
 def results(data: bytes, monkeypatch, **arguments) -> list[np.ndarray | str]:
-    """What the pipeline gives, picture or error: with our decoder, without it, and as the frame of a sequence."""
+    """The result of the pipeline, picture or error: with our decoder, without it, and as the frame of a sequence."""
     found = []
     for own in (True, False):
         with monkeypatch.context() as patch:

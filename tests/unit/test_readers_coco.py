@@ -261,7 +261,7 @@ def test_boxes_that_do_not_fit_after_arithmetic(data):
         warnings.simplefilter("error")
         reader(**arguments, ltrb=True)
     arguments = {**written(data), **written(data, **image(height=0), **annotation())}
-    with pytest.raises(RuntimeError, match=r"its image has the size 20 x 0, so there are no fractions of it \(`ratio`\)"):
+    with pytest.raises(RuntimeError, match=r"the image has the size 20 x 0, so there are no fractions of it \(`ratio`\)"):
         reader(**arguments, ratio=True)
 
 
@@ -274,7 +274,7 @@ def test_images_without_sizes(data, missing):
     outputs = reader(**arguments, polygon_masks=True, image_ids=True, ltrb=True).run()
     assert np.asarray(outputs[1][0]).tolist() == [[1, 2, 4, 6]] and np.asarray(outputs[4][0]).tolist() == [[1, 2], [3, 4], [5, 6]]
     for name in ("ratio", "pixelwise_masks"):
-        with pytest.raises(RuntimeError, match=rf"image 0 is malformed: it has no 'height', which `{name}` needs"):
+        with pytest.raises(RuntimeError, match=rf"image 0 is malformed: the entry has no 'height', which `{name}` needs"):
             reader(**arguments, **{name: True})
 
 

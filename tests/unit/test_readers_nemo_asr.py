@@ -345,7 +345,7 @@ def test_fields_of_odd_types_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", [types.FLOAT, types.INT16], ids=str)
-def test_a_recording_whose_writer_was_killed(tmp_path, dtype):
+def test_a_recording_of_a_killed_writer(tmp_path, dtype):
     """The writer sets the sizes when it closes the file. libsndfile's writer leaves 8 and 0, and readers take what is there."""
     for name in ("small16", "large16", "large24", "float", "stereo"):
         good = _FILES[name]

@@ -1,4 +1,4 @@
-"""SystemExit and KeyboardInterrupt that leave a source come out of the call that asks it, and the pipeline goes on."""
+"""SystemExit and KeyboardInterrupt that leave a source come out of the call that asks it, and the pipeline continues."""
 
 import asyncio
 import threading
@@ -99,7 +99,7 @@ def test_an_exit_comes_out_of_the_call(source, awaited, exit_kind):
     assert found == [0, 1, (7,), 2, 3, 4, 5] and source_loop().thread.is_alive()
 
 
-def test_the_loop_outlives_a_task_that_nobody_waits_for():
+def test_the_loop_outlives_a_task_without_a_waiter():
     """A source starts a task, which exits, and does not wait for the task."""
     once = Once(SystemExit)
 

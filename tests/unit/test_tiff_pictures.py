@@ -290,7 +290,7 @@ def test_strips_that_hold_other_files_than_the_coding_says():
         decode(bytes(data))
     large = np.zeros((600, 600, 3), np.uint8)
     for coding, kind in ((34933, "PNG"), (50001, "WebP"), (34712, "JPEG2000"), (7, "JPEG")):
-        with pytest.raises(SampleError, match="strip 0: it holds a picture of 600x600 pixels"):
+        with pytest.raises(SampleError, match="strip 0: found a picture of 600x600 pixels"):
             decode(file_of([encode(large, kind.upper())], 8, 2, W, H, 3, coding=coding))
         with pytest.raises(SampleError, match="strip 0"):
             decode(file_of([b"x" * 300], 8, 2, W, H, 3, coding=coding))

@@ -1,6 +1,6 @@
 """Refuses modules that gevent or eventlet have replaced.
 
-Their threads are greenlets of one thread. A thread of a pipeline waits in compiled code, so the whole program would wait for ever. Their
+Their threads are greenlets of one thread. A thread of a pipeline waits in compiled code, so the whole program would wait forever. Their
 queues are not made for real threads, their `select` has no epoll, and their sockets and processes belong to one event loop.
 """
 
@@ -35,6 +35,6 @@ def refuse_greenlets(processes: bool) -> None:
     }.get(library, "Do not replace it")  # fmt: skip
     what = "worker processes or engines" if processes else "threads in compiled code"
     raise RuntimeError(
-        f"{library} has replaced {', '.join(found)}, and a pipeline with {what} would wait for ever. {advice}, or use the pipeline in a "
+        f"{library} has replaced {', '.join(found)}, and a pipeline with {what} would wait forever. {advice}, or use the pipeline in a "
         "process of its own"
     )

@@ -1,7 +1,7 @@
 """Imports of other threads, while this process forks.
 
 Each module that is being imported has a lock. A child that is forked meanwhile inherits the lock without the thread that would release it,
-and its own import of the module would wait for ever. So a fork waits for imports of other threads. Some import takes too long, or waits for
+and its own import of the module would wait forever. So a fork waits for imports of other threads. Some import takes too long, or waits for
 the thread that forks. Then the child forgets the import, and imports the module again.
 """
 

@@ -178,7 +178,7 @@ class OpenVideo:
                     raise _NoStart
                 begun = True
                 if frame.is_corrupt:
-                    raise ValueError("its data are damaged")
+                    raise ValueError("the data are damaged")
                 yield number, frame
         if start != UNKNOWN and not begun:
             raise _NoStart
@@ -195,7 +195,7 @@ class OpenVideo:
                 yield number, frame
 
     def _may_be_broken(self, packet: Any, start: int, begun: bool) -> bool:
-        """Whether a run goes on behind a packet that cannot be decoded: no frame of the run needs it."""
+        """Whether a run continues behind a packet that cannot be decoded: no frame of the run needs it."""
         number = UNKNOWN if packet is None else self._number(packet.pts)
         if start == UNKNOWN:
             return number == UNKNOWN and not begun

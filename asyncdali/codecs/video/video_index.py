@@ -244,7 +244,7 @@ _DEFAULT_RATE = 25
 
 
 class _Table:
-    """What is known of the packets that were read: times, and marks of key packets by their places."""
+    """The packets that were read: times, and marks of key packets by their places."""
 
     def __init__(self) -> None:
         self.times: list[int | None] = []

@@ -139,7 +139,7 @@ def _number(value: Any) -> float:
 
 def _object(entry: Any) -> dict[str, Any]:
     if not isinstance(entry, dict):
-        raise ValueError("it is not an object with names and values")
+        raise ValueError("the entry is not an object with names and values")
     return entry
 
 
@@ -147,7 +147,7 @@ def _extent(entry: dict[str, Any], name: str, options: Options) -> int:
     """The height or the width of an image; 0 if it is missing and nothing needs it."""
     if entry.get(name) is None:
         if options.sized:
-            raise ValueError(f"it has no {name!r}, which `{options.sized}` needs")
+            raise ValueError(f"the entry has no {name!r}, which `{options.sized}` needs")
         return 0
     return _integer(entry[name])
 
@@ -201,7 +201,7 @@ def _box(entry: dict[str, Any], image: _Image, options: Options) -> tuple[float,
 def _size_of(image: _Image) -> np.ndarray:
     """Width and height, which `ratio` divides by."""
     if not image.width or not image.height:
-        raise ValueError(f"its image has the size {image.width} x {image.height}, so there are no fractions of it (`ratio`)")
+        raise ValueError(f"the image has the size {image.width} x {image.height}, so there are no fractions of it (`ratio`)")
     return np.array([image.width, image.height], np.float32)
 
 

@@ -61,7 +61,7 @@ def scan(path: str) -> Iterator[Member]:
 
 
 class _Targets:
-    """What the links of an archive lead to. Archives seldom have links, so this is only made for the first link."""
+    """The targets of the links of an archive. Few archives have links, so this is only made for the first link."""
 
     def __init__(self, path: str):
         self._entries: dict[str, Member | Link] = {posixpath.normpath(entry.name): entry for entry in _entries(path)}
