@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import json
 import os
 import struct
@@ -16,7 +17,8 @@ from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 
-_OF_NUMBA = "numba_"
+_OF_NUMBA = {"numba_": "numba._helperlib", "NRT_": "numba.core.runtime._nrt_python"}
+"""Numba's functions in C, by the begin of their symbols: mathematics, and memory of arrays that a kernel makes."""
 _lock = threading.Lock()
 _addresses: dict[str, int] = {}
 """Address of each symbol that was linked. Two functions of one identity share their code."""
@@ -90,15 +92,14 @@ def _known(name: str) -> bool:
     """Whether LLVM finds a symbol: in a library that the process has loaded for all, or among Numba's functions in C."""
     if hasattr(_loaded_libraries(), name):
         return True
-    if not name.startswith(_OF_NUMBA):
-        return False
-    from numba import _helperlib
-
-    helpers: dict[str, int] = _helperlib.c_helpers  # type: ignore[attr-defined]  # a module in C
-    address = helpers.get(name.removeprefix(_OF_NUMBA))
-    if address is not None:
-        llvm.add_symbol(name, address)
-    return address is not None
+    for prefix, module in _OF_NUMBA.items():
+        if name.startswith(prefix):
+            helpers: dict[str, int] = importlib.import_module(module).c_helpers
+            address = helpers.get(name.removeprefix(prefix))
+            if address is not None:
+                llvm.add_symbol(name, address)
+            return address is not None
+    return False
 
 
 @functools.cache

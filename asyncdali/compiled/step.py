@@ -22,8 +22,7 @@ from .compiler import HelperCompiler, KernelCompiler
 from .machine_code import machine_code_of
 
 _I64 = types.int64
-_OPTIONS = {"error_model": "numpy", "boundscheck": False, "_nrt": False}
-"""`_nrt`: kernels allocate nothing, so arrays in kernels (views of addresses) need no reference counts."""
+_OPTIONS = {"error_model": "numpy", "boundscheck": False}
 
 _HELPER = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": HelperCompiler, **_OPTIONS}
 

@@ -28,7 +28,11 @@ class WrongMessage(ValueError):
 
 
 class Expected(NamedTuple):
-    """The request that an answer has to fit: the number of `samples`, of the `whole` iteration or 0, of `outputs`; operators that have positions."""
+    """The request that an answer has to fit.
+
+    samples  number of samples;  whole  those of the whole iteration, or 0;  outputs  number of outputs
+    names    operators that have positions
+    """
 
     samples: int
     whole: int

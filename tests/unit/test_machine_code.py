@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from numba import config
 
@@ -83,7 +84,18 @@ def test_an_exception_of_a_kernel_is_a_status(root):
 
 def test_functions_of_numba_in_c_are_found():
     assert machine_code._known("numba_nextafter") and machine_code._known("memcpy")
-    assert not machine_code._known("numba_no_such_function")
+    assert machine_code._known("NRT_MemInfo_call_dtor") and machine_code._known("NRT_MemInfo_alloc_safe_aligned")
+    assert not machine_code._known("numba_no_such_function") and not machine_code._known("NRT_no_such_function")
+
+
+def test_a_kernel_that_makes_an_array_is_linked(root):
+    def ordered(value):
+        found = np.full(value, 3, np.int64)
+        return found.sum()
+
+    assert step.Compiled(ordered, 1, ("makes an array",))(4) == 12
+    again = step.Compiled(ordered, 1, ("makes an array",))
+    assert again(5) == 15 and again._keep is None
 
 
 PROGRAM = """

@@ -335,8 +335,7 @@ def _numbers(work, channel):
 
 @inlined
 def _points(work, channel):
-    """Address of a channel's points, int64[MOST_POINTS]. Numba's functions without reference counts cannot return arrays."""
-    return load_i64(work + work_at.curves) + 8 * MOST_POINTS * channel
+    return view_i64(load_i64(work + work_at.curves) + 8 * MOST_POINTS * channel, MOST_POINTS)
 
 
 @inlined
@@ -346,7 +345,7 @@ def _read_floors(work, mapping, data, bit, end):
     channels = load_i64(setup + at.channels)
     silent = view_i64(load_i64(work + work_at.silent), channels)
     for c in range(channels):
-        floor, points = load_i64(load_i64(mapping + mapping_at.floors) + 8 * c), view_i64(_points(work, c), MOST_POINTS)
+        floor, points = load_i64(load_i64(mapping + mapping_at.floors) + 8 * c), _points(work, c)
         silent[c] = _SILENT_FLOOR | _SILENT
         if bit < end and _number(data, bit, 1) == 1:
             behind = _read_floor(floor, data, bit + 1, end, points)
@@ -456,8 +455,7 @@ def _read_block(work, data, size):
         if load_i64(silent + 8 * c) & _SILENT_FLOOR != 0:
             clear_bytes(_numbers(work, c), 4 * half)
         else:
-            points = view_i64(_points(work, c), MOST_POINTS)
-            _shape(load_i64(load_i64(mapping + mapping_at.floors) + 8 * c), points, _numbers(work, c), half)
+            _shape(load_i64(load_i64(mapping + mapping_at.floors) + 8 * c), _points(work, c), _numbers(work, c), half)
     return half
 
 
