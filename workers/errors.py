@@ -7,6 +7,9 @@ from typing import Any
 
 from .exceptions import Told, both, described, rebuilt, retold, trace_of
 
+_MOST = 32 << 20
+"""Most characters of a described exception. A worker is on the same machine, so long texts and arguments arrive whole."""
+
 
 class WorkerError(RuntimeError):
     """Base class of the errors of a pool."""
@@ -43,7 +46,7 @@ def _plain(message: str) -> WorkerCallbackError:
 
 def encode_exception(error: BaseException, where: str) -> bytes:
     """An exception as bytes. Parts that are no plain data are left out."""
-    data = described(error, trace_of(error, _users_part(error)))
+    data = described(error, trace_of(error, _users_part(error)), most=_MOST)
     return json.dumps({**data, "where": where}).encode()
 
 

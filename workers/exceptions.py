@@ -27,9 +27,8 @@ _BaseGroup: Any = getattr(builtins, "BaseExceptionGroup", ())  # Python 3.10 has
 _Group: Any = getattr(builtins, "ExceptionGroup", None)
 
 _BUDGET = 32_000
-"""Most characters of JSON that the values of an exception and its relatives take together. Longer values are cut or left out."""
-_TRACE, _TEXT, _NOTE = 24_000, 8000, 4000
-"""Most characters of a traceback, of an exception's text, and of a note."""
+"""Most characters of JSON that the values of an exception and its relatives take together, for messages between machines. Longer values
+are cut or left out. A traceback takes at most 3/4 of the number of characters, the text of an exception 1/4, and a note 1/8."""
 _MOST = 32
 """Exceptions that are described together: causes, contexts, members of groups."""
 _DEEPEST = 8
@@ -56,14 +55,16 @@ _FAILURES = (Exception, SystemExit, GeneratorExit)
 """Exceptions that the code of an exception may raise while it is shown. An exit would end a thread that others wait for."""
 
 
-def described(error: BaseException, formatted: str | None = None, without: tuple[type[BaseException], ...] = ()) -> dict[str, Any]:
+def described(
+    error: BaseException, formatted: str | None = None, without: tuple[type[BaseException], ...] = (), most: int = _BUDGET
+) -> dict[str, Any]:  # fmt: skip
     """An exception and its relatives as JSON data. Never raises because of methods of the exception.
 
-    `formatted`: its traceback as text. `without`: classes of relatives that are left out.
+    `formatted`: its traceback as text. `without`: classes of relatives that are left out. `most`: see `_BUDGET`.
     """
     order: list[BaseException] = []
     numbers: dict[int, int] = {}
-    budget = _Budget(_BUDGET)
+    budget = _Budget(most)
 
     def number_of(relative: BaseException | None) -> int | None:
         if relative is None or isinstance(relative, without):
@@ -82,7 +83,7 @@ def described(error: BaseException, formatted: str | None = None, without: tuple
         node["cause"], node["context"] = number_of(item.__cause__), number_of(item.__context__)
         node["suppress"] = item.__suppress_context__
         nodes.append(node)
-    return {"errors": nodes, "trace": _cut(trace_of(error) if formatted is None else formatted, _TRACE)}
+    return {"errors": nodes, "trace": _cut(trace_of(error) if formatted is None else formatted, 3 * most // 4)}
 
 
 def trace_of(error: BaseException, found: Any = None) -> str:
@@ -116,8 +117,8 @@ class _Unplain(Exception):
 
 
 class _Budget:
-    def __init__(self, left: int):
-        self.left = left
+    def __init__(self, most: int):
+        self.left, self.text, self.note = most, most // 4, most // 8
 
     def take(self, value: Any) -> Any:
         """`value`, which is JSON data, if there is room for it. Else _Unplain."""
@@ -136,13 +137,13 @@ def _node(error: BaseException, budget: _Budget, number_of: Callable[[BaseExcept
     members = getattr(error, "exceptions", None) if isinstance(error, _BaseGroup) else None
     if members is not None:
         node["members"] = [number for number in map(number_of, members) if number is not None]
-        node["message"] = _cut(str(getattr(error, "message", "")), _NOTE)
+        node["message"] = _cut(str(getattr(error, "message", "")), budget.note)
     plain = functools.partial(_plain, number_of=number_of)
-    node["text"] = _cut(text, _TEXT)
+    node["text"] = _cut(text, budget.text)
     node["args"] = [] if members is not None else [_or_text(item, budget, plain) for item in _arguments(error)]
     node["state"] = {name: _or_none(value, budget, plain) for name, value in _state(error).items()}
     notes = getattr(error, "__notes__", ())
-    node["notes"] = [_cut(item, _NOTE) for item in notes if isinstance(item, str)][:16] if isinstance(notes, (list, tuple)) else []
+    node["notes"] = [_cut(item, budget.note) for item in notes if isinstance(item, str)][:16] if isinstance(notes, (list, tuple)) else []
     return node
 
 
@@ -476,7 +477,7 @@ def _telling(error: Any, node: dict[str, Any], fallback: type[Exception]) -> Any
     if isinstance(error, (fallback, _BaseGroup)):
         return error
     try:
-        if _cut(str(error), _TEXT) == node["text"]:
+        if node["text"] in (str(error), _cut(str(error), _BUDGET // 4)):
             return error
     except _FAILURES:  # an attribute that was left out
         pass

@@ -337,19 +337,20 @@ class EnginePool:
 
     def _hear_builder(self, engine: EngineProcess) -> None:
         """The next message of an engine that is built."""
-        try:
-            data, descriptors = channels.receive(engine.channel, channels.AT_ONCE)
-        except BlockingIOError:  # only the end of its process is reported
-            data, descriptors = b"", []
+        with uninterrupted():  # an interrupt would lose descriptors that were received
+            try:
+                data, descriptors = channels.receive(engine.channel, channels.AT_ONCE)
+            except BlockingIOError:  # only the end of its process is reported
+                data, descriptors = b"", []
+            header = channels.parsed(data)[0] if data else {}
+            if "born" in header:
+                engine.watched_by(descriptors)
+                return
         if not data:
             raise RuntimeError(
                 f"engine {engine.number} ended while it was built. See its output; without output it was killed, for example for lack of "
                 "memory (see dmesg)"
             )
-        header, _ = channels.parsed(data)
-        if "born" in header:
-            engine.watched_by(descriptors)
-            return
         if "failed" in header:
             raise unpacked(header["failed"])
         refusal = self.refusal(engine, header)

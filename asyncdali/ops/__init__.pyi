@@ -274,8 +274,9 @@ class CoordFlip:
 class CoordTransform:
     """Transforms points: ``M @ point + T`` for all vectors along the last dimension.
 
-    The transform is one for all points of a sample. Input: numbers of at least two dimensions; computed in FLOAT. The output has as
-    many coordinates as the matrix has rows. Samples without points may have any number of coordinates.
+    The transform is one for all points of a sample. Input: UINT8, UINT16, INT16, INT32 or FLOAT, of at least two dimensions. The output
+    has as many coordinates as the matrix has rows. Samples without points may have any number of coordinates, and batches without
+    points any type of numbers.
 
     - Input 0 (points): types: numbers, BOOL; dimensions: 2 or more
     - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments

@@ -146,7 +146,7 @@ def test_each_helper_begins_at_another_operator():
 
 
 def test_helpers_that_cannot_be_started_are_ignored(monkeypatch, processors):
-    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    monkeypatch.setattr(compiling, "python_command", lambda *_: ["/nonexistent/python"])
     helpers = compiling.Helpers(_operators())
     helpers.miss()
     helpers.miss()

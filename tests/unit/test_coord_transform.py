@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from helpers import operators as harness
 
 from asyncdali import types
@@ -22,10 +23,12 @@ def test_integers_saturate():
     assert found.tolist() == [[2**15 - 1, -(2**15)]]
 
 
-def test_points_of_any_number_type():
-    for kind in (np.float64, np.float16, np.int64, np.uint32, np.int8, np.bool_):
-        (found,) = harness.run("coord_transform", [np.array([[1, 0], [1, 1]], kind)], M=[2.0, 0.0, 0.0, 3.0], T=[1.0, 0.0])
-        assert found.dtype == np.float32 and found.tolist() == [[3, 0], [3, 3]]
+@pytest.mark.parametrize("kind", [np.float64, np.float16, np.int64, np.uint32, np.int8, np.bool_])
+def test_points_of_other_types_are_refused_and_empty_ones_are_not(kind):
+    with pytest.raises(ValueError, match="points of type .* are not supported"):
+        harness.run("coord_transform", [np.array([[1, 0], [1, 1]], kind)], M=[2.0, 0.0, 0.0, 3.0], T=[1.0, 0.0])
+    (found,) = harness.run("coord_transform", [np.zeros((0, 2), kind)], M=[2.0, 0.0, 0.0, 3.0], T=[1.0, 0.0])
+    assert found.dtype == np.float32 and found.shape == (0, 2)
 
 
 def test_samples_without_points_have_the_coordinates_of_the_others():

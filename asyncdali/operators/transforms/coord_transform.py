@@ -12,6 +12,9 @@ from ..accepts import CHOSEN, NUMBERS_AND_BOOL, Input, Output, argument, at_leas
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
 from ..sequences.per_frame_arguments import Frames, PerFrame
 
+_TYPES = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
+"""Types of points. Batches without points may have any type of numbers."""
+
 
 @register
 class CoordTransform(PerFrame):
@@ -20,8 +23,9 @@ class CoordTransform(PerFrame):
         name="coord_transform",
         doc="""Transforms points: ``M @ point + T`` for all vectors along the last dimension.
 
-        The transform is one for all points of a sample. Input: numbers of at least two dimensions; computed in FLOAT. The output has as
-        many coordinates as the matrix has rows. Samples without points may have any number of coordinates.""",
+        The transform is one for all points of a sample. Input: UINT8, UINT16, INT16, INT32 or FLOAT, of at least two dimensions. The output
+        has as many coordinates as the matrix has rows. Samples without points may have any number of coordinates, and batches without
+        points any type of numbers.""",
         accepts=(Input(NUMBERS_AND_BOOL, name="points", ranks=at_least(2)),),
         per_frame=("M", "MT", "T"),
         gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),
@@ -45,7 +49,7 @@ class CoordTransform(PerFrame):
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         source, wanted = dtypes[0] or DALIDataType.FLOAT, self.spec.constant("dtype")
-        if source in NUMBERS_AND_BOOL and wanted in (source, DALIDataType.FLOAT):
+        if source in _TYPES and wanted in (source, DALIDataType.FLOAT):
             self._kernels.points_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
         return [wanted]
 
@@ -63,6 +67,9 @@ class CoordTransform(PerFrame):
             shapes = source.shapes.copy()
             shapes[:, -1] = self._rows_without_points(arguments, int(shapes[0, -1]))
             return Planned([Batch(shapes, dtype, source.layout, device=source.device, source_info=source.source_info)])
+        if source.dtype not in _TYPES:
+            names = ", ".join(kind.name for kind in _TYPES)
+            raise ValueError(f"points of type {source.dtype.name} are not supported; supported are {names}. Use fn.cast")
         columns = self._columns(source, points)
         matrices = np.ascontiguousarray(self._matrices(arguments, columns), np.float32)
         shapes = source.shapes.copy()
