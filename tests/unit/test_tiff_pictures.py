@@ -286,7 +286,7 @@ def test_strips_that_hold_other_files_than_the_coding_says():
     data = bytearray(file_of([bytes(300)], 8, 1, W, H, coding=34933))
     place = data.index(struct.pack("<HHII", 273, 4, 1, 8))
     data[place + 8 : place + 12] = bytes(4)
-    with pytest.raises(SampleError, match="strip 0: it holds TIFF, not PNG"):
+    with pytest.raises(SampleError, match="strip 0: found TIFF, expected PNG"):
         decode(bytes(data))
     large = np.zeros((600, 600, 3), np.uint8)
     for coding, kind in ((34933, "PNG"), (50001, "WebP"), (34712, "JPEG2000"), (7, "JPEG")):
