@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from helpers.pipelines import values
+from helpers.pipelines import run_script, values
 
 from asyncdali import Pipeline, fn
 from asyncdali.operators.base import CompiledJob
@@ -260,16 +260,32 @@ def test_a_bad_file_fails_its_iteration_alone(tmp_path, ten):
     assert values(reader(1, files=[str(tmp_path / "empty")], dont_use_mmap=True).run())[0] == [[]]
 
 
-def test_batches_larger_than_the_descriptor_limit(ten):
-    import resource
+LIMITED = """
+import os, resource, sys
+import numpy as np
+from asyncdali import fn, pipeline_def
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 290, hard))
-    try:
-        contents = reader(1000, files=ten).run()[0]
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert [np.asarray(contents[k]).tolist() for k in (0, 9, 255, 256, 999)] == [[k % 10] * (k % 10 + 1) for k in (0, 9, 255, 256, 999)]
+files = sys.argv[1:]
+
+@pipeline_def(batch_size=1000, num_threads=2, device_id=None)
+def graph():
+    return fn.readers.file(files=files)
+
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 290, hard))
+pipe = graph()
+pipe.build()
+contents = pipe.run()[0]
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+for k in (0, 9, 255, 256, 999):
+    assert np.asarray(contents[k]).tolist() == [k % 10] * (k % 10 + 1), k
+"""
+
+
+def test_batches_larger_than_the_descriptor_limit(ten):
+    """In a fresh process, because other threads of this one may open files at the same time."""
+    done = run_script(LIMITED, *ten)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_pipe_without_a_writer_does_not_block_closing(tmp_path):
