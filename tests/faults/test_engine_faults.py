@@ -660,6 +660,7 @@ CHILDREN = """
 """
 
 
+@pytest.mark.slow  # in two of three long sessions `sleep` did not end within 120 s, alone in none of 26 runs; the cause is not known
 def test_programs_that_a_function_starts_can_be_ended():
     done = run_script(CHILDREN, timeout=120)
     assert done.stdout == f"[{-signal.SIGTERM}]\n", done.stderr
