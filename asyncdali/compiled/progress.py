@@ -23,7 +23,7 @@ class Progress:
         self._where = where
         self._total = self._done = 0
         self._began = 0.0
-        self._shown = False
+        self._shown = self._ended = False
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
         self.is_counted = False
@@ -62,6 +62,7 @@ class Progress:
         if self._timer is not None:
             self._timer.cancel()
         with self._lock:
+            self._ended = True  # the timer may have fired already, and wait for the lock
             if not self._shown:
                 return
             self._shown = False
@@ -71,6 +72,8 @@ class Progress:
 
     def _late(self) -> None:
         with self._lock:
+            if self._ended:
+                return
             self._shown = True
             self._write(self._text() + ("" if _is_terminal() else "\n"))
 

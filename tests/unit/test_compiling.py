@@ -390,3 +390,14 @@ def test_the_command_fills_the_cache(tmp_path):
     assert outputs[0][0] == 0 and int(outputs[0][1].rpartition(": ")[2].split()[0]) > 5
     assert outputs[1] == (0, f"{program}:pipeline: 0 kernels", "")
     assert outputs[2][0] == 1 and "defines no 'other'" in outputs[2][2]
+
+
+def test_a_timer_that_fires_after_the_end_shows_nothing(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    shown = progress.Progress("/folder")
+    shown.expect(1)
+    shown.step()
+    shown.end()
+    shown._late()
+    assert stream.getvalue() == ""
