@@ -185,13 +185,13 @@ class Engine:
         return take(self.counters, self._options, 1, (), self._pool, None)
 
     def close(self) -> None:
-        """End the helper threads, wait for the GPU, and return the stream. Later calls run without helpers. Idempotent."""
+        """End the helper threads, wait for them and the GPU, and return the stream. Later calls run without helpers. Idempotent."""
         with uninterrupted(), self.entered():
             self._closed = True
-            if self._helpers is not None:
-                self._helpers.close()
-                self._helpers = None
             closing: list[Any] = [] if self.gpu is None else [self.stream, *self.gpu.parts]
+            if self._helpers is not None:
+                closing.append(self._helpers)
+                self._helpers = None
             for part in closing:
                 part.close()
             deadline = time.monotonic() + CLOSING
