@@ -463,8 +463,8 @@ def normalize(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_n
     """``(input - mean) / stddev * scale + shift``.
 
     Mean and standard deviation are computed over `axes` (by default all), unless given: as numbers, or as tensors of the input's rank
-    with an extent of 1 along the reduced axes (which then need not be named). With `batch` they are those of the whole batch. I
-    f the deviation is 0, the quotient is 0. Integers are rounded and saturated.
+    with an extent of 1 along the reduced axes (which then need not be named). With `batch` they are those of the whole batch.
+    If the deviation is 0, the quotient is 0. Integers are rounded and saturated.
 
     - Input 0 (data): types: UINT8, UINT16, UINT32, INT8, INT16, INT32, UINT64, INT64, FLOAT
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0

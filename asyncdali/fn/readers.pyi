@@ -97,8 +97,8 @@ def tfrecord(*, path: str | Sequence[str], features: Any, index_path: str | Sequ
 def video(*, sequence_length: int, filenames: str | Sequence[str] | None = ..., file_root: str | None = ..., labels: int | Sequence[int] | None = ..., stride: int | None = ..., step: int | None = ..., image_type: DALIImageType | None = ..., enable_frame_num: Any | None = ..., enable_timestamps: bool | None = ..., allow_outside_root: bool | None = ..., allow_remote_entries: bool | None = ..., file_list: str | None = ..., file_list_frame_num: bool | None = ..., file_list_include_preceding_frame: bool | None = ..., pad_sequences: bool | None = ..., dtype: DALIDataType | None = ..., normalized: bool | None = ..., channels: int | None = ..., skip_vfr_check: bool | None = ..., additional_decode_surfaces: int | None = ..., allow_redirects: bool | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:
     """Reads sequences of frames from video files.
 
-    A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as its last frame is there. W
-    ith `pad_sequences` it may also end behind the video; missing frames are zero.
+    A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as its last frame is there.
+    With `pad_sequences` it may also end behind the video; missing frames are zero.
 
     Outputs: frames (UINT8, FHWC); the label (INT32, shape (1,)) with `labels`, `file_root` or `file_list`; frame numbers
     (INT32, shape (1,) or (F,)) with `enable_frame_num`; times in seconds (FLOAT64, shape (F,)) with `enable_timestamps`.

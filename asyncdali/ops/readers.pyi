@@ -142,8 +142,8 @@ class TFRecord:
 class Video:
     """Reads sequences of frames from video files.
 
-    A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as its last frame is there. W
-    ith `pad_sequences` it may also end behind the video; missing frames are zero.
+    A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as its last frame is there.
+    With `pad_sequences` it may also end behind the video; missing frames are zero.
 
     Outputs: frames (UINT8, FHWC); the label (INT32, shape (1,)) with `labels`, `file_root` or `file_list`; frame numbers
     (INT32, shape (1,) or (F,)) with `enable_frame_num`; times in seconds (FLOAT64, shape (F,)) with `enable_timestamps`.

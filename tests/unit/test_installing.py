@@ -34,7 +34,22 @@ def copied(folder):
     pytest.importorskip("setuptools", minversion="77")
     for name in ("asyncdali", "workers", "build_tools"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    for name in ("pyproject.toml", "README.md", "MANIFEST.in"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "MANIFEST.in", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+FOR_DEVELOPERS = ("docs", "tests", "examples", "benchmarks", ".ci")
+"""Folders of the source archive that no wheel has."""
+
+
+def whole_copy(folder):
+    """A copy with documentation, tests and examples."""
+    copied(folder)
+    unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", ".hypothesis", ".pytest_cache", "results", "*.nb[ic]", "*.kernel")
+    for name in FOR_DEVELOPERS:
+        shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
+    for name in ("CHANGELOG.md", "SECURITY.md", ".gitignore"):
         shutil.copy(ROOT / name, folder)
     return folder
 
@@ -93,6 +108,21 @@ def test_an_archive_of_the_sources_can_be_built(sources, wheel, tmp_path):
         assert sorted(first.namelist()) == sorted(second.namelist())
 
 
+def test_an_archive_of_the_sources_holds_documentation_tests_and_examples(tmp_path):
+    sources = whole_copy(tmp_path / "project")
+    wanted = {str(path.relative_to(sources)) for path in sources.rglob("*") if path.is_file()}
+    left_out = [sources / "benchmarks/results/a.json", sources / "tests/__pycache__/a.pyc", sources / "examples/a.egg-info/PKG-INFO",
+                sources / "tests/.hypothesis/a", sources / "docs/asyncdali-demo/demo.cpt"]  # fmt: skip
+    for path in left_out:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    with tarfile.open(build(sources, "build_sdist")[1]) as archive:
+        names = {item.name.split("/", 1)[1] for item in archive if item.isfile()}
+    made = {"PKG-INFO", "setup.cfg"}
+    assert names - wanted - {name for name in names if ".egg-info/" in name} == made
+    assert wanted <= names
+
+
 WHERE = """
 import importlib.util, os, site, sys
 sys.path += sys.argv[2:]
@@ -144,8 +174,50 @@ def test_programs_that_require_a_version_of_dali_start():
     assert str(parsed) == version
 
 
-def test_installed_metadata_say_the_same_version(wheel, tmp_path):
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """The metadata of the wheel."""
+    folder = tmp_path_factory.mktemp("installed")
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path)
-    (made,) = importlib.metadata.distributions(path=[str(tmp_path)])
-    assert made.version == asyncdali.__version__
+        archive.extractall(folder)
+    (made,) = importlib.metadata.distributions(path=[str(folder)])
+    return made
+
+
+def test_installed_metadata_say_the_same_version(installed):
+    assert installed.version == asyncdali.__version__
+
+
+def test_metadata_name_licence_author_places_and_system(installed):
+    data = installed.metadata
+    assert data["License-Expression"] == "Apache-2.0" and data.get_all("License-File") == ["LICENSE"]
+    (text,) = [file for file in installed.files if file.name == "LICENSE"]
+    assert "Version 2.0, January 2004" in text.read_text()
+    assert data["Author"] and data["Keywords"]
+    assert {line.split(", ")[0] for line in data.get_all("Project-URL")} == {"Source", "Documentation", "Changelog", "Issues"}
+    assert "Operating System :: POSIX :: Linux" in data.get_all("Classifier")
+
+
+def test_a_python_gets_a_numba_that_supports_it(installed):
+    """The first releases with wheels for 3.13 and 3.14 were 0.61 and 0.63."""
+    from packaging.requirements import Requirement
+
+    needs = [need for need in map(Requirement, installed.requires) if need.name == "numba"]
+    lowest = {}
+    for version in ("3.10", "3.11", "3.12", "3.13", "3.14", "3.15"):
+        (need,) = [need for need in needs if need.marker is None or need.marker.evaluate({"python_version": version, "extra": ""})]
+        lowest[version] = str(need.specifier)
+    assert lowest == {"3.10": ">=0.60", "3.11": ">=0.60", "3.12": ">=0.60", "3.13": ">=0.61", "3.14": ">=0.63", "3.15": ">=0.63"}
+
+
+def test_the_page_of_the_package_has_absolute_links_and_its_own_command(installed):
+    """A page on PyPI lies beside no files, and its reader has no folder of the sources."""
+    data = installed.metadata
+    text = data.get_payload() or data["Description"]
+    assert data["Description-Content-Type"] == "text/markdown"
+    (source,) = [line.split(", ")[1] for line in data.get_all("Project-URL") if line.startswith("Source, ")]
+    links = re.findall(r"\]\(([^)]*)\)", text)
+    ours = [link.removeprefix(f"{source}/blob/v{asyncdali.__version__}/") for link in links if link.startswith(source)]
+    assert len(ours) > 10 and all(link.startswith("https://") for link in links)
+    assert [name for name in ours if not (ROOT / name).exists()] == []
+    assert "    pip install asyncdali && asyncdali demo\n" in text and "pip install . &&" not in text and "in this folder" not in text

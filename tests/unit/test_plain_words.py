@@ -11,6 +11,7 @@ import inspect
 import io
 import re
 import tokenize
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -102,6 +103,34 @@ def test_pages_have_no_riddles():
     assert [line for line in lines if riddles(line[2])] == []
 
 
+CUT = re.compile(r"(?<![\w'`./-])([A-Za-z]{1,3})(?: |\s*\n[ #/*]*)([a-z]{1,12})(?![\w(=\[])")
+"""Two words of which the first is short: candidates for a word that a tool has cut in two ("W" and "ith")."""
+
+
+def _words(texts: list[str]) -> Counter[str]:
+    return Counter(word for text in texts for word in re.findall(r"[a-z]+", text.lower()))
+
+
+def cut_words(text: str, known: Counter[str]) -> list[str]:
+    """Words in two pieces: the whole is a known word. A piece is known nowhere, or is a letter that begins a sentence."""
+    found = []
+    for first, second in CUT.findall(text):
+        rare = known[second] <= 4 or known[first.lower()] <= 2
+        letter = len(first) == 1 and first.isupper() and first != "A" and len(second) == 1
+        if known[(first + second).lower()] >= 5 and (rare or letter):
+            found.append(f"{first} {second}")
+    return found
+
+
+def test_no_word_is_cut_in_two():
+    sources = [path for path in _sources("asyncdali", "workers") if path.suffix == ".py"]
+    paths = [*sources, *(ROOT / "docs").glob("*.md"), *(ROOT / "asyncdali").rglob("*.pyi"), ROOT / "README.md"]
+    texts = {str(path.relative_to(ROOT)): path.read_text() for path in paths}
+    known = _words(list(texts.values()))
+    found = {name: cut_words(text, known) for name, text in texts.items()}
+    assert {name: words for name, words in found.items() if words} == {}
+
+
 @pytest.mark.parametrize("pattern", [PRONOUNS, TEXTLESS], ids=["a subject", "a text"])
 def test_errors_have_a_subject_and_a_text(pattern):
     """An error begins with the thing that is wrong."""
@@ -162,6 +191,12 @@ def test_the_searches_find_riddles(tmp_path):
     assert lines_of(TEXTLESS, " raise KeyError\n raise TypeError()\n raise error\n raise StopIteration\n raise KeyError(name)\n") == [1, 2]
     assert prose(tmp_path / "kernel.cu", "int a;  // one\n// two\n") == [(1, "one two")]
     assert prose(tmp_path / "a.py", 'x = "one"  # two\n') == [(1, "two"), (1, "one")]
+
+
+def test_the_search_finds_cut_words():
+    known = _words(["if with launched the a in"] * 6)
+    assert cut_words("the batch. I\n    f the deviation, W ith it, la\n  # unched", known) == ["I f", "W ith", "la unched"]
+    assert cut_words("the a in if with", known) == []
 
 
 def test_the_search_finds_unmentioned_arguments():

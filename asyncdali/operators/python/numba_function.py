@@ -65,8 +65,8 @@ class NumbaFunction(Operator):
         Inputs and outputs are declared by type and number of dimensions. `setup_fn` computes the shapes of the outputs, once per batch.
         An exception in `run_fn` fails the iteration and names the sample. It is also called if nothing uses its outputs.
 
-        With ``device="gpu"`` `run_fn` is a kernel for ``numba.cuda`` (``cuda.grid(3)`` and so on; with or without ``cuda.jit``), la
-        unched for each sample over `blocks` of `threads_per_block`, on the pipeline's stream, without waiting. `setup_fn` still
+        With ``device="gpu"`` `run_fn` is a kernel for ``numba.cuda`` (``cuda.grid(3)`` and so on; with or without ``cuda.jit``),
+        launched for each sample over `blocks` of `threads_per_block`, on the pipeline's stream, without waiting. `setup_fn` still
         runs on the CPU. On the host device the same kernel runs on the CPU.""",
         accepts=(Input(tuple(_TYPES), ranks=ANY_RANK),),
         gives=(Output(CHOSEN, CHOSEN, CHOSEN),),

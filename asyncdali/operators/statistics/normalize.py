@@ -110,8 +110,8 @@ class Normalize(Operator):
         doc="""``(input - mean) / stddev * scale + shift``.
 
         Mean and standard deviation are computed over `axes` (by default all), unless given: as numbers, or as tensors of the input's rank
-        with an extent of 1 along the reduced axes (which then need not be named). With `batch` they are those of the whole batch. I
-        f the deviation is 0, the quotient is 0. Integers are rounded and saturated.""",
+        with an extent of 1 along the reduced axes (which then need not be named). With `batch` they are those of the whole batch.
+        If the deviation is 0, the quotient is 0. Integers are rounded and saturated.""",
         accepts=(Input(_INPUTS, ranks=ANY_RANK),),
         gives=(Output(type=argument("dtype")),),
         devices=("cpu", "gpu"),

@@ -62,8 +62,8 @@ class NumbaFunction:
     Inputs and outputs are declared by type and number of dimensions. `setup_fn` computes the shapes of the outputs, once per batch.
     An exception in `run_fn` fails the iteration and names the sample. It is also called if nothing uses its outputs.
 
-    With ``device="gpu"`` `run_fn` is a kernel for ``numba.cuda`` (``cuda.grid(3)`` and so on; with or without ``cuda.jit``), la
-    unched for each sample over `blocks` of `threads_per_block`, on the pipeline's stream, without waiting. `setup_fn` still
+    With ``device="gpu"`` `run_fn` is a kernel for ``numba.cuda`` (``cuda.grid(3)`` and so on; with or without ``cuda.jit``),
+    launched for each sample over `blocks` of `threads_per_block`, on the pipeline's stream, without waiting. `setup_fn` still
     runs on the CPU. On the host device the same kernel runs on the CPU.
 
     - Input 0 and further ones (data): types: BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64

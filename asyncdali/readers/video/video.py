@@ -324,8 +324,8 @@ class VideoReader(_VideoReader):
         name="readers.video",
         doc=f"""Reads sequences of frames from video files.
 
-        A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as its last frame is there. W
-        ith `pad_sequences` it may also end behind the video; missing frames are zero.
+        A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as its last frame is there.
+        With `pad_sequences` it may also end behind the video; missing frames are zero.
 
         {_OUTPUTS_DOC}""",
         inputs=(0, 0),
