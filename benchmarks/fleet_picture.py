@@ -1,4 +1,4 @@
-"""``python -m benchmarks.fleet_picture``: draws the table of the fleet simulation (benchmarks/README.md) for docs/fleet.md."""
+"""``python -m benchmarks.fleet_picture``: draws benchmarks/results/fleet-simulation.md for docs/fleet.md."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-TABLE, PICTURE = HERE / "README.md", HERE.parent / "docs" / "pictures" / "fleet_simulation.svg"
+TABLE, PICTURE = HERE / "results" / "fleet-simulation.md", HERE.parent / "docs" / "pictures" / "fleet_simulation.svg"
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 760, 380, 60, 220, 30, 50
 _LOWEST = 85

@@ -82,7 +82,7 @@ def test_a_few_files_of_each_encoder():
 
 @pytest.mark.slow
 def test_files_of_each_encoder():
-    """The environment variable ASYNCDALI_JPEG_FILES is the number of files (24,000). benchmarks/README.md has the printed table."""
+    """The environment variable ASYNCDALI_JPEG_FILES is the number of files (24,000). benchmarks/results/jpeg-decoders.md has the table."""
     found = compare(int(os.environ.get("ASYNCDALI_JPEG_FILES", "24000")), seed=1)
     for name in encoders():
         print(f"{name:34}", ", ".join(f"{what}: {number:,}" for (of, what), number in found.items() if of == name))
