@@ -1,6 +1,6 @@
 """The line on stderr that says why a program waits: kernels are being compiled, once on this machine.
 
-Nothing appears for compilations of less than two seconds. In a terminal the line is updated after each kernel. In a file or a pipe there
+Nothing appears for compilations of less than two seconds. In a terminal the line has a bar and is updated after each kernel. In a file or a pipe there
 are two lines, one after two seconds and one at the end. ``ASYNCDALI_QUIET=1`` turns both off.
 """
 
@@ -12,6 +12,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+
+from .._status_line import StatusLine
 
 _SILENT_S = 2.0
 
@@ -25,6 +27,7 @@ class Progress:
         self._began = 0.0
         self._shown = self._ended = False
         self._lock = threading.Lock()
+        self._line = StatusLine(sys.stderr)
         self._timer: threading.Timer | None = None
         self.is_counted = False
         """Whether the caller counts the kernels, because other processes compile some of them."""
@@ -54,8 +57,8 @@ class Progress:
         """A kernel is compiled."""
         with self._lock:
             self._done += 1
-            if self._shown and _is_terminal():
-                self._write(f"\r{self._text()}")
+            if self._shown:
+                self._line.draw(f"{self._text()} {self._bar()}")
 
     def end(self) -> None:
         """No kernel is compiled any more."""
@@ -67,33 +70,29 @@ class Progress:
                 return
             self._shown = False
             took = time.monotonic() - self._began
-            last = f"asyncdali: compiled {self._done} of {_kernels(self._total)} in {took:.0f} s, kept in {self._where}\n"
-            self._write(f"\r{last}" if _is_terminal() else last)
+            self._line.end(f"asyncdali: compiled {self._done} of {_kernels(self._total)} in {took:.0f} s, kept in {self._where}")
 
     def _late(self) -> None:
         with self._lock:
             if self._ended:
                 return
             self._shown = True
-            self._write(self._text() + ("" if _is_terminal() else "\n"))
+            self._line = StatusLine(sys.stderr)
+            if self._line.is_terminal():
+                self._line.draw(f"{self._text()} {self._bar()}")
+            else:
+                self._line.end(self._text())
 
     def _text(self) -> str:
         return f"asyncdali: compiling {_kernels(self._total)}, once on this machine: {self._done} done"
 
-    def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):  # stderr is closed or full: the program goes on
-            sys.stderr.write(text)
-            sys.stderr.flush()
+    def _bar(self) -> str:
+        filled = 10 * self._done // max(1, self._total)
+        return f"[{'#' * filled:.<10}]"
 
 
 def _kernels(number: int) -> str:
     return f"{number} kernel{'' if number == 1 else 's'}"
-
-
-def _is_terminal() -> bool:
-    with contextlib.suppress(ValueError, OSError, AttributeError):
-        return sys.stderr.isatty()
-    return False
 
 
 _open: list[Progress] = []

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .._processes import python_command
+from .._status_line import StatusLine
 from ..errors import lines_of
 from . import program, report, rival
 from .consumer import Consumer, Step, UserStep
@@ -357,7 +358,7 @@ class ProgressBar:
 
     def __init__(self, total: int, stream: Any = None):
         self._total = total
-        self._stream = sys.stderr if stream is None else stream
+        self._line = StatusLine(sys.stderr if stream is None else stream)
         self._drawn = 0.0
         self._last = ""
 
@@ -365,15 +366,10 @@ class ProgressBar:
         filled = 30 * done // self._total
         self._last = f"[{'#' * filled}{'.' * (30 - filled)}] {done}/{self._total}  {rate:,.0f} samples/s"
         now = time.monotonic()
-        if self._stream.isatty() and now - self._drawn > 0.1:
+        if now - self._drawn > 0.1:
             self._drawn = now
-            self._stream.write(f"\r{self._last}")
-            self._stream.flush()
+            self._line.draw(self._last)
 
     def close(self) -> None:
         """Draw the final state."""
-        start = "\r" if self._stream.isatty() else ""
-        self._stream.write(f"{start}{self._last}\n")
-        self._stream.flush()
-
-
+        self._line.end(self._last)
