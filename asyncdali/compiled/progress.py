@@ -1,7 +1,7 @@
 """The line on stderr that says why a program waits: kernels are being compiled, once on this machine.
 
-Nothing appears for compilations of less than two seconds. In a terminal the line has a bar and is updated after each kernel. In a file or a pipe there
-are two lines, one after two seconds and one at the end. ``ASYNCDALI_QUIET=1`` turns both off.
+Nothing appears for compilations of less than two seconds. In a terminal the line has a bar and is updated after each kernel. In a file
+or a pipe there are two lines, one after two seconds and one at the end. ``ASYNCDALI_QUIET=1`` turns both off.
 """
 
 from __future__ import annotations

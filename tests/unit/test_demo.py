@@ -178,7 +178,8 @@ def test_the_demo_says_what_it_does_and_what_it_leaves(tmp_path, batches):
     said = done.stdout
     assert "\r" not in said
     for part in ("killed in the middle of an epoch", "random crop", "1. reference", "2. the same job", "3. a new process",
-                 f"{batches}/{batches} batches", "bit for bit", str(tmp_path / "left" / "here"), "contact_sheet.png", "demo.cpt"):  # fmt: skip
+                 f"{batches}/{batches} batches", "bit for bit",
+                 str(tmp_path / "left" / "here"), "contact_sheet.png", "demo.cpt"):  # fmt: skip
         assert part in said, part
     assert {path.name for path in (tmp_path / "left" / "here").iterdir()} == {".gitignore", "contact_sheet.png", "demo.cpt"}
     assert (tmp_path / "left" / "here" / ".gitignore").read_text() == "*\n"
