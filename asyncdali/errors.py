@@ -1,4 +1,16 @@
-"""Errors of a running pipeline: they name operator, the user's line, iteration, sample and file."""
+"""Errors of a running pipeline: they name operator, the user's line, iteration, sample and file.
+
+Everything that an operator, a source or a reader raises reaches the user as an :class:`OperatorError`, which is a ``RuntimeError``. An
+error about a value is also a ``ValueError``, an error about a type also a ``TypeError``, an error of the system also an ``OSError`` (a
+missing file: ``FileNotFoundError``). An exception that a source raises stays as it is, as in DALI. Exceptions from worker processes get the
+fields of the family. An error belongs to one iteration: the fetch of this iteration raises it, chained to its cause, and the next fetch
+continues.
+
+A traceback holds its frames, and through ``f_back`` all callers, also the user's. So nothing that a pipeline refers to keeps a traceback. A
+frame that raises an exception from a local variable deletes the variable (``try: raise error; finally: del error``). An error that waits
+for a later call loses its frames and keeps the traceback as text (:func:`set_aside`). tests/faults/test_last_reference.py runs with the
+garbage collector off.
+"""
 
 from __future__ import annotations
 

@@ -13,5 +13,7 @@ Modules: ``auto_augment``, ``rand_augment``, ``trivial_augment`` (the algorithms
 decorator ``augmentation``, ``Policy``, ``select``, ``signed_bin``). The same seed chooses the same operations, magnitudes and signs as
 DALI does. Conditional execution need not be enabled.
 
+    _suites.py  Common parts of the algorithms: operations with their ranges of magnitudes, and checks of arguments
+
 May import `fn`, `data_node`, choices of the graph, and `types`; never the runtime or the pipeline.
 """

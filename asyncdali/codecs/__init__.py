@@ -1,5 +1,14 @@
 """Encoded data, for readers and decoders: headers, formats, and decoding without operators.
 
 Images (image_headers, image_formats, jpeg/), sound (audio/), videos (video/) and NumPy files (npy_headers).
+
+    compressed.py                       Names the compression of data that should not be compressed
+    jpeg2000.py                         Headers of JPEG2000 files, and which library decodes them
+    npy_header_kernels.py, npy_header_tables.py
+                                        Headers of NumPy files, parsed without the interpreter
+    pnm.py                              Netpbm pictures: PBM, PGM and PPM, in binary and as text (P1 to P6), without a library
+    tiff_files.py                       The directory of a TIFF file (TIFF 6.0 and BigTIFF)
+    tiff_pixels.py                      Pixels of a TIFF file
+
 May import `batch`, `compiled`, `types`, `device.launch` and the contract of operators (`operators.base`); no reader and no operator.
 """

@@ -12,5 +12,32 @@ per thread and job, whatever the number of samples and steps.
 ``import asyncdali`` imports nothing of this package: ``build()`` imports Numba, on the building thread. Kernel modules are called
 ``*_kernels.py`` and are beside their operator.
 
+    branch_tables.py    Tables of the steps in ``branches``
+    branches.py         Steps that run for some samples of a batch only
+    byte_vectors.py     Loops over bytes: fixed shuffles of pixels, and tables of 256 entries
+    c_library.py        The C library's ``logf`` and ``cosf`` for vectors, equal to the last bit
+    compiler.py         Numba's compiler without the passes that kernels do not need
+    convert_kernels.py  Conversions of single values between element types, as DALI does them
+    copies.py           Copies of samples from addresses to addresses, for outputs that must not be views of the user's memory
+    crew.py             Worker threads that wait for jobs, and work on them, without the interpreter
+    element_tables.py   Table of the operators that compute every element by itself (``operators/elements.py``)
+    frame_steps.py      A step that runs for every frame of a sequence
+    frame_tables.py     Table of ``frames_step``
+    gate.py             A gate at which one thread waits without the interpreter
+    intrinsics.py       Functions that Numba lacks for kernels on raw addresses
+    kernel_keys.py      A digest of everything that a compiled kernel depends on
+    kernel_store.py     The folder of compiled kernels: its place, its owner, its size, and how to empty it
+    machine_code.py     Kernels as object files: what they need from outside, and how LLVM links them into this process
+    places.py           Computes the places of the samples of a batch in its memory
+    progress.py         The line on stderr that says why a program waits: kernels are being compiled, once on this machine
+    relocation.py       Copies of tables whose addresses change
+    sample_tables.py    Table of the operators that compute every sample by a function of arrays (``operators/samples.py``)
+    shape_tables.py     Shapes of samples as records of compiled code
+    tables.py           Declarations of the tables that kernels read
+    vectors.py          Vectors with a fixed number of lanes as values in kernels, for loops that the compiler does not vectorise
+    volumes.py          Counts elements of batches with the interpreter lock held
+    waiting.py          When a kernel that is not in the cache is compiled, and by which process
+    watch.py            Waits without the interpreter until commands succeed that ask a GPU for events, or until a descriptor is readable
+
 May import private modules only: it stands below every other room.
 """

@@ -1,11 +1,21 @@
 """Worker threads that wait for jobs, and work on them, without the interpreter.
 
-A thread that waits in a Python queue must take the interpreter lock before it begins and when it has finished. With ten threads and two
-jobs per iteration, the lock would be taken forty times. Beside a thread that runs pure Python, each time may take a switch interval of
-5 ms. Here threads wait on a condition variable, and only the last thread to leave a job enters the interpreter.
+The problem. Ten threads share the samples of a job, and an iteration has two jobs or more. A thread that enters the interpreter must take
+the interpreter lock. Beside a thread that runs pure Python, each time may take a switch interval of 5 ms.
 
-Jobs are a list, linked through their tables (the words ``crew_...`` of JOB). A job leaves the list when its last place is taken, or when a
-thread finds no sample left. After the last thread has left, no thread knows its address any more.
+What does not work:
+
+- A Python queue: a thread takes the lock before it begins and when it has finished, forty times per iteration.
+- A job per thread with a fixed part of the samples: samples differ in size, so the slowest part decides.
+- A semaphore per job that Python code waits for: the waiting thread enters the interpreter for every job.
+
+The solution. Threads wait on a condition variable (pthread) in compiled code. Each thread takes the next sample from the job's atomic
+counter. Only the last thread to leave a job enters the interpreter, and it reports the end (:data:`OVER`).
+
+Invariants. Jobs are a list, linked through their tables (the words ``crew_...`` of JOB); list and counts change under the crew's mutex. A
+job leaves the list when its last place is taken, or when a thread finds no sample left. After the last thread has left, no thread knows the
+job's address any more, so its memory may be reused. ``RECALLED`` makes a thread return without a job; a recall is over only when the
+threads have left, because a worker that begins to wait just after a recall would sleep in compiled code unseen.
 """
 
 from __future__ import annotations

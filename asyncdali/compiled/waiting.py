@@ -1,8 +1,20 @@
 """When a kernel that is not in the cache is compiled, and by which process.
 
-By default a thread compiles a kernel when it needs the kernel. If another process is compiling the same kernel, the thread waits for it.
-``build()`` first collects all kernels that are missing (:data:`Policy.COLLECT`) and then shares them with helpers, which never wait for
-each other (:data:`Policy.SHARE`).
+The problem. A first build needs tens of kernels, and each takes up to 10 s of a processor. Several processes of one machine often start
+together and need the same kernels. A process may be killed while it compiles.
+
+What does not work:
+
+- Every process compiles what it needs: eight ranks compile everything eight times.
+- One process compiles and the others wait for a message: if that process dies, they wait forever.
+- A file that says "being compiled": it stays behind when the process is killed.
+- Compiling in the background, with a slower substitute meanwhile: on a busy machine the kernel never arrived, and nothing said so.
+
+The solution. The right to compile a kernel is a lock on a file beside the kernels (:class:`~.kernel_store.Claim`). The kernel drops the
+lock when the process ends, so a killed process leaves no claim. By default a thread compiles a kernel when it needs the kernel
+(:data:`Policy.NOW`), or waits for the process that has the claim; after :data:`_LONGEST_S` seconds it compiles the kernel without a claim.
+``build()`` first collects all kernels that are missing (:data:`Policy.COLLECT`). Then it shares them with helpers, which make the same
+operators and never wait for each other (:data:`Policy.SHARE`): a kernel that another process has claimed is left out, and loaded later.
 """
 
 from __future__ import annotations

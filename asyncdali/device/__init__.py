@@ -8,5 +8,8 @@
     launch.py     how an operator describes kernel launches (`kernel.cuh` has the code that kernels share)
     select.py     the device that a `device_id` means on this machine
 
+    allocator.py  Returns the C allocator's free pages to the system
+    joint.py      Jobs of several crews that are reported together
+
 May import: batches, compiled code, types, errors and the workers' package; never operators, the graph or the runtime.
 """

@@ -1,4 +1,8 @@
-"""Threads of a pipeline: workers that take samples of jobs, and streams that run calls in order."""
+"""Threads of a pipeline: workers that take samples of jobs, and streams that run calls in order.
+
+Threads that end a job put it on a list and write to an eventfd (:class:`Reports`); they do not enter the interpreter. So an entry that
+comes late handles everything that has come meanwhile.
+"""
 
 from __future__ import annotations
 

@@ -9,6 +9,21 @@ beside a GPU), ``cut`` (the parts of the plan). The engine: ``process`` (life cy
 ``encoding`` (batches as bytes), ``blocks`` (shared memory), ``channel`` (messages and descriptors), ``failures`` (errors as data),
 ``program`` (the graph, once).
 
+    engine_statistics.py  Counters of engines: those of this process, and those that an engine reports
+    faults.py             Engines that die, stop or hang
+    handshake.py          The handshake: an engine may make iterations only if it would make the same bits as the training process
+    maker.py              Iterations of the part of a program before the cut, made on request
+    ordered.py            Requests and answers in the order of iterations
+    places.py             Facts about each request in flight, and about each engine of this machine
+    reach.py              Digests of everything that a program's functions reach, for the handshake with engines on other machines
+                          (docs/fleet.md)
+    search.py             The search for the sample at which engines end
+    sending.py            Requests to engines: which engine gets a request, and its message
+    source_calls.py       Calls of sources in an engine
+    source_requests.py    Calls of sources that engines make: requests, answers, and the deaths of engines in a call
+    sources.py            Sources that engines call, in the training process
+    spans.py              Spans of an engine's work for a trace
+
 May import ``graph``, ``runtime``, ``operators.base``, ``device``, ``batch``, ``errors``, ``options`` and the workers' system calls.
 No module of ``runtime`` imports this room: a session gets its engines as an argument.
 """

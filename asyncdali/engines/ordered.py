@@ -1,5 +1,20 @@
 """Requests and answers in the order of iterations. Everything runs on one thread of the training process: the loop's, or a receiver.
 
+The problem. Several engines make iterations at the same time and answer in any order. An engine may die, hang or be replaced. Positions of
+an iteration follow from the iterations before it, and sometimes from their data (draws in branches of conditionals).
+
+What does not work:
+
+- Positions in the engines: a replacement would have to receive them, and two engines could not share a stream.
+- Waiting for an answer before the next request: engines would work one after another.
+- Order by engine: the slowest engine would hold all others, and a repeated request would be out of order.
+
+The solution. A request carries the positions before its iteration. The positions behind it are computed here, at once, so the next request
+can be sent. Iterations are kept in ``asked`` in their order, and an answer is delivered when it is the oldest one. The choice of the engine
+is a hint: the same request may be sent again, to any engine, and gives the same bits. Where positions depend on data (``_chained``), the
+engine reports the number of samples as soon as the iteration is planned. If a prediction was wrong, the following iterations are requested
+again; `generation` tells answers to requests that were replaced.
+
 :class:`Ordered` knows positions, order and correction. Subclasses choose who makes an iteration: ``loader`` the engines of this machine,
 ``asyncdali.fleet.remote`` those of other machines.
 """

@@ -2,6 +2,9 @@
 
 ``asyncdali.fn.experimental`` and ``asyncdali.ops.experimental`` are something else: they have DALI's experimental operators.
 
+    dynamic.py      DALI's ``experimental.dynamic`` is not here: importing it says what to use instead
+    torchvision.py  DALI's ``experimental.torchvision`` is not here: importing it says what to use instead
+
 May import private modules only.
 """
 

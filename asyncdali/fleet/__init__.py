@@ -7,6 +7,11 @@ Engines may be on other machines (docs/fleet.md). The engine's side is ``actor``
 ``connections`` and ``places``. Between them: ``proof`` (the token), ``link`` (frames), ``messages`` (checks), ``near`` (shared memory),
 ``addresses``. ``metrics`` is for Prometheus.
 
+    epochs.py    Ends of epochs under a last-batch policy, counted in global batches
+    inflow.py    Bytes that arrive on a socket
+    patience.py  The time that a trainer waits for an actor before it also sends the request to a second actor
+    scaling.py   The number of engines that trainers need
+
 May import ``pipeline``, ``engines``, ``runtime``, ``graph.plan``, ``device.buffers``, ``batch``, ``types`` and ``errors``. Only tools
 and adapters import this room.
 """

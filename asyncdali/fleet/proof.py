@@ -1,15 +1,25 @@
 """The proof that both ends of a connection know the fleet's token. Nothing else is read before the proof.
 
-The messages have fixed sizes, so no length is taken from an unknown peer:
+The problem. An engine listens on a port that others can reach. Its messages make it read files and allocate memory. A stranger must not be
+able to send one, and a trainer must not take batches from a stranger.
+
+What does not work:
+
+- Sending the token: whoever listens, or answers in place of an actor, has it.
+- A proof by the trainer alone: a stranger could give wrong batches.
+- HMAC(token, challenge) from both ends: a peer without the token opens a second connection, and sends the answer that it receives there
+  back as its own proof. So the text contains the role of the sender and both challenges.
+- Length prefixes before the proof: a stranger could reserve memory.
+
+The solution. The messages have fixed sizes, so no length is taken from an unknown peer:
 
 1. actor to trainer: :data:`GREETING` and a random challenge
 2. trainer to actor: a random challenge, and HMAC-SHA256(token, "trainer" and both challenges)
-3. actor to trainer: HMAC-SHA256(token, "actor" and both challenges), and where it can be reached on the same machine (:data:`PLACE`);
-   or :data:`REFUSAL`, if message 2 proves another token
+3. actor to trainer: HMAC-SHA256(token, "actor" and both challenges), and where it can be reached on the same machine (:data:`PLACE`); or
+   :data:`REFUSAL`, if message 2 proves another token
 
-A connection that ends earlier proves nothing about the token: the actor may have died, or had too many strangers. The trainer tries again.
-
-The text contains the role, so a peer cannot send a received answer back as its own proof.
+Digests are compared in constant time. A connection that ends earlier proves nothing about the token: the actor may have died, or had too
+many strangers. The trainer tries again. The proof does not encrypt: docs/fleet.md says when a tunnel is needed.
 """
 
 from __future__ import annotations

@@ -9,6 +9,9 @@
     reference.py              stubs and reference pages, from the declarations
     drawing.py, dot.py        pictures of graphs
 
+    context.py          The stack of current pipelines of each thread, and the trace of a user's operator call
+    dali_attributes.py  Attributes of DALI's ``ops`` objects that begin with an underscore
+
 May import: operators' declarations, batches, types and errors; never the runtime, sources or the pipeline.
 """
 

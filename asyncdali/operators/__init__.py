@@ -11,6 +11,21 @@ There is one module per operator, except for operators with one shape rule and o
     two names, or two halves of one       batches/conditional.py, constants/constant.py, python/python_function.py, resize/resize.py
     construct
 
+    accepts.py          Declarations of an operator's inputs and outputs
+    arguments.py        The values of an operator's arguments in one iteration, per sample
+    base.py             The operator contract: how an operator is declared, checked and planned
+    element_kernels.py  Compiled step of the operators that compute every element by itself; see ``elements.py``
+    elements.py         Base class of operators that compute every element by itself: two files declare such an operator
+    extensions.py       Operators of other packages, found through entry points
+    gate.py             Compares the inputs of an operator with its declaration, before each iteration is prepared
+    registry.py         Registries by name: operators, and classes of objects that stored pipelines may contain
+    row_feeds.py        Feeds: the contents of a batch while they are computed, for the only operator that reads the batch
+    sample_kernels.py   Compiled step of the operators that compute every sample by a function of arrays; see ``samples.py``
+    samples.py          Base class of operators that compute every sample by a function of arrays
+    spec.py             Inputs of an operator instance
+    steps.py            The results of `plan` and `prepare`: compiled steps, output batches, and jobs before planning
+    two_files.py        The shared part of operators in two files
+
 May import `codecs`, `sampling`, `compiled`, `batch`, `types`, `errors`, `device.launch`; never the graph, the runtime or a reader.
 """
 

@@ -1,5 +1,27 @@
 """The public class Pipeline and the decorator pipeline_def.
 
+    callbacks.py         The result of `Pipeline.current()` in Python functions that a running pipeline calls
+    closing.py           Closes open pipelines before the interpreter exits, so that threads and worker processes end first
+    conversion.py        pipeline_def with `enable_conditionals=True`: rewrites and traces the graph function
+    core.py              The core of a pipeline: options, definition, session, worker processes
+    dali_names.py        Underscore names that programs for DALI read, set or call on a pipeline, although DALI does not document them
+    debug.py             DebugPipeline: runs the pipeline function in every iteration, operator by operator
+    debug_arguments.py   Debug mode: whether a call of an operator has the arguments of the first iteration
+    debug_calls.py       Debug mode: calls of operators and of sources in the user's program, which are matched from iteration to
+                         iteration
+    debug_definition.py  Debug mode inside the pipeline function: operators run when they are called, and nodes hold data
+    debug_nodes.py       Debug mode: nodes that hold data
+    epochs.py            Iterators over one epoch of a pipeline
+    experimental.py      DALI's module for `pipeline_def` with `debug`
+    front.py             The common base of the parts of :class:`~asyncdali.Pipeline`: it holds the core, which does the work
+    pipeline.py          Pipeline: the public class
+    processes.py         Processes of a pipeline: the workers of its parallel sources, and its engines
+    properties.py        Properties of a pipeline: its options and outputs
+    reports.py           Reports of a pipeline: its readers, its statistics, and its plan
+    rewinding.py         Moves a built pipeline to another position
+    running.py           Running a pipeline: synchronous, scheduled and asynchronous calls, and feeding data
+    storing.py           Options of a serialized pipeline: which are stored, and how they may be spelt when they are read
+
 May import every room below: engines, runtime, sources, graph, tensors, options. Only plugins, tools and the package's top import it.
 """
 

@@ -2,6 +2,10 @@
 
 Plugins and tools get the core with :func:`~asyncdali.pipeline.front.core_of`. Other rooms do not know pipelines: a session is built from a
 ``runtime.blueprint.Blueprint``, and operators are added to a ``graph.node.Definition``.
+
+The core refers to its pipeline weakly, because dropping the last reference closes a pipeline. A build registers what it opens in
+``Processes.unfinished`` before it opens it, so ``close()`` knows everything even after an interrupt. ``Session.closed`` is set before
+anything is torn down, and an error that a caller meets afterwards is chained to PipelineClosed. Closing itself is not interrupted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,19 @@
-"""DebugPipeline: runs the pipeline function in every iteration, operator by operator."""
+"""DebugPipeline: runs the pipeline function in every iteration, operator by operator.
+
+``debug=True`` replaces the pipeline's ``Definition`` (``debug_definition``). An operator that is added to this definition runs immediately,
+on the calling thread, and its output nodes get data (``debug_nodes``). A call (``debug_calls``) is matched to its operator by the lines of
+the user's program that lead to the call, and by an ordinal number. The operator is built once, as a plan of its own with placeholders for
+inputs, so checks, error texts and random streams are those of a graph.
+
+The first mixed or gpu operator chooses the device. On a GPU, these operators run as the segments of a graph do, on one stream, and the host
+waits only for contents that it reads: ``.get()``, printing, ``.cpu()``, outputs. An interrupt may come between any two steps of the calling
+thread, so after an error the stream and the decoders are waited for.
+
+Positions are those of a graph. Before each run a call notes its position. At the end of the data, after an error of a source and after an
+interrupt, all calls of the iteration return to their noted positions. After any other error, the positions of calls that were not reached
+advance, too. With conditional execution both branches run, with partial batches. Splits and merges are not matched, because they are made
+where a node is first used in a branch.
+"""
 
 from __future__ import annotations
 

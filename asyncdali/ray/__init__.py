@@ -3,6 +3,8 @@
 ``fleet`` and ``loader`` are the trainer's side. ``manager`` is one Ray actor that owns the engines, ``engine`` is an engine.
 Ray's object store carries the program and counters, never batches.
 
+    prepare.py  Work of a process while it waits for others to start
+
 May import ``fleet`` and ``fn``. Nothing imports this room.
 """
 

@@ -1,4 +1,8 @@
-"""A digest of the names of a data set. With it a checkpoint detects another data set."""
+"""A digest of the names of a data set. With it a checkpoint detects another data set.
+
+The names are relative to their common folder. So a data set may be moved, but not renamed or reordered. The digest is computed at the first
+checkpoint (0.3 s for a million files with names of 50 bytes).
+"""
 
 from __future__ import annotations
 

@@ -12,5 +12,17 @@
     immediate.py                          operators one by one, for debug mode
     counters.py, statistics.py, memory_statistics.py counters, and the reports made of them
 
+    blueprint.py         The input of a session's construction
+    compiling.py         The kernels that a pipeline needs are compiled in ``build()``, by all usable processors, before the first batch
+    device_decoding.py   A batch that the GPU's decoders and the CPU's threads decode together
+    engine_protocol.py   The interface between a session and engines, which are processes that make a part of each iteration
+                         (docs/engines.md)
+    hints.py             Buffers that `build()` allocates because of hints
+    making.py            Makes operators from a plan, for a session's ``build()`` and for an engine
+    pace.py              Segments that take less time than waking a thread for them
+    parts.py             Parts of an iteration: the samples that one of several consumers gets
+    record.py            The record of one iteration in flight, and how callers wait for the iteration
+    segment_counters.py  Counters of segments and their operators; see :mod:`.counters`
+
 May import: the graph's plan, operators' base, sources, devices, tensors, batches, checkpoints; never the pipeline.
 """

@@ -1,7 +1,27 @@
 """The executor runs the segments of iterations on its threads and streams.
 
-Decisions are made one at a time, by the thread that reports a result. The :class:`~.scheduler.Scheduler` knows which segment may start.
-Worker threads take the compiled work of one backend in the order in which it was planned.
+The problem. Several iterations are in flight. Stage threads, worker threads, streams and engines report results at any time. Each result
+may allow another segment to start. The decisions must be consistent. Beside a thread that runs pure Python, every return to the interpreter
+may wait 5 ms, so a decision must not cost a wake-up of another thread.
+
+What does not work:
+
+- One thread that decides, such as the event loop: every report wakes it. With uvloop an iteration of a GPU pipeline entered the interpreter
+  12 times, because the loop returns for the descriptor, for its queue of calls, and from each call of a socket.
+- A lock around all state: a thread that waits for the lock is a thread that waits, and user code may run while the lock is held.
+- Unprotected decisions on the thread that calls ``run()``: a signal handler may raise an exception between any two of its steps, and then
+  part of a decision is missing (docs/decisions/35-one-owner-of-iterations.md).
+
+The solution. A report is put on the list ``_decisions``. The thread that finds ``_deciding`` free takes it, and works on the list until the
+list is empty; any other thread leaves its report there and continues. So one thread decides at a time, no thread is woken, and the deciding
+thread is one that is awake anyway. Only the thread that receives answers of engines waits for its turn (:meth:`Executor.decide_now`). The
+same thread plans the GPU segments that may start (``_plannable``, ``_planning``). User code and readers stay on the threads of their
+streams. With engines and no GPU only the loop's thread decides (``on_loop``), because that thread talks to the engines. The caller of
+``run()`` decides only where no other thread could work at the same time (:meth:`Executor.submit`), with the handlers of signals delayed.
+
+The :class:`~.scheduler.Scheduler` knows which segment may start. Worker threads take the compiled work of one backend in the order in which
+it was planned, so pixels are computed in the order of iterations. Closing waits :data:`CLOSING` seconds for threads that are in a callback
+of the user.
 """
 
 from __future__ import annotations

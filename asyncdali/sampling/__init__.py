@@ -2,5 +2,16 @@
 
 Both are functions of (seed, position) and have no state. random_streams: Philox, bit for bit as DALI's; order: shuffling; sharding: shards;
 seeds: automatic seeds of operators.
+
+    order_kernels.py, order_tables.py   Compiled part of ``order``
+    philox_vectors.py                   Philox4x32-10 words and normal numbers for many elements at a time, bit-identical to
+                                        ``random_streams_kernels``
+    random_choice_tables.py             The table of ``random.choice``
+    random_distributions_kernels.py     Distributions of the GNU C++ library over a stream of 32-bit words, as DALI uses them, and draws
+                                        from them
+    random_streams_kernels.py           Compiled part of ``random_streams``: Philox4x32-10 words and the distributions computed from them
+    stream_kernels.py, stream_tables.py
+                                        Random streams of samples, opened at a position in a table
+
 May import `compiled`, `errors` and `workers`; no operators and no readers.
 """

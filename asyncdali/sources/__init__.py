@@ -6,5 +6,8 @@
     state.py, snapshots.py    positions of sources, for checkpoints
     device_data.py            data in the memory of a GPU
 
+    films.py        Videos that are fed to a pipeline, and the parts of them that iterations decode
+    video_input.py  experimental.inputs.video: sequences of frames of videos that the program feeds
+
 May import: the workers' package, operators' base, batches, tensors, types and errors.
 """

@@ -1,4 +1,22 @@
-"""Positions of sources with a state: the newest snapshot, and the requests since then."""
+"""Positions of sources with a state: the newest snapshot, and the requests since then.
+
+The problem. A checkpoint describes the position of the consumer. Sources are ahead of the consumer, because iterations are in flight. Where
+one source ends the epoch, the others were asked for a batch that no caller gets. A restored run must continue exactly as the saved run.
+
+What does not work:
+
+- A snapshot after every batch: ``state_dict()`` may be slow, and the state may be large.
+- The number of batches alone: errors and ends change the state of a source, too. An end cannot be skipped, because only the source knows
+  what its end does: a generator stays ended, the iterator of DALI's documentation rewinds itself, ``cycle="raise"`` makes a new iterator.
+- One position per source: what the source has made, what the pipeline has used, and what the consumer has seen are three things.
+
+The solution. A :class:`Position` is a snapshot and the requests since then, as runs of *batch*, *error* and *end*. A restore loads the
+snapshot and repeats the requests. After an end or an error, the next batch is followed by a snapshot. :class:`Snapshots` keeps three
+positions: `ahead` behind the batch that is held for the next iteration, `before` behind everything that is used or dropped, and `position`,
+what the consumer knows. `position` becomes `before` when the consumer receives an error, and at the end of the epoch. So a batch that was
+requested and dropped counts as soon as the consumer can see the end, with or without ``reset()``. An error that the consumer has not seen
+is met again. tests/unit/test_histories.py compares thousands of random programs with their restored selves.
+"""
 
 from __future__ import annotations
 

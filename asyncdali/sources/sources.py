@@ -1,7 +1,20 @@
 """All external inputs of a built pipeline: pulled, fed and checked together, and returned one iteration at a time.
 
-Feeding is all or nothing: every source is asked, every batch is checked, and only then an iteration gets its data. If one source fails,
-the batches of the others are kept for the next attempt.
+The problem. An iteration needs a batch of every source. A source may fail, end, or give data that cannot be used; the caller may be
+interrupted between two sources. The sources must stay in step: sample i of one source belongs to sample i of the others.
+
+What does not work:
+
+- Asking one source after another and giving up at the first error: the sources before the failed one have lost a batch.
+- Asking again after an interrupt: a generator cannot give the same batch twice.
+- Raising the error of a source at once: good batches before it are still in flight, and their order would change.
+
+The solution. Feeding is all or nothing: every source is asked, every batch is checked, and only then an iteration gets its data. If one
+source fails, the batches of the others are held (``_held``) for the next attempt, together with the iteration that they belong to. A source
+does not advance until its batch is in a queued iteration. Errors are not raised here: the producer keeps them until the good batches before
+them are delivered. Requests to sources stay until they are answered, so an interrupted call does not ask twice.
+
+Batches are copied into pooled memory. Batches of worker processes are used where the worker wrote them.
 """
 
 from __future__ import annotations

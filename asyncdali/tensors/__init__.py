@@ -4,6 +4,16 @@ A list is a view of a placed `Batch`: making one costs nothing per sample. Every
 memory alive. Memory is accessed through a small interface (`HostMemory`), so a CUDA device can give the GPU classes its own arrays. On the
 host device GPU tensors are in plain memory.
 
+    batches.py      Batches behind tensor lists: made of arrays and tensors in place, sliced, and inspected
+    checks.py       Checks of users' arguments about tensors: layouts, types, shapes
+    cpu.py          TensorCPU and TensorListCPU
+    dlpack.py       DLPack in host memory: import and export
+    foreign.py      Access to the memory of users' objects: numpy arrays, buffers, DLPack
+    gpu.py          TensorGPU and TensorListGPU, of a GPU or of the host device
+    host_memory.py  Access of tensors to plain memory, and checks of users' addresses
+    printing.py     Tensors and tensor lists as text, in DALI's format
+    tensor_list.py  The common base of tensor lists of all devices
+
 May import `batch`, `types` and the workers' memory limits; never a device.
 """
 

@@ -2,6 +2,10 @@
 
 `enums` has the enumerations, `conversions` the types of numpy and other libraries, `scalar`, `constant_values` and `constant` constants.
 
+    layout.py    Axis names of tensors
+    saturate.py  Conversion between element types with the rules of DALI's constants
+    stream.py    CUDA streams that other libraries made
+
 May import the positions of `workers` (SampleInfo, BatchInfo); no other room.
 """
 

@@ -183,6 +183,7 @@ def test_the_search_finds_private_uses():
 
 
 PAGES = [*ROOT.parent.glob("*.md"), *(page for room in ("docs", "benchmarks") for page in (ROOT.parent / room).rglob("*.md"))]
+PAGES += [ROOT.parent / room / "README.md" for room in ("tests", "examples")]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.exists()], ids=lambda page: str(page.relative_to(ROOT.parent)))
@@ -193,6 +194,43 @@ def test_lines_of_pages_have_120_columns(page):
     """
     text = re.sub(r"^```\n.*?^```$", "", page.read_text(), flags=re.M | re.S)
     assert [line for line in text.splitlines() if len(line) > 120] == []
+
+
+def _named(text: str, name: str) -> bool:
+    return re.search(rf"(?<![\w/]){re.escape(name)}(?!\w)", text) is not None
+
+
+def test_every_folder_lists_its_files():
+    """The docstring of a folder has a line for each of its modules. docs/architecture.md lists those beside the rooms."""
+    missing = []
+    for init in [*ROOT.rglob("__init__.py"), *(ROOT.parent / "workers").rglob("__init__.py")]:
+        if init.parent != ROOT:
+            text = ast.get_docstring(ast.parse(init.read_text())) or ""
+            files = (file for file in sorted(init.parent.glob("*.py")) if file != init)
+            missing += [str(file.relative_to(ROOT.parent)) for file in files if not _named(text, file.name) and not _named(text, file.stem)]
+    assert missing == []
+
+
+def test_folders_list_no_file_that_is_gone():
+    """A name with a folder, or of a file of another folder, counts if there is such a file."""
+    files = {f"/{path.relative_to(ROOT.parent).as_posix()}" for path in ROOT.parent.rglob("*.py")}
+    gone = []
+    for init in [*ROOT.rglob("__init__.py"), *(ROOT.parent / "workers").rglob("__init__.py")]:
+        text = ast.get_docstring(ast.parse(init.read_text())) or ""
+        listed = re.findall(r"(?<![\w*/])[a-z_][\w/]*\.py\b", text)
+        gone += [f"{init.relative_to(ROOT.parent)}: {name}" for name in listed if not any(file.endswith(f"/{name}") for file in files)]
+    assert gone == []
+
+
+LISTING = {"tests/README.md": "tests/helpers", "examples/README.md": "examples", "benchmarks/README.md": "benchmarks"}
+"""Pages that list the files of a folder."""
+
+
+@pytest.mark.parametrize("page", LISTING)
+def test_pages_list_the_files_of_their_folder(page):
+    text = (ROOT.parent / page).read_text()
+    files = (file for file in sorted((ROOT.parent / LISTING[page]).glob("*.py")) if not file.name.startswith("__"))
+    assert [file.name for file in files if not _named(text, file.name)] == []
 
 
 def test_public_docstrings_carry_their_text():

@@ -1,5 +1,10 @@
 """The parts of automatic augmentations: the decorator ``augmentation``, ``Policy``, ``select`` and ``signed_bin``.
 
+    _args.py          Checks of keyword arguments
+    _augmentation.py  An augmentation is a function of the graph with a range of magnitudes
+    _select.py        Select one operation per sample by number
+    policy.py         Policies: lists of sub-policies
+
 May import the same rooms as `auto_aug`.
 """
 

@@ -14,5 +14,10 @@ positions.py  block positions at which decoding starts in later epochs
 segments.py  entropy-coded segments between restart markers
 work_area.py, fields.py  memory layout: the offset of each field
 
+    forward.py                       Pixels to quantised coefficients, as libjpeg writes them
+    jpeg_kernels.py, jpeg_tables.py  JPEG headers and cropped JPEG decoding in compiled code
+    jpeg_library.py                  Selection of the JPEG decoder
+    jpeg_soundness_kernels.py        Check that the tables and headers of a JPEG conform to the standard (ITU-T T.81)
+
 May import `compiled` and the headers of images (`codecs.image_headers`).
 """

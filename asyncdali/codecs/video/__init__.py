@@ -5,5 +5,9 @@ video_formats.py   decoding of single frames
 video_padding.py   frames in place of those that a video does not have
 frame_colours.py   decoded frames to RGB: our own kernel where it has swscale's pixels, swscale elsewhere
 
+    frame_colour_kernels.py, frame_colour_tables.py
+                                        Decoded frames to RGB, with the pixels of swscale's most accurate conversion (bilinear chroma, 30
+                                        bits, rounding to nearest)
+
 May import what `codecs` may.
 """

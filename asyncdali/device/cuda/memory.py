@@ -1,8 +1,25 @@
 """Device memory for batches, kept for reuse, and pinned host memory.
 
-A :class:`DeviceBuffer` owns a batch's memory and lists every stream that reads or writes it. When the last reference goes, the finaliser
-appends to a deque and does nothing else. At the next allocation the pool records an event on each of those streams. The next owner's stream
-waits for these events; the host does not wait.
+The problem. ``cudaMalloc`` is slow, and ``cudaFree`` waits for the device. So memory is kept. A batch may be dropped while kernels still
+read it, on any of several streams, and on any thread, also by the garbage collector.
+
+What does not work:
+
+- Waiting on the host until the readers are done: the thread that drops a batch would wait for the GPU.
+- An event per use of a buffer: every call of CUDA takes a microsecond or more, and an iteration has dozens of uses.
+- Stream-ordered allocators (``cudaMallocAsync``): the memory must be freed on one stream, but its readers are on several, and a user may
+  have an array of the pipeline on a stream that is not known.
+- Calls of CUDA in a finaliser: it may run in any thread, in the middle of another call, or at the interpreter's exit.
+
+The solution. A :class:`DeviceBuffer` owns a batch's memory and lists every stream that reads or writes it. When the last reference goes,
+the finaliser appends to a deque and does nothing else. At the next allocation the pool records an event on each of those streams; all
+memory that is reclaimed at one time shares one event per stream. The next owner's stream waits for these events on the device. Memory that
+only the pipeline's own iterations have used is behind the events of these iterations, so nothing extra is recorded in the steady state.
+Memory that a user has seen also waits for the default stream (:data:`LEGACY_STREAM`).
+
+Sizes. The number of batches in flight depends on timing, and their sizes on chance. Three rules prevent new allocations after hours: a
+block is an eighth larger than requested (a half below 32 MB); a block also serves smaller requests; if one block of a size is not enough,
+the pool keeps as many as the prefetch depth plus two, below 32 MB from the start.
 """
 
 from __future__ import annotations

@@ -6,5 +6,7 @@
 others. ``paths`` stores samples that left a block early, ``writes`` stores assignments to objects. A pipeline without conditional execution
 needs only ``marks``.
 
+    code.py  Code objects of rewritten definitions, and of definitions as the user wrote them
+
 May import what `graph` may.
 """

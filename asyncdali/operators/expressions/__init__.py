@@ -1,4 +1,19 @@
 """Arithmetic on nodes, compiled to one loop per tree of operations; indexing.
 
+    code.py                             The code of a program
+    cuda_code.py                        The CUDA kernel of a program
+    eager.py                            Base of expressions and subscripts
+    expression_kernels.py, expression_tables.py
+                                        The compiled step of arithmetic expressions
+    expressions.py                      Arithmetic on nodes
+    float_functions.py                  The C library's functions of float32, as operations that a loop over elements can vectorise
+    function_probes.py                  Whether our vectorised functions give the C library's bits on this machine
+    llvm_compiler.py                    LLVM, from intermediate code to machine code, without Numba's front end
+    loops.py                            Loops in LLVM's intermediate code
+    programs.py                         Programs: arithmetic expressions, also whole trees, as data
+    shapes.py                           Broadcasting of a whole batch, vectorised: output shapes, and the loop structure of each sample
+    subscript.py                        Indexing of nodes: ``x[1]``, ``x[2:7, ::-1]``, ``x[node]``, new axes
+    values.py                           Values of LLVM's intermediate code with Python's operators, which make formulas readable
+
 May import what all families of operators may: the contract of operators, `codecs`, `sampling`, `compiled`, `device.launch`, types.
 """

@@ -1,4 +1,16 @@
 """Geometric warps: rotations, affine and perspective transforms, maps, displacements.
 
+    displacement.py, displacement_kernels.py, displacement_tables.py
+                                        The shared part of sphere and water: every pixel is copied from a displaced position
+    remap.py, remap_kernels.py, remap_tables.py
+                                        experimental.remap: two maps give the source position of every pixel
+    rotate.py, rotate_kernels.py, rotate_rules.py, rotate_tables.py
+                                        Rotate images, sequences and volumes about their centre
+    sphere.py                           Images as if they were seen in a sphere
+    warp_affine.py                      Apply an affine transform to images, sequences and volumes
+    warp_perspective.py, warp_perspective_kernels.py, warp_perspective_launches.py, warp_perspective_tables.py
+                                        experimental.warp_perspective: apply a perspective transform to images
+    water.py                            Images as if they were seen under water
+
 May import what all families of operators may.
 """

@@ -1,5 +1,12 @@
 """Pipelines in JAX: iterators that return (sharded) arrays, and jax functions in the graph. Needs jax (``pip install asyncdali[jax]``).
 
+    clu.py          The iterators with `peek`, at the same place as in DALI
+    factory.py      Decorators that turn graph functions into functions that return iterators
+    function.py     Jax functions as operators
+    integration.py  DALI's module for conversions to jax
+    iterator.py     Iterators that return jax arrays
+    operator.py     The operator behind `jax_function`
+
 May import what `plugin` may.
 """
 

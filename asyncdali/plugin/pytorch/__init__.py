@@ -3,6 +3,12 @@
 CPU tensors are views of the pipeline's memory and stay valid as long as they are referenced. Needs torch
 (``pip install asyncdali[torch]``).
 
+    convert.py      Conversion between tensor lists and torch tensors
+    dataset.py      Torch data sets as sources of a pipeline, and pipelines as torch data sets
+    function.py     Torch functions as operators
+    iterator.py     Iterators that return torch tensors
+    torch_utils.py  Conversions between the tensors of pipelines and torch, at the same place as in DALI
+
 May import what `plugin` may.
 """
 

@@ -1,5 +1,12 @@
 """Pipelines as `tf.data` data sets. Needs TensorFlow (``pip install asyncdali[tf]``).
 
+    calls.py         Ends calls of TensorFlow's threads into Python before the interpreter ends
+    cursors.py       Batches of a pipeline by position
+    dataset.py       DALIDataset: a pipeline of readers as a tf.data.Dataset
+    experimental.py  DALIDatasetWithInputs: pipelines with external inputs, fed by other data sets
+    signature.py     Types and shapes of the elements of a data set: declared, or found out from the pipeline
+    wrapper.py       DALIIterator: batches of a pipeline as tensors, one call at a time
+
 May import the same rooms as `plugin`.
 """
 

@@ -1,4 +1,9 @@
-"""readers.nemo_asr: speech and transcripts from NeMo manifests."""
+"""readers.nemo_asr: speech and transcripts from NeMo manifests.
+
+The first 4 KB of a WAV file, often the whole file, are read when the file is opened; then the wanted part is converted into the output.
+Jobs in Python decode other files. For FLAC and Ogg Vorbis these jobs call the compiled decoders of ``decoders.audio``, one file at a time
+(``codecs/audio/compiled_sounds.py``).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Remote batches are fetched before they are needed, on threads that end with the pipeline."""
+"""Remote batches are fetched before they are needed, on threads that end with the pipeline.
+
+``prefetch_queue_depth`` batches are fetched at the same time, each on its own thread. A second order that runs ahead predicts these
+batches. ``close()`` calls every operator's ``stop()`` first: it cancels the requests of asynchronous file systems (``requests``) and wakes
+waiting callers. Then the threads are joined. A synchronous file system cannot be interrupted: its thread ends with the answer, and
+``close()`` does not wait for it.
+"""
 
 from __future__ import annotations
 

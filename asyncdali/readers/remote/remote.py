@@ -1,6 +1,11 @@
 """Files behind URLs (s3://, gs://, http://, memory:// ...), through fsspec: whole or in ranges, all of a batch together, with retries.
 
 Local paths are not handled here. A URL begins with a scheme and ``://``.
+
+The answers lie in anonymous files, which the same compiled steps read as local files. Readers that parse files in Python (fits, nemo_asr,
+sequence, video: ``readers/files/batch_files.py``) get bytes. A file that several batches in flight need is fetched once. Containers are
+read in ranges; a container without an index is fetched whole, because it must be searched. Videos are fetched whole, because a
+demultiplexer reads back and forth; the last 16 videos are kept, because the next batch usually needs them again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""readers.sequence: sequences of frames that are stored as image files."""
+"""readers.sequence: sequences of frames that are stored as image files.
+
+Each PNG frame of a batch is decoded once, in compiled code, and copied to all sequences that have the frame. Jobs in Python decode other
+files.
+"""
 
 from __future__ import annotations
 

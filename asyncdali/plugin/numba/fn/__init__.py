@@ -1,5 +1,7 @@
 """Functions of the Numba plugin.
 
+    experimental.py  numba_function
+
 May import what `plugin` may.
 """
 
