@@ -8,6 +8,7 @@ make its pixels in pinned memory, and the result is uploaded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -313,12 +314,22 @@ class DeviceSegmentRun(SegmentRun):
             assert pixels is not None
             target = id(pixels.target)
             users = [item for item in items if target in item[2] and item is not offer]
-            takes = users[0][1].takes if len(users) == 1 else None
+            takes = users[0][1].takes if len(users) == 1 and self._readers(target) == 1 else None
             taken = None if takes is None or target in kept else takes(pixels)
             if taken is not None:
                 made = users[0][0], taken, set(map(id, taken.context))
                 items = [made if item is users[0] else item for item in items if item is not offer]
         return [(owner, launch) for owner, launch, _ in items]
+
+    def _readers(self, target: int) -> int:
+        """The number of operators that read the batch whose address array has the id `target`. A launch need not name what it reads:
+        it may have addresses of parts of samples. Operators that only view the batch do not count, their readers do."""
+        edges = self.record.edges
+
+        def among(batches: Sequence[int]) -> bool:
+            return any(id(edges[edge].addresses) == target for edge in batches)
+
+        return sum(among(built.inputs) and not among(built.outputs) for built in self.segment.operators)
 
     def _order_inputs(self) -> None:
         """The stream waits for the work of other streams. Other streams wait for this stream before they reuse the memory."""

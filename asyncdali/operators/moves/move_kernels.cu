@@ -10,8 +10,8 @@ struct Move {
 
     DEVICE_MEMBER Move(const int64 *context, int64 sample) {
         const int64 *r = array<int64>(context, MOVE_RECORDS) + sample * (MOVE_HEAD_WORDS + 3 * AXES);
-        source = r[MOVE_HEAD_SOURCE] + context[MOVE_COMMON];
-        target = r[MOVE_HEAD_TARGET];
+        source = r[MOVE_HEAD_SOURCE] + (context[MOVE_COMMON] ? context[MOVE_COMMON] : array<int64>(context, MOVE_INPUTS)[sample]);
+        target = r[MOVE_HEAD_TARGET] + array<int64>(context, MOVE_OUTPUTS)[sample];
         rows = r[MOVE_HEAD_ROWS];
         extents = r + MOVE_HEAD_WORDS;
         strides = extents + AXES;

@@ -16,8 +16,7 @@ def plan_moves(table):
     """Records of MOVE for one piece of a batch (see MOVING)."""
     samples, pieces, axes = load_i64(table + at.samples), load_i64(table + at.pieces), load_i64(table + at.axes)
     in_size, out_size = load_i64(table + at.in_size), load_i64(table + at.out_size)
-    shared, number = load_i64(table + at.shared), load_i64(table + at.number)
-    inputs, outputs = load_i64(table + at.inputs), load_i64(table + at.outputs)
+    number = load_i64(table + at.number)
     words = _HEAD + 3 * axes
     most, runs, fills, dense, elements, width = 1, 1, 1, 1, 0, 0
     for i in range(samples):  # The records are changed in place; the compiled step does not need them if a GPU moves the data.
@@ -52,9 +51,8 @@ def plan_moves(table):
         along = record + 8 * _HEAD
         extents, strides, targets = view_i64(along, axes), view_i64(along + 8 * axes, axes), view_i64(along + 16 * axes, axes)
         to = made + 8 * (_MOVE_HEAD + 3 * most) * i
-        source = load_i64(record + head.offset) + (0 if shared != 0 else load_i64(inputs + 8 * i))
-        store_i64(to + move.source, source)
-        store_i64(to + move.target, load_i64(outputs + 8 * i) + load_i64(record + head.target_offset))
+        store_i64(to + move.source, load_i64(record + head.offset))
+        store_i64(to + move.target, load_i64(record + head.target_offset))
         left = 0
         for k in range(axes):
             left = k + 1 if extents[k] != 1 else left

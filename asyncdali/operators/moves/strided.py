@@ -43,7 +43,6 @@ class Pieces:
         self.targets = dense_strides(output.shapes, output.itemsize)
         """Strides of the output."""
         self._inputs: list[np.ndarray] = []
-        self._keep: list[Any] = []
         self._sources: list[Batch | np.ndarray] = []
         self._pieces: list[tuple[Any, ...]] = []
 
@@ -64,12 +63,7 @@ class Pieces:
         offset, target_offset   start of the piece, in bytes: a number or int64[samples]
         """
         shared = isinstance(source, np.ndarray)
-        if isinstance(source, np.ndarray):
-            addresses = np.full(len(self.output), source.ctypes.data, np.int64)
-            self._keep.append(source)
-        else:
-            addresses = source.addresses
-        self._inputs.append(addresses)
+        self._inputs.append(source if isinstance(source, np.ndarray) else source.addresses)
         self._sources.append(source)
         self._pieces.append((offset, target_offset, shared, extents, strides, self.targets if targets is None else targets))
 
@@ -91,12 +85,11 @@ class Pieces:
     def step(self, function: Any) -> Step:
         """The step; `function` is one of ``strided_kernels``."""
         records, axes = self._records()
-        pointers = np.array([address_of(addresses) for addresses in self._inputs], np.int64)
         table, keep = PIECES.make(
-            outputs=self.output.addresses, pieces=len(self._pieces), axes=axes, records=records, inputs=pointers,
+            outputs=self.output.addresses, pieces=len(self._pieces), axes=axes, records=records, inputs=tuple(self._inputs),
             itemsize=self.output.itemsize,
         )  # fmt: skip
-        step = Step(function.address, table, no_explanation, keep=[*keep, *self._inputs, *self._keep])
+        step = Step(function.address, table, no_explanation, keep=keep)
         step.launches = lambda: [self._launch(k, records, axes) for k in range(len(self._pieces))]
         return step
 
@@ -154,14 +147,16 @@ def move_launch(
     axes = (words - _HEAD) // 3
     moves = np.empty(count * (MOVE_HEAD.words + 3 * axes), np.int64)
     table, keep = MOVING.make(
-        outputs=outputs, pieces=pieces, axes=axes, records=records, inputs=inputs, samples=count, number=number,
-        shared=shared is not None, in_size=sizes[0], out_size=sizes[1], moves=moves, left=0, runs=0, fills=0, dense=0, elements=0, width=0,
+        pieces=pieces, axes=axes, records=records, samples=count, number=number, in_size=sizes[0], out_size=sizes[1], moves=moves,
+        left=0, runs=0, fills=0, dense=0, elements=0, width=0,
     )  # fmt: skip
     plan_moves(address_of(table))
     del keep
     left, runs, fills, dense, elements, width = table[MOVING.word.left :].tolist()
     moves = moves[: count * (MOVE_HEAD.words + 3 * left)]
-    context = MOVE.entries(records=moves, common=0 if shared is None else shared, samples=count)
+    context = MOVE.entries(
+        inputs=inputs if shared is None else 0, outputs=outputs, records=moves, common=0 if shared is None else shared, samples=count
+    )
     entry, lines = "elements", -(-elements * sizes[1] // LINE) + 1
     same = types[0][1] == types[1][1]
     entry_of_pixels, channels = _pixels(moves.reshape(count, -1), left, sizes[1]) if same and dense and left > 1 else ("", 0)

@@ -200,7 +200,10 @@ def _pieces_step(plane: Any, in_size: int, out_size: int) -> Any:
             left = collapse(extents, strides, targets)
             if left < 0:
                 continue
-            source = load_i64(load_i64(inputs + 8 * head[word.input]) + 8 * sample) + head[word.offset]
+            source = load_i64(inputs + 8 * head[word.input])
+            if head[word.made] == 0:
+                source = load_i64(source + 8 * sample)
+            source += head[word.offset]
             to = out + head[word.target_offset]
             n, stride, target = 1, size, to_size
             rows, row_stride, row_target = 1, 0, 0
