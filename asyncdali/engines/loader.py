@@ -17,6 +17,7 @@ from ..errors import PipelineClosed
 from ..graph.plan import Plan
 from ..runtime.executor import Executor
 from ..runtime.loop import LoopThread
+from ..runtime.placement import BesideEngines, OnLoop, Receiving
 from ..runtime.segments import BuiltSegment
 from . import channel as channels
 from .answers import Answers
@@ -24,7 +25,6 @@ from .cut import Cut
 from .faults import Faults
 from .ordered import Ordered
 from .places import WINDOW, WINDOW_OF_GPU, Place, Request
-from .receiver import Receiver
 from .sending import Sender
 from .source_requests import SourceRequests
 
@@ -41,14 +41,11 @@ class Loader(Ordered[Request]):
 
     kind = Request
 
-    def __init__(self, pool: EnginePool, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment):
-        if executor.gpu is not None:
-            self._receiver = Receiver(executor.threads.rstrip("-"))
-            executor.admits, executor.helps = self._receiver.call, self._receiver.help
-            if executor.reports is not None:
-                self._receiver.call(self._receiver.add_reader, executor.reports.descriptor, executor.reports.report)
-        super().__init__(cut, plan, executor, segment)
-        self._caller: LoopThread | Receiver = self._receiver or self._loop
+    def __init__(
+        self, pool: EnginePool, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment, placement: OnLoop | BesideEngines
+    ):
+        super().__init__(cut, plan, executor, segment, placement)
+        self._caller: LoopThread | Receiving = placement.thread
         self.pool = pool
         self.places = [Place(engine) for engine in pool.engines]
         self.window = WINDOW if executor.gpu is None else WINDOW_OF_GPU
@@ -62,11 +59,11 @@ class Loader(Ordered[Request]):
 
     def request(self, function: Callable[..., None], *args: Any) -> None:
         """Call a part of the loader on the thread that receives. May be called from any thread."""
-        self._caller.call(self._decide, function, *args)
+        self._caller.call(self.placement.receive, function, *args)
 
     def request_later(self, seconds: float, function: Callable[..., None]) -> None:
         """As :meth:`request`, in some seconds."""
-        self._caller.call_later(seconds, self._decide, function)
+        self._caller.call_later(seconds, self.placement.receive, function)
 
     @property
     def on_its_thread(self) -> bool:
@@ -107,7 +104,7 @@ class Loader(Ordered[Request]):
 
     def await_messages(self, place: Place) -> None:
         """From now on messages of an engine are received."""
-        self._caller.add_reader(place.engine.channel.fileno(), self._decide, self._readable, place, place.engine)
+        self._caller.add_reader(place.engine.channel.fileno(), self.placement.receive, self._readable, place, place.engine)
 
         self._watch(place, place.engine)
 
@@ -118,7 +115,7 @@ class Loader(Ordered[Request]):
 
     def _watch(self, place: Place, engine: EngineProcess) -> None:
         if engine.pidfd >= 0:
-            self._caller.add_reader(engine.pidfd, self._decide, self._ended, place, engine)
+            self._caller.add_reader(engine.pidfd, self.placement.receive, self._ended, place, engine)
 
     def ignore(self, place: Place) -> None:
         """Undo :meth:`await_messages` and :meth:`watch`."""
@@ -177,6 +174,3 @@ class Loader(Ordered[Request]):
             self.request(end)
             done.wait(1.0)
         self.closed = True
-        if self._receiver is not None:
-            self._receiver.close()
-            self._receiver.join(1.0)

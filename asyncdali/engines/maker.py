@@ -17,12 +17,14 @@ from ..device.buffers import BufferPool
 from ..graph.plan import build_plan
 from ..runtime.counters import PipelineCounters
 from ..runtime.engine_protocol import Engines
-from ..runtime.executor import Executor
+from ..runtime.executor import Executor, Observers
 from ..runtime.loop import shared_loop
 from ..runtime.making import Seeds, make_operators
 from ..runtime.parts import why_whole
+from ..runtime.placement import OnLoop
 from ..runtime.record import Record
-from ..runtime.segments import BuiltOperator, BuiltSegment
+from ..runtime.segments import BuiltOperator, BuiltSegment, Progress
+from ..runtime.stages import Stages
 from ..types import OperatorConcurrency, StreamPolicy
 from .cut import make_cut, segments_before
 from .failures import EngineError, packed
@@ -41,7 +43,7 @@ class Maker:
     `pool` allocates batches. `noting` is called with each sample that a user's function is called for. `engines` are processes that do the
     work in place of this one. `sources`: the owner calls the sources that need nothing but a position, and hands their batches to `begin`.
 
-    `far`: the training process may be on another machine.
+    `far`: the training process may be on another machine. `progress` is called before each step of an iteration.
 
     Attributes:
         cut: the part of the plan that is made here.
@@ -55,7 +57,7 @@ class Maker:
 
     def __init__(
         self, program: Program, pool: BufferPool | None, noting: Callable[[int], None] | None = None, engines: Engines | None = None,
-        sources: bool = False, far: bool = False,
+        sources: bool = False, far: bool = False, progress: Progress | None = None,
     ):  # fmt: skip
         options = program.options
         self.engines = engines
@@ -70,16 +72,13 @@ class Maker:
         self._why_whole = why_whole(plan)
         self.numbers = {planned.spec.name: k for k, planned in enumerate(plan.operators)}
         self.executor = Executor(
-            num_threads=options.num_threads, concurrency=options.concurrency or OperatorConcurrency.BACKEND,
-            stream_policy=options.stream_policy or StreamPolicy.PER_BACKEND, affinity=options.affinity(), name="asyncdali-engine",
-            pool=pool,
+            Stages("asyncdali-engine", options.num_threads, options.affinity(), options.stream_policy or StreamPolicy.PER_BACKEND, None),
+            depth=options.depth, concurrency=options.concurrency or OperatorConcurrency.BACKEND, pool=pool,
+            observers=Observers(PipelineCounters() if options.enable_statistics else None, None, progress),
         )  # fmt: skip
-        self.executor.on_loop = True  # requests arrive on the loop's thread
-        if options.enable_statistics:
-            self.executor.counters = PipelineCounters()
         environment = self.executor.environment(
             int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing), program.calling,
-            options.depth, program.access,
+            program.access,
         )  # fmt: skip
         environment = dataclasses.replace(environment, noting=noting)
         built: list[BuiltOperator] = []
@@ -92,7 +91,8 @@ class Maker:
         self._segments = len(segments)
         self.empty = not cut.before
         self.description = description(plan, options, program.seed, built, cut.before if far else None)
-        self.executor.load(segments, cut.crossing, plan.edge_count)
+        place = (lambda executor, segments: OnLoop(executor)) if engines is None else engines.place
+        self.executor.load(segments, cut.crossing, plan.edge_count, place)
         if engines is not None:
             engines.attach(self.executor, segments[0])
 
@@ -120,7 +120,8 @@ class Maker:
         if header.get("tell"):
             record.on_planned = self._tell(key, record, answer, guarded)
         record.on_finished(lambda: guarded(self._finished, key, record, began, answer))
-        self.executor.submit_here(record)
+        assert isinstance(self.executor.placement, OnLoop)
+        self.executor.placement.admit_here(record)
 
     def _record(self, header: Header, fed: Callable[[Any], Batch], pulled: dict[str, Batch]) -> Record:
         first, stop = header["slice"]

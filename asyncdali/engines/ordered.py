@@ -22,7 +22,7 @@ again; `generation` tells answers to requests that were replaced.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from time import perf_counter_ns as now
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
@@ -33,11 +33,11 @@ from ..operators.base import Iteration
 from ..runtime.executor import Executor
 from ..runtime.loop import shared_loop
 from ..runtime.parts import why_whole
+from ..runtime.placement import BesideEngines, OnLoop
 from ..runtime.record import Record
 from ..runtime.segments import BuiltSegment, SegmentRun
 from .cut import Cut
 from .encoding import Entries, Frame
-from .receiver import Receiver
 
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
@@ -65,10 +65,8 @@ class Ordered(Generic[Kind]):
     """Runs the segment before the cut elsewhere (``runtime.engine_protocol.Remote``), and delivers it in the order of iterations."""
 
     kind: type[Kind]
-    _receiver: Receiver | None = None
-    """The thread on which everything runs, if not the loop's. Subclasses set it first."""
 
-    def __init__(self, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment):
+    def __init__(self, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment, placement: OnLoop | BesideEngines):
         self.cut, self.executor, self.segment = cut, executor, segment
         self.operators = {planned.spec.name: planned for planned in plan.operators}
         self._chained = cut.depends_on_branches
@@ -76,8 +74,8 @@ class Ordered(Generic[Kind]):
         self._fed = tuple(cut.inputs)
         self.asked: OrderedDict[int, Kind] = OrderedDict()
         self._loop = shared_loop()
-        self._decide = executor.guarded if self._receiver is None else executor.decide_now
-        executor.on_loop = self._receiver is None
+        self.placement = placement
+        """Its thread is the one on which everything runs."""
         self.broken: str | None = None
         self.closed = False
         if segment.counters is not None:
@@ -98,13 +96,6 @@ class Ordered(Generic[Kind]):
         """Forget which engines work on an iteration, because its request has changed."""
         raise NotImplementedError
 
-    def _soon(self, function: Callable[[], None]) -> None:
-        """Call a method after the current decision."""
-        if self._receiver is None:
-            self._loop.call(self.executor.guarded, function)
-        else:
-            self.executor.decide_next(function)
-
     # --- requests
 
     def begin(self, run: SegmentRun) -> None:
@@ -123,11 +114,11 @@ class Ordered(Generic[Kind]):
         if not self._chained or error is not None:
             segment.commit_positions(record, {})
             run.committed = True
-            self.executor.planned_remote(run)
+            self.executor.planned(run)
         self.asked[record.index] = asked
         if error is not None:
             asked.error = error
-            self._soon(self._deliver)  # deferred, because this call comes from the scheduler
+            self.placement.decide_next(self._deliver)  # deferred, because this call comes from the scheduler
             return
         self._dispatch()
 
@@ -171,7 +162,7 @@ class Ordered(Generic[Kind]):
         if asked is not None and not asked.run.committed:
             asked.told = True
             self._commit(asked, produced)
-            self.executor.planned_remote(asked.run)
+            self.executor.planned(asked.run)
 
     def _deliver(self) -> None:
         """Deliver finished iterations, in order."""
@@ -225,7 +216,7 @@ class Ordered(Generic[Kind]):
             later.answer = later.error = None
             self._withdraw(later)
             self._place(later)
-        self._soon(self._dispatch)
+        self.placement.decide_next(self._dispatch)
 
     def give_up(self, reason: str) -> None:
         self.broken = reason

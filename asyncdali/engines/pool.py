@@ -29,6 +29,7 @@ from .._descriptors import require_descriptors
 from ..device.buffers import BufferPool
 from ..graph.plan import Plan
 from ..runtime.executor import Executor
+from ..runtime.placement import BesideEngines, OnLoop
 from ..runtime.segments import BuiltSegment
 from ..sources.group import Group
 from ..sources.ports import Port
@@ -41,6 +42,7 @@ from .handshake import Description, description, difference
 from .loader import Loader
 from .process import ENGINE, FORKER, forked
 from .program import Program, dumps
+from .receiver import Receiver
 from .server import STATUS
 from .source_calls import SOURCE_STATUS, SOURCE_STATUS_AT
 from .sources import EnginePuller
@@ -142,6 +144,8 @@ class EnginePool:
         self._program = -1  # descriptor of the pickled program
         self._cut: Cut | None = None
         self._loader: Loader | None = None
+        self._receiver: Receiver | None = None
+        """Beside a GPU, the thread that talks to the engines."""
         self._pin: Callable[[int, int], Any] | None = None
         self._go = False
         """Whether engines may build. They wait until this process has built and compiled; otherwise each would compile the same kernels."""
@@ -291,6 +295,17 @@ class EnginePool:
         assert self._loader is not None
         return self._loader
 
+    def place(self, executor: Executor, segments: list[BuiltSegment]) -> OnLoop | BesideEngines:
+        self._placement = self._new_placement(executor, segments)
+        return self._placement
+
+    def _new_placement(self, executor: Executor, segments: list[BuiltSegment]) -> OnLoop | BesideEngines:
+        if executor.gpu is None:
+            return OnLoop(executor)
+        with uninterrupted():  # an interrupt would lose its thread
+            self._receiver = Receiver(executor.stages.name)
+        return BesideEngines(executor, segments, self._receiver)
+
     def attach(self, executor: Executor, segment: BuiltSegment) -> None:
         assert self._cut is not None
         assert self._plan is not None
@@ -303,7 +318,7 @@ class EnginePool:
             self._send_go(engine)
         self._wait_until_ready()
         with uninterrupted():
-            self._loader = Loader(self, self._cut, self._plan, executor, segment)
+            self._loader = Loader(self, self._cut, self._plan, executor, segment, self._placement)
             segment.remote, segment.instant = self._loader, False
 
     def refusal(self, engine: EngineProcess, header: dict[str, Any]) -> str:
@@ -370,6 +385,9 @@ class EnginePool:
                 return  # in a forked child the descriptors belong to the parent
             if self._loader is not None:
                 self._loader.close()
+            if self._receiver is not None:
+                self._receiver.close()
+                self._receiver.join(1.0)
             for engine in self.engines:
                 engine.close()
             self._end_forker()

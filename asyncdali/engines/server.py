@@ -45,9 +45,10 @@ class EngineServer:
         self._announced: set[int] = set()
         self._foreign = ForeignBlocks()
         self._blocks = OwnBlocks()
-        self._maker = Maker(program, BufferPool(self._blocks.make), self._note, sources=bool(program.options.engine_sources))
+        self._maker = Maker(
+            program, BufferPool(self._blocks.make), self._note, sources=bool(program.options.engine_sources), progress=self._progress
+        )
         executor = self._maker.executor
-        executor.progress = self._progress
         self._packer = Packer(self._blocks, executor.pool.allocate, self._lend)
         self._sources = SourceCalls(
             self._maker.cut, int(program.options.batch_size), executor.pool, status, lambda header: self._answer(header, Frame()),

@@ -24,6 +24,7 @@ from ..engines.ordered import Ordered
 from ..errors import operator_error
 from ..graph.plan import Plan
 from ..runtime.executor import Executor
+from ..runtime.placement import OnLoop
 from ..runtime.segments import BuiltSegment
 from . import near
 from .addresses import Address
@@ -50,10 +51,10 @@ class Connections(Ordered[Request]):
     kind = Request
 
     def __init__(
-        self, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment, descriptors: Descriptors, addresses: Iterable[str],
-        token: bytes, rank: int, reconnect_timeout: float,
+        self, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment, placement: OnLoop, descriptors: Descriptors,
+        addresses: Iterable[str], token: bytes, rank: int, reconnect_timeout: float,
     ):  # fmt: skip
-        super().__init__(cut, plan, executor, segment)
+        super().__init__(cut, plan, executor, segment, placement)
         self._descriptors, self._token, self._rank, self._reconnect_timeout = descriptors, token, rank, reconnect_timeout
         self._places = {address: Place(address) for address in addresses}
         # A locked lock as an event: `release` reports news, `acquire` waits for news. A Condition is Python code, in which Ctrl-C may leave

@@ -29,6 +29,7 @@ from ..errors import operator_error
 from ..graph.plan import Plan
 from ..pipeline.core import Core
 from ..runtime.executor import Executor
+from ..runtime.placement import OnLoop
 from ..runtime.segments import BuiltSegment
 from ..sources.group import Group
 from ..sources.ports import Port
@@ -116,12 +117,16 @@ class RemotePool:
     def puller(self, group: Group, ports: dict[str, Port], batch_size: int) -> None:
         """The training process calls all sources."""
 
+    def place(self, executor: Executor, segments: list[BuiltSegment]) -> OnLoop:
+        self._placement = OnLoop(executor)
+        return self._placement
+
     def attach(self, executor: Executor, segment: BuiltSegment) -> None:
         assert self._cut is not None
         assert self._plan is not None
         self.description = description(self._plan, self.options, self.seed, segment.operators, self._cut.before)
         self._check_comparable()
-        self.loader = RemoteLoader(self, self._cut, self._plan, executor, segment)
+        self.loader = RemoteLoader(self, self._cut, self._plan, executor, segment, self._placement)
         self.loader.wait_for_one()
         segment.remote, segment.instant = self.loader, False
 
@@ -155,10 +160,10 @@ class RemotePool:
 class RemoteLoader(Connections):
     """Runs the segment before the cut on actors."""
 
-    def __init__(self, pool: RemotePool, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment):
+    def __init__(self, pool: RemotePool, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment, placement: OnLoop):
         actors = pool.actors
         super().__init__(
-            cut, plan, executor, segment, pool.descriptors, actors.addresses, actors.token, actors.rank, actors.reconnect_timeout
+            cut, plan, executor, segment, placement, pool.descriptors, actors.addresses, actors.token, actors.rank, actors.reconnect_timeout
         )
         self._pool, self._actors = pool, actors
         self._patience = Patience(actors.hedge_after)

@@ -1,7 +1,9 @@
 """Running a built graph.
 
     session.py, producer.py, claims.py    iterations as `run()` queues and takes them
-    executor.py, loop.py, turns.py        the scheduler: which segment of which iteration may start
+    executor.py, scheduler.py, record.py  which segment of which iteration may start, and what happens to it
+    placement.py, admission.py            on which threads this is decided, planned and awaited
+    stages.py, loop.py, turns.py          the threads and streams
     segments.py, device_segments.py       one segment of one iteration: prepare, plan, place, compute
     replays.py, repeats.py                plans, and whole segments, that are copied while shapes stay equal
     watched.py                            what a plan reads; plans that read more than the key covers are not copied
@@ -21,7 +23,6 @@
     making.py            Makes operators from a plan, for a session's ``build()`` and for an engine
     pace.py              Segments that take less time than waking a thread for them
     parts.py             Parts of an iteration: the samples that one of several consumers gets
-    record.py            The record of one iteration in flight, and how callers wait for the iteration
     segment_counters.py  Counters of segments and their operators; see :mod:`.counters`
 
 May import: the graph's plan, operators' base, sources, devices, tensors, batches, checkpoints; never the pipeline.

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ..sources.ports import Port
     from ..sources.pullers import Puller
     from .executor import Executor
+    from .placement import Placement
     from .segments import BuiltSegment, SegmentRun
 
 
@@ -41,6 +42,9 @@ class Engines(Protocol):
 
     def puller(self, group: Group, ports: dict[str, Port], batch_size: int) -> Puller | None:
         """The puller of a source that engines call. None: this process calls the source."""
+
+    def place(self, executor: Executor, segments: list[BuiltSegment]) -> Placement:
+        """Where the executor's work happens beside the engines."""
 
     def attach(self, executor: Executor, segment: BuiltSegment) -> None:
         """Wait until all engines are ready, then let them make the segment. Raises the error that prevents an engine from being built."""

@@ -1,156 +1,123 @@
 """The executor runs the segments of iterations on its threads and streams.
 
-The problem. Several iterations are in flight. Stage threads, worker threads, streams and engines report results at any time. Each result
-may allow another segment to start. The decisions must be consistent. Beside a thread that runs pure Python, every return to the interpreter
-may wait 5 ms, so a decision must not cost a wake-up of another thread.
-
-What does not work:
-
-- One thread that decides, such as the event loop: every report wakes it. With uvloop an iteration of a GPU pipeline entered the interpreter
-  12 times, because the loop returns for the descriptor, for its queue of calls, and from each call of a socket.
-- A lock around all state: a thread that waits for the lock is a thread that waits, and user code may run while the lock is held.
-- Unprotected decisions on the thread that calls ``run()``: a signal handler may raise an exception between any two of its steps, and then
-  part of a decision is missing (docs/decisions/35-one-owner-of-iterations.md).
-
-The solution. A report is put on the list ``_decisions``. The thread that finds ``_deciding`` free takes it, and works on the list until the
-list is empty; any other thread leaves its report there and continues. So one thread decides at a time, no thread is woken, and the deciding
-thread is one that is awake anyway. Only the thread that receives answers of engines waits for its turn (:meth:`Executor.decide_now`). The
-same thread plans the GPU segments that may start (``_plannable``, ``_planning``). User code and readers stay on the threads of their
-streams. With engines and no GPU only the loop's thread decides (``on_loop``), because that thread talks to the engines. The caller of
-``run()`` decides only where no other thread could work at the same time (:meth:`Executor.submit`), with the handlers of signals delayed.
-
-The :class:`~.scheduler.Scheduler` knows which segment may start. Worker threads take the compiled work of one backend in the order in which
-it was planned, so pixels are computed in the order of iterations. Closing waits :data:`CLOSING` seconds for threads that are in a callback
-of the user.
+The :class:`~.scheduler.Scheduler` knows which segment may start, and the :class:`~.placement.Placement` on which threads this is decided,
+planned and awaited. Worker threads take the compiled work of one backend in the order in which it was planned.
 """
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
 import functools
 import logging
 import threading
-import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from time import perf_counter_ns as now
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from asyncdali_workers.interrupts import only_ctrl_c, uninterrupted
 
 from .. import _forks
 from ..access import Access
-from ..device.base import Device, Stream
 from ..device.buffers import BufferPool
-from ..device.host import HostDevice, HostStream
-from ..device.threads import OrderedThread, Reports, WorkerState, WorkerThreads
+from ..device.threads import Reports, WorkerState
 from ..errors import PipelineClosed
-from ..operators.base import Environment, Operator
-from ..types import OperatorConcurrency, StreamPolicy
+from ..operators.base import Environment
+from ..types import OperatorConcurrency
+from .admission import Admission
 from .counters import PipelineCounters
 from .jobs import CompiledSamples, Job, Jobs, Waiting
-from .loop import LoopThread, shared_loop
 from .memory_statistics import MemoryStatistics
+from .placement import Placement, usual
 from .record import Record
 from .scheduler import Scheduler, assign_streams
-from .segments import BuiltSegment, Progress, SegmentRun
+from .segments import BuiltOperator, BuiltSegment, Progress, SegmentRun
+from .stages import CLOSING, Stages
 
 if TYPE_CHECKING:
-    from ..device.cuda.device import CudaDevice
-    from ..device.cuda.gates import CompletionWatch
     from .device_repeats import DeviceRepeats
     from .device_segments import DeviceSegmentRun
 
 log = logging.getLogger("asyncdali")
 
-_TOGETHER, _LEAST_IN_FLIGHT = 3, 3
-"""Most iterations whose files are read together, and the least number of iterations that are in progress meanwhile."""
-CLOSING = 0.9
-"""Seconds that closing waits for the threads of a pipeline. A callback of the user may never return."""
+
+class Loaded(NamedTuple):
+    """What an executor runs: the segments, and the edges that are returned, of all edges of an iteration."""
+
+    segments: list[BuiltSegment]
+    outputs: list[int]
+    edge_count: int
+
+    def operators(self) -> list[BuiltOperator]:
+        return [built for segment in self.segments for built in segment.operators]
 
 
-class _Part(Protocol):
-    """A part of the executor that has threads."""
+class Observers(NamedTuple):
+    """Who is told of the work: the pipeline's counters, the memory statistics of DALI, and an engine's report of its activity."""
 
-    def close(self) -> None: ...
-    def join(self, timeout: float) -> object: ...
+    counters: PipelineCounters | None = None
+    memory: MemoryStatistics | None = None
+    progress: Progress | None = None
+
+
+NOBODY = Observers()
 
 
 class Executor:
-    """Threads, streams, memory and the scheduler of one built pipeline."""
+    """Threads, streams, memory and the scheduler of one built pipeline.
+
+    Attributes:
+        gpu: the GPU; None: the host device.
+        pool: allocates batches on the CPU.
+        allocate: makes memory on the host.
+        stages: its threads and streams.
+        admission: the queue of iterations, and those in progress.
+        placement: where iterations are admitted, decided, planned and awaited. Set by :meth:`load`.
+        one_at_a_time: whether the only worker has nothing to do while a segment is planned, nor the planning thread while pixels are
+            computed.
+        caller_makes: whether no thread would work while a caller waits; see :class:`~.placement.OnCaller`.
+        reports: ends of jobs, for the thread that talks to engines. None: the threads report them.
+        counters, memory, progress: see :class:`Observers`.
+    """
+
+    placement: Placement
+    _scheduler: Scheduler
 
     def __init__(
         self,
+        stages: Stages,
         *,
-        num_threads: int,
+        depth: int,
         concurrency: OperatorConcurrency,
-        stream_policy: StreamPolicy,
-        affinity: list[int] | None,
-        name: str,
-        gpu: CudaDevice | None = None,
         pool: BufferPool | None = None,
+        collects_reports: bool = False,
+        observers: Observers = NOBODY,
     ):
-        """`pool` allocates batches on the CPU. None: the executor makes a pool, or uses the GPU's pinned memory."""
-        self.gpu = gpu
+        """`depth`: most iterations in flight. `pool` allocates batches on the CPU. None: a pool of its own, or the GPU's pinned memory.
+
+        `collects_reports`: beside a GPU, collect ends of jobs in :attr:`reports`. Beside a thread that runs pure Python, each thread that
+        reports waits for the interpreter. One thread that reports and talks to engines does everything that has come meanwhile.
+        """
+        self.stages = stages
+        self.gpu = gpu = stages.gpu
         self.pool = pool or (BufferPool() if gpu is None else gpu.pinned)
         self.allocate: Callable[[int], np.ndarray] = self.pool.allocate
-        self.device: Device = HostDevice() if gpu is None else gpu
-        self._waits = OrderedThread(f"{name}-device")
-        self._loop: LoopThread | None = None
-        self._workers = WorkerThreads(num_threads, name, affinity)
-        self._stream_policy = stream_policy
-        self._concurrency = concurrency
-        self._name = name
-        self.threads = f"{name}-"
-        """Prefix of the names of its threads."""
-        self._cpu_stage = HostStream(f"{name}-cpu", affinity)
-        self._streams: dict[str, Stream] = {}
-        self._segments: list[BuiltSegment] = []
-        self._segment_streams: list[Stream] = []
-        self._jobs: set[Job] = set()
-        self._decisions: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
-        self._deciding = threading.Lock()
-        self._decider = 0
-        """The thread that is deciding."""
-        self._plannable: deque[tuple[SegmentRun, Jobs]] = deque()
-        self._planning = threading.Lock()
-        self.one_at_a_time = False
-        """Whether the only worker has nothing to do while a segment is planned, nor the planning thread while pixels are computed."""
-        self._plans_for_device = False
-        """Whether iterations consist of planning for the GPU alone: no thread works at the same time, and nothing waits."""
-        self._pinned = bool(affinity)
-        self._caller = 0
-        """The thread of the user that decides while it waits; see :meth:`submit`."""
-        self._deciding_state = WorkerState()
-        self.on_loop = False
-        """Whether only the loop's thread decides. Sessions with engines need this, because the loop's thread talks to engines."""
-        self._open_records: deque[Record] = deque()
-        self._submitted: deque[Record] = deque()
-        """Iterations that are queued and not admitted yet."""
-        self._together, self._least = 1, 0
-        """The number of iterations that are admitted together, while at least so many are in progress; see :meth:`_gathers`."""
-        self._depth = 1
-        self._admits_on_stage = False
-        """Whether the CPU's stage thread admits iterations. It does if every iteration begins there: it is woken in any case."""
-        self.admits: Callable[[Callable[[], None]], object] | None = None
-        """With engines beside a GPU: requests a call on the thread that talks to engines."""
+        self.admission = Admission()
+        self.one_at_a_time = depth == 1 and stages.workers.count == 1
+        self.caller_makes = self.one_at_a_time and not stages.pinned and gpu is None  # with a GPU it depends on the segments
         self.reports: Reports | None = None
-        """With engines beside a GPU: ends of jobs, for the thread that talks to engines."""
-        self.helps: Callable[[Record, CompletionWatch | None], None] | None = None
-        """With engines beside a GPU: does the work of this thread while a caller waits for an iteration, or for the GPU's work on it."""
-        self._admitted = 0
+        if gpu is not None:
+            gpu.expect(depth)
+            if collects_reports:
+                self.reports = self.stages.workers.collect_reports()
+                gpu.report_to(self.reports)
+        self.counters, self.memory, self.progress = observers
+        self._depth = depth
+        self._concurrency = concurrency
+        self._program = Loaded([], [], 0)
+        self._jobs: set[Job] = set()
         self.closed = False
         self._broken: BaseException | None = None
-        self.memory: MemoryStatistics | None = None
-        self.counters: PipelineCounters | None = None
-        self.progress: Progress | None = None
-        """For engines."""
         self._pid = _forks.pid
-        self.outputs: list[int] = []
-        self._edge_count = 0
 
     def environment(
         self,
@@ -159,99 +126,70 @@ class Executor:
         device_id: int | None,
         checkpointing: bool,
         calling: Callable[[], AbstractContextManager[None]],
-        depth: int,
         access: Access,
     ) -> Environment:
-        self._depth = depth
-        self.one_at_a_time = depth == 1 and num_threads == 1
-        if self.gpu is not None:
-            self.gpu.expect(depth)
-        return Environment(batch_size, num_threads, device_id, checkpointing, self.allocate, calling, self.gpu, depth, access)
+        return Environment(batch_size, num_threads, device_id, checkpointing, self.allocate, calling, self.gpu, self._depth, access)
 
-    def collect_reports(self) -> None:
-        """Collect ends of jobs in :attr:`reports`. To be called before operators are made.
-
-        Beside a thread that runs pure Python, each thread that reports waits for the interpreter. One thread that reports and talks to
-        engines does everything that has come meanwhile.
-        """
-        if self.gpu is not None:
-            self.reports = self._workers.collect_reports()
-            self.gpu.report_to(self.reports)
-
-    def load(self, segments: list[BuiltSegment], outputs: list[int], edge_count: int) -> None:
-        """Set the program to run. Called once, before the first launch."""
-        self._segments = segments
-        self.outputs = outputs
-        self._edge_count = edge_count
-        self._segment_streams = assign_streams(segments, self._stream_policy, self._stream)
-        for segment in segments:
-            segment.instant = segment.instant and not self._on_gpu(segment)  # the loop's thread must not make calls that can block
-            operators = [built.operator for built in segment.operators]
-            segment.device_repeats = _repeats_of(segment) if self._on_gpu(segment) else None
-            segment.anywhere = self._on_gpu(segment) and all(one.only_compiles and not one.barrier for one in operators)
+    def load(
+        self,
+        segments: list[BuiltSegment],
+        outputs: list[int],
+        edge_count: int,
+        place: Callable[[Executor, list[BuiltSegment]], Placement] = usual,
+    ) -> None:
+        """Set the program to run, and choose the placement. Called once, before the first launch."""
+        program = Loaded(segments, outputs, edge_count)
+        for segment, stream in zip(segments, assign_streams(segments, self.stages.policy, self.stages.stream), strict=True):
+            segment.stream = stream
+            if self._on_gpu(segment):
+                operators = [built.operator for built in segment.operators]
+                segment.instant = False  # the deciding thread must not make calls that can block
+                segment.device_repeats = _repeats_of(segment)
+                segment.anywhere = all(one.only_compiles and not one.barrier for one in operators)
         if self.counters is not None:
-            self._count(self.counters)
-        self._plans_for_device = all(segment.anywhere for segment in segments)
+            self._count(self.counters, segments)
         self._scheduler = Scheduler(segments, self._concurrency, self._start)
-        self._loop = shared_loop()
-        first = [segment for segment in segments if not segment.producers]
-        if all(segment.backend == "cpu" and not segment.instant and segment.remote is None for segment in first):
-            self._cpu_stage.start()
-            self._admits_on_stage = True
-        if self.gpu is not None and all(segment.remote is None for segment in segments):
-            self._gather([built.operator for segment in segments for built in segment.operators])
-
-    def _gather(self, operators: Sequence[Operator]) -> None:
-        """Admit several iterations at a time if a reader reads their files together, and if enough others are in progress meanwhile.
-
-        Reading then takes one job and one wake-up of each worker instead of three, and later iterations are planned with warm caches.
-        """
-        if any(operator.reads_together and not operator.may_wait for operator in operators):
-            needed = max(_LEAST_IN_FLIGHT, *[operator.least_in_flight for operator in operators])
-            self._together = max(1, min(_TOGETHER, self._depth - needed))
-            self._least = self._depth - self._together
+        if self.gpu is not None:
+            self.caller_makes = all(segment.anywhere for segment in segments)
+            if not any(segment.in_engines for segment in segments):
+                self.admission.gather([built.operator for built in program.operators()], self._depth)
+        self.placement = place(self, segments)
+        self._program = program
 
     @property
     def loaded(self) -> bool:
         """Whether the executor has the operators, and therefore closes them."""
-        return bool(self._segments)
+        return bool(self._program.segments)
 
-    def _count(self, counters: PipelineCounters) -> None:
-        names = {id(stream): str(key) for key, stream in [("cpu", self._cpu_stage), *self._streams.items()]}
-        for segment, stream in zip(self._segments, self._segment_streams, strict=True):
+    def _count(self, counters: PipelineCounters, segments: list[BuiltSegment]) -> None:
+        names = self.stages.names()
+        for segment in segments:
             counted = counters.segment(segment)
-            counted.stream = "loop" if segment.instant else names[id(stream)]
+            counted.stream = "loop" if segment.instant else names[id(segment.stream)]
             if self._on_gpu(segment):
-                counted.times = stream.times()  # type: ignore[attr-defined]
+                counted.times = segment.stream.times()  # type: ignore[attr-defined]
 
     def _on_gpu(self, segment: BuiltSegment) -> bool:
         return self.gpu is not None and segment.backend != "cpu"
 
     def _run_of(self, segment: BuiltSegment, record: Record) -> SegmentRun:
-        if self.gpu is None or not self._on_gpu(segment):
+        if not self._on_gpu(segment):
             return SegmentRun(segment, record, self)
-        return _device_run()(segment, record, self, self._segment_streams[segment.index])  # type: ignore[arg-type]  # of its GPU
+        return _device_run()(segment, record, self, segment.stream)  # type: ignore[arg-type]  # of its GPU
 
     def output_stream(self) -> int | None:
         """Handle of the stream of the last segment with GPU outputs; None without a GPU."""
-        outputs = set(self.outputs)
-        for segment, stream in reversed(list(zip(self._segments, self._segment_streams))):
+        outputs = set(self._program.outputs)
+        for segment in reversed(self._program.segments):
             if self._on_gpu(segment) and outputs & segment.kept:
-                return stream.handle
+                return segment.stream.handle
         return None
-
-    def _stream(self, key: str) -> Stream:
-        if key == "cpu":
-            return self._cpu_stage
-        if key not in self._streams:
-            self._streams[key] = self.device.stream(f"{self._name}-{key}")
-        return self._streams[key]
 
     # --- called by the user's thread
 
     def new_record(self, index: int, batch_size: int) -> Record:
         """The record of iteration `index`, to be submitted. PipelineClosed if the executor is closed."""
-        if self.closed or self._loop is None:
+        if self.closed or not self.loaded:
             raise PipelineClosed("the pipeline was closed")
         if self._broken is not None:
             raise RuntimeError(
@@ -259,47 +197,16 @@ class Executor:
             ) from self._broken
         if _forks.pid != self._pid:
             self.check_process()
-        record = Record(index, batch_size, self._edge_count)
+        record = Record(index, batch_size, self._program.edge_count)
         if self.counters is not None:
             stride = self.counters.stride
             record.weight = 0 if index % stride else stride
         return record
 
     def submit(self, record: Record, awaited: bool = False) -> None:
-        """Queue an iteration. A second call with the same record does nothing.
-
-        Returns immediately, unless the caller waits for the iteration (`awaited`) and no thread would work at the same time. The caller
-        then makes short segments itself, and plans segments of a GPU: waking another thread and waiting for it would take 20 to 60 us of
-        processor time.
-        """
-        if self._loop is None:
-            return
-        here = self._plans_for_device if self.gpu is not None else self.one_at_a_time and not self._pinned
-        if awaited and here and not self.on_loop and only_ctrl_c():
-            self._submitted.append(record)
-            # numpy's treatment of errors belongs to the context, and the user's must not apply here.
-            with uninterrupted(), contextlib.nullcontext() if self.gpu is None else self.gpu.entered():
-                contextvars.Context().run(self._decide_here)
-            return
-        if self.on_loop:
-            self._loop.call(self.guarded, self._admit, record)
-            return
-        self._submitted.append(record)
-        if self._gathers():
-            return
-        if self.admits is not None:
-            if only_ctrl_c():
-                self._admit_here()
-            else:
-                self.admits(self._admit_submitted)
-            return
-        # The stage thread instead of the loop's thread: two switches of the interpreter lock less.
-        if not (self._admits_on_stage and self._cpu_stage.submit(self._admit_submitted)):
-            self._loop.call(self._admit_submitted)
-
-    def submit_here(self, record: Record) -> None:
-        """Like :meth:`submit`, on the loop's thread (see :attr:`on_loop`)."""
-        self.guarded(self._admit, record)
+        """Queue an iteration. A second call with the same record does nothing. `awaited`: the caller is about to wait for it."""
+        if self.loaded:
+            self.placement.admit(record, awaited)
 
     @property
     def inherited(self) -> bool:
@@ -308,57 +215,28 @@ class Executor:
 
     def following(self, record: Record) -> int:
         """Number of later iterations that are admitted. Their positions follow, because no iteration fails to be planned."""
-        return self._admitted - record.index - 1 if self._together > 1 else 0
+        return self.admission.following(record)
 
     def check_process(self) -> None:
         """RuntimeError in a forked child."""
         if _forks.pid != self._pid:
             raise RuntimeError(f"this pipeline was built in process {self._pid} and cannot be used in its forked child; build one here")
 
-    # --- decisions: one at a time, by a thread that finds no other thread deciding
+    # --- decisions, one at a time; the placement knows on which thread
 
-    def _decide_here(self) -> None:
-        """Admit the queued iterations, on the thread of the user that waits for them."""
-        self._caller = threading.get_ident()
-        try:
-            self._admit_submitted()
-        finally:
-            self._caller = 0
+    def admit_all(self) -> None:
+        """Begin all queued iterations."""
+        while (record := self.admission.next()) is not None:
+            self.admit(record)
 
-    def _admit_here(self) -> None:
-        """Admit the queued iterations on the user's thread. With engines this sends a request. Another thread would have to be woken, and
-        beside a thread that runs pure Python it would get the interpreter after a switch interval.
-
-        If another thread is deciding, that thread admits them.
-        """
-        assert self.gpu is not None
-        with uninterrupted(), self.gpu.entered():
-            contextvars.Context().run(self._post, self._admit_all)
-
-    def _admit_submitted(self, state: WorkerState | None = None) -> None:
-        """Request the admission of all queued iterations."""
-        self._post(self._admit_all)
-
-    def _gathers(self) -> bool:
-        """Whether queued iterations are not admitted yet: later ones will be admitted with them.
-
-        If too few iterations are in progress, :meth:`finish_segment` admits them. So each caller gets its iteration.
-        """
-        return len(self._submitted) < self._together and len(self._open_records) >= self._least
-
-    def _admit_all(self) -> None:
-        while self._submitted:
-            self._admit(self._submitted.popleft())
-
-    def _admit(self, record: Record) -> None:
+    def admit(self, record: Record) -> None:
+        """Begin an iteration."""
         if self.closed:
             record.fail(0, PipelineClosed("the pipeline was closed while this iteration was in flight"))
             record.finish()
-        elif record.index == self._admitted:
-            self._admitted += 1
+        elif self.admission.enter(record):
             if record.weight:
                 record.admitted = now()
-            self._open_records.append(record)
             self._scheduler.admit(record)
 
     def _start(self, segment: BuiltSegment, record: Record) -> None:
@@ -374,24 +252,9 @@ class Executor:
         if segment.remote is not None:
             segment.remote.begin(run)
             return
-        phases = run.phases()
-        if segment.instant:
-            self._run_now(run, phases)
-            return
-        pace = segment.pace
-        short = pace.quick or (pace.awaited and self._decider == self._caller)
-        if short and self.gpu is None and not self.on_loop:
-            self._advance(run, phases, self._deciding_state, None)
-            return
-        try:
-            if segment.anywhere and not self.on_loop and not (self._loop is not None and self._loop.is_current()):
-                self._plannable.append((run, phases))
-                return
-            self._segment_streams[segment.index].submit(lambda state: self._advance(run, phases, state, None))
-        except BaseException as error:  # no thread could be started
-            self._failed(run, error)
+        self.placement.begin(run, run.phases())
 
-    def _run_now(self, run: SegmentRun, phases: Jobs) -> None:
+    def run_now(self, run: SegmentRun, phases: Jobs) -> None:
         """Plan a segment of instant operators on the deciding thread."""
         try:
             for job in phases:
@@ -400,11 +263,8 @@ class Executor:
             self._record_failure(run, error)
         self.finish_segment(run)
 
-    def planned_remote(self, run: SegmentRun) -> None:
-        """The positions behind an iteration of the engines are known, so the next one may begin. Runs on the loop's thread."""
-        self._planned(run)
-
-    def _planned(self, run: SegmentRun) -> None:
+    def planned(self, run: SegmentRun) -> None:
+        """The positions behind an iteration are known, so the next one may begin."""
         if self.closed:
             return
         self._scheduler.planned(run.segment, run.record)
@@ -423,19 +283,19 @@ class Executor:
         if self._scheduler.done(run.segment, record):
             if record.error is None:
                 edges = record.edges
-                record.outputs = [edges[edge] for edge in self.outputs]
+                record.outputs = [edges[edge] for edge in self._program.outputs]
                 if record.handed is not None:
                     record.outputs = [batch.part(*record.handed) for batch in record.outputs]
             record.edges, record.fed = [], {}
-            self._open_records.remove(record)
+            waiting = self.admission.leave(record)
             record.finish()
-            if self._together > 1 and self._submitted and not self._gathers():
-                self._admit_all()
+            if waiting:
+                self.admit_all()
         self._scheduler.pump()
 
     # --- on stage and worker threads
 
-    def _advance(self, run: SegmentRun, phases: Jobs, state: WorkerState | None, error: BaseException | None) -> None:
+    def advance(self, run: SegmentRun, phases: Jobs, state: WorkerState | None, error: BaseException | None) -> None:
         """Resume a run until other threads have its next job, or until it ends. This thread does brief jobs itself, if it has a state."""
         while True:
             if self.closed:
@@ -444,29 +304,30 @@ class Executor:
             try:
                 job = phases.throw(error) if error is not None else next(phases)
             except StopIteration:
-                self._post(self.finish_segment, run)
+                self.placement.decide(self.finish_segment, run)
                 return
             except BaseException as failure:
                 if self.closed:  # closing has stopped the operator; waiting callers get PipelineClosed
                     return
                 failure.__traceback__ = None if isinstance(failure, MemoryError) else failure.__traceback__
-                self._failed(run, failure)
+                self.failed(run, failure)
                 return
             finally:
                 error = None  # the frame must not keep the error, whose traceback holds the frame
             alone = state is not None and job.brief
-            if (job.is_pixels or isinstance(job, Waiting)) and not run.told and not (alone and len(self._segments) == 1):
+            if (job.is_pixels or isinstance(job, Waiting)) and not run.told and not (alone and len(self._program.segments) == 1):
                 # The next iteration may be planned while the pixels of this one are computed, unless this thread computes them alone.
                 run.told = True
-                self._post(self._planned, run)
+                self.placement.decide(self.planned, run)
             if state is None or not job.brief:
                 break
             error = self._done_here(job, state)
         self._share(run, phases, job, state)
 
-    def _failed(self, run: SegmentRun, error: BaseException) -> None:
+    def failed(self, run: SegmentRun, error: BaseException) -> None:
+        """A run has ended with an error. Called on any thread."""
         self._record_failure(run, error)
-        self._post(self.finish_segment, run)
+        self.placement.decide(self.finish_segment, run)
 
     @staticmethod
     def _record_failure(run: SegmentRun, error: BaseException) -> None:
@@ -497,72 +358,21 @@ class Executor:
             try:
                 job.raise_error()
             except BaseException as error:
-                self._advance(run, phases, None, error)
+                self.advance(run, phases, None, error)
             else:
-                self._advance(run, phases, None, None)
+                self.advance(run, phases, None, None)
 
         job.finished = finished
         self._jobs.add(job)
         if self.closed:
             job.stop()
         if isinstance(job, Waiting):
-            job.begin(self._waits.submit)
+            job.begin(self.stages.waits.submit)
             return
-        samples = job.count if isinstance(job, CompiledSamples) else self._workers.count
-        self._workers.submit(job, samples)
+        samples = job.count if isinstance(job, CompiledSamples) else self.stages.workers.count
+        self.stages.workers.submit(job, samples)
         if state is not None and not job.is_pixels:
             job.work(state)  # the stage thread helps, because planning waits for this job
-
-    def _post(self, function: Callable[..., None], *args: Any) -> None:
-        """Request a decision. A thread that finds no other thread deciding decides for all.
-
-        Waking a dedicated thread would take the interpreter lock two or three times per stage of an iteration. Beside a busy thread, each
-        time takes up to a switch interval. The user's threads do not decide, because an interrupt could come between any two steps.
-        """
-        if self.on_loop:
-            if self._loop is not None:
-                self._loop.call(self.guarded, function, *args)
-            return
-        self._decisions.append((function, args))
-        self._decide_waiting()
-        self._plan_waiting()
-
-    def decide_now(self, function: Callable[..., None], *args: Any) -> None:
-        """Make a decision on this thread, after waiting for a thread that is deciding."""
-        with self._deciding:
-            self._decider = threading.get_ident()
-            try:
-                self.guarded(function, *args)
-            finally:
-                self._decider = 0
-        self._decide_waiting()
-        self._plan_waiting()
-
-    def decide_next(self, function: Callable[..., None], *args: Any) -> None:
-        """Request a decision after the present one. To be called in a decision."""
-        self._decisions.append((function, args))
-
-    def _decide_waiting(self) -> None:
-        """Make the decisions that were requested, unless another thread does."""
-        while self._decisions and self._deciding.acquire(blocking=False):
-            self._decider = threading.get_ident()
-            try:
-                while self._decisions:
-                    function, args = self._decisions.popleft()
-                    self.guarded(function, *args)
-            finally:
-                self._decider = 0
-                self._deciding.release()
-
-    def _plan_waiting(self) -> None:
-        """Plan the segments of a GPU that may start, unless another thread plans. A thread of its own would have to be woken for each."""
-        while self._plannable and self._planning.acquire(blocking=False):
-            try:
-                while self._plannable:
-                    run, phases = self._plannable.popleft()
-                    self._advance(run, phases, None, None)
-            finally:
-                self._planning.release()
 
     def guarded(self, function: Callable[..., None], *args: Any) -> None:
         """Call a part of the runtime that decides."""
@@ -575,14 +385,14 @@ class Executor:
         """A decision has failed, which is a bug in the runtime: callers get an error and do not wait forever."""
         log.error("unexpected error in the executor's scheduling", exc_info=error)
         self._broken = error
-        for record in [*self._open_records, *self._submitted]:
+        for record in self.admission.unfinished():
             record.fail(0, error)
             record.finish()
 
     # --- the end
 
     def close(self) -> None:
-        """Stop threads within :data:`CLOSING` seconds. Waiting consumers get :class:`PipelineClosed`. Idempotent."""
+        """Stop threads within :data:`~.stages.CLOSING` seconds. Waiting consumers get :class:`PipelineClosed`. Idempotent."""
         if self.closed:
             return
         self.closed = True
@@ -590,37 +400,30 @@ class Executor:
             return
         for job in list(self._jobs):
             job.stop()
-        operators = [built.operator for segment in self._segments for built in segment.operators]
+        operators = [built.operator for built in self._program.operators()]
         for operator in operators:
             operator.stop()
-        closing: list[_Part] = [self._workers, self._cpu_stage, *self._streams.values(), self._waits]
-        closing.extend(self.gpu.parts if self.gpu is not None else ())
-        for part in closing:
-            part.close()
-        deadline = time.monotonic() + CLOSING
-        for part in closing:
-            part.join(max(0.0, deadline - time.monotonic()))
-        self._abandon_records()
+        self.stages.close()
+        if self.loaded:
+            self._abandon_records()
         for operator in operators:
             operator.close()
 
     def _abandon_records(self) -> None:
-        """Runs on the loop's thread, which alone knows the iterations in flight. Iterations admitted later fail immediately."""
+        """A decision, because only decisions know the iterations in flight. Iterations admitted later fail immediately."""
 
         def abandon() -> None:
-            for record in (*self._open_records, *self._submitted):
+            for record in self.admission.unfinished():
                 record.error = record.error or PipelineClosed("the pipeline was closed while this iteration was in flight")
                 record.finish()
             done.set()
 
         done = threading.Event()
-        if self._loop is None:
-            return
         # If this thread is already deciding, the last reference was dropped there. Waiting would be a deadlock.
-        if self._loop.is_current() if self.on_loop else self._decider == threading.get_ident():
+        if self.placement.decides_here():
             abandon()
             return
-        self._loop.call(self._post, abandon)
+        self.placement.request(abandon)
         done.wait(CLOSING)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -38,12 +37,12 @@ from ..tensors.host_memory import HostMemory
 from ..tensors.lists import array_of, cpu_list, gpu_list, memory_of
 from ..types import DALIDataType
 from .counters import PipelineCounters
-from .executor import CLOSING
 from .jobs import CompiledSamples, Job, Waiting
 from .making import check_kernels
 from .memory_statistics import MemoryStatistics
 from .record import Record
 from .segments import BuiltOperator, BuiltSegment, Progress, SegmentRun
+from .stages import close_all
 from .statistics import NO_STATISTICS, Statistics, take
 
 if TYPE_CHECKING:
@@ -192,11 +191,7 @@ class Engine:
             if self._helpers is not None:
                 closing.append(self._helpers)
                 self._helpers = None
-            for part in closing:
-                part.close()
-            deadline = time.monotonic() + CLOSING
-            for part in closing:
-                part.join(max(0.0, deadline - time.monotonic()))
+            close_all(closing)
             self._transfers.clear()  # they refer to this object
 
 

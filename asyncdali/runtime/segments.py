@@ -18,6 +18,7 @@ from asyncdali_workers.limits import TooLarge
 from ..batch import Batch
 from ..batch import largest as largest_of
 from ..compiled.addresses import address_of
+from ..device.base import Stream
 from ..errors import because, operator_error
 from ..graph.plan import PlannedOperator, Segment
 from ..operators.base import Arguments, CompiledJob, Gate, Iteration, Operator, Planned, PythonJob, SampleError, Step
@@ -112,6 +113,8 @@ class BuiltSegment:
         """Iterations that may be repeated as a whole; None: an operator is planned in every iteration."""
         self.device_repeats: DeviceRepeats | None = None
         """The same on a GPU."""
+        self.stream: Stream
+        """The thread or stream of its stage, which the executor chooses."""
 
     def go_to(self, positions: Mapping[str, Any]) -> None:
         """Set the positions of the operators."""

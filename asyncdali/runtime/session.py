@@ -36,15 +36,17 @@ from ..types import OperatorConcurrency, StreamPolicy
 from .blueprint import Blueprint
 from .compiling import Compilation
 from .counters import PipelineCounters
-from .executor import Executor
+from .executor import Executor, Observers
 from .hints import reserve
 from .making import Seeds, check_kernels, make_operators
 from .memory_statistics import MemoryStatistics
 from .output_copies import OutputCopies
 from .parts import Part, why_whole
+from .placement import usual
 from .producer import Place, Producer
 from .record import Record
 from .segments import BuiltOperator, BuiltSegment
+from .stages import Stages
 from .statistics import NO_STATISTICS, Statistics, take
 from .turns import Turn, Turns
 
@@ -101,16 +103,9 @@ class Session:
 
     def _build(self, blueprint: Blueprint, compilation: Compilation) -> None:
         """Make the executor and the operators."""
-        options, engines = self.options, self.engines
         compilation.compile(kernels_of_threads())
         with uninterrupted():  # it starts threads, which nothing else could stop yet
             self.executor = self._new_executor(f"asyncdali-{id(blueprint.definition):x}")
-            if engines is not None and engines.reports:
-                self.executor.collect_reports()
-        if options.enable_memory_stats and not options.exec_dynamic:
-            self.executor.memory = MemoryStatistics()
-        if options.enable_statistics:
-            self.executor.counters = PipelineCounters()
         self.counters: PipelineCounters | None = self.executor.counters
         self._copies = OutputCopies(self.executor.pool if self.gpu is None else None)
         self._device_memory: Any = HostMemory(self.executor.allocate) if self.gpu is None else self.gpu.memory
@@ -140,15 +135,17 @@ class Session:
         self.seed = seeds.seed
 
     def _new_executor(self, name: str) -> Executor:
-        options = self.options
+        options, engines = self.options, self.engines
         return Executor(
-            num_threads=options.num_threads,
+            Stages(name, options.num_threads, options.affinity(), options.stream_policy or StreamPolicy.PER_BACKEND, self.gpu),
+            depth=self.depth,
             concurrency=options.concurrency or OperatorConcurrency.BACKEND,
-            stream_policy=options.stream_policy or StreamPolicy.PER_BACKEND,
-            affinity=options.affinity(),
-            name=name,
-            gpu=self.gpu,
-            pool=None if self.engines is None else self.engines.pool,
+            pool=None if engines is None else engines.pool,
+            collects_reports=engines is not None and engines.reports,
+            observers=Observers(
+                PipelineCounters() if options.enable_statistics else None,
+                MemoryStatistics() if options.enable_memory_stats and not options.exec_dynamic else None,
+            ),
         )
 
     # --- build
@@ -156,7 +153,7 @@ class Session:
     def _instantiate(self, calling: Callable[[], AbstractContextManager[None]], access: Access, compilation: Compilation) -> None:
         options = self.options
         environment = self.executor.environment(
-            int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing), calling, self.depth,
+            int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing), calling,
             access,
         )
         with compilation.collected():
@@ -185,7 +182,8 @@ class Session:
         if options.checkpoint is not None:
             self._restore(options.checkpoint)
         self._positions: Mapping[str, Any] = {name: item.position for name, item in self.stateful.items()}
-        self.executor.load(segments, self.plan.outputs, self.plan.edge_count)
+        place = usual if self.engines is None else self.engines.place
+        self.executor.load(segments, self.plan.outputs, self.plan.edge_count, place)
         if self.engines is not None:
             self.engines.attach(self.executor, next(segment for segment in segments if segment.in_engines))
         reserve(self.executor, self.plan.operators, int(options.batch_size), options.bytes_per_sample)
@@ -202,7 +200,7 @@ class Session:
 
         Three cases: a thread of the pipeline, a source (on any thread), or a coroutine of a source. With `hook`, also the legacy
         ``iter_setup``."""
-        if not in_main_thread() and threading.current_thread().name.startswith(self.executor.threads):
+        if not in_main_thread() and threading.current_thread().name.startswith(self.executor.stages.name):
             return True
         producer = self.producer
         return producer.asks_here(hook) or (bool(producer.sources.pullers) and producer.sources.awaited_here())
@@ -331,20 +329,7 @@ class Session:
             raise self.nothing_left()
         if record.weight and not record.arrived:
             self.counters.arrives(self.in_flight)  # type: ignore[union-attr]
-        helps = self.executor.helps
-        if record.finished and (helps is None or not complete):
-            return record
-        if self.gpu is None:
-            record.wait()
-            return record
-        with self.gpu.entered():
-            watch = self.gpu.completion_watch() if complete and helps is not None else None
-            if watch is not None and record.finished and watch.over(record.outputs):
-                return record  # a consumer that is slower than the pipeline does not do the pipeline's work
-            if helps is not None:
-                helps(record, watch)
-            if not record.finished:
-                record.wait(self.gpu.completion_gate() if complete else None)
+        self.executor.placement.wait(record, complete)
         return record
 
     def _outputs(self, record: Record, stream: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:

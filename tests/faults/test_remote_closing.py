@@ -148,7 +148,7 @@ def test_closing_while_files_are_discovered(server, tmp_path):
     kind = EVERY_KIND["webdataset"]
     arguments = {key: moved(value, tmp_path, server.url) for key, value in kind.write(tmp_path).items()}
     pipe = pipeline(kind, {**arguments, "lazy_init": True})
-    name = pipe._core.session.executor._name
+    name = pipe._core.session.executor.stages.name
     server.hold.clear()
     pipe.schedule_run()
     assert server.arrived.acquire(timeout=300)
@@ -179,7 +179,7 @@ def test_a_file_system_that_cannot_be_interrupted(tmp_path):
     pipe.build()
     pipe.schedule_run()
     assert Stuck.asked.acquire(timeout=300)
-    name = pipe._core.session.executor._name
+    name = pipe._core.session.executor.stages.name
     begun = time.monotonic()
     pipe.close()
     assert time.monotonic() - begun < SOON

@@ -25,7 +25,7 @@ from asyncdali.device.cuda.memory import DevicePool, Events
 from asyncdali.engines import channel as channels
 from asyncdali.engines import receiver as receivers
 from asyncdali.engines.receiver import Receiver
-from asyncdali.runtime import executor
+from asyncdali.runtime import placement
 from asyncdali.runtime.record import Record
 
 LONG = 300.0
@@ -265,7 +265,7 @@ def test_the_thread_that_sends_requests(tmp_path, cuda, monkeypatch):
     """The caller of `run()` sends them. If the handler of a signal could raise in between, the thread of the engines sends them."""
     files, found = data_files(tmp_path), []
     for alone in (True, False):
-        monkeypatch.setattr(executor, "only_ctrl_c", lambda alone=alone: alone)
+        monkeypatch.setattr(placement, "only_ctrl_c", lambda alone=alone: alone)
         monkeypatch.setattr(receivers, "only_ctrl_c", lambda alone=alone: alone)  # a caller that helps sends, too
         pipe = pipeline(graph(files), 1, device_id=0)
         pipe.build()
@@ -316,10 +316,10 @@ def test_the_caller_works_while_it_waits(tmp_path, cuda, monkeypatch):
             seen.add(threading.current_thread())
             readable(place, engine)
 
-        receiver, changed = loader._receiver, threading.Event()
+        receiver, changed = loader.placement.thread, threading.Event()
         descriptor = loader.places[0].engine.channel.fileno()
         receiver.call(receiver.remove_reader, descriptor)
-        receiver.call(receiver.add_reader, descriptor, loader._decide, noted, loader.places[0], loader.places[0].engine)
+        receiver.call(receiver.add_reader, descriptor, loader.placement.receive, noted, loader.places[0], loader.places[0].engine)
         receiver.call(changed.set)
         assert changed.wait(LONG)
         found.append([contents(pipe.run()) for _ in range(40)])
@@ -333,8 +333,9 @@ def test_a_caller_that_does_not_wait_does_not_work(tmp_path, cuda, monkeypatch):
     with closing(pipeline(graph(data_files(tmp_path)), 1, device_id=0)) as pipe:
         pipe.run()
         session, helped = pipe._core.session, []
-        helps = session.executor.helps
-        monkeypatch.setattr(session.executor, "helps", lambda record, watch: (helped.append(record.index), helps(record, watch)))
+        receiver = session.executor.placement.thread
+        helps = receiver.help
+        monkeypatch.setattr(receiver, "help", lambda record, watch: (helped.append(record.index), helps(record, watch)))
         for index in range(1, 5):
             session.wait_all()
             oldest = session.in_flight[0]
@@ -352,7 +353,7 @@ def test_an_interrupt_while_the_caller_works_loses_nothing(tmp_path, cuda, monke
     pipe.close()
     with closing(pipeline(graph(files), 1, device_id=0)) as pipe:
         pipe.build()
-        receiver, found, interrupts = pipe._core.session.engines.loader._receiver, [], []
+        receiver, found, interrupts = pipe._core.session.engines.loader.placement.thread, [], []
         serve = receiver._serve
 
         def interrupted():

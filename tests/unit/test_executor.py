@@ -141,7 +141,7 @@ def test_stream_assignment():
     def streams(policy):
         pipeline = pipeline_of(graph, stream_policy=policy)
         pipeline.build()
-        return len({*map(id, pipeline._core.session.executor._segment_streams)})
+        return len({id(segment.stream) for segment in pipeline._core.session.executor._program.segments})
 
     assert streams(StreamPolicy.SINGLE) == 1
     assert streams(StreamPolicy.PER_BACKEND) == 2

@@ -509,7 +509,7 @@ def test_outputs_outlive_the_pipeline():
 def test_dropping_the_pipeline_ends_its_threads():
     pipeline = uniform_pipeline()
     pipeline.run()
-    threads = [thread for thread in threading.enumerate() if thread.name.startswith(pipeline._core.session.executor._name)]
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith(pipeline._core.session.executor.stages.name)]
     gone = weakref.ref(pipeline)
     gc.disable()
     try:

@@ -110,7 +110,7 @@ def test_enough_iterations_stay_in_progress(paths, reads, depth, most):
     assert max(reads) == 3 * BATCH if most > 1 else BATCH
     with graph(paths, prefetch_queue_depth=depth) as pipe:
         pipe.build()
-        assert pipe._core.session.executor._together == most
+        assert pipe._core.session.executor.admission.together == most
 
 
 def test_large_batches_are_read_one_by_one(paths, reads, monkeypatch):
@@ -170,11 +170,12 @@ def test_closing_while_iterations_wait_to_be_admitted(paths, reads, monkeypatch)
     pipe = graph(paths, prefetch_queue_depth=6)
     pipe.run()
     executor = pipe._core.session.executor
-    monkeypatch.setattr(executor, "_least", -1)
-    monkeypatch.setattr(executor, "_together", 100)
-    record = executor.new_record(executor._admitted + len(executor._submitted), BATCH)
+    admission = executor.admission
+    monkeypatch.setattr(admission, "_least", -1)
+    monkeypatch.setattr(admission, "together", 100)
+    record = executor.new_record(admission._admitted + len(admission._queued), BATCH)
     executor.submit(record)
-    assert executor._submitted[-1] is record and not record.finished
+    assert admission.unfinished()[-1] is record and not record.finished
     pipe.close()
     record.wait()
     assert isinstance(record.error, PipelineClosed)
