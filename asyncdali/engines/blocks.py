@@ -27,7 +27,7 @@ _FIXED = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 """The size of a block never changes, so no process meets SIGBUS in it."""
 
 
-class _Owned(Mapping):  # type: ignore[misc]  # mypy does not follow the installed name of workers/
+class _Owned(Mapping):
     """The mapping of a block in the process that made it. The block's number is noted when the last array over the mapping is freed."""
 
     __slots__ = ("gone", "number")
@@ -36,7 +36,7 @@ class _Owned(Mapping):  # type: ignore[misc]  # mypy does not follow the install
         super().__init__(descriptor, 0, size, huge_place(size))
         self.number, self.gone = number, gone
 
-    def __del__(self) -> None:
+    def __del__(self, *_: Any) -> None:
         gone = getattr(self, "gone", None)
         if gone is not None:
             gone.append(self.number)  # first, because unmapping makes the address available to other blocks
@@ -125,7 +125,7 @@ def _grow(descriptor: int, size: int) -> None:
         raise MemoryError(f"a batch needs a new block of memory that engine and training process share: {error}") from error
 
 
-class _Pinned(Mapping):  # type: ignore[misc]
+class _Pinned(Mapping):
     """The mapping of a block that is page-locked for a GPU until it is unmapped."""
 
     __slots__ = ("pin",)
@@ -134,7 +134,7 @@ class _Pinned(Mapping):  # type: ignore[misc]
         super().__init__(descriptor, 0, size, huge_place(size))
         self.pin = pin(self.address, size)
 
-    def __del__(self) -> None:
+    def __del__(self, *_: Any) -> None:
         self.pin = None  # unpin before the memory is unmapped
         super().__del__()
 

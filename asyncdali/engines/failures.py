@@ -9,7 +9,7 @@ from asyncdali_workers.exceptions import Told, described, last_of, rebuilt
 from ..errors import RaisedBefore
 
 
-class EngineError(Told, RuntimeError):  # type: ignore[misc]  # mypy does not see the package of the workers from here
+class EngineError(Told, RuntimeError):
     """An engine's error whose class the training process cannot name. Its text begins with the name of the class.
 
     It is also an instance of the nearest base of this class that the training process can name.

@@ -83,11 +83,11 @@ class EngineProcess:
 
     def status(self) -> tuple[int, int, int, int]:
         """(iteration, what, number, sample): see ``server.STATUS``."""
-        return STATUS.unpack_from(memoryview(self._status.bytes), 0)
+        return STATUS.unpack_from(self._status.bytes.data, 0)
 
     def source_status(self) -> tuple[int, int, int]:
         """(number of the source, its iteration, sample): see ``source_calls.SOURCE_STATUS``."""
-        return SOURCE_STATUS.unpack_from(memoryview(self._status.bytes), SOURCE_STATUS_AT)
+        return SOURCE_STATUS.unpack_from(self._status.bytes.data, SOURCE_STATUS_AT)
 
     def watched_by(self, descriptors: Sequence[int]) -> None:
         """The engine has sent :attr:`pidfd`."""
@@ -216,8 +216,8 @@ class EnginePool:
         try:
             os.ftruncate(status, 4096)
             page = Mapping(status, 0, 4096)
-            STATUS.pack_into(memoryview(page.bytes), 0, -1, 0, -1, -1)
-            SOURCE_STATUS.pack_into(memoryview(page.bytes), SOURCE_STATUS_AT, -1, -1, -1)
+            STATUS.pack_into(page.bytes.data, 0, -1, 0, -1, -1)
+            SOURCE_STATUS.pack_into(page.bytes.data, SOURCE_STATUS_AT, -1, -1, -1)
             channel = channels.opened(self._descriptors.add(ours.detach()))
             engine = EngineProcess(number, channel, self._descriptors.add(held), page, self._descriptors)
             engine.blocks.pin = self._pin

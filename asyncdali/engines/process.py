@@ -88,7 +88,7 @@ def run_engine(load: Callable[[], Program | None], channel: socket.socket, statu
             raise RuntimeError("there is no program")
         if not channels.receive(channel)[0]:  # wait: the training process builds first
             leave(0)
-        server = EngineServer(program, channel, memoryview(page.bytes), gone.set)
+        server = EngineServer(program, channel, page.bytes.data, gone.set)
         server.serve()
     except BaseException as error:
         with contextlib.suppress(OSError):

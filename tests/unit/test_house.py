@@ -7,6 +7,7 @@ module has tests. An operator that runs does not change.
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -429,12 +430,23 @@ IR_GENERATORS = (["context", "builder", "signature", "args"], ["context", "build
 """Arguments of a function that generates LLVM IR for Numba."""
 
 
-def _compiled_modules() -> list[Path]:
-    """The modules in which mypy accepts functions without annotations (pyproject.toml)."""
+def test_mypy_sees_both_packages():
+    """workers/ is installed as asyncdali_workers. A link gives the folder this name, so its types are checked where asyncdali uses it."""
     tomllib = pytest.importorskip("tomllib")  # Python 3.11
-    settings = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["tool"]["mypy"]["overrides"]
-    names = [name for part in settings if part.get("disallow_untyped_defs") is False for name in part["module"]]
-    return [path for name in names for path in ROOT.parent.glob(name.replace(".", "/") + ".py")]
+    settings = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["tool"]["mypy"]
+    assert settings["packages"] == ["asyncdali", "asyncdali_workers"]
+    link = ROOT.parent / settings["mypy_path"].removeprefix("$MYPY_CONFIG_FILE_DIR/") / "asyncdali_workers"
+    assert link.resolve() == ROOT.parent / "workers"
+
+
+def _compiled_modules() -> list[Path]:
+    """The modules in which mypy accepts functions without annotations (build_tools/mypy_kernels.py)."""
+    spec = importlib.util.spec_from_file_location("mypy_kernels", ROOT.parent / "build_tools" / "mypy_kernels.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: list[Path] = module.compiled_modules()
+    return found
 
 
 def unannotated(text: str) -> list[str]:

@@ -114,8 +114,13 @@ class PictureCache:
         self.options = options
         self.device = device
         size = options.size + HEADER
-        self._memory: Any = limits.new_array(size, np.uint8, "`cache_size`") if device is None else device.lasting(size)
-        self._first = address_of(self._memory) if device is None else self._memory.address
+        self._memory: Any
+        if device is None:
+            self._memory = limits.new_array(size, np.uint8, "`cache_size`")
+            self._first = address_of(self._memory)
+        else:
+            self._memory = device.lasting(size)
+            self._first = self._memory.address
         self._begin = (self._first + HEADER - 1) & -HEADER
         self._lock = threading.Lock()
         self._pictures: dict[Key, Picture] = {}
