@@ -12,6 +12,7 @@ OTHER_TYPES = ["int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
 LAYOUTS = [
     ("HWC", (17, 23, 3)), ("HW", (9, 30)), ("CHW", (3, 12, 9)), ("FHWC", (2, 12, 9, 3)), ("DHWC", (6, 9, 12, 2)), ("CFHW", (2, 3, 9, 9)),
     ("X", (30,)), ("DHW", (6, 7, 8)), ("", (9, 9, 3)), ("", (12,)), ("HWC", (1, 2, 3)), ("HWC", (4, 1, 1)),
+    ("DHW", (1, 6, 7)), ("DHWC", (1, 1, 9, 2)),
 ]  # fmt: skip
 VARIANTS = [{}, {"window_size": 5, "scale": 0.125}, {"window_size": 3, "smoothing_size": 1}, {"window_size": 7, "normalized_kernel": True}]
 
@@ -63,7 +64,11 @@ def test_laplacian(layout, shape):
             "smoothing_size": (2 * rng.integers(0, 5, (3, axes)) + 1).astype(np.int32),
             "scale": rng.uniform(-0.1, 0.1, (3, axes)).astype(np.float32),
         }
-        same(dali_output("laplacian", data, layout, per_sample), harness.run("laplacian", data, layout, per_sample))
+        unequal = {"window_size": [3, 7, 5][:axes]}
+        for constants in (unequal, unequal | {"normalized_kernel": True}, unequal | {"smoothing_size": 3}):
+            same(dali_output("laplacian", data, layout, **constants), harness.run("laplacian", data, layout, **constants))
+        for given in (per_sample, {"window_size": per_sample["window_size"]}):
+            same(dali_output("laplacian", data, layout, given), harness.run("laplacian", data, layout, given))
 
 
 @pytest.mark.parametrize("name", ["gaussian_blur", "laplacian"])

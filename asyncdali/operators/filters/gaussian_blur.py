@@ -52,7 +52,7 @@ class SeparableFilter(PerFrame):
             raise ValueError(f"Output data type must be same as input ({source.dtype.name}), FLOAT or skipped; got {dtype.name}")
         output = Batch(source.shapes, dtype, source.layout, device=source.device, source_info=source.source_info)
         windows, factors = self.windows(axes, arguments)
-        step = self._kernels.make_separable_step(source, output, plane_records(source.shapes, axes), windows, factors)
+        step = self._kernels.make_separable_step(source, output, plane_records(source.shapes, axes), windows, factors, axes.number)
         return Planned([output], [step])
 
     def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[Windows, np.ndarray]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..accepts import NUMBERS, Input, Output, argument
@@ -35,7 +37,7 @@ class Laplacian(SeparableFilter):
                 "Multiply each derivative by 2 ** (2 + axes - elements of its windows); not together with `scale`.",
             ),
             Arg("scale", "float_list", [1.0], "Factor of the derivatives: one, or one per axis.", tensor=True),
-            Arg("smoothing_size", "int_list", None, "Elements of smoothing windows, odd, 1 to 31; by default `window_size`.", tensor=True),
+            Arg("smoothing_size", "int_list", None, "Elements of smoothing windows, odd, 1 to 31; by default as many as the derivative has.", tensor=True),
             Arg("window_size", "int_list", [3], "Elements of derivative windows, odd, 3 to 31: one, or one per axis.", tensor=True),
         ),
     )  # fmt: skip
@@ -48,17 +50,18 @@ class Laplacian(SeparableFilter):
     def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[Windows, np.ndarray]:
         sizes = arguments.vectors("window_size", axes.number, np.int64)
         self._check("window_size", sizes, 3)
-        smoothing = sizes
+        smoothing: list[Any] = [None] * len(sizes)
         if arguments.given("smoothing_size"):
-            smoothing = arguments.vectors("smoothing_size", axes.number, np.int64)
-            self._check("smoothing_size", smoothing, 1)
+            given = arguments.vectors("smoothing_size", axes.number, np.int64)
+            self._check("smoothing_size", given, 1)
+            smoothing = given.tolist()
         alike = not arguments.is_input("window_size") and not arguments.is_input("smoothing_size")
         if alike:
             sizes, smoothing = sizes[:1], smoothing[:1]
         windows, elements = [], np.empty((len(sizes), axes.number), np.int64)
-        for i, (row, smooth) in enumerate(zip(sizes.tolist(), smoothing.tolist(), strict=True)):
+        for i, (row, smooth) in enumerate(zip(sizes.tolist(), smoothing, strict=True)):
             for axis in range(axes.number):
-                along = [row[k] if k == axis else smooth[k] for k in range(axes.number)]
+                along = [row[axis] if k == axis or smooth is None else smooth[k] for k in range(axes.number)]
                 elements[i, axis] = sum(along)
                 chosen = [second_derivative_window(n) if k == axis else smoothing_window(n) for k, n in enumerate(along)]
                 windows.append([_SINGLE] * (len(AXES) - axes.number) + chosen)

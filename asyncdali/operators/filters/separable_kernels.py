@@ -137,6 +137,7 @@ def separable_step(in_dtype: str, out_dtype: str) -> Compiled:
         row, rows = width * channels, depth * height
         if planes * rows * row == 0:
             return 0
+        volumes = load_i64(context + at.axes) == 3  # Windows along the depth need not have a sum of 1, so they count in a single plane, too.
         table = load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
         made = table + 8 * most_taps
         padded = made + 8 * terms
@@ -146,7 +147,7 @@ def separable_step(in_dtype: str, out_dtype: str) -> Compiled:
         for plane in range(planes):
             first = source + in_bytes * plane * rows * row
             last = target + out_bytes * plane * rows * row
-            if depth == 1:
+            if not volumes:
                 # Each term keeps the lines that the next rows need, in a ring. The ring stays in the cache.
                 ring = smaller(most_taps, height)
                 sums = lines + 4 * terms * ring * row
@@ -190,12 +191,13 @@ def separable_step(in_dtype: str, out_dtype: str) -> Compiled:
     return separable
 
 
-def make_separable_step(source: Batch, output: Batch, records: np.ndarray, windows: Windows, factors: np.ndarray) -> Step:
+def make_separable_step(source: Batch, output: Batch, records: np.ndarray, windows: Windows, factors: np.ndarray, axes: int) -> Step:
     """The step for a batch.
 
     records   PLANES of the samples
     windows   of each sample and term
     factors   float32[samples, terms], the multiplier of each term
+    axes      number of data axes
     """
     terms = factors.shape[1]
     compiled_step = separable_step(storage_name(source.dtype), storage_name(output.dtype))
@@ -203,11 +205,11 @@ def make_separable_step(source: Batch, output: Batch, records: np.ndarray, windo
     factors = np.ascontiguousarray(factors, np.float32)
     table, keep = SEPARABLE.make(
         inputs=source.addresses, outputs=output.addresses, records=records, windows=windows.placed, factors=factors, terms=terms,
-        scratch=0, most_taps=most,
+        scratch=0, most_taps=most, axes=axes,
     )  # fmt: skip
-    scratch = survey_kernels.most_scratch(address_of(records), len(records), terms, most)
+    scratch = survey_kernels.most_scratch(address_of(records), len(records), terms, most, axes)
     step = Step(compiled_step.address, table, no_explanation, scratch, SEPARABLE.word.scratch, (*keep, windows))
-    step.launches = lambda: separable_launches(source, output, records, windows, factors)
+    step.launches = lambda: separable_launches(source, output, records, windows, factors, axes)
     return step
 
 

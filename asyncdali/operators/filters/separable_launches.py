@@ -32,7 +32,7 @@ _SHARED = 48 << 10
 
 
 def separable_launches(
-    source: Batch, output: Batch, records: np.ndarray, windows: Windows, factors: np.ndarray
+    source: Batch, output: Batch, records: np.ndarray, windows: Windows, factors: np.ndarray, axes: int
 ) -> list[Launch]:
     """The launches for a batch. The arguments are those of ``separable_kernels.make_separable_step``."""
     count, terms = factors.shape
@@ -49,18 +49,19 @@ def separable_launches(
     word = SURVEY.word
     needed = _TILE + int(found[word.height_taps]) - 1
     rows = next((rows for rows in _ROWS if needed <= rows), 0)
-    if found[word.flat]:
+    flat = axes < len(AXES)
+    if flat:
         small = _small_windows(records, described, found, _staged_bytes(storage_dtype(source.dtype)))
         if small is not None:
             sizes = dict(small)
             tiles = survey_kernels.most_tiles(records_at, count, _COLUMNS // sizes["CHANNELS"], sizes["DOWN"], 0)
             kernel = Kernel(_SMALL, "small_windows", (*names, *small, ("SINGLE", int(terms == 1))))
             return [Launch(kernel, SEPARABLE_TILE.entries(**values), grid_of(tiles, count, 1))]
-    if rows and found[word.flat]:
+    if rows and flat:
         tiles = survey_kernels.most_tiles(records_at, count, _LANES, _TILE, 1)
         kernel = Kernel(_SOURCE, "tile", (*names, ("ROWS", rows)))
         return [Launch(kernel, SEPARABLE_TILE.entries(**values), grid_of(tiles, count, 1))]
-    return _line_launches(Kernel(_SOURCE, "line", (*names, ("ROWS", _ROWS[0]))), values, records, terms)
+    return _line_launches(Kernel(_SOURCE, "line", (*names, ("ROWS", _ROWS[0]))), values, records, terms, axes)
 
 
 def _staged_bytes(dtype: np.dtype) -> int:
@@ -88,11 +89,11 @@ def _small_windows(
     return None
 
 
-def _line_launches(kernel: Kernel, values: dict[str, Any], records: np.ndarray, terms: int) -> list[Launch]:
+def _line_launches(kernel: Kernel, values: dict[str, Any], records: np.ndarray, terms: int, number: int) -> list[Launch]:
     elements = records.prod(axis=1)
     before = np.ascontiguousarray(elements.cumsum() - elements, np.int64)
     total = 4 * int(elements.sum())
-    axes = [_WIDTH, _HEIGHT, *([_DEPTH] if (records[:, PLANES.word.in_depth] > 1).any() else [])]
+    axes = [_WIDTH, _HEIGHT, *([_DEPTH] if number == len(AXES) else [])]
     kept = [Scratch(total) for _ in axes[1:]]
     sums: Entry = Scratch(total) if terms > 1 else 0
     grid = grid_of(int(elements.max()), len(records))

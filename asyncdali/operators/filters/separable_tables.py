@@ -35,7 +35,6 @@ SURVEY = Table(
     "SURVEY",
     Field("height_taps", "int64", "elements of the highest window"),
     Field("longest", "int64", "elements of the longest window along the height and the width"),
-    Field("flat", "int64", "1: every sample has one plane of depth"),
     Field("same_channels", "int64", "1: all samples have as many channels as the first"),
     Field("same_taps", "int64", "1: all windows have the height and the width of the first"),
 )
@@ -54,6 +53,7 @@ SEPARABLE = Table(
     *_SHARED,
     Field("scratch", "int64", "offset of the step's scratch in the thread's"),
     Field("most_taps", "int64", "taps of the longest window"),
+    Field("axes", "int64", "data axes; with 3 the windows along the depth count, however deep a sample is"),
 )
 """The compiled step's table."""
 

@@ -28,11 +28,9 @@ def _parts(length, part):
 def survey(records, samples, windows, count, found):
     """Fill SURVEY for the PLANES of `samples` samples and `count` WINDOWS, at least one of each."""
     height = longest = 0
-    flat = channels = taps = 1
+    channels = taps = 1
     for k in range(samples):
         record = records + plane.size * k
-        if load_i64(record + plane.in_depth) != 1:
-            flat = 0
         if load_i64(record + plane.channels) != load_i64(records + plane.channels):
             channels = 0
     for k in range(count):
@@ -43,7 +41,6 @@ def survey(records, samples, windows, count, found):
             taps = 0
     store_i64(found + survey_at.height_taps, height)
     store_i64(found + survey_at.longest, longest)
-    store_i64(found + survey_at.flat, flat)
     store_i64(found + survey_at.same_channels, channels)
     store_i64(found + survey_at.same_taps, taps)
     return 0
@@ -63,16 +60,17 @@ def most_tiles(records, count, columns, rows, by_channel):
     return most
 
 
-@compiled(4, brief=True)
-def most_scratch(records, count, terms, taps):
-    """Bytes of scratch that the step of ``separable_kernels`` needs for the largest sample, with windows of `taps` taps at most."""
+@compiled(5, brief=True)
+def most_scratch(records, count, terms, taps, axes):
+    """Bytes of scratch that the step of ``separable_kernels`` needs for the largest sample, with windows of `taps` taps at most
+    along `axes` axes."""
     most = 0
     for k in range(count):
         record = records + plane.size * k
         depth, height = load_i64(record + plane.in_depth), load_i64(record + plane.in_height)
         width, channels = load_i64(record + plane.in_width), load_i64(record + plane.channels)
         several = 1 if terms > 1 else 0
-        rows = terms * (taps if taps < height else height) + several if depth == 1 else depth * height * (2 + several)
+        rows = terms * (taps if taps < height else height) + several if axes < 3 else depth * height * (2 + several)
         floats = (width + taps) * channels + (rows + 1) * width * channels
         most = _larger(most, 8 * (taps + terms) + 4 * floats + 64)
     return most
