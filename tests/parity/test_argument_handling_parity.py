@@ -163,3 +163,26 @@ def test_one_value_in_a_list(value):
     ours = Library("asyncdali")
     made = [ours.run(lambda lib: lib.fn.random.beta(alpha=given, beta=3.0, seed=5), 2) for given in (2.0, value)]
     np.testing.assert_array_equal(made[0][0][0], made[1][0][0])
+
+
+RAMPS = [np.random.default_rng(k).random(shape).astype(np.float32) for k, shape in enumerate([(9, 8), (7, 3), (25, 3), (7, 5)])]
+"""Samples whose axes have different extents."""
+
+
+@pytest.mark.parametrize(
+    "name, options", [
+        ("mfcc", {}), ("mfcc", {"axis": 1}), ("mfcc", {"n_mfcc": 5, "lifter": 22.0, "dct_type": 3}), ("mel_filter_bank", {"nfilter": 4}),
+        ("power_spectrum", {}), ("power_spectrum", {"axis": 0, "power": 1}), ("power_spectrum", {"nfft": 8}),
+    ],
+)  # fmt: skip
+def test_transforms_along_axes_of_several_lengths(both, name, options):  # noqa: F811
+    assert_equal(both, lambda lib: getattr(lib.fn, name)(lib.source(RAMPS), **options), len(RAMPS), rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int16, np.int32, np.uint8])
+@pytest.mark.parametrize("options", [{"window_length": 2, "reset_interval": 2}, {"window_length": 3}, {"window_length": 3, "reset_interval": -1}])
+@pytest.mark.parametrize("reference", [{}, {"reference_power": 1.0}])
+def test_nonsilent_region_of_empty_signals_and_any_interval(both, dtype, options, reference):  # noqa: F811
+    """Only float signals need an interval that is a multiple of the window, because integer sums are exact."""
+    signals = [np.array(numbers).astype(dtype) for numbers in ([0, 0, 5, 5, 0, 0], [], [7], [0, 5, 5, 0])]
+    assert_equal(both, lambda lib: tuple(lib.fn.nonsilent_region(lib.source(signals), **options, **reference)), len(signals))

@@ -156,10 +156,11 @@ def axis_matrix_step(context, sample, thread):
 
 
 def make_axis_matrix_step(source: Batch, output: Batch, axis: int, matrix: np.ndarray) -> Step:
-    """The step for a batch: `matrix` float64[rows, columns] is applied along `axis`, which has `columns` elements."""
-    shapes = source.shapes
-    sizes = AXIS_SIZES.zeros(len(source))
-    sizes[:, AXIS_SIZES.word.outer], sizes[:, AXIS_SIZES.word.inner] = shapes[:, :axis].prod(axis=1), shapes[:, axis + 1 :].prod(axis=1)
+    """The step for a batch: `matrix` float64[rows, columns] is applied along `axis` of the samples that have `columns` elements there."""
+    shapes, word = source.shapes, AXIS_SIZES.word
+    sizes = AXIS_SIZES.zeros(len(source))  # Other samples have no elements.
+    sizes[:, word.outer], sizes[:, word.inner] = shapes[:, :axis].prod(axis=1), shapes[:, axis + 1 :].prod(axis=1)
+    sizes[shapes[:, axis] != matrix.shape[1], word.outer] = 0
     used = matrix != 0
     some = used.any(axis=1)
     ends = np.where(some, matrix.shape[1] - used[:, ::-1].argmax(axis=1), 0)

@@ -331,12 +331,15 @@ def make_spectrogram_step(
     return step
 
 
-def make_power_spectrum_step(source: Batch, output: Batch, axis: int, plan: Transform | RealTransform | DenseTransform, power: int) -> Step:
-    """The step for a batch that is transformed along `axis`."""
+def make_power_spectrum_step(
+    source: Batch, output: Batch, axis: int, plan: Transform | RealTransform | DenseTransform, power: int, chosen: np.ndarray
+) -> Step:
+    """The step that transforms the samples `chosen` (bool[samples]) along `axis`."""
     shapes = source.shapes
     sizes, word = ROW_SIZES.zeros(len(source)), ROW_SIZES.word
     sizes[:, word.outer], sizes[:, word.inner] = shapes[:, :axis].prod(axis=1), shapes[:, axis + 1 :].prod(axis=1)
     sizes[:, word.length] = shapes[:, axis]
+    sizes[~chosen, word.outer] = 0  # Other samples have no rows.
     tables = plan_table(plan) if isinstance(plan, RealTransform) else plan.table
     table, keep = POWER_SPECTRUM.make(inputs=source.addresses, outputs=output.addresses, sizes=sizes, plan=tables, power=power, scratch=0)
     if isinstance(plan, RealTransform):

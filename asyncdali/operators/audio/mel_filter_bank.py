@@ -71,19 +71,13 @@ class _AxisMatrix(Operator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         axis = self.axis(source)
-        lengths = source.shapes[:, axis]
-        length = int(lengths[0]) if len(lengths) else 1
-        wrong = (lengths != length) | (lengths < 1)
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise SampleError(
-                i, f"axis {axis} has {int(lengths[i])} elements; all samples must have the same number, at least 1 (sample 0 has {length})",
-            )
-        matrix = self.matrix(length)
-        shapes = source.shapes.copy()
-        shapes[:, axis] = len(matrix)
+        shapes, lengths = source.shapes.copy(), source.shapes[:, axis]
+        if (lengths < 1).any():
+            raise SampleError(int(np.argmax(lengths < 1)), f"axis {axis} has no elements")
+        matrices = {length: self.matrix(length) for length in sorted(set(lengths.tolist()))}
+        shapes[:, axis] = [len(matrices[length]) for length in lengths.tolist()]
         output = Batch(shapes, DALIDataType.FLOAT, source.layout, device=source.device, source_info=source.source_info)
-        return Planned([output], [self._kernels.make_axis_matrix_step(source, output, axis, matrix)])
+        return Planned([output], [self._kernels.make_axis_matrix_step(source, output, axis, matrix) for matrix in matrices.values()])
 
 
 @register

@@ -7,7 +7,7 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import Input, Output
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
 from .signal_types import SIGNAL_TYPES
 
 
@@ -17,7 +17,7 @@ class NonsilentRegion(Operator):
     on_cuda = True
     schema = Schema(
         name="nonsilent_region",
-        doc="""The part of a signal that is not silent: first sample and length, INT32 scalars (0 and 0 if nothing is above the cut-off).
+        doc="""The part of a signal that is not silent: first sample and length, INT32 scalars. Both are 0 if nothing is above the cut-off.
 
         The power of the signal, averaged over `window_length` samples, is compared with the cut-off below the reference power.""",
         accepts=(Input(SIGNAL_TYPES, name="sound", ranks=(1,)),),
@@ -31,7 +31,7 @@ class NonsilentRegion(Operator):
                 rounding errors of loud parts up to the next reset.""",
             ),
             Arg("reference_power", "float", 0.0, "The power at 0 dB; by default the largest averaged power of each sample."),
-            Arg("reset_interval", "int", 8192, "Samples after which float sums are recomputed, a multiple of the window; -1: never."),
+            Arg("reset_interval", "int", 8192, "Samples after which float sums are recomputed, a multiple of the window; -1: never. Integer sums are exact."),
             Arg("window_length", "int", 2048, "Samples that are averaged; no more than the signal has."),
         ),
     )
@@ -41,8 +41,8 @@ class NonsilentRegion(Operator):
         window, interval = spec.constant("window_length"), spec.constant("reset_interval")
         if window <= 0:
             raise ValueError(f"`window_length` must be positive, got {window}")
-        if interval != -1 and (interval <= 0 or interval % window):
-            raise ValueError(f"`reset_interval` must be -1 or a positive multiple of `window_length`, got {interval} and {window}")
+        if interval != -1 and interval <= 0:
+            raise ValueError(f"`reset_interval` must be positive or -1, got {interval}")
         if spec.given("reference_power") and spec.constant("reference_power") <= 0:
             raise ValueError(f"`reference_power` must be positive, got {spec.constant('reference_power')}")
         self._exact: bool = spec.constant("exact")
@@ -58,17 +58,18 @@ class NonsilentRegion(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        empty = source.shapes[:, 0] == 0
-        if empty.any():
-            raise SampleError(int(np.argmax(empty)), "the signal is empty")
+        window, interval = self.spec.constant("window_length"), self.spec.constant("reset_interval")
+        if interval != -1 and interval % window and source.dtype in (DALIDataType.FLOAT, DALIDataType.FLOAT64):
+            raise ValueError(
+                f"`reset_interval` must be -1 or a multiple of `window_length` for float signals, got {interval} and {window}"
+            )
         scalars = np.empty((len(source), 0), np.int64)
         outputs = [Batch(scalars, DALIDataType.INT32, device=source.device) for _ in range(2)]
         spec = self.spec
         decibels = spec.constant("cutoff_db")
         # DALI's factor: the exponent and the power are FLOAT.
         factor = 10.0 ** (decibels / 10.0) if self._exact else float(np.float32(10.0 ** float(np.float32(decibels) * np.float32(0.1))))
-        interval = spec.constant("reset_interval")
         step = self._kernels.make_nonsilent_step(
-            source, outputs, spec.constant("window_length"), interval, spec.constant("reference_power"), factor, self._exact
+            source, outputs, window, interval, spec.constant("reference_power"), factor, self._exact
         )
         return Planned(outputs, [step])

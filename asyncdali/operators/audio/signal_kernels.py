@@ -336,6 +336,11 @@ def nonsilent_step(dtype: str, exact: bool) -> Compiled:
     @step_variant(dtype, str(exact))
     def nonsilent(context, sample, thread):
         length = load_i64(load_i64(context + silence.counts) + 8 * sample)
+        starts, lengths = load_i64(load_i64(context + silence.starts) + 8 * sample), load_i64(load_i64(context + silence.lengths) + 8 * sample)
+        if length == 0:
+            store_i32(starts, np.int32(0))
+            store_i32(lengths, np.int32(0))
+            return 0
         source = load_i64(load_i64(context + silence.inputs) + 8 * sample)
         scratch = load_i64(thread + record.scratch) + load_i64(context + silence.scratch)
         window, stretch = smaller(load_i64(context + silence.window), length), load_i64(context + silence.stretch)
@@ -365,8 +370,8 @@ def nonsilent_step(dtype: str, exact: bool) -> Compiled:
                     first = lead + first_loud(rest, more, window, stretch, behind, count, cut_off)
         if first >= 0 and last < 0:
             last = last_loud(source, lead + window - 1, window, lead, notes, lead_count, cut_off)
-        store_i32(load_i64(load_i64(context + silence.starts) + 8 * sample), np.int32(max(first, np.int64(0))))
-        store_i32(load_i64(load_i64(context + silence.lengths) + 8 * sample), np.int32(last + window - first if first >= 0 else 0))
+        store_i32(starts, np.int32(max(first, np.int64(0))))
+        store_i32(lengths, np.int32(last + window - first if first >= 0 else 0))
         return 0
 
     return nonsilent

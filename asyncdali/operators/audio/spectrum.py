@@ -135,14 +135,12 @@ class PowerSpectrum(_Spectrum):
             raise ValueError(f"Transform axis {axis} is out of range for {source.ndim} dimensions")
         axis %= source.ndim
         lengths = source.shapes[:, axis]
-        nfft = self._nfft or int(lengths.max(initial=1))
-        wrong = lengths != nfft
-        if self._nfft is None and wrong.any():
-            i = int(np.argmax(wrong))
-            raise SampleError(
-                i, f"the axis has {int(lengths[i])} elements, in other samples {nfft}; give `nfft`, one length for all samples",
-            )
         shapes = source.shapes.copy()
-        shapes[:, axis] = nfft // 2 + 1
+        nffts = lengths if self._nfft is None else np.full(len(source), self._nfft)
+        if (nffts < 1).any():
+            raise SampleError(int(np.argmax(nffts < 1)), f"the axis {axis} has no elements")
+        shapes[:, axis] = nffts // 2 + 1
         output = Batch(shapes, DALIDataType.FLOAT, source.layout, source_info=source.source_info)
-        return Planned([output], [self._kernels.make_power_spectrum_step(source, output, axis, row_transform_of(nfft), self._power)])
+        make = self._kernels.make_power_spectrum_step
+        steps = [make(source, output, axis, row_transform_of(n), self._power, nffts == n) for n in sorted(set(nffts.tolist()))]
+        return Planned([output], steps)
