@@ -451,7 +451,7 @@ def multi_paste(input_0: Any, /, *inputs: Any, dtype: DALIDataType | None = ...,
     """
 
 def nonsilent_region(input_0: Any, /, *, cutoff_db: float | None = ..., exact: bool | None = ..., reference_power: float | None = ..., reset_interval: int | None = ..., window_length: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> list[DataNode]:
-    """The part of a signal that is not silent: first sample and length, INT32 scalars (0 and 0 if nothing is above the cut-off).
+    """The part of a signal that is not silent: first sample and length, INT32 scalars. Both are 0 if nothing is above the cut-off.
 
     The power of the signal, averaged over `window_length` samples, is compared with the cut-off below the reference power.
 

@@ -69,6 +69,8 @@ def _to_enum(kind: type) -> Callable[[Any], Any]:
 
 
 def _to_dtype(value: Any) -> DALIDataType:
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        value = int(value)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return DALIDataType(int(value))
     from ..types import to_dali_type  # type names, numpy and torch types

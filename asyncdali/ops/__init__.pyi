@@ -672,7 +672,7 @@ class MultiPaste:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class NonsilentRegion:
-    """The part of a signal that is not silent: first sample and length, INT32 scalars (0 and 0 if nothing is above the cut-off).
+    """The part of a signal that is not silent: first sample and length, INT32 scalars. Both are 0 if nothing is above the cut-off.
 
     The power of the signal, averaged over `window_length` samples, is compared with the cut-off below the reference power.
 

@@ -186,3 +186,39 @@ def test_nonsilent_region_of_empty_signals_and_any_interval(both, dtype, options
     """Only float signals need an interval that is a multiple of the window, because integer sums are exact."""
     signals = [np.array(numbers).astype(dtype) for numbers in ([0, 0, 5, 5, 0, 0], [], [7], [0, 5, 5, 0])]
     assert_equal(both, lambda lib: tuple(lib.fn.nonsilent_region(lib.source(signals), **options, **reference)), len(signals))
+
+
+@pytest.mark.parametrize("options", [
+    {"resize_x": 3.0}, {"resize_y": 3.0}, {"resize_shorter": 3.0}, {"resize_longer": 3.0}, {"resize_shorter": 3.0, "max_size": [2.0]},
+    {"size": [3.0, 4.0], "mode": "not_smaller"}, {"size": [3.0, 4.0], "mode": "not_larger"}, {"size": [3.0, 0.0], "mode": "stretch"},
+    {"resize_x": 3.0, "roi_start": [0.0, 0.0], "roi_end": [1.0, 1.0], "roi_relative": True},
+])  # fmt: skip
+@pytest.mark.parametrize("shape", [(5, 0, 3), (0, 5, 3), (0, 0, 3), (5, 4, 0)])
+def test_lengths_requested_for_empty_axes(both, shape, options):  # noqa: F811
+    assert_equal(both, lambda lib: lib.fn.resize(lib.source([np.zeros(shape, np.float32)], "HWC"), **options))
+
+
+@pytest.mark.parametrize("ratio", [4.0, 2.0, 1.0, 0.99, 0.5, 0.0, -1.0, -0.5])
+@pytest.mark.parametrize("ltrb", [False, True])
+def test_boxes_on_any_canvas(both, ratio, ltrb):  # noqa: F811
+    """A box does not move further than a place of 1 does."""
+    for place in (-0.5, 0.0, 0.3, 1.0, 1.5):
+        assert_equal(both, lambda lib: lib.fn.bbox_paste(lib.source([BOXES]), ratio=ratio, paste_x=place, ltrb=ltrb), rtol=1e-5)
+
+
+@pytest.mark.parametrize("scaling", [[0.0, 0.0], [0.0, 0.5], [0.5, 1.5], [1.2, 1.5], [0.0, 2.0], [-0.5, 0.5], [0.8, 0.5], [0.5]])
+def test_windows_of_any_size(both, scaling):  # noqa: F811
+    for seed in range(4):
+        options = {"scaling": scaling, "thresholds": [0.1], "total_num_attempts": 60, "seed": seed, "aspect_ratio": [0.5, 2.0]}
+        assert_equal(both, lambda lib: tuple(lib.fn.random_bbox_crop(lib.source([BOXES[:1]]), **options, quiet=True)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("relative", [[1.0, 2.0], [1.0, -1.0], [-1.0, 1.0], [1.0], [-1.0], [0.5, 2.0, -1.0], [0.5, 2.0, 1.0]])
+def test_relative_shapes_with_more_numbers_than_dimensions(both, relative):  # noqa: F811
+    for data in (np.arange(6.0), np.arange(6.0).reshape(2, 3), np.float64(3)):
+        assert_equal(both, lambda lib: lib.fn.reshape(lib.source([np.asarray(data, np.float32)]), rel_shape=relative), told=f"{data.shape}")
+
+
+@pytest.mark.parametrize("number", [1.0, np.float32(9), 4, np.int64(6), 99, -1])
+def test_types_given_by_number(both, number):  # noqa: F811
+    assert_equal(both, lambda lib: lib.fn.cast(lib.source([np.arange(5)]), dtype=number))

@@ -52,7 +52,7 @@ def test_labels_of_several_numbers():
 
 @pytest.mark.parametrize(
     "constants, message", [
-        ({"thresholds": []}, "`thresholds` must be numbers"), ({"scaling": [0.5, 1.5]}, "`scaling` must be two numbers"),
+        ({"thresholds": []}, "`thresholds` must be numbers"), ({"scaling": [0.5, 0.3]}, "`scaling` must be two numbers"),
         ({"crop_shape": [5, 5], "input_shape": [9, 9], "shape_layout": "WX"}, "is not a permutation"),
         ({"ltrb": True, "bbox_layout": "xyXY"}, "give only `bbox_layout`"),
     ],

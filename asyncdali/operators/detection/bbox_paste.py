@@ -25,7 +25,7 @@ class BBoxPaste(Operator):
             Arg("ltrb", "bool", False, "Boxes are left, top, right, bottom; otherwise left, top, width, height."),
             Arg("paste_x", "float", 0.5, "Horizontal place on the canvas, 0 (left) to 1 (right).", tensor=True),
             Arg("paste_y", "float", 0.5, "Vertical place on the canvas, 0 (top) to 1 (bottom).", tensor=True),
-            Arg("ratio", "float", REQUIRED, "Extents of the canvas divided by those of the image, at least 1.", tensor=True),
+            Arg("ratio", "float", REQUIRED, "Extents of the canvas divided by those of the image. Below 1, boxes may leave the canvas.", tensor=True),
         ),
     )
 
@@ -44,12 +44,14 @@ class BBoxPaste(Operator):
         counts = source.shapes.prod(axis=1)
         _refuse(counts % 4 != 0, "Bounding box tensor size must be a multiple of 4, got", counts)
         ratio = arguments.scalars("ratio")
-        _refuse(~((ratio >= 1) & np.isfinite(ratio)), "`ratio` must be at least 1, got", ratio)
         one = np.float32(1)
-        shifts = [arguments.scalars(name) * (ratio - one) / ratio for name in ("paste_x", "paste_y")]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            most = (ratio - one) / ratio
+            shifts = [np.minimum(arguments.scalars(name) * (ratio - one) / ratio, most) for name in ("paste_x", "paste_y")]
+            scale = one / ratio
         output = Batch(source.shapes, source.dtype, source.layout, source_info=source.source_info)
         rows = np.empty((len(source), PLACEMENT.words), np.float32)
-        rows[:, PLACEMENT.word.scale] = one / ratio
+        rows[:, PLACEMENT.word.scale] = scale
         rows[:, PLACEMENT.word.shift_x], rows[:, PLACEMENT.word.shift_y] = shifts
         return Planned([output], [self._make(source, output, counts // 4, rows, bool(self.spec.constant("ltrb")))])
 

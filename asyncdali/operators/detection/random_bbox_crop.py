@@ -116,8 +116,8 @@ class RandomBBoxCrop(StreamOperator):
                     "`allow_no_crop=True` contradicts `crop_shape`, the shape of every window; leave out one of the two arguments"
                 )
         scaling, aspects, thresholds = spec.constant("scaling"), spec.constant("aspect_ratio"), spec.constant("thresholds")
-        if len(scaling) != 2 or not 0 < scaling[0] <= scaling[1] <= 1:
-            raise ValueError(f"`scaling` must be two numbers with 0 < smallest <= largest <= 1, got {scaling}")
+        if len(scaling) != 2 or not 0 <= scaling[0] <= scaling[1]:
+            raise ValueError(f"`scaling` must be two numbers with 0 <= smallest <= largest, got {scaling}")
         if len(aspects) not in (2, 6) or any(not 0 < a <= b for a, b in zip(aspects[::2], aspects[1::2], strict=True)):
             raise ValueError(f"`aspect_ratio` must be one or three pairs with 0 < smallest <= largest, got {aspects}")
         if not thresholds or not all(0 <= threshold <= 1 for threshold in thresholds):

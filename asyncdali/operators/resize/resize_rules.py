@@ -164,7 +164,8 @@ def geometry(shape: np.ndarray, size: np.ndarray, rules: SizeRules = USUAL, inte
     """
     lo, hi = source_region(shape, interest)
     region = np.maximum(np.abs(hi - lo), SMALLEST_EXTENT)
-    size = size.astype(np.float32)
+    # An axis without elements stays empty, so a length requested for it must not decide the scale of other axes.
+    size = np.where(shape == 0, 0, size).astype(np.float32)
     absent = size == 0
     if rules.mode in ("not_larger", "not_smaller"):
         absent = absent & absent.all(axis=1, keepdims=True)

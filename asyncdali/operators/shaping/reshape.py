@@ -77,6 +77,11 @@ class Reshape(Operator):
             relative = arguments.vectors("rel_shape")
             if relative.shape[1] != base.shape[1] and arguments.given("src_dims"):
                 raise ValueError(f"`src_dims` and `rel_shape` must have the same length; got {base.shape[1]} and {relative.shape[1]}")
+            if (relative[:, base.shape[1] :] >= 0).any():
+                raise ValueError(
+                    f"`rel_shape` has {relative.shape[1]} numbers for {base.shape[1]} dimensions, and only a negative one needs no dimension; "
+                    "`src_dims` with -1 adds dimensions of extent 1"
+                )
             if not (np.abs(relative) < 2**31).all():
                 raise ValueError(f"`rel_shape` must be small numbers, got {relative[~(np.abs(relative) < 2**31)][0]:g}")
             wanted = np.full(relative.shape, -1, np.int64)
