@@ -31,7 +31,10 @@ class NonsilentRegion(Operator):
                 rounding errors of loud parts up to the next reset.""",
             ),
             Arg("reference_power", "float", 0.0, "The power at 0 dB; by default the largest averaged power of each sample."),
-            Arg("reset_interval", "int", 8192, "Samples after which float sums are recomputed, a multiple of the window; -1: never. Integer sums are exact."),
+            Arg(
+                "reset_interval", "int", 8192, """Samples after which float sums are recomputed, a multiple of the window; -1: never.
+                Integer sums are exact.""",
+            ),
             Arg("window_length", "int", 2048, "Samples that are averaged; no more than the signal has."),
         ),
     )

@@ -336,7 +336,8 @@ def nonsilent_step(dtype: str, exact: bool) -> Compiled:
     @step_variant(dtype, str(exact))
     def nonsilent(context, sample, thread):
         length = load_i64(load_i64(context + silence.counts) + 8 * sample)
-        starts, lengths = load_i64(load_i64(context + silence.starts) + 8 * sample), load_i64(load_i64(context + silence.lengths) + 8 * sample)
+        starts = load_i64(load_i64(context + silence.starts) + 8 * sample)
+        lengths = load_i64(load_i64(context + silence.lengths) + 8 * sample)
         if length == 0:
             store_i32(starts, np.int32(0))
             store_i32(lengths, np.int32(0))

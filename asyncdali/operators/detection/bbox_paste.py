@@ -25,7 +25,7 @@ class BBoxPaste(Operator):
             Arg("ltrb", "bool", False, "Boxes are left, top, right, bottom; otherwise left, top, width, height."),
             Arg("paste_x", "float", 0.5, "Horizontal place on the canvas, 0 (left) to 1 (right).", tensor=True),
             Arg("paste_y", "float", 0.5, "Vertical place on the canvas, 0 (top) to 1 (bottom).", tensor=True),
-            Arg("ratio", "float", REQUIRED, "Extents of the canvas divided by those of the image. Below 1, boxes may leave the canvas.", tensor=True),
+            Arg("ratio", "float", REQUIRED, "Extents of the canvas divided by those of the image.", tensor=True),
         ),
     )
 

@@ -137,7 +137,7 @@ def separable_step(in_dtype: str, out_dtype: str) -> Compiled:
         row, rows = width * channels, depth * height
         if planes * rows * row == 0:
             return 0
-        volumes = load_i64(context + at.axes) == 3  # Windows along the depth need not have a sum of 1, so they count in a single plane, too.
+        volumes = load_i64(context + at.axes) == 3  # Their windows along the depth count in a single plane, too: sums need not be 1.
         table = load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
         made = table + 8 * most_taps
         padded = made + 8 * terms

@@ -79,7 +79,7 @@ class Reshape(Operator):
                 raise ValueError(f"`src_dims` and `rel_shape` must have the same length; got {base.shape[1]} and {relative.shape[1]}")
             if (relative[:, base.shape[1] :] >= 0).any():
                 raise ValueError(
-                    f"`rel_shape` has {relative.shape[1]} numbers for {base.shape[1]} dimensions, and only a negative one needs no dimension; "
+                    f"`rel_shape` has {relative.shape[1]} numbers for {base.shape[1]} dimensions, and only a negative one may be extra; "
                     "`src_dims` with -1 adds dimensions of extent 1"
                 )
             if not (np.abs(relative) < 2**31).all():
