@@ -37,7 +37,7 @@ class Laplacian(SeparableFilter):
                 "Multiply each derivative by 2 ** (2 + axes - elements of its windows); not together with `scale`.",
             ),
             Arg("scale", "float_list", [1.0], "Factor of the derivatives: one, or one per axis.", tensor=True),
-            Arg("smoothing_size", "int_list", None, "Elements of smoothing windows, odd, 1 to 31; by default the derivative's.", tensor=True),
+            Arg("smoothing_size", "int_list", None, "Elements of smoothing windows, odd, 1 to 31; default: the derivative's.", tensor=True),
             Arg("window_size", "int_list", [3], "Elements of derivative windows, odd, 3 to 31: one, or one per axis.", tensor=True),
         ),
     )  # fmt: skip
