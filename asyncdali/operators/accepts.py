@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..batch import Batch
-    from .base import Spec
+    from .spec import Spec
 
 UNSIGNED = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.UINT32, DALIDataType.UINT64)
 SIGNED = (DALIDataType.INT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.INT64)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Protocol
 
 from ..batch import Batch
 from ..errors import InputError
-from .accepts import check_counts, check_inputs, check_shapes
-from .schema import Role
+from .accepts import Input, check_counts, check_inputs, check_shapes
+from .schema import Role, Schema
+from .spec import Spec
 
-if TYPE_CHECKING:
-    from .base import Operator
+
+class Checked(Protocol):
+    """What a gate asks of an operator instance."""
+
+    schema: ClassVar[Schema]
+    spec: Spec
+
+    def accepts(self) -> tuple[Input, ...]: ...
 
 
 class Gate:
@@ -22,7 +29,7 @@ class Gate:
 
     __slots__ = ("_accepted", "_counts", "_operator", "_scalars", "_shapes")
 
-    def __init__(self, operator: Operator):
+    def __init__(self, operator: Checked):
         schema = operator.schema
         self._operator = operator
         self._accepted: Any = None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copyreg
 import inspect
 from typing import TYPE_CHECKING, Any
+
+from .schema import Schema
 
 if TYPE_CHECKING:
     from .base import Operator
@@ -33,3 +36,15 @@ def register(cls: type[Operator]) -> type[Operator]:
         raise ValueError(f"operator {name} is declared twice: {REGISTRY[name].__module__} and {cls.__module__}")
     REGISTRY[name] = cls
     return cls
+
+
+def schema_named(name: str) -> Schema:
+    """The declaration of an operator."""
+    return REGISTRY[name].schema
+
+
+def _reduced(schema: Schema) -> tuple[Any, ...]:
+    return schema_named, (schema.name,)
+
+
+copyreg.pickle(Schema, _reduced)  # declarations contain functions, so a schema is pickled as its name

@@ -16,7 +16,6 @@ import numpy as np
 
 from ..types import DALIDataType, DALIImageType, DALIInterpType
 from .accepts import Input, Output
-from .registry import REGISTRY
 
 
 class _Required:
@@ -270,9 +269,6 @@ class Schema:
 
     by_name: dict[str, Arg] = field(init=False, repr=False, default_factory=dict)
 
-    def __reduce__(self) -> Any:  # declarations contain functions, so a schema is pickled as its name
-        return _schema_named, (self.name,)
-
     @property
     def class_name(self) -> str:
         """CamelCase name in ``ops``: "decoders.image_random_crop" -> "ImageRandomCrop"."""
@@ -301,7 +297,3 @@ class Schema:
         """Number of outputs of an instance with these constant arguments and this many inputs."""
         count = self.outputs if isinstance(self.outputs, int) else self.outputs(constants)
         return count + (inputs - self.inputs[0] if self.output_per_optional_input else 0)
-
-
-def _schema_named(name: str) -> Schema:
-    return REGISTRY[name].schema

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from ..batch import Batch
 from ..device.launch import Launch
 
-if TYPE_CHECKING:
-    from .decode.decoder_lanes import GpuImages
+
+class DecoderShare(Protocol):
+    """The samples of a batch that decoders of a GPU take, as ``decode.decoder_lanes.GpuImages`` describes them."""
+
+    lanes: list[Any]
 
 
 @dataclass
@@ -33,7 +36,7 @@ class Step:
     """The step that this one calls, if it replaces another step."""
     launches: Callable[[], list[Launch]] | None = None
     """The same step for a GPU, over the same tables; called when the addresses are known. None: there is no kernel."""
-    hardware: GpuImages | None = None
+    hardware: DecoderShare | None = None
     """The samples that a GPU's decoders take instead."""
     afterwards: Callable[[], None] | None = None
     """Work of the host when the launches have completed, on the thread that waits for them: reads what kernels have written to pinned

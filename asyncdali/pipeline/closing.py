@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import atexit
 import weakref
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .core import Core
-
-_open: weakref.WeakSet[Core] = weakref.WeakSet()
+from typing import Protocol
 
 
-def close_at_exit(core: Core) -> None:
+class Closable(Protocol):
+    """The core of a pipeline."""
+
+    def close(self) -> None: ...
+
+
+_open: weakref.WeakSet[Closable] = weakref.WeakSet()
+
+
+def close_at_exit(core: Closable) -> None:
     """Close a pipeline at the interpreter's exit, if it still is open then."""
     if not _open:
         atexit.unregister(_close_all)

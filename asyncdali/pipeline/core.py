@@ -14,7 +14,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .. import checkpoint as checkpoints
 from ..access import EVERYTHING, Access
@@ -31,7 +31,19 @@ if TYPE_CHECKING:
     from ..runtime.parts import Part
     from ..runtime.session import Session
     from ..types import PipelineAPIType
-    from .pipeline import Pipeline
+
+
+class Overridden(Protocol):
+    """What the core asks of its pipeline: the methods that programs and debug mode override."""
+
+    def define_graph(self) -> Any: ...
+    def iter_setup(self) -> None: ...
+    def build(self) -> None: ...
+    def _calling(self, seed: int | None) -> Calling: ...
+    @staticmethod
+    def _calling_elsewhere(options: PipelineOptions, seed: int) -> Calling: ...
+    def __enter__(self) -> Any: ...
+    def __exit__(self, *exc: object) -> None: ...
 
 
 class Core:
@@ -52,7 +64,7 @@ class Core:
         in_engine: whether this process is an engine of the pipeline.
     """
 
-    def __init__(self, pipeline: Pipeline, options: PipelineOptions, definition: Definition | None = None):
+    def __init__(self, pipeline: Overridden, options: PipelineOptions, definition: Definition | None = None):
         self._pipeline = weakref.ref(pipeline)  # weak, because the pipeline owns its core and is closed when its last reference is dropped
         self.options = options
         self.reported: dict[str, Any] = {}
@@ -72,7 +84,7 @@ class Core:
         self.elsewhere: Callable[[Core], Engines] | None = None
 
     @property
-    def pipeline(self) -> Pipeline:
+    def pipeline(self) -> Overridden:
         """The pipeline of this core. It has the methods that programs override."""
         pipeline = self._pipeline()
         assert pipeline is not None, "the core is used by calls of the pipeline only"

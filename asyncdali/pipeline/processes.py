@@ -52,7 +52,7 @@ class Processes:
     def _start_parallel(self, core: Core) -> None:
         from ..graph.plan import reachable
         from ..sources.group import parallel_groups
-        from ..tooling.doctor import at_build
+        from ..tooling.quick_checks import at_build
 
         order = reachable(core.output_nodes(), core.definition.instances).order
         groups = parallel_groups(order)

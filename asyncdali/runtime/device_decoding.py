@@ -7,7 +7,7 @@ batch.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from ..operators.base import Step
 from . import branches
 
 if TYPE_CHECKING:
-    from ..operators.decode.decoder_lanes import Lane
+    from ..operators.decode.decoder_lanes import GpuImages, Lane
     from ..operators.decode.lane_balance import Share
     from .segments import BuiltOperator
 
@@ -39,9 +39,8 @@ class SplitDecode:
 
     def __init__(self, built: BuiltOperator, step: Step, batch: Batch, branch: np.ndarray | None = None):
         self._branch = branch
-        assert step.hardware is not None
         self._built, self._step, self._batch = built, step, batch
-        self._plan = step.hardware
+        self._plan = cast("GpuImages", step.hardware)
         self._pinned: PooledBuffer | None = None
         self._share: Share | None = None
         self._keeps = False  # samples are copied to the cache

@@ -1,20 +1,21 @@
-"""Command line tools: ``asyncdali bench`` and ``asyncdali doctor``. Only the quick checks of :mod:`.doctor` run unasked, in
+"""Command line tools: ``asyncdali bench`` and ``asyncdali doctor``. Only the quick checks (:mod:`.quick_checks`) run unasked, in
 ``Pipeline.build()``.
 
-    bottleneck.py   Finds the bottleneck of a pipeline from its statistics alone, and says what to change
-    consumer.py     Training steps beside which a pipeline is measured: a simulated one, or a function of the user
-    engine.py       ``asyncdali engine``: makes iterations for trainers on any machine (docs/fleet.md)
-    interpreter.py  Measures how long Python's interpreter is needed
-    kernels.py      ``asyncdali cache`` shows the folder of compiled kernels and its size, removes kernels, and compiles those of a
-                    pipeline
-    machine.py      The parts of the machine that this process may use: processors, descriptors, memory
-    measure.py      Measures one pipeline
-    program.py      Loads the pipeline that a command names: ``FILE.py:pipeline``
-    report.py       The page that ``asyncdali bench --report`` writes
-    restarting.py   ``asyncdali engine --restart``
-    rival.py        Runs a program for asyncdali on DALI, in a separate process that ``asyncdali bench --vs dali`` talks to
-    setup.py        The input of the checks of ``asyncdali doctor``
-    trace.py        Traces of a running pipeline, in the format of chrome://tracing and https://ui.perfetto.dev
+    bottleneck.py    Finds the bottleneck of a pipeline from its statistics alone, and says what to change
+    consumer.py      Training steps beside which a pipeline is measured: a simulated one, or a function of the user
+    engine.py        ``asyncdali engine``: makes iterations for trainers on any machine (docs/fleet.md)
+    interpreter.py   Measures how long Python's interpreter is needed
+    kernels.py       ``asyncdali cache`` shows the folder of compiled kernels and its size, removes kernels, and compiles those of a
+                     pipeline
+    machine.py       The parts of the machine that this process may use: processors, descriptors, memory
+    measure.py       Measures one pipeline
+    quick_checks.py  The quick checks of ``asyncdali doctor``, which every ``build()`` runs
+    program.py       Loads the pipeline that a command names: ``FILE.py:pipeline``
+    report.py        The page that ``asyncdali bench --report`` writes
+    restarting.py    ``asyncdali engine --restart``
+    rival.py         Runs a program for asyncdali on DALI, in a separate process that ``asyncdali bench --vs dali`` talks to
+    setup.py         The input of the checks of ``asyncdali doctor``
+    trace.py         Traces of a running pipeline, in the format of chrome://tracing and https://ui.perfetto.dev
 
 May import public names, statistics of `compiled`, the plan, and `workers`.
 """

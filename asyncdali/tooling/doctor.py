@@ -4,52 +4,35 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
-import os
 import sys
-from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ..codecs.jpeg import jpeg_library
 from . import checks, machine, setup
-from .checks import Finding
+from .quick_checks import examine
 
 if TYPE_CHECKING:
     import argparse
 
-    from ..options import PipelineOptions
-
-log = logging.getLogger("asyncdali")
-
-_logged: set[str] = set()
+    from ..pipeline.front import Front
 
 
-def at_build(options: PipelineOptions, operators: set[str], parallel: bool) -> None:
-    """Log the findings of the quick checks for a pipeline with these operators, once per process and message. Never raises.
+def setup_of(pipeline: Front) -> setup.Setup:
+    """The full set-up of a pipeline that is not built yet. Raises the errors of its graph."""
+    from ..graph.plan import reachable
+    from ..pipeline.front import core_of
+    from ..sources.group import parallel_groups
 
-    `parallel`: the pipeline has worker processes. ``ASYNCDALI_DOCTOR=0`` turns the checks off.
-    """
-    if os.environ.get("ASYNCDALI_DOCTOR") == "0":
-        return
-    for finding in examine(setup.setup_of_options(options, operators, parallel), checks.QUICK):
-        if finding.message not in _logged:
-            _logged.add(finding.message)
-            log.warning("%s", finding.message)
-
-
-def examine(what: setup.Setup, which: Iterable[checks.Check] = checks.ALL) -> list[Finding]:
-    """The findings of the checks. A check that fails itself is logged and finds nothing: it must not stop a pipeline."""
-    found = []
-    for check in which:
-        try:
-            finding = check(what)
-        except Exception:
-            log.debug("the check %s failed", check.__name__, exc_info=True)
-            continue
-        if finding is not None:
-            found.append(finding)
-    return found
+    core = core_of(pipeline)
+    order = reachable(core.output_nodes(), core.definition.instances).order
+    groups = parallel_groups(order)
+    made = setup.setup_of_options(core.options, {instance.schema.name for instance in order}, bool(groups))
+    made.sources = {group.name: group.description.source for group in groups}
+    for instance in order:
+        made.gpu = made.gpu or instance.device in ("gpu", "mixed")
+        made.places += setup.places(instance.constants)
+    return made
 
 
 def add_arguments(commands: Any) -> None:
@@ -74,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             with program.output_apart() if options.json else contextlib.nullcontext():
                 pipeline = program.make(program.load(options.pipeline, options.arguments), {})
-                what = setup.setup_of(pipeline)
+                what = setup_of(pipeline)
         except (program.ProgramError, RuntimeError, ValueError, TypeError) as error:
             print(f"doctor: {error}", file=sys.stderr)
             return 2

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..operators import Schema
     from ..options import PipelineOptions
-    from ..pipeline import Pipeline
 
 _PLACES = ("file_root", "files", "file_list", "path", "paths", "index_path", "annotations_file", "filenames", "manifest_filepaths")
 
@@ -59,24 +58,8 @@ def setup_of_options(options: PipelineOptions, operators: set[str], parallel: bo
     )  # fmt: skip
 
 
-def setup_of(pipeline: Pipeline) -> Setup:
-    """The full set-up of a pipeline that is not built yet. Raises the errors of its graph."""
-    from ..graph.plan import reachable
-    from ..pipeline.front import core_of
-    from ..sources.group import parallel_groups
-
-    core = core_of(pipeline)
-    order = reachable(core.output_nodes(), core.definition.instances).order
-    groups = parallel_groups(order)
-    made = setup_of_options(core.options, {instance.schema.name for instance in order}, bool(groups))
-    made.sources = {group.name: group.description.source for group in groups}
-    for instance in order:
-        made.gpu = made.gpu or instance.device in ("gpu", "mixed")
-        made.places += _places(instance.constants)
-    return made
-
-
-def _places(constants: dict[str, Any]) -> list[Path]:
+def places(constants: dict[str, Any]) -> list[Path]:
+    """Files and folders that the constant arguments of an operator name."""
     root = constants.get("file_root")
     found = []
     for name in _PLACES:

@@ -20,9 +20,10 @@ from helpers.slow_files import compiler, slow_files
 
 from asyncdali import Pipeline, fn
 from asyncdali.__main__ import main
-from asyncdali.tooling import checks, doctor, machine
+from asyncdali.tooling import checks, doctor, machine, quick_checks
 from asyncdali.tooling.checks import Finding
-from asyncdali.tooling.setup import Setup, setup_of
+from asyncdali.tooling.doctor import setup_of
+from asyncdali.tooling.setup import Setup
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PICTURES = ROOT / "asyncdali" / "data" / "pictures"
@@ -358,7 +359,7 @@ def test_an_error_in_a_check_does_not_stop_the_others():
     def found(setup):
         return Finding("found", "a", "b")
 
-    assert doctor.examine(Setup(), [broken, found]) == [Finding("found", "a", "b")]
+    assert quick_checks.examine(Setup(), [broken, found]) == [Finding("found", "a", "b")]
 
 
 # ------------------------------------------------------------------------------------------------------------------------ in build()
@@ -366,7 +367,7 @@ def test_an_error_in_a_check_does_not_stop_the_others():
 
 @pytest.fixture
 def told(monkeypatch, caplog):
-    monkeypatch.setattr(doctor, "_logged", set())
+    monkeypatch.setattr(quick_checks, "_logged", set())
     caplog.set_level(logging.WARNING, "asyncdali")
     return lambda: [record.getMessage() for record in caplog.records]
 
@@ -399,11 +400,11 @@ def test_checks_can_be_turned_off(told, monkeypatch):
 @pytest.mark.slow  # measures processor time
 def test_the_check_in_build_is_cheap():
     options = pipeline_of(lambda: fn.random.uniform(), num_threads=1)._core.options
-    doctor.at_build(options, {"external_source"}, True)
+    quick_checks.at_build(options, {"external_source"}, True)
     used = []
     for _ in range(20):
         start = time.thread_time()
-        doctor.at_build(options, {"external_source"}, True)
+        quick_checks.at_build(options, {"external_source"}, True)
         used.append(time.thread_time() - start)
     assert min(used) < 0.005, min(used)
 
