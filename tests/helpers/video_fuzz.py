@@ -69,7 +69,7 @@ class Results:
         self.counts: Counter[str] = Counter()
         self.faults: list[str] = []
         self.differing: dict[int, str] = {}
-        """Seeds of files with damage that a decoder does not report, so that a frame depends on what was decoded before."""
+        """Seeds of files of which a frame depends on the path, or on what was read before -> what differs."""
 
     def fault(self, seed: int, name: str, text: str) -> None:
         self.faults.append(f"seed {seed}, {name}: {text}"[:400])

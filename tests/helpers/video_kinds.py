@@ -135,5 +135,6 @@ def sequential(data: bytes, tolerant: bool = False) -> list[np.ndarray]:
                 continue
             for frame in decoded:
                 frames.append(np.empty((frame.height, frame.width, 3), np.uint8))
+                colours.see(frame)
                 colours.write(frame, frames[-1])
     return frames

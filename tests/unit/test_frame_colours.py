@@ -62,6 +62,7 @@ def noisy(name, width, height, color_range=UNSPECIFIED, seed=0):
 def converted(frame):
     """The pixels, and whether the kernel made them."""
     colours, found = FrameColours(av, "h264"), np.empty((frame.height, frame.width, 3), np.uint8)
+    colours.see(frame)
     colours.write(frame, found)
     return found, colours._kernel(frame) is not None
 
@@ -122,6 +123,7 @@ def test_samples_with_too_many_bits():
         assert np.array_equal(converted(frame)[0], swscale(frame))
         planes[plane][-1, -1] = 1023
         colours = FrameColours(av, "h264")
+        colours.see(frame)
         kernel = colours._kernel(frame)
         target = np.empty((16, 64, 3), np.uint8)
         assert not kernel.convert(frame, target) and kernel.convert(frame_of("yuv420p10le", planes), target)
@@ -141,8 +143,10 @@ def test_streams(tmp_path, codec, suffix, pixels, left):
     colours, found = FrameColours(av, "h264"), np.empty((48, 96, 3), np.uint8)
     with av.open(path) as container:
         for frame in container.decode(video=0):
+            colours.see(frame)
             colours.write(frame, found)
             assert np.array_equal(found, swscale(frame))
+            colours.see(frame)
             kernel = colours._kernel(frame)
             assert kernel is not None and (left is None or kernel._left == left)
 
@@ -156,6 +160,7 @@ def test_how_often_the_place_of_chroma_is_looked_for(codec, probes, monkeypatch,
     path = write_video(tmp_path / "v.mkv", 12, codec="mpeg2video", images=photographs(12), gop=3)
     with av.open(path) as container:
         for frame in container.decode(video=0):
+            colours.see(frame)
             colours.write(frame, found)
     assert len(made) == probes
 

@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("av", reason="reading videos needs PyAV")
 import av
 from helpers.operators import run_operator
+from helpers.video_fuzz import mutated
 from helpers.video_kinds import COUNT, KINDS, count_of, made, picture, sequential, shown_number, write
 
 from asyncdali import Pipeline, fn
@@ -217,6 +218,39 @@ def test_damaged_frames_are_refused_alike_from_every_start(tmp_path):
             video.close()
         assert [number for number, found in results.items() if len(found) > 1] == [], name
         assert any(isinstance(text, str) for found in results.values() for text in found), name
+
+
+def outcome(video, number):
+    """The pixels of a frame, or the error."""
+    frame = np.empty((1, video.index.height, video.index.width, 3), np.uint8)
+    try:
+        video.read(np.array([number]), frame, [0])
+    except ValueError as error:
+        return str(error)
+    return frame.tobytes()
+
+
+@pytest.mark.parametrize("name, seeds", [
+    ("a.avi", [316, 429, 434]), ("a.flv", [4, 28, 71, 77, 113]), ("x.flv", [145, 147, 175, 196]), ("a.apng", [238, 1180]),
+    ("a.mjpeg", [1, 2, 3]),
+])  # fmt: skip
+def test_damaged_frames_do_not_depend_on_what_was_read_before(tmp_path, name, seeds):
+    """Decoders keep state when they are emptied, and some containers give other packets, or an error, after a seek. The same video is used
+    on after errors, too. With one decoder for all runs the first four kinds differ."""
+    prepare_decoding()
+    path = Path(made(tmp_path, name, count=11))
+    for seed in seeds:
+        _, data = mutated(seed, [path])
+        video, choose = open_video(io.BytesIO(data)), random.Random(seed)
+        straight = [outcome(video, number) for number in range(len(video.index))]
+        alone = []
+        for number in range(len(straight)):
+            alone.append(OpenVideo(video.index, io.BytesIO(data)))
+            assert outcome(alone[-1], number) == straight[number], (seed, number)
+        for number in choose.sample(range(len(straight)), len(straight)):
+            assert outcome(video, number) == outcome(alone[-1], number) == straight[number], (seed, number)
+        for other in [video, *alone]:
+            other.close()
 
 
 def test_another_size_in_the_middle(tmp_path):

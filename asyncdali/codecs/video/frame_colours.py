@@ -113,9 +113,23 @@ class FrameColours:
         self._options = {"src_colorspace": matrix, "dst_colorspace": matrix, "threads": 1}
         self._swscale, self._to_probe, self._of_probe = (av.video.reformatter.VideoReformatter() for _ in range(3))
         self._kernels: dict[_Layout, _Kernel | None] = {}
+        self._model: Any = None
+        """The frame whose properties decide: the first one, or the last key frame, of the run that is being decoded. It is kept until the
+        next one comes, and not only while it is needed: a decoder writes into the memory of frames that are gone."""
+
+    def begin(self) -> None:
+        """Forget the frames that were seen: a run of frames begins."""
+        self._model = None
+
+    def see(self, frame: Any) -> None:
+        """Take notice of the next frame that was decoded, whether or not it will be written."""
+        if self._model is None or frame.key_frame:
+            self._model = frame
+            if self._may_change:
+                self._kernels.clear()
 
     def write(self, frame: Any, target: np.ndarray) -> None:
-        """Write a frame to `target`, uint8[height, width, 3], C-contiguous. Raises PyAV's errors."""
+        """Write a frame that was seen to `target`, uint8[height, width, 3], C-contiguous. Raises PyAV's errors."""
         kernel = self._kernel(frame)
         if kernel is None or not kernel.convert(frame, target):
             target[...] = self._by_swscale(self._swscale, frame)
@@ -125,8 +139,10 @@ class FrameColours:
         layout = _layout(frame.format.name, frame.color_range)
         if layout is None or not layout.covers(frame.width, frame.height):
             return None
-        if layout not in self._kernels or (self._may_change and frame.key_frame):
-            self._kernels[layout] = self._chosen(frame, layout)
+        if layout not in self._kernels:
+            model = self._model if self._may_change else frame
+            alike = _layout(model.format.name, model.color_range) == layout
+            self._kernels[layout] = self._chosen(model, layout) if alike else None
         return self._kernels[layout]
 
     def _chosen(self, frame: Any, layout: _Layout) -> _Kernel | None:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from .frame_colours import FrameColours, compile_kernels
-from .video_index import TOLERANT, UNKNOWN, WITH_TIMES, Packets, VideoIndex, indexed, load_av, reason
+from .video_index import TOLERANT, UNKNOWN, WITH_TIMES, Packets, VideoIndex, indexed, load_av, reason, sum_of
 from .video_padding import MISSING
 
 
@@ -48,8 +48,8 @@ class _NoStart(Exception):
 class OpenVideo:
     """A video that is being decoded. It closes `source` in the end. Use it in one thread at a time. ValueError if it can't be opened.
 
-    Frames are decoded in runs, from a key frame to the frame before the next one. Every run starts with an empty decoder. So a frame has
-    the same pixels wherever reading began, in damaged videos, too.
+    Key frames cut a video into segments. Frames are decoded in runs of one or more segments, and every run starts with a new decoder. The
+    run of a frame depends on the video alone. So a frame has the same pixels, or the same error, whatever was read before.
 
     `packets`: of `source`, read up to any place.
     """
@@ -67,14 +67,19 @@ class OpenVideo:
         framed = self._packets.container.format.name.startswith((*WITH_TIMES, "avi"))
         self._strict = framed and self._packets.context.name not in TOLERANT
         self._keys = index.keys[index.packets[index.keys] != 0]
-        """Frames at which runs start. The first run starts with the first packet. A frame is removed if decoding cannot start at it."""
+        """Frames at which segments 1 and up begin. Segment 0 begins with the first packet."""
+        self._fit: dict[int, bool] = {0: True}
+        """Segments -> whether decoding can start there; those that were tried."""
         self._numbers = np.full(int(index.packets.max(initial=UNKNOWN)) + 1, UNKNOWN, np.int32)
         """Places of packets -> numbers of frames."""
         self._numbers[index.packets] = np.arange(len(index.packets), dtype=np.int32)
         self._can_seek = len(index.marks) > 0
+        self._sought = False
+        """Whether the container went to its place by a seek."""
         self._kept: deque[Any] = deque()
         """The last packets that were read, from the first one on that another run needs. `pts` of a packet is its place."""
-        self._run: int | None = None
+        self._run: tuple[int, int] | None = None
+        """The run in work: its first segment and the one behind its last."""
         self._frames: Iterator[tuple[int, Any]] = iter(())
         self._next = 0
 
@@ -121,54 +126,92 @@ class OpenVideo:
         return found
 
     def _find(self, number: int) -> Any:
-        while True:
-            start = self._start_of(number)
-            if start != self._run or number < self._next:
-                self._run, self._next, self._frames = start, 0, self._decoded(start)
-            try:
-                found = self._forward(number)
-            except _NoStart:
-                self._keys, self._run = self._keys[self._keys != start], None
-                continue
-            except BaseException:
-                self._run = None
-                raise
-            if found is not None:
-                return found
-            self._run = None
-            if start == UNKNOWN:
-                raise ValueError("the frame could not be decoded")
-            self._keys = self._keys[self._keys > number]  # The frame may need headers from the beginning.
+        own = first = int(np.searchsorted(self._keys, number, "right"))
+        while not self._begins(first):
+            first -= 1
+        found = self._in_run(first, own, number)
+        if found is None and first:
+            found = self._in_run(0, own, number)  # The frame may need headers from the beginning.
+        if found is None:
+            raise ValueError("the frame could not be decoded")
+        return found
 
-    def _start_of(self, number: int) -> int:
-        """The first frame of the run of frame `number`. UNKNOWN stands for the first packet."""
-        place = int(np.searchsorted(self._keys, number, "right"))
-        return int(self._keys[place - 1]) if place else UNKNOWN
+    def _in_run(self, first: int, own: int, number: int) -> Any | None:
+        """Frame `number` of segment `own`, in a run from segment `first` on; None if the run does not have the frame."""
+        # If decoding cannot start at many segments, a run for each of them would decode the segments before again and again.
+        run = first, first + (1 << (own - first).bit_length())
+        if run != self._run or number < self._next:
+            self._begin(run)
+        try:
+            found = self._forward(number)
+        except _NoStart:
+            found = None
+        except BaseException:
+            self._forget_run()
+            raise
+        if found is None:
+            self._forget_run()
+        return found
+
+    def _begins(self, segment: int) -> bool:
+        """Whether decoding can start at a segment, which is always tried in a run of this segment alone."""
+        if segment not in self._fit:
+            self._begin((segment, segment + 1))
+            self._fit[segment] = True
+            try:
+                head = next(self._frames)
+                self._frames = chain([head], self._frames)
+            except _NoStart:
+                self._forget_run()
+                self._fit[segment] = False
+            except (self._av.FFmpegError, ValueError):  # Reading a frame of the run raises the same error.
+                self._forget_run()
+            except BaseException:
+                self._forget_run()
+                del self._fit[segment]
+                raise
+        return self._fit[segment]
+
+    def _forget_run(self) -> None:
+        """Packets are found again, because PyAV gives no more packets after an error."""
+        self._run, self._frames = None, iter(())
+        self._kept.clear()
+        self._packets.place = UNKNOWN
+
+    def _begin(self, run: tuple[int, int]) -> None:
+        self._run, self._next, self._frames = run, 0, self._decoded(*run)
+        self._colours.begin()
+
+    def _start_of(self, segment: int) -> int:
+        """The first frame of a segment. UNKNOWN stands for the first packet."""
+        return int(self._keys[segment - 1]) if segment else UNKNOWN
 
     def _forward(self, number: int) -> Any | None:
         """Decode up to frame `number` of the run; None if the run does not have the frame."""
         for found, frame in self._frames:
             self._next = found + 1
+            self._colours.see(frame)
             if found >= number:
                 return frame if found == number else None
         return None
 
     # --- runs
 
-    def _decoded(self, start: int) -> Iterator[tuple[int, Any]]:
-        """The numbers and frames of a run. Raises _NoStart and PyAV's errors."""
+    def _decoded(self, first: int, end: int) -> Iterator[tuple[int, Any]]:
+        """The numbers and frames of a run of the segments from `first` to the one before `end`. Raises _NoStart and PyAV's errors."""
         counted, number, begun = not len(self.index.packets), UNKNOWN, False
-        for packet in chain(self._run_packets(start), [None]):
+        start, decoder = self._start_of(first), self._packets.decoder()
+        for packet in chain(self._run_packets(first, end), [None]):
             try:
                 if packet is not None and packet.is_corrupt and self._strict:
                     raise self._av.InvalidDataError(errno.EINVAL, "its data are incomplete")
-                frames = self._packets.context.decode(packet)
+                frames = decoder.decode(packet)
             except self._av.FFmpegError:
                 if self._may_be_broken(packet, start, begun):
                     continue
                 if start != UNKNOWN and not begun:
                     raise _NoStart from None
-                yield from self._frames_before(packet)
+                yield from self._frames_before(packet, decoder)
                 raise
             for frame in frames:
                 number = number + 1 if counted else self._number(frame.pts)
@@ -183,13 +226,13 @@ class OpenVideo:
         if start != UNKNOWN and not begun:
             raise _NoStart
 
-    def _frames_before(self, broken: Any) -> Iterator[tuple[int, Any]]:
+    def _frames_before(self, broken: Any, decoder: Any) -> Iterator[tuple[int, Any]]:
         """The frames that the decoder still has from before the last key frame. If decoding could start at that frame, the run would have
         ended before it. `broken`: the packet that could not be decoded."""
         if broken is None or not len(self.index.packets):
             return
         key = self.index.keys[self.index.packets[self.index.keys] <= broken.pts].max(initial=0)
-        for frame in self._packets.context.decode(None):
+        for frame in decoder.decode(None):
             number = self._number(frame.pts)
             if number < key and not frame.is_corrupt:
                 yield number, frame
@@ -205,20 +248,18 @@ class OpenVideo:
         """The number of the frame of the packet at `place`, or UNKNOWN."""
         return int(self._numbers[place]) if place is not None and 0 <= place < len(self._numbers) else UNKNOWN
 
-    def _run_packets(self, start: int) -> Iterator[Any]:
-        """The packets of a run, for an empty decoder. A run ends where all its frames are known to the decoder."""
-        packets = self.index.packets
-        first, last = 0 if start == UNKNOWN else int(packets[start]), np.iinfo(np.int64).max
+    def _run_packets(self, first: int, end: int) -> Iterator[Any]:
+        """The packets of a run. It ends where all its frames are known to the decoder."""
+        start, packets = self._start_of(first), self.index.packets
+        begin, last = 0 if start == UNKNOWN else int(packets[start]), np.iinfo(np.int64).max
         following = last
         if len(packets):
-            place = int(np.searchsorted(self._keys, start, "right"))
-            end = int(self._keys[place]) if place < len(self._keys) else len(packets)
-            last = int(packets[max(start, 0) : end].max())
-            if end < len(packets):
-                following = int(packets[end])
-        self._move(first, max(start, 0))
-        self._packets.context.flush_buffers()
-        for place in range(first, last + 1):
+            behind = int(self._keys[end - 1]) if end <= len(self._keys) else len(packets)
+            last = int(packets[max(start, 0) : behind].max())
+            if behind < len(packets):
+                following = int(packets[behind])
+        self._move(begin, max(start, 0))
+        for place in range(begin, last + 1):
             packet = self._packet(place, following)
             if packet is None:
                 return
@@ -232,12 +273,33 @@ class OpenVideo:
         self._forget(min(place, keep))
         if kept and kept[0].pts <= place <= kept[-1].pts:
             return kept[place - kept[0].pts]
-        packet = self._packets.take()
+        packet = self._taken(place)
         if packet is not None:
             packet.pts = place
             if place >= keep:
                 kept.append(packet)
         return packet
+
+    def _taken(self, place: int) -> Any | None:
+        """The packet at `place`, which is the next one. In damaged data some containers give other packets after a seek."""
+        if not self._sought:
+            return self._packets.take()
+        try:
+            packet = self._packets.take()
+        except self._av.FFmpegError:
+            packet = None
+        expected = int(self.index.sums[place]) if place < len(self.index.sums) else None
+        if expected == (None if packet is None else sum_of(packet)):
+            return packet
+        self._can_seek = False
+        self._rewind()
+        while self._packets.place < place and self._packets.take() is not None:
+            pass
+        return self._packets.take()
+
+    def _rewind(self) -> None:
+        self._packets.rewind()
+        self._sought = False
 
     def _forget(self, place: int) -> None:
         """Forget the kept packets before `place`."""
@@ -258,13 +320,13 @@ class OpenVideo:
             return
         self._kept.clear()
         if self._packets.place == UNKNOWN or self._packets.place > place:
-            self._packets.rewind()
-        while self._packets.place < place and self._packets.take() is not None:
+            self._rewind()
+        while self._packets.place < place and self._taken(self._packets.place) is not None:
             pass
 
     def _seek(self, place: int, time: int) -> bool:
         """Go to the packet at `place`, or to one before. False if it is not known where the container went."""
-        packets = self._packets
+        packets, self._sought = self._packets, True
         try:
             packets.seek(time)
             packet = packets.take()

@@ -7,6 +7,7 @@ in some containers they are missing, repeated, or different after a seek.
 from __future__ import annotations
 
 import errno
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -41,7 +42,8 @@ class VideoIndex:
     `times` are the presentation times, int64, in units of `tick` seconds; they do not decrease. `rate` is in frames per second.
     `stream` is the number of the stream in the container. `packets` are the places of the frames' packets; without them (empty), frames
     can only be counted from the beginning. `keys` are the numbers of frames at which decoding can start; `marks` identify their packets
-    after a seek, int64, and are empty if the container cannot seek to `times`.
+    after a seek, int64, and are empty if the container cannot seek to `times`. `sums`: of all packets, int64; packets that are read after
+    a seek are compared with them.
     """
 
     times: np.ndarray
@@ -53,6 +55,7 @@ class VideoIndex:
     packets: np.ndarray
     keys: np.ndarray
     marks: np.ndarray
+    sums: np.ndarray
 
     def __len__(self) -> int:
         return len(self.times)
@@ -78,6 +81,15 @@ class VideoIndex:
 def mark_of(packet: Any) -> int:
     """A number that identifies a packet of a file: its offset, size and bytes."""
     return hash((packet.pos, packet.size, crc32(packet)))
+
+
+def sum_of(packet: Any) -> int:
+    """A number that tells a packet from others that may come instead of it after a seek in damaged data."""
+    return hash((packet.size, packet.is_keyframe, packet.is_corrupt, crc32(memoryview(packet)[:_SUMMED])))
+
+
+_SUMMED = 4096
+"""Bytes of a packet in its sum."""
 
 
 def indexed(source: BinaryIO) -> tuple[Packets, VideoIndex, bool]:
@@ -149,10 +161,25 @@ def _packets(container: Any, streams: list[Any]) -> Iterator[Any]:
         return
 
 
-class Packets:
-    """The packets of a stream of `source`, and its decoder. `place` is that of the next packet: the number of packets before, or UNKNOWN.
+def _copied(stream: Any) -> Any:
+    """A stream with the parameters of `stream` and a new decoder. PyAV copies parameters only into containers that may be written."""
+    nowhere = load_av().open(io.BytesIO(), "w", format="null")
+    return nowhere.add_stream_from_template(stream, opaque=True)
 
-    The methods raise PyAV's errors.
+
+def _tag_of(context: Any) -> str | None:
+    """The codec's tag, by which some decoders know a variant; None if PyAV cannot set it."""
+    try:
+        tag: str = context.codec_tag
+    except UnicodeDecodeError:
+        return None
+    return tag
+
+
+class Packets:
+    """The packets of a stream of `source`. `place` is that of the next packet: the number of packets before, or UNKNOWN.
+
+    `context` has the name of the codec and the size in the headers. The methods raise PyAV's errors.
     """
 
     stream: Any
@@ -161,6 +188,9 @@ class Packets:
 
     def __init__(self, source: BinaryIO, stream: int | None = None):
         self._source = source
+        self._parameters: Any = None
+        """A stream of no container with the parameters of `stream`, as they were when the container was opened."""
+        self._tag: str | None = None
         self.container = _open(source)
         if stream is not None:
             self.choose(stream)
@@ -174,14 +204,23 @@ class Packets:
             raise ValueError(f"stream {stream} is no video any more: the data have changed since the video was indexed")
         self.stream = self.container.streams[stream]
         self.context = self.stream.codec_context
-        self.context.thread_count = 1  # Samples are already decoded in parallel.
-        self.context.options = {"max_pixels": str(MAX_PIXELS), **({} if self.context.name in TOLERANT else {"err_detect": "explode"})}
         self._packets = _packets(self.container, [self.stream])
         self.place = 0
+        if self._parameters is None:
+            self._parameters, self._tag = _copied(self.stream), _tag_of(self.context)
 
-    def tolerate(self) -> None:
-        """Let the decoder return damaged frames, as a plain sequential decoder does. Call it before the first packet is decoded."""
-        self.context.options = {"max_pixels": str(MAX_PIXELS)}
+    def decoder(self, tolerant: bool = False) -> Any:
+        """A new decoder of the stream. A decoder that was emptied keeps some state, so damaged frames would depend on earlier ones.
+
+        tolerant   return damaged frames, as a plain sequential decoder does
+        """
+        context = _copied(self._parameters).codec_context
+        if self._tag is not None:
+            context.codec_tag = self._tag
+        context.thread_count = 1  # Samples are already decoded in parallel.
+        strict = {} if tolerant or context.name in TOLERANT else {"err_detect": "explode"}
+        context.options = {"max_pixels": str(MAX_PIXELS), **strict}
+        return context
 
     def take(self) -> Any | None:
         """The next packet with data; None behind the last."""
@@ -243,16 +282,29 @@ _DEFAULT_RATE = 25
 """FFmpeg's rate for streams that do not say theirs."""
 
 
-class _Table:
-    """The packets that were read: times, and marks of key packets by their places."""
+_USER_DATA = b"\0\0\1\xb2"
+"""ISO/IEC 14496-2, 6.2.1: user_data_start_code. FFmpeg's decoder finds the encoder's name there, and works around its faults."""
 
-    def __init__(self) -> None:
+
+class _Table:
+    """The packets that were read: times and sums, and marks of key packets by their places."""
+
+    def __init__(self, context: Any) -> None:
         self.times: list[int | None] = []
+        self.sums: list[int] = []
         self.marks: dict[int, int] = {}
+        self._mpeg4 = context.name == "mpeg4"
+        self._header = context.extradata or b""
+        self._names: set[bytes] = set()
+        """Names that the first packet tells and the header does not. Decoding cannot start at a packet without these names."""
 
     def add(self, packet: Any) -> None:
-        if packet.is_keyframe:
+        if self._mpeg4 and not self.times:
+            names = {text.partition(b"\0\0\1")[0] for text in bytes(packet).split(_USER_DATA)[1:]}
+            self._names = {name for name in names if name not in self._header}
+        if packet.is_keyframe and (not self._names or all(name in bytes(packet) for name in self._names)):
             self.marks[len(self.times)] = mark_of(packet)
+        self.sums.append(sum_of(packet))
         self.times.append(packet.pts)
 
     def index(self, packets: Packets, places: list[int | None], keys: list[int], size: tuple[int, int]) -> VideoIndex:
@@ -268,7 +320,7 @@ class _Table:
         marks = [self.marks[place] for place in (places[key] for key in keys if timed) if place is not None]
         return VideoIndex(
             np.array(known, np.int64), tick, float(rate or 0), *size, packets.stream.index, np.array(places if distinct else [], np.int32),
-            np.array(keys, np.int32), np.array(marks, np.int64),
+            np.array(keys, np.int32), np.array(marks, np.int64), np.array(self.sums, np.int64),
         )  # fmt: skip
 
 
@@ -280,7 +332,7 @@ def _has_times(packets: Packets) -> bool:
 
 def _index_of_packets(packets: Packets) -> VideoIndex | None:
     """The index without decoding. None if packets and frames may differ."""
-    context, table = packets.context, _Table()
+    context, table = packets.context, _Table(packets.context)
     frames_in = _FRAMES.get(context.name, _one)
     places, first, cut = [], False, False
     while (packet := packets.take()) is not None:
@@ -305,8 +357,7 @@ def _index_of_packets(packets: Packets) -> VideoIndex | None:
 
 def _index_of_decoded(packets: Packets) -> VideoIndex:
     """The index of the frames that a decoder returns, damaged ones included."""
-    av, table = load_av(), _Table()
-    packets.tolerate()
+    av, table, decoder = load_av(), _Table(packets.context), packets.decoder(tolerant=True)
     places: list[int | None] = []
     keys: list[int] = []
     size, broken, ended = None, None, False
@@ -317,7 +368,7 @@ def _index_of_decoded(packets: Packets) -> VideoIndex:
             table.add(packet)
             packet.pts = len(table.times) - 1
         try:
-            frames = packets.context.decode(packet)
+            frames = decoder.decode(packet)
         except av.FFmpegError as error:
             broken = broken or error
             continue
