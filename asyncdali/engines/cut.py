@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import OperatorValueError
+from ..graph.peephole import enabled
+from ..graph.peephole.narrow import widens
 from ..graph.plan import Plan, PlannedOperator, Segment, cut_segments
 from ..operators.base import Operator, Role, Schema, Spec
 from ..sources.group import Group
-from ..types import DALIDataType
 
 _IN_BOTH = (Role.INPUT, Role.CONSTANT)
 """Operators whose outputs exist without an engine, because fed data is in the training process. Inputs that engines fill are excluded."""
@@ -114,16 +115,12 @@ def narrow_cut(plan: Plan) -> list[str]:
     read: set[int] = set()
     names = []
     for planned in reversed(before):
-        widens = planned.kind.to_dtype and not planned.kind.stateful and planned.spec.constant("dtype") in _WIDE
-        if widens and read.isdisjoint(planned.outputs):
+        if enabled("narrow") and widens(planned) and read.isdisjoint(planned.outputs):
             continue
         read.update(_edges(planned))
         if planned.spec.schema.role not in _IN_BOTH:
             names.append(planned.spec.name)
     return names[::-1] or [planned.spec.name for planned in before]
-
-
-_WIDE = (DALIDataType.FLOAT, DALIDataType.FLOAT64, DALIDataType.INT32, DALIDataType.UINT32, DALIDataType.INT64, DALIDataType.UINT64)
 
 
 def _edges(planned: PlannedOperator) -> list[int]:

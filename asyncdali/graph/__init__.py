@@ -4,7 +4,8 @@
     arithmetic.py, subscripts.py, choices.py, constants.py    Python's operators on nodes
     language.py               the functions behind the methods of nodes
     conditionals.py, rewrite/ `if` and other conditions
-    plan.py, fusion.py        which operators run together in one segment
+    plan.py                   which operators run together in one segment
+    peephole/                 passes over a plan that save time
     serialize.py              graphs as bytes
     reference.py              stubs and reference pages, from the declarations
     drawing.py, dot.py        pictures of graphs

@@ -13,9 +13,13 @@ from typing import Any
 import numpy as np
 
 from ..data_node import DataNode
-from ..operators.base import REGISTRY, Operator, Role, Schema, Spec
-from .fusion import fuse_expressions, mark_eager, mark_kept
+from ..operators.base import REGISTRY, Neighbours, Operator, Role, Schema, Spec
 from .node import Definition, OperatorInstance
+from .peephole import enabled
+from .peephole.caches import mark_kept
+from .peephole.contents import mark_eager
+from .peephole.expressions import fuse_expressions
+from .peephole.feeds import mark_feeds
 
 SEED_TABLE_SIZE = 1024
 
@@ -36,9 +40,9 @@ class PlannedOperator:
     eager: bool = False
     """Whether its outputs have their contents after planning."""
     made_eager: bool = False
-    """Whether the operator is eager only because another operator needs its contents (see ``fusion.mark_eager``)."""
-    kept_by: int = 0
-    """See ``Operator.kept_by``."""
+    """Whether the operator is eager only because another operator needs its contents (see ``peephole.contents``)."""
+    neighbours: Neighbours = field(default_factory=Neighbours)
+    """See ``Operator.neighbours``."""
 
     @property
     def backend(self) -> str:
@@ -205,9 +209,12 @@ def build_plan(
         for node, number in zip(instance.outputs, twin.outputs, strict=True):
             edges[(id(instance), node.index, node.device)] = number
     out = [edge(node) for node in outputs]
-    operators = fuse_expressions(operators, out)
-    mark_eager(operators)
-    mark_kept(operators, out)
+    if enabled("expressions"):
+        operators = fuse_expressions(operators, out)
+    if enabled("contents"):
+        mark_eager(operators)
+    if enabled("caches"):
+        mark_kept(operators, out)
     segments = cut_segments(operators, out, fuse_device)
     return Plan(operators, segments, out, next(counter))
 
@@ -280,4 +287,7 @@ def cut_segments(
     for edge in outputs:
         home[edge].consumed_outside.add(edge)
         home[edge].returned.add(edge)
+    if enabled("feeds"):
+        for segment in segments.values():
+            mark_feeds(segment)
     return list(segments.values())

@@ -18,8 +18,8 @@ State is a position, an immutable value that the runtime keeps. A stateful opera
 ``iteration.position``, and computes with ``after(position, samples)`` the position after an iteration that produced `samples` samples.
 
 The parts of the contract have their own modules: ``schema`` (the declaration), ``spec`` (what an instance receives), ``arguments`` (values
-per sample), ``steps`` (what `plan` and `prepare` return), ``gate`` (the check of inputs), ``registry``. Other modules import them from
-here.
+per sample), ``steps`` (what `plan` and `prepare` return), ``traits`` (what few operators have, and what they know of their neighbours),
+``gate`` (the check of inputs), ``registry``. Other modules import them from here.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ from .registry import REGISTRY, STORABLE, register, storable
 from .schema import COMMON_ARGUMENTS, REQUIRED, SEED_ARGUMENT, Arg, Example, Role, Schema, camel_case
 from .spec import Environment, Iteration, Spec, check_access
 from .steps import NOTHING, CompiledJob, HeadScan, Planned, Preparation, PythonJob, Step, no_explanation
+from .traits import Neighbours, Trait
 
 __all__ = [
     "Operator", "Schema", "Arg", "Example", "Role", "REQUIRED", "COMMON_ARGUMENTS", "SEED_ARGUMENT", "camel_case",
     "Spec", "Environment", "Iteration", "check_access", "Arguments", "Gate",
-    "Step", "Planned", "PythonJob", "CompiledJob", "HeadScan", "Preparation", "NOTHING", "no_explanation",
+    "Step", "Planned", "PythonJob", "CompiledJob", "HeadScan", "Preparation", "NOTHING", "no_explanation", "Trait", "Neighbours",
     "REGISTRY", "register", "STORABLE", "storable", "SampleError",
 ]  # fmt: skip
 
@@ -52,50 +53,24 @@ class Operator:
     schema: ClassVar[Schema]
     reads: ClassVar[tuple[int, ...]] = ()
     """Positional inputs whose contents `prepare` or `plan` read. Argument inputs are always read."""
-    reads_on_cuda: ClassVar[tuple[int, ...] | None] = None
-    """Like `reads`, for operators on a GPU; None: the same."""
     waits_for: ClassVar[tuple[int, ...]] = ()
     """Positional inputs among `inputs_read` that only have to be complete: `plan` uses the addresses of their samples, not the contents."""
     eager: ClassVar[bool] = False
     """Whether outputs have their contents after `plan` (draws, constants, readers)."""
-    eager_on_cuda: ClassVar[bool | None] = None
-    """Like `eager`, for operators on a GPU; None: the same."""
     passes_on: ClassVar[bool] = False
     """Whether outputs have their contents after `plan` if the inputs have theirs."""
-    to_dtype: ClassVar[bool] = False
-    """Whether it changes elements to its argument `dtype` and makes about as many. Other machines send the input, if that is smaller."""
     repeatable: ClassVar[bool] = False
     """Whether iterations with equal inputs may get a copy of an earlier plan. `plan` must then be a function of constants, of the shapes,
     types and layouts of inputs, and of contents that `reads` declares. The runtime verifies the inputs before it copies a plan. A subclass
     with another `plan` declares it again."""
     barrier: ClassVar[bool] = False
     """Whether it must be alone in its segment (user Python)."""
-    reads_files: ClassVar[bool] = False
-    """Whether `prepare` reads local files."""
-    reads_together: ClassVar[bool] = False
-    """Whether it may read the files of later iterations together with those of an iteration (``iteration.following``)."""
     on_cuda: ClassVar[bool] = False
     """Whether the operator runs on a CUDA device: every step has a launch, or there are no steps. GPU pipelines refuse other operators."""
-
-    only_compiles: ClassVar[bool] = True
-    """Making an instance compiles kernels and has no effect outside (a reader looks for its files); see ``runtime.compiling``."""
-    can_feed: ClassVar[bool] = False
-    """Whether the output may have a feed (``row_feeds``)."""
-    takes_feed: ClassVar[bool] = False
-    """Whether the operator may use the feed of its first input."""
-    feeds: bool = False
-    """Set in ``build()``: whether the output's only consumer may use a feed."""
-    hands_out_samples: ClassVar[bool] = False
-    """Whether outputs are batches of input samples that stay in place."""
-
-    kept_by: int = 0
-    """The number of operators that read the first output, if all of them keep their results (:meth:`keeps_results`) and no other operator
-    reads the output; else 0."""
-
-    scans_heads: ClassVar[bool] = False
-    """Whether it can scan the heads of the files that it reads (:attr:`head_scan`)."""
-    head_scan: HeadScan | None = None
-    """Set in ``build()``: the scan that the reader of the first output wants."""
+    traits: ClassVar[Trait] = Trait.NONE
+    """What few operators have."""
+    neighbours: Neighbours = Neighbours()
+    """Set in ``build()``: what the operator may know of the operators that read its first output."""
 
     def __init__(self, spec: Spec, environment: Environment):
         self.spec = spec
@@ -115,7 +90,7 @@ class Operator:
     @classmethod
     def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:
         """Positional inputs whose contents `prepare` or `plan` of the instance `spec` read. `on_cuda`: whether a GPU does the work."""
-        return cls.reads if not on_cuda or cls.reads_on_cuda is None else cls.reads_on_cuda
+        return cls.reads
 
     @classmethod
     def prepares(cls, spec: Spec) -> bool:
@@ -125,7 +100,7 @@ class Operator:
     @classmethod
     def is_eager(cls, on_cuda: bool) -> bool:
         """Whether outputs have their contents after `plan`. `on_cuda`: whether a GPU does the work."""
-        return cls.eager if not on_cuda or cls.eager_on_cuda is None else cls.eager_on_cuda
+        return cls.eager
 
     @property
     def output_device(self) -> str:
@@ -134,13 +109,9 @@ class Operator:
 
     # --- state
 
-    scope_argument: ClassVar[str | None] = None
-    """The argument whose scope decides the operator's branch of a conditional; by default any input decides."""
     places_position: ClassVar[bool] = False
     """Whether `plan` only writes the position into tables: the moving word (:meth:`split`), or sums of it and constants. So a copied plan
     can get another position."""
-    skips_empty: ClassVar[bool] = True
-    """Whether the operator is skipped in a branch without samples."""
     stateful: ClassVar[bool] = False
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 from .._notices import warn
 from ..batch import Batch
 from ..compiled.addresses import address_of
-from ..operators.base import Arg, CompiledJob, Environment, Iteration, Operator, PythonJob, Spec
+from ..operators.base import Arg, CompiledJob, Environment, Iteration, Operator, PythonJob, Spec, Trait
 from ..sampling.order import OrderPosition, SampleOrder, Shuffling, engine_from_seed, load_kernels
 from ..sampling.sharding import Sharding
 from .digest import digest
@@ -100,8 +100,7 @@ class ReaderOperator(Operator):
     """Base class of all readers: a sample order over a data set of known size."""
 
     eager = True
-    only_compiles = False
-    reads_files = True
+    traits = Trait.ACTS_OUTSIDE | Trait.READS_FILES
     stateful = True
     pre_permute: ClassVar[bool] = True
     """Whether `random_shuffle` also permutes the whole list once, before mixing it with its buffer."""

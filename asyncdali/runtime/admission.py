@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from ..operators.base import Operator
+from ..operators.base import Operator, Trait
 from .record import Record
 
 _TOGETHER, _LEAST_IN_FLIGHT = 3, 3
@@ -30,7 +30,7 @@ class Admission:
 
         Reading then takes one job and one wake-up of each worker instead of three, and later iterations are planned with warm caches.
         """
-        if any(operator.reads_together and not operator.may_wait for operator in operators):
+        if any(Trait.READS_TOGETHER in operator.traits and not operator.may_wait for operator in operators):
             needed = max(_LEAST_IN_FLIGHT, *[operator.least_in_flight for operator in operators])
             self.together = max(1, min(_TOGETHER, depth - needed))
             self._least = depth - self.together

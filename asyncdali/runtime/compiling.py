@@ -30,7 +30,7 @@ from asyncdali_workers.interrupts import uninterrupted
 
 from .._processes import interpreter, processors, python_command
 from ..graph.plan import PlannedOperator
-from ..operators.base import Environment, Operator, Spec
+from ..operators.base import Environment, Operator, Spec, Trait
 
 if TYPE_CHECKING:
     from ..compiled.step import Compiled
@@ -189,7 +189,7 @@ def described(operators: Sequence[PlannedOperator], number: int = 0, helpers: in
 
 
 def _may_be_made_elsewhere(planned: PlannedOperator) -> bool:
-    return planned.kind.only_compiles and all(map(_plain, planned.spec.constants.values()))
+    return Trait.ACTS_OUTSIDE not in planned.kind.traits and all(map(_plain, planned.spec.constants.values()))
 
 
 def _plain(value: Any) -> bool:

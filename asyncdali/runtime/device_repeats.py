@@ -24,7 +24,7 @@ from ..compiled.addresses import address_of
 from ..device.cuda.device import CudaDevice, Tables
 from ..device.cuda.memory import DeviceBuffer
 from ..device.launch import Launch
-from ..operators.base import Iteration
+from ..operators.base import Iteration, Trait
 from .repeats import TooLargeOutput
 from .replays import is_repeatable, key_of
 from .watched import read_outside_of_key
@@ -64,7 +64,7 @@ def _may_repeat(built: BuiltOperator) -> bool:
     """Whether the operator's plan depends on constants, and on shapes and contents of inputs only."""
     operator, spec = built.operator, built.operator.spec
     kind = type(operator)
-    known = operator.stateful or kind.is_eager(True) or operator.passes_on or operator.barrier or operator.hands_out_samples
+    known = operator.stateful or kind.is_eager(True) or operator.passes_on or operator.barrier or Trait.HANDS_OUT_SAMPLES in operator.traits
     known = known or kind.prepares(spec) or built.planned.is_transfer
     return is_repeatable(kind) and not known and spec.device == "gpu" and bool(built.inputs)
 

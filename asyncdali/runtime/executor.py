@@ -21,7 +21,7 @@ from ..access import Access
 from ..device.buffers import BufferPool
 from ..device.threads import Reports, WorkerState
 from ..errors import PipelineClosed
-from ..operators.base import Environment
+from ..operators.base import Environment, Trait
 from ..types import OperatorConcurrency
 from .admission import Admission
 from .counters import PipelineCounters
@@ -145,7 +145,7 @@ class Executor:
                 operators = [built.operator for built in segment.operators]
                 segment.instant = False  # the deciding thread must not make calls that can block
                 segment.device_repeats = _repeats_of(segment)
-                segment.anywhere = all(one.only_compiles and not one.barrier for one in operators)
+                segment.anywhere = all(Trait.ACTS_OUTSIDE not in one.traits and not one.barrier for one in operators)
         if self.counters is not None:
             self._count(self.counters, segments)
         self._scheduler = Scheduler(segments, self._concurrency, self._start)

@@ -6,6 +6,8 @@ import secrets
 from collections.abc import Sequence
 
 from ..errors import operator_error
+from ..graph.peephole import enabled
+from ..graph.peephole.heads import mark_scans
 from ..graph.plan import PlannedOperator
 from ..operators.base import Environment, Operator, check_access
 from ..types import DALIDataType
@@ -51,23 +53,15 @@ def make_operators(operators: Sequence[PlannedOperator], environment: Environmen
     dtypes: dict[int, DALIDataType | None] = {}
     for planned in operators:
         operator = _make(planned, environment)
-        operator.kept_by = planned.kept_by
+        operator.neighbours = planned.neighbours
         made.append(BuiltOperator(planned, operator))
         try:
             inferred = operator.infer([dtypes[edge] for edge in planned.inputs])
         except Exception as error:
             raise operator_error(planned, error, None) from error
         dtypes.update(zip(planned.outputs, inferred, strict=True))
-    _pass_scans(made)
-
-
-def _pass_scans(made: Sequence[BuiltOperator]) -> None:
-    """Tell readers of files which scan their consumers want. Of several consumers with different scans the first decides."""
-    readers = {built.outputs[0]: built.operator for built in made if built.operator.scans_heads}
-    for built in made:
-        reader = readers.get(built.inputs[0]) if built.inputs else None
-        if reader is not None and reader.head_scan is None:
-            reader.head_scan = built.operator.wanted_scan()
+    if enabled("heads"):
+        mark_scans([(built.planned, built.operator) for built in made])
 
 
 def _make(planned: PlannedOperator, environment: Environment) -> Operator:

@@ -29,7 +29,7 @@ import numpy as np
 from ..batch import Batch, Extents
 from ..compiled.addresses import address_of
 from ..graph.plan import PlannedOperator
-from ..operators.base import Arguments, Iteration, Operator, Planned, Step
+from ..operators.base import Arguments, Iteration, Operator, Planned, Step, Trait
 from .watched import read_outside_of_key
 
 _MOST_PLANS = 4
@@ -53,7 +53,7 @@ AMBIGUOUS: Place = (-1, -1, -1)
 def replays_of(planned: PlannedOperator, operator: Operator) -> Replays | None:
     """The repeated plans of an operator. None if a plan may depend on more than constants, and shapes and contents of inputs."""
     spec, kind = operator.spec, type(operator)
-    known = operator.eager or operator.passes_on or operator.barrier or operator.hands_out_samples
+    known = operator.eager or operator.passes_on or operator.barrier or Trait.HANDS_OUT_SAMPLES in operator.traits
     known = known or (operator.stateful and not operator.places_position) or not is_repeatable(kind)
     if known or spec.device != "cpu" or not planned.inputs or kind.prepares(spec) or operator.environment.gpu is not None:
         return None

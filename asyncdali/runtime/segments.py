@@ -7,7 +7,7 @@ the pixels the worker that finished last. No thread waits.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from time import perf_counter_ns
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -20,8 +20,9 @@ from ..batch import largest as largest_of
 from ..compiled.addresses import address_of
 from ..device.base import Stream
 from ..errors import because, operator_error
+from ..graph.peephole import enabled
 from ..graph.plan import PlannedOperator, Segment
-from ..operators.base import Arguments, CompiledJob, Gate, Iteration, Operator, Planned, PythonJob, SampleError, Step
+from ..operators.base import Arguments, CompiledJob, Gate, Iteration, Operator, Planned, PythonJob, SampleError, Step, Trait
 from . import branches
 from .engine_protocol import Remote
 from .jobs import CompiledSamples, Job, Jobs, PythonSamples, Timed
@@ -59,8 +60,8 @@ class BuiltOperator:
         self.gate = Gate(operator) if planned.inputs or planned.arguments else None
         self.replays = replays_of(planned, operator)
         """Plans of earlier iterations that may be repeated; None: every iteration is planned."""
-        scope = operator.scope_argument
-        self.sources = [*self.inputs, *planned.arguments.values()] if scope is None else [planned.arguments[scope]]
+        by_predicate = Trait.PREDICATE_DECIDES in operator.traits
+        self.sources = [planned.arguments["predicate"]] if by_predicate else [*self.inputs, *planned.arguments.values()]
         """Edges that decide in which branch of a conditional the operator is."""
         self.counters: OperatorCounters | None = None
         self.position: Any = operator.start if operator.stateful else None
@@ -96,6 +97,7 @@ class BuiltSegment:
         self.producers = segment.producers
         self.operators = operators
         self.instant = all(built.operator.instant for built in operators)
+        self.fuses_launches = enabled("launches")
         self.anywhere = False
         """Whether any thread of the executor may plan it: it is on a GPU, and has neither user code nor a reader, which may wait."""
         self.stateful = [built for built in operators if built.operator.stateful]
@@ -108,7 +110,6 @@ class BuiltSegment:
         """The engines that make the segment; None: this process makes it."""
         self.counters: SegmentCounters | None = None
         self.pace = _pace_of([built.operator for built in operators])
-        _find_feeds(operators, self.kept)
         self.repeats = repeats_of(operators, self.kept)
         """Iterations that may be repeated as a whole; None: an operator is planned in every iteration."""
         self.device_repeats: DeviceRepeats | None = None
@@ -143,23 +144,9 @@ def _pace_of(operators: Sequence[Operator]) -> Pace:
     """The pace of a segment of these operators."""
     if any(operator.may_wait for operator in operators):
         return Pace(False)
-    if any(operator.reads_files for operator in operators):
+    if any(Trait.READS_FILES in operator.traits for operator in operators):
         return Pace(False, AWAITED_FILES_NS)
     return Pace(not any(operator.prepares(operator.spec) for operator in operators), AWAITED_NS)
-
-
-def _find_feeds(operators: Sequence[BuiltOperator], kept: Iterable[int]) -> None:
-    """Tell operators whose outputs are read by one operator alone, which may use a feed."""
-    readers: dict[int, list[BuiltOperator]] = {}
-    for built in operators:
-        for edge in [*built.inputs, *built.planned.arguments.values()]:
-            readers.setdefault(edge, []).append(built)
-    for built in operators:
-        if built.operator.can_feed:
-            (edge,) = built.outputs
-            found = readers.get(edge, [])
-            alone = edge not in kept and len(found) == 1
-            built.operator.feeds = alone and found[0].operator.takes_feed and found[0].inputs[:1] == [edge]
 
 
 Steps: TypeAlias = "list[tuple[BuiltOperator, Step | Batch]]"
@@ -355,7 +342,7 @@ class SegmentRun:
         leader = inputs[0] if inputs else next(iter(named.values())) if named else None
         count = record.batch_size if leader is None else len(leader.shapes)
         rows = self._rows(built) if built.sources else None
-        if rows is not None and count == 0 and operator.skips_empty:
+        if rows is not None and count == 0 and Trait.SEES_EMPTY not in operator.traits:
             self._skip(built, produced, rows)
             return
         if built.gate is not None:
@@ -366,7 +353,7 @@ class SegmentRun:
         position, first, whole = built.position, record.first, record.whole
         if first:
             position = operator.part_at(position, first)
-        following = self.executor.following(record) if operator.reads_together else 0
+        following = self.executor.following(record) if Trait.READS_TOGETHER in operator.traits else 0
         iteration = Iteration(record.number, record.batch_size, record.fed, self._issue_on, position, None, first, whole, following)
         if built.prepares:
             preparation = operator.prepare(inputs, arguments, iteration)

@@ -14,7 +14,7 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import ANYTHING, CHOSEN, Output
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Role, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Role, Schema, Spec, Trait, register
 
 _COPIED = 64 * 1024
 """Contents up to this size (bytes) that are known during planning are copied, so that they remain known."""
@@ -142,10 +142,8 @@ class _Dividing(Operator):
     """The common base of splits and merges. The argument `predicate` gives the part of each sample."""
 
     on_cuda = True
-    hands_out_samples = True
     passes_on = True
-    skips_empty = False
-    scope_argument = "predicate"
+    traits = Trait.HANDS_OUT_SAMPLES | Trait.SEES_EMPTY | Trait.PREDICATE_DECIDES
 
     def _which(self, arguments: Arguments) -> np.ndarray:
         """The part of each sample, int64[samples]."""

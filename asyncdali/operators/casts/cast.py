@@ -6,7 +6,7 @@ from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ...types.conversions import STORAGE
 from ..accepts import DATA, Output, argument
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Trait, register
 
 
 def _castable(dtype: DALIDataType) -> bool:
@@ -17,7 +17,7 @@ def _castable(dtype: DALIDataType) -> bool:
 class Cast(Operator):
     repeatable = True
     on_cuda = True
-    to_dtype = True
+    traits = Trait.WIDENS
     schema = Schema(
         name="cast",
         doc="Converts elements to another type: integers saturate, floats are rounded half away from zero to integers.",

@@ -9,7 +9,7 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import NUMBERS_AND_BOOL, Input, Output, argument, listed
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Trait, register
 from . import crop_rules as rules
 
 WINDOW_ARGS = (
@@ -111,8 +111,7 @@ def _braced(row: np.ndarray) -> str:
 class Crop(WindowOperator):
     repeatable = True
     on_cuda = True
-    can_feed = True
-    takes_feed = True
+    traits = Trait.FEEDS | Trait.TAKES_FEED
     schema = Schema(
         name="crop",
         doc="""Crops images, sequences and volumes to a window of given extents and relative position.
@@ -151,7 +150,7 @@ class Crop(WindowOperator):
         output = Batch(windows, dtype, layout, device=source.device, source_info=source.source_info)
         channels = source.shapes[:, layout.index("C")]
         fills = self.fills(int(channels.max(initial=1)), "Multi-channel fill value does not match the number of channels in the output")
-        if rules.cut_early(source, output, anchors, feeds=self.feeds):
+        if rules.cut_early(source, output, anchors, feeds=self.neighbours.feeds):
             return Planned([output])
         in_dtype, out_dtype = storage_dtype(source.dtype), storage_dtype(dtype)
         records = self._make_records(source.shapes, layout, in_dtype.itemsize, anchors, windows, layout, out_dtype.itemsize)

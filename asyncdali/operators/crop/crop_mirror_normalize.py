@@ -9,7 +9,7 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import LIKE, Input, Output, argument, listed
-from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, Trait, register
 from . import crop_rules as rules
 from .crop import WINDOW_ARGS, WINDOW_DEPRECATED, WindowOperator
 from .crop_tables import WINDOW
@@ -32,7 +32,7 @@ class _BatchPlan(NamedTuple):
 class CropMirrorNormalize(WindowOperator):
     repeatable = True
     on_cuda = True
-    to_dtype = True
+    traits = Trait.WIDENS
     schema = Schema(
         name="crop_mirror_normalize",
         doc="""Crops, mirrors, normalises and changes layout and type: ``scale * (input - mean) / std + shift``.

@@ -21,6 +21,7 @@ from ..base import (
     Schema,
     Spec,
     Step,
+    Trait,
     no_explanation,
     register,
 )
@@ -37,8 +38,7 @@ _POLICIES = (*crop_rules.POLICIES, *crop_rules.BORDERS)
 class Slice(Operator):
     repeatable = True
     on_cuda = True
-    can_feed = True
-    takes_feed = True
+    traits = Trait.FEEDS | Trait.TAKES_FEED
     schema = Schema(
         name="slice",
         doc="""Cuts a window out of samples with any number of dimensions.
@@ -109,7 +109,7 @@ class Slice(Operator):
         anchors, windows = self._within(source.shapes, anchors, windows)
         dtype = self._output_type(source.dtype)
         output = Batch(windows, dtype, source.layout, device=source.device, source_info=source.source_info)
-        if crop_rules.cut_early(source, output, anchors, feeds=self.feeds):
+        if crop_rules.cut_early(source, output, anchors, feeds=self.neighbours.feeds):
             return Planned([output])
         function = self._step(source.dtype, dtype)
         if self._policy in crop_rules.BORDERS:

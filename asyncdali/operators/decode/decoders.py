@@ -39,6 +39,7 @@ from ..base import (  # fmt: skip
     Schema,
     Spec,
     Step,
+    Trait,
     register,
 )
 from ..crop import slice_rules
@@ -113,7 +114,7 @@ class ImageDecoder(Operator):
 
     repeatable = True
     on_cuda = True
-    can_feed = True
+    traits = Trait.FEEDS
     offers_windows: ClassVar[bool] = False
     """Whether an operator that crops the output may choose the window to decode."""
     reads: ClassVar[tuple[int, ...]] = (0,)
@@ -348,7 +349,7 @@ class ImageDecoder(Operator):
         step = Step(self._kernels.decode_step.address, context, self._explain, scratch, field, keep, hardware=hardware)
         steps = [step]
         on_gpu = self.environment.gpu is not None and self.spec.device == "mixed"
-        if self.feeds and hardware is None and lookup is None and not on_gpu:
+        if self.neighbours.feeds and hardware is None and lookup is None and not on_gpu:
             narrow = partial(self._narrow, step, headers, images, channels) if self.offers_windows else None
             output.feed = RowFeed(step, DECODE_JPEGS.word.feed, partial(self._rows_in_order, windows), narrow)
         elif windows.largest < limits.CHECKED:

@@ -5,7 +5,7 @@ never gets the pixels of another picture. Decoders whose settings change pixels 
 inverse DCT) have separate caches. Decoders with equal settings share one cache per process, which lives as long as one of them.
 
 Files of cached pictures are not read again in two cases: only decoders with a cache read their bytes, or the reader has
-`skip_cached_images`. The first case is decided in ``build()`` (``fusion.mark_kept``). There a file counts as unchanged if it has the same
+`skip_cached_images`. The first case is decided in ``build()`` (``peephole.caches``). There a file counts as unchanged if it has the same
 device, inode, size and times as before, and did not change within the last second.
 
 The size bounds pixels and bookkeeping together. A file that is not cached leaves nothing behind, and a stamp is kept only

@@ -14,7 +14,7 @@ EAGER = Arg("eager", "bool", False, "In a plan: the contents are wanted while th
 
 
 class EagerOperator(Operator):
-    """An operator that computes small known batches while planning, and larger ones in `prepare` if ``fusion.mark_eager`` requests it.
+    """An operator that computes small known batches while planning, and larger ones in `prepare` if ``peephole.contents`` requests it.
 
     Derived classes decide which batches are small (`_dense`) and make outputs: `_nothing` of empty batches, `_now` with contents, `_later`
     with the steps that compute the contents.

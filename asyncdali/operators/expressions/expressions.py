@@ -1,4 +1,4 @@
-"""Arithmetic on nodes: one operator per operation in the graph as defined, and one per tree of operations in a plan (``graph/fusion.py``).
+"""Arithmetic on nodes: one operator per operation in the graph as defined, and one per tree of operations in a plan
 
 If inputs are small and known during planning (draws, labels, constants), the result is computed during planning, for the whole batch. The
 same happens if a planned operator of the same segment needs the result (`eager`). Otherwise, the expression is one compiled step.

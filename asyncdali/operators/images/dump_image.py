@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from ..base import (
     Schema,
     Spec,
     Step,
+    Trait,
     register,
 )  # fmt: skip
 
@@ -31,10 +33,9 @@ class DumpImage(Operator):
     """Writes images. A GPU's images are copied to the host and written when the copies are complete."""
 
     reads = (0,)
-    reads_on_cuda = ()
     on_cuda = True
     passes_on = True
-    only_compiles = False
+    traits = Trait.ACTS_OUTSIDE
     schema = Schema(
         name="dump_image",
         doc="""Writes images into the current folder and passes them on.
@@ -49,6 +50,10 @@ class DumpImage(Operator):
             Arg("suffix", "str", "", "A part of the files' names."),
         ),
     )
+
+    @classmethod
+    def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:
+        return () if on_cuda else cls.reads
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)

@@ -10,7 +10,7 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import Input, Output, argument, listed
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Trait, register
 from . import resize_rules as rules
 
 TYPES = (DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.UINT16, DALIDataType.FLOAT)
@@ -53,7 +53,7 @@ _MOST_PIXELS = 1 << 33
 class Resize(Operator):
     repeatable = True
     on_cuda = True
-    takes_feed = True
+    traits = Trait.TAKES_FEED
     schema = Schema(
         name="resize",
         doc="""Resizes images.

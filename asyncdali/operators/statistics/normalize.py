@@ -26,6 +26,7 @@ from ..base import (
     Schema,
     Spec,
     Step,
+    Trait,
     no_explanation,
     register,
 )
@@ -104,7 +105,7 @@ class _Parameter:
 class Normalize(Operator):
     repeatable = True
     on_cuda = True
-    to_dtype = True
+    traits = Trait.WIDENS
     schema = Schema(
         name="normalize",
         doc="""``(input - mean) / stddev * scale + shift``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,9 +75,7 @@ class WarpPerspective(Operator):
     # On the host the work is done in `prepare`, so the inputs' contents must be known, and the output's contents are known.
     repeatable = True
     reads = (0, 1)
-    reads_on_cuda = ()
     eager = True
-    eager_on_cuda = False
     on_cuda = True
     schema = Schema(
         name="experimental.warp_perspective",
@@ -101,6 +99,14 @@ class WarpPerspective(Operator):
             Arg("size", "float_list", [], "Output extents (H, W), rounded; by default the input's.", tensor=True),
         ),
     )
+
+    @classmethod
+    def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:
+        return () if on_cuda else cls.reads
+
+    @classmethod
+    def is_eager(cls, on_cuda: bool) -> bool:
+        return not on_cuda
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)

@@ -16,7 +16,7 @@ from ...batch import Batch, Heads, Origins
 from ...compiled.addresses import address_of
 from ...compiled.tables import WORD, table_of
 from ...errors import explained
-from ...operators.base import CompiledJob, Environment, HeadScan, PythonJob, SampleError, Spec, Step, no_explanation
+from ...operators.base import CompiledJob, Environment, HeadScan, PythonJob, SampleError, Spec, Step, Trait, no_explanation
 from ...sampling.order import OrderPosition
 from ...types import DALIDataType
 from ..base import Draw, ReaderOperator, place_aligned
@@ -211,8 +211,7 @@ _MOST_TOGETHER, _MOST_BYTES_TOGETHER = 3, 128 << 20
 class FileContentsReader(ReaderOperator):
     """Base class of readers whose first output is the bytes of a file. `discover` sets ``_table``."""
 
-    reads_together = True
-    scans_heads = True
+    traits = ReaderOperator.traits | Trait.READS_TOGETHER | Trait.SCANS_HEADS
 
     def __init__(self, spec: Spec, environment: Environment):
         self._table: FileTable | None = None
@@ -292,7 +291,7 @@ class FileContentsReader(ReaderOperator):
 
         whole = yield from whole_files(
             PathTexts(table.paths_at, starts, table), self._expected, self.environment.allocate, no_explanation, refuse_empty,
-            self._read_ahead, self.head_scan,
+            self._read_ahead, self.neighbours.head_scan,
         )  # fmt: skip
         read, heads = [], whole.heads
         for draw, part in zip(draws, parts):
@@ -306,7 +305,7 @@ class FileContentsReader(ReaderOperator):
 
     def _may_skip(self) -> bool:
         """Whether the bytes of a file whose picture is cached are not needed: only decoders of this process with a cache read them."""
-        return 0 < self.kept_by <= len(self.environment.pictures)
+        return 0 < self.neighbours.kept_by <= len(self.environment.pictures)
 
     def _read_new(self, draw: Draw) -> Generator[PythonJob | CompiledJob, None, Batch]:
         """Like :meth:`read_contents`, but samples are empty if every image decoder of the pipeline has the picture of their file.
@@ -333,7 +332,7 @@ class FileContentsReader(ReaderOperator):
         table = self.table
         contents = yield from whole_files(
             PathTexts(table.paths_at, table.starts[indices], table), self._expected, self.environment.allocate, self._explain(indices),
-            lambda sizes: self._refuse_empty(sizes, indices), self._read_ahead, self.head_scan,
+            lambda sizes: self._refuse_empty(sizes, indices), self._read_ahead, self.neighbours.head_scan,
         )  # fmt: skip
         contents.source_info = SampleNames(table, indices)
         if ahead is not None:
@@ -351,7 +350,7 @@ class FileContentsReader(ReaderOperator):
         return fetched_batch([self.table.path(int(index)) for index in indices], self.environment.allocate)
 
     def counted(self) -> tuple[tuple[str, int], ...]:
-        return (("files left out for the cache", self._skipped),) if self._skips or self.kept_by else ()
+        return (("files left out for the cache", self._skipped),) if self._skips or self.neighbours.kept_by else ()
 
     def _refuse_empty(self, sizes: np.ndarray, indices: np.ndarray) -> None:
         if self.spec.constant("dont_use_mmap") or sizes.all():

@@ -26,6 +26,7 @@ from ...operators.base import (
     Schema,
     Spec,
     Step,
+    Trait,
     no_explanation,
     register,
 )
@@ -96,7 +97,7 @@ class FileRead(Operator):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.UINT8]
 
-    reads_files = True
+    traits = Trait.READS_FILES
 
     @property
     def may_wait(self) -> bool:

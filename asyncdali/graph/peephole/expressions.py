@@ -1,16 +1,16 @@
-"""Fuses trees of arithmetic into single operators, and finds operators whose contents are needed while their segment is planned."""
+"""Trees of arithmetic become one operator: one pass over the elements, and no intermediate results."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..operators.base import Spec
-from ..operators.expressions.expressions import ArithmeticGenericOp
-from ..operators.expressions.programs import Input, Instruction, Literal, Operand, Program, Result, single
+from ...operators.base import Spec
+from ...operators.expressions.expressions import ArithmeticGenericOp
+from ...operators.expressions.programs import Input, Instruction, Literal, Operand, Program, Result, single
 
 if TYPE_CHECKING:
-    from .plan import PlannedOperator
+    from ..plan import PlannedOperator
 
 MAX_INSTRUCTIONS = 64
 MAX_INPUTS = 32
@@ -91,46 +91,3 @@ def _whole(planned: PlannedOperator, trees: dict[int, _Tree]) -> PlannedOperator
 def _line(trace: str) -> str:
     """The innermost line of the user's program in a trace."""
     return next((text.strip() for text in reversed(trace.splitlines()) if text.startswith("  File ")), "")
-
-
-def mark_eager(operators: Sequence[PlannedOperator]) -> None:
-    """Set `made_eager` of operators that can compute while planning and whose contents an operator planned with them reads."""
-    producer: dict[int, PlannedOperator] = {}
-    able: set[int] = set()
-    for planned in operators:
-        relays = _can_be_eager(planned) or planned.kind.passes_on
-        if planned.kind.eager or (relays and all(id(producer[edge]) in able for edge in _sources(planned))):
-            able.add(id(planned))
-        producer.update(dict.fromkeys(planned.outputs, planned))
-    wanted: set[int] = set()
-    for planned in reversed(operators):
-        if not wanted.isdisjoint(planned.outputs) and id(planned) in able and not planned.kind.eager:
-            wanted.update(_sources(planned))
-            if _can_be_eager(planned):
-                planned.made_eager = True
-                planned.spec.constants["eager"] = True
-        if planned.kind.barrier or planned.is_transfer:
-            continue  # alone in their segment, so their inputs have contents
-        wanted.update(edge for edge in planned.reads_contents() if producer[edge].backend == planned.backend)
-
-
-def mark_kept(operators: Sequence[PlannedOperator], outputs: Sequence[int]) -> None:
-    """Set `kept_by` of operators whose first output is read only by operators that keep their results."""
-    readers: dict[int, list[PlannedOperator]] = {}
-    others = set(outputs)
-    for planned in operators:
-        others.update(planned.inputs[1:], planned.arguments.values())
-        if planned.inputs:
-            readers.setdefault(planned.inputs[0], []).append(planned)
-    for planned in operators:
-        found = readers.get(planned.outputs[0], []) if planned.outputs and planned.outputs[0] not in others else []
-        if found and all(reader.kind.keeps_results(reader.spec) for reader in found):
-            planned.kept_by = len(found)
-
-
-def _can_be_eager(planned: PlannedOperator) -> bool:
-    return "eager" in planned.spec.schema.by_name
-
-
-def _sources(planned: PlannedOperator) -> list[int]:
-    return [*planned.inputs, *planned.arguments.values()]
