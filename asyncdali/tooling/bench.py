@@ -18,6 +18,7 @@ from .._processes import python_command
 from .._status_line import StatusLine
 from ..errors import lines_of
 from . import program, report, rival
+from . import settings as set_values
 from .consumer import Consumer, Step, UserStep
 from .measure import Measurement, measure
 from .trace import Recorder
@@ -44,6 +45,7 @@ def add_arguments(commands: Any) -> None:
                         "engines on other machines (docs/fleet.md)")  # fmt: skip
     parser.add_argument("--token-file", metavar="FILE", help="a file with the secret of engines on other machines")
     parser.add_argument("--token-shared", action="store_true", help="accept a token file that other users may read, or that they own")
+    set_values.add_argument(parser)
     swept = ", ".join(_SWEPT)
     parser.add_argument("--sweep", type=_sweep, action="append", metavar="NAME=V,V,...", help=f"measure with several values of {swept}")
     parser.add_argument("--vs", choices=("dali",), help="run the same file with DALI, in turns")
@@ -130,6 +132,8 @@ def _keep_paths(options: argparse.Namespace) -> None:
 
 def _results(options: argparse.Namespace) -> str:
     made = program.load(options.pipeline, options.arguments)
+    swept = [_SWEPT[name] for name, _ in options.sweep or ()]
+    options.values = set_values.settings_of(made, options.set, {*_own_settings(options), *swept})
     step = _step(options)
     if options.consumer and not (options.sweep or options.vs or options.trace or options.report) and _has_lanes(made, options):
         options.sweep = [("decoder", _LANES)]
@@ -161,6 +165,11 @@ def _check_can_be_written(what: str, file: str | None) -> None:
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    return {**_own_settings(options), **options.values}
+
+
+def _own_settings(options: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of the pipeline that have an option of their own."""
     values = {"num_threads": options.threads, "batch_size": options.batch_size, "prefetch_queue_depth": options.depth,
               "py_num_workers": options.workers, "engines": options.engines}  # fmt: skip
     return {name: value for name, value in values.items() if value is not None}
@@ -195,7 +204,7 @@ def _measured(
     try:
         if decoder is not None:
             program.set_decoder(pipeline, "" if decoder == "default" else decoder)
-        shown = {"batch_size": pipeline.max_batch_size, "num_threads": pipeline.num_threads,
+        shown = {**set_values.shown(options.values), "batch_size": pipeline.max_batch_size, "num_threads": pipeline.num_threads,
                  "prefetch_queue_depth": pipeline.prefetch_queue_depth, "py_num_workers": pipeline.py_num_workers,
                  "engines": ",".join(engines) if isinstance(engines, list) else pipeline.engines,
                  **({} if decoder is None else {"decoder": decoder})}  # fmt: skip
@@ -258,6 +267,7 @@ def text(found: Measurement) -> str:
         f"per sample: {found.processor_seconds / found.samples * 1e6:,.0f} µs of processor time, at most "
         f"{found.interpreter_seconds / found.samples * 1e6:,.1f} µs with the interpreter held",
         f"peak memory {found.peak_memory / 1e6:,.0f} MB",
+        sharing_text(found.sharing),
     ]
     for item in found.operators():
         lines.append(f"  {100 * item['share']:5.1f} %  {item['operator']}" + (f"  ({item['name']})" if item["name"] else ""))
@@ -272,6 +282,15 @@ def text(found: Measurement) -> str:
         )
     lines.append(f"bottleneck: {found.sentence}")
     return "\n".join(lines)
+
+
+def sharing_text(shared: dict[str, Any]) -> str:
+    """How much of the processors other programs had, as a line for people."""
+    share, missing = 100 * shared["others_share"], shared["others_seconds"]
+    how = "estimated, as this system does not count delays" if shared["is_estimated"] else "run delay"
+    if share < 1:
+        return f"no other program delayed this one (less than 1 % of the processor time it asked for, {how})"
+    return f"other programs had {share:.0f} % of the processor time that this one asked for ({missing:.2f} s, {how})"
 
 
 # ------------------------------------------------------------------------------------------------------------------------- sweep
@@ -305,8 +324,13 @@ def versus(
     """The rates of asyncdali and DALI for the same file, measured in turns. {"error": ...} if DALI cannot run the file."""
     file, _, name = target.rpartition(":")
     source = Path(rival.__file__).read_text(encoding="utf-8")
+    try:
+        given = json.dumps(settings)
+    except TypeError:
+        shown = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        raise program.ProgramError(f"--vs dali passes numbers, texts and lists to the other process, not {shown}") from None
     child = subprocess.Popen(
-        python_command(source, file, name, json.dumps(settings), *arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        python_command(source, file, name, given, *arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     pipeline = program.make(made, settings)
     try:

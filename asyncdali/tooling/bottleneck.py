@@ -11,12 +11,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from .sharing import CONSUMER, STAGES, WORKERS, Sharing
+
 BUSY = 0.7
 """A part that works for this share of the time is a bottleneck: waking up and handing over take the rest of the time."""
+_BUSY_SHARED = 0.5
+"""The same on processors that other programs use: waking up and handing over wait for a processor, too."""
+_FEW = 0.1
+"""Other programs with a smaller share of the processor time that the pipeline wants do not matter."""
 _WAITS = 0.08  # a consumer that waits for a smaller share of the time is not delayed
 _COMPUTES = 0.25
 """From this share of processor time in the elapsed time, a part computes rather than waits. Sleeping takes almost no processor time. On a
-shared machine, computing may get less than half of a processor."""
+shared machine, computing gets less of a processor: the time in which a thread waited for one counts as computing, too."""
+_SHARED = 0.25
+"""If other programs have this share of the processor time that the pipeline wants, they are named as the limit of busy threads."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +51,16 @@ class Bottleneck:
         return f"{self.finding}: {self.advice}"
 
 
-def find(statistics: Any, cores: int) -> Bottleneck:
-    """The bottleneck in `statistics` (``Pipeline.statistics()``, or the difference of two), on a machine with this number of cores."""
+def find(statistics: Any, cores: int, sharing: Sharing | None = None) -> Bottleneck:
+    """The bottleneck in `statistics` (``Pipeline.statistics()``, or the difference of two), on a machine with this number of cores.
+
+    `sharing` says how much of the processors other programs took in that time; None: unknown.
+    """
     if not statistics.consumer.iterations or statistics.elapsed_seconds <= 0:
         return Bottleneck("idle", "", 0.0, "no batch was delivered", "run the pipeline first")
-    case = _Case(statistics, cores)
+    case = _Case(statistics, cores, sharing)
     looks: tuple[Callable[[_Case], Bottleneck | None], ...] = (
-        _sources, _consumer, _engines, _python, _oversubscribed, _storage, _threads, _sample, _planning, _queue, _machine,
+        _sources, _consumer, _engines, _python, _others, _oversubscribed, _storage, _threads, _sample, _planning, _queue, _machine,
     )  # fmt: skip
     for look in looks:
         found = look(case)
@@ -61,8 +72,9 @@ def find(statistics: Any, cores: int) -> Bottleneck:
 class _Case:
     """The statistics, and shares that several tests need."""
 
-    def __init__(self, statistics: Any, cores: int):
+    def __init__(self, statistics: Any, cores: int, sharing: Sharing | None = None):
         self.statistics = statistics
+        self.sharing = sharing
         self.cores = cores
         self.elapsed = statistics.elapsed_seconds
         self.waits = statistics.consumer.wait_seconds / self.elapsed
@@ -73,6 +85,32 @@ class _Case:
     def share(self, seconds: float) -> float:
         result: float = seconds / self.elapsed
         return result
+
+    def computes(self, processor: float, whole: float, group: str) -> float:
+        """The part of a time `whole` in which a group of threads computed, or had work for a processor and did not get one."""
+        stretch = 1.0 if self.sharing is None else self.sharing.stretch.get(group, 1.0)
+        return min(1.0, _ratio(processor * stretch, whole))
+
+    @property
+    def others(self) -> float:
+        """The share of the wanted processor time that other programs have."""
+        return 0.0 if self.sharing is None else self.sharing.others_share
+
+    @property
+    def busy(self) -> float:
+        """The share of the time from which a part is a bottleneck."""
+        return _BUSY_SHARED if self.others >= _SHARED else BUSY
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the system counts the delays of threads."""
+        return self.sharing is not None and not self.sharing.is_estimated
+
+    def all_in_use(self) -> str:
+        """The advice for busy threads on as many processors."""
+        if self.others >= _SHARED:
+            return _quiet(self)
+        return f"every core is in use ({self.cores}), so less work per sample (smaller images, fewer steps) or more cores"
 
     def threads_are(self) -> str:
         """How busy the worker threads are, here and in engines."""
@@ -127,7 +165,7 @@ def _sources(case: _Case) -> Bottleneck | None:
             "source", source.name, share, f"{taken}, called in {_plural(len(case.statistics.engines), 'engine')}",
             "more engines, if there are cores for them: engines=...",
         )  # fmt: skip
-    if _ratio(source.processor_seconds, source.wait_seconds) > _COMPUTES:
+    if case.computes(source.processor_seconds, source.wait_seconds, CONSUMER) > _COMPUTES:
         return Bottleneck(
             "interpreter", source.name, share, f"{taken} and computes in the calling thread, holding the interpreter",
             "more threads cannot help; run it in worker processes: external_source(parallel=True, batch=False) with a callable, and "
@@ -192,7 +230,7 @@ def _engines(case: _Case) -> Bottleneck | None:
     spare = case.cores - threads * len(engines)
     advice = (
         f"more threads in each (num_threads={threads + max(1, spare // len(engines))}) or more engines" if spare > 0
-        else f"every core is in use ({case.cores}), so less work per sample or more cores"
+        else case.all_in_use()
     )  # fmt: skip
     return Bottleneck(
         "engines", f"engine {engines[busiest].index}", min(1.0, share),
@@ -217,10 +255,10 @@ def _python(case: _Case) -> Bottleneck | None:
         return None
     function = max(functions, key=lambda item: item.planning_seconds)
     share = case.share(function.planning_seconds)
-    if share < BUSY:
+    if share < case.busy:
         return None
     segment = next(item for item in case.statistics.segments if function.name in item.operators)
-    computes = _ratio(segment.planning_processor_seconds, segment.planning_seconds) > _COMPUTES
+    computes = case.computes(segment.planning_processor_seconds, segment.planning_seconds, STAGES) > _COMPUTES
     how = "computes in Python, holding the interpreter" if computes else "waits"
     better = (
         "write it with operators or numba_function, or move it into a parallel external_source" if computes
@@ -230,6 +268,25 @@ def _python(case: _Case) -> Bottleneck | None:
         "python_function", function.name, share,
         f"{function.operator} {function.name!r} is called one at a time, {how}, and takes {percent(share)} of the time",
         f"{better}; batch_processing=True calls it once per batch",
+    )  # fmt: skip
+
+
+def _quiet(case: _Case) -> str:
+    return (
+        "measure again while they rest, or give the pipeline processors of its own (taskset, the container's quota); look at `top`, and at "
+        f"the threads of other libraries (asyncdali doctor): {_plural(case.cores, 'core')} may be used"
+    )
+
+
+def _others(case: _Case) -> Bottleneck | None:
+    """The threads have work, but other programs have the processors."""
+    if case.others < _SHARED or case.thread_share < case.busy or _top_waits(case):
+        return None
+    return Bottleneck(
+        "machine", "", case.others,
+        f"other programs have {percent(case.others)} of the processor time that the pipeline asks for, and {_all(case.threads.count)} busy "
+        f"({percent(case.thread_share)}), partly waiting for a processor",
+        _quiet(case),
     )  # fmt: skip
 
 
@@ -264,7 +321,7 @@ def _storage(case: _Case) -> Bottleneck | None:
     if reader is None:
         return None
     share = min(1.0, case.share(reader.prepare_seconds) / case.threads.count)  # the stage thread helps the worker threads
-    works = _ratio(reader.prepare_processor_seconds, reader.prepare_seconds)
+    works = case.computes(reader.prepare_processor_seconds, reader.prepare_seconds, WORKERS)
     if share < 0.45 or works > _COMPUTES:
         return None
     return Bottleneck(
@@ -293,7 +350,7 @@ def _threads(case: _Case) -> Bottleneck | None:
     ways = [f"more threads (num_threads={case.cores}: {_plural(spare, 'core')} to spare)"] if spare > 0 else []
     ways += ['device="mixed" on a machine with a GPU'] if decoder else []
     if not spare > 0:
-        ways.insert(0, f"every core is in use ({case.cores}), so less work per sample (smaller images, fewer steps) or more cores")
+        ways.insert(0, case.all_in_use())
     return Bottleneck(
         "threads", top.name, case.thread_share, f"{part} and {_all(count)} busy ({percent(case.thread_share)})", " or ".join(ways)
     )
@@ -331,7 +388,7 @@ def _planning(case: _Case) -> Bottleneck | None:
         return None
     names = set(segment.operators)
     top = max((item for item in case.statistics.operators if item.name in names), key=lambda item: item.planning_seconds)
-    works = _ratio(segment.planning_processor_seconds, segment.planning_seconds)
+    works = case.computes(segment.planning_processor_seconds, segment.planning_seconds, STAGES)
     if works < _COMPUTES:
         return Bottleneck(
             "interpreter", top.name, share,
@@ -365,7 +422,7 @@ def _queue(case: _Case) -> Bottleneck | None:
 
 
 def _machine(case: _Case) -> Bottleneck | None:
-    """The threads have work, but other programs use the processors."""
+    """The threads have work, and do not get a processor for it."""
     gets = _ratio(case.threads.processor_seconds, case.threads.busy_seconds)
     if case.thread_share < 0.3 or gets > 0.6:
         return None
@@ -373,7 +430,10 @@ def _machine(case: _Case) -> Bottleneck | None:
         "machine", "", case.thread_share,
         f"the worker threads work {percent(case.thread_share)} of the time and have a processor for {percent(gets)} of that, with no more "
         f"threads ({case.threads.count}) than cores ({case.cores})",
-        "something else uses the processors: look at `top`, the container's quota, and the threads of other libraries (asyncdali doctor)",
+        "no other program delays them: look at the container's quota and at the memory (asyncdali doctor), or make a trace (asyncdali "
+        "bench --trace)" if case.others < _FEW and case.is_counted
+        else "something else uses the processors: look at `top`, the container's quota, and the threads of other libraries (asyncdali "
+        "doctor)",
     )  # fmt: skip
 
 

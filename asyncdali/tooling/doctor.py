@@ -41,6 +41,9 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument(
         "pipeline", nargs="?", metavar="FILE.py:pipeline", help="also check the options, sources and files of this pipeline",
     )
+    from . import settings
+
+    settings.add_argument(parser)
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     parser.set_defaults(run=run)
 
@@ -51,12 +54,16 @@ def run(options: argparse.Namespace) -> int:
 
     needy = {name for name, operator in load_registry().items() if operator.schema.library}
     what = setup.Setup(operators=needy, gpu=True)  # without a pipeline: check all libraries
+    if options.set and not options.pipeline:
+        print(f"doctor: --set {options.set[0]} is for a pipeline: name it, as in FILE.py:pipeline", file=sys.stderr)
+        return 2
     if options.pipeline:
-        from . import program
+        from . import program, settings
 
         try:
             with program.output_apart() if options.json else contextlib.nullcontext():
-                pipeline = program.make(program.load(options.pipeline, options.arguments), {})
+                made = program.load(options.pipeline, options.arguments)
+                pipeline = program.make(made, settings.settings_of(made, options.set))
                 what = setup_of(pipeline)
         except (program.ProgramError, RuntimeError, ValueError, TypeError) as error:
             print(f"doctor: {error}", file=sys.stderr)

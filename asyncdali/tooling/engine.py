@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import signal
 import sys
 import threading
 from typing import Any
 
+from . import settings
 from .program import ProgramError, load
 
 
@@ -23,9 +23,7 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("--threads", type=int, help="num_threads, in place of the pipeline's own")
     parser.add_argument("--engines", type=int, help="processes that do the work, in place of the pipeline's own number; 0: this process")
     parser.add_argument("--restart", action="store_true", help="start the engine again, at the same address, when it was killed")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the pipeline, or an argument of the function"
-    )
+    settings.add_argument(parser)
     parser.set_defaults(run=run)
 
 
@@ -53,25 +51,14 @@ def _started(options: argparse.Namespace, listen: str) -> Any:
     from ..fleet import Actor, read_token
 
     try:
-        settings = dict(map(_setting, options.set))
-        if options.threads is not None:
-            settings["num_threads"] = options.threads
-        if options.engines is not None:
-            settings["engines"] = options.engines
+        given = {"num_threads": options.threads, "engines": options.engines}
+        given = {name: value for name, value in given.items() if value is not None}
         token = read_token(options.token_file, allow_shared=options.token_shared)  # first, because the program may change the directory
-        actor = Actor(load(options.pipeline, options.arguments), listen=listen, token=token, **settings)
+        train = load(options.pipeline, options.arguments)
+        given |= settings.settings_of(train, options.set, given)
+        actor = Actor(train, listen=listen, token=token, **given)
     except (ProgramError, OSError, ValueError, TypeError, RuntimeError) as error:
         print(f"asyncdali engine: {error}", file=sys.stderr)
         return None
     gc.freeze()  # a full collection of the modules and the pipeline takes 70 ms, in which nothing is planned or sent
     return actor
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise ValueError(f"--set {text!r} is not of the form NAME=VALUE")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value

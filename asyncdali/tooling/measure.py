@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..pipeline.front import core_of
-from . import bottleneck, machine
+from . import bottleneck, machine, sharing
 from .consumer import Consumer
 from .interpreter import interpreter_time
 from .trace import Recorder, WorkerSampler
@@ -42,6 +43,8 @@ class Measurement:
     cores: int
     statistics: dict[str, Any]
     bottleneck: dict[str, Any]
+    sharing: dict[str, Any]
+    """:class:`.sharing.Sharing`, with its `others_share`."""
     consumer: dict[str, Any] | None = None
     timeline: list[tuple[float, int]] = field(default_factory=list)
     """The time at which each batch arrived, and its samples."""
@@ -116,19 +119,26 @@ def measure(
         interpreter = stack.enter_context(interpreter_time())
         if recorder is not None:
             stack.enter_context(WorkerSampler(pipeline, recorder))
-        before = pipeline.statistics()
+        processes = sharing.processes_of(pipeline, os.getpid())
+        before, took = pipeline.statistics(), sharing.taken(processes)
         used, start = time.process_time(), time.perf_counter()
         timeline, steps, waits, own = _loop(run, iterations, step, start, progress)
         seconds, used = time.perf_counter() - start, time.process_time() - used
+        took_later = sharing.taken(sharing.processes_of(pipeline, os.getpid()))
         found = pipeline.statistics().since(before)
     counters.record(None)
-    limit = bottleneck.find(found, machine.cores())
-    samples = sum(count for _, count in timeline)
     workers = 0.0 if found.workers is None else found.workers.busy_seconds
+    if took is None or took_later is None:
+        shared = sharing.estimated(used + workers, found.threads, seconds, machine.cores())
+    else:
+        shared = sharing.between(took, took_later, sharing.groups_of_threads(), seconds, machine.cores())
+    limit = bottleneck.find(found, machine.cores(), shared)
+    samples = sum(count for _, count in timeline)
     return Measurement(
         settings=settings, iterations=iterations, samples=samples, seconds=seconds, rates=_rates(timeline),
         processor_seconds=used - own + workers, interpreter_seconds=max(0.0, interpreter.seconds - own), peak_memory=machine.peak_memory(),
         cores=machine.cores(), statistics=found.as_dict(), bottleneck={**asdict(limit), "sentence": limit.sentence},
+        sharing={**asdict(shared), "others_share": shared.others_share},
         consumer=None if step is None else _beside(step, steps, waits, seconds), timeline=timeline,
     )  # fmt: skip
 

@@ -99,9 +99,10 @@ def make(program: Any, settings: dict[str, Any]) -> Any:
     try:
         pipeline = program(**accepted)
     except Exception as error:
-        raise ProgramError(f"{_name(program)!r} made no pipeline: {type(error).__name__}: {error}") from error
+        hint = _missing(program, accepted)
+        raise ProgramError(f"{name_of(program)!r} made no pipeline: {type(error).__name__}: {error}{hint}") from error
     if not isinstance(pipeline, Pipeline):
-        raise ProgramError(f"{_name(program)!r} returned a {type(pipeline).__name__}, not a Pipeline")
+        raise ProgramError(f"{name_of(program)!r} returned a {type(pipeline).__name__}, not a Pipeline")
     return pipeline
 
 
@@ -130,24 +131,35 @@ def set_decoder(pipeline: Any, value: str) -> None:
 
 def _accepted(program: Any, settings: dict[str, Any]) -> dict[str, Any]:
     """`settings`, checked against the function's parameters. Functions made by @pipeline_def take all settings."""
-    if getattr(_innermost(program), "_is_pipeline_def", False):
+    if getattr(innermost(program), "_is_pipeline_def", False):
         return settings
     parameters = inspect.signature(program).parameters
     if any(item.kind is item.VAR_KEYWORD for item in parameters.values()):
         return settings
     missing = [name for name in settings if name not in parameters]
     if missing:
-        raise ProgramError(f"{_name(program)}() takes no {', '.join(missing)}: give it such parameters, or make it with @pipeline_def")
+        raise ProgramError(f"{name_of(program)}() takes no {', '.join(missing)}: give it such parameters, or make it with @pipeline_def")
     return settings
 
 
-def _innermost(program: Any) -> Any:
+def _missing(program: Any, given: dict[str, Any]) -> str:
+    """The arguments that the function needs and does not get, as a hint."""
+    try:
+        parameters = inspect.signature(program).parameters.values()
+    except (TypeError, ValueError):
+        return ""
+    by_name = [item for item in parameters if item.kind in (item.POSITIONAL_OR_KEYWORD, item.KEYWORD_ONLY)]
+    missing = [f"--set {item.name}=..." for item in by_name if item.default is item.empty and item.name not in given]
+    return f". Give {' '.join(missing)}" if missing else ""
+
+
+def innermost(program: Any) -> Any:
     """The function of a partial, or of a partial of a partial."""
     while isinstance(program, functools.partial):
         program = program.func
     return program
 
 
-def _name(program: Any) -> str:
-    found = _innermost(program)
+def name_of(program: Any) -> str:
+    found = innermost(program)
     return str(getattr(found, "__name__", type(found).__name__))

@@ -85,6 +85,8 @@ def _figures(data: dict[str, Any]) -> str:
         ("interpreter held per sample, at most", _number("interpreter_us_per_sample", data["interpreter_us_per_sample"],
                                                          f"{data['interpreter_us_per_sample']:,.1f} µs")),
         ("peak memory", _number("peak_memory", data["peak_memory"], f"{data['peak_memory'] / 1e6:,.0f} MB")),
+        ("other programs had of the processor time asked for", _number("sharing.others_share", data["sharing"]["others_share"],
+                                                                       f"{100 * data['sharing']['others_share']:.0f} %")),
         ("the consumer waits for batches", _number("statistics.consumer.wait_seconds", statistics["consumer"]["wait_seconds"],
                                                    f"{statistics['consumer']['wait_seconds']:.3f} s")
          + " of " + _number("statistics.elapsed_seconds", statistics["elapsed_seconds"], f"{statistics['elapsed_seconds']:.3f} s")),

@@ -23,6 +23,7 @@ from asyncdali.runtime.statistics import (
 )  # fmt: skip
 from asyncdali.tooling import bottleneck
 from asyncdali.tooling.bottleneck import find
+from asyncdali.tooling.sharing import CONSUMER, STAGES, WORKERS, Sharing
 
 READER = OperatorStatistics("reader", "readers.file", "cpu", 100, 3200, 10**8, 0.1, 0.4, 0.0, 0.35)
 DECODE = OperatorStatistics("decode", "decoders.image", "cpu", 100, 3200, 10**9, 0.1, 0.0, 13.0, 0.0)
@@ -195,6 +196,59 @@ def test_without_a_busy_resource_the_bottleneck_is_unclear():
 
 def test_without_iterations_there_is_no_bottleneck():
     assert find(replace(BUSY, consumer=ConsumerStatistics(0, 0, 0, 0.0, 0.0, 0.0)), cores=8).kind == "idle"
+
+
+# --- processors that other programs use
+
+ALONE = Sharing(19.0, 0.1, 0.1, {WORKERS: 1.01, STAGES: 1.01, CONSUMER: 1.01})
+CROWDED = Sharing(6.0, 13.0, 12.0, {WORKERS: 3.0, STAGES: 5.0, CONSUMER: 8.0})
+"""Other programs have two thirds of the processor time that the pipeline asks for."""
+
+
+def test_processors_that_are_all_ours_and_processors_that_others_use():
+    assert "every core is in use (2)" in find(BUSY, 2, ALONE).advice and find(BUSY, 2, ALONE).kind == "threads"
+    found = find(replace(BUSY, threads=ThreadStatistics(2, 18.7, 6.0)), 2, CROWDED)
+    assert found.kind == "machine" and found.share == pytest.approx(2 / 3)
+    assert "other programs have 67 % of the processor time that the pipeline asks for, and both threads are busy (94 %)" in found.finding
+    assert "measure again while they rest" in found.advice and "every core is in use" not in found.advice
+
+
+@pytest.mark.parametrize("sharing, kind", [(CROWDED, "machine"), (ALONE, "unclear"), (None, "unclear")])
+def test_threads_that_wake_up_late_are_busy_for_half_of_the_time(sharing, kind):
+    segment = replace(IDLE.segments[0], wait_output_seconds=0.0)
+    found = find(replace(IDLE, segments=(segment,), threads=ThreadStatistics(2, 11.0, 10.0)), 2, sharing)
+    assert found.kind == kind
+
+
+def test_a_computing_function_that_gets_little_of_a_processor_does_not_wait():
+    """It computed for 7 % of its time, and had to wait for a processor four times as long."""
+    function = OperatorStatistics("blend", "python_function", "cpu", 100, 3200, 0, 9.4, 0.0, 0.0, 0.0)
+    segment = replace(SEGMENT, operators=("blend",), index=1, planning_seconds=9.4, planning_processor_seconds=0.7)
+    statistics = replace(IDLE, operators=(*IDLE.operators, function), segments=(*IDLE.segments, segment))
+    assert "holding the interpreter" in find(statistics, 2, CROWDED).finding
+    assert "waits" in find(statistics, 2, ALONE).finding and "waits" in find(statistics, 2).finding
+    sleeping = replace(segment, planning_processor_seconds=0.05)
+    assert "waits" in find(replace(statistics, segments=(*IDLE.segments, sleeping)), 2, CROWDED).finding
+
+
+def test_a_computing_source_that_gets_little_of_a_processor_does_not_wait():
+    assert find(source(processor_seconds=0.4), 8, CROWDED).kind == "interpreter"
+    assert find(source(processor_seconds=0.4), 8, ALONE).kind == "source"
+
+
+def test_readers_that_get_little_of_a_processor_do_not_wait_for_storage():
+    reader = replace(READER, prepare_seconds=17.0, prepare_processor_seconds=3.0)
+    slow = replace(IDLE, operators=(reader, *IDLE.operators[1:]), threads=ThreadStatistics(2, 18.0, 3.5))
+    assert find(slow, 2, ALONE).kind == "storage"
+    assert find(slow, 2, CROWDED).kind != "storage"
+
+
+def test_threads_without_a_processor_that_no_other_program_has():
+    """The quota of a container stops threads that wait in no queue."""
+    segment = replace(IDLE.segments[0], wait_output_seconds=0.0)
+    stopped = replace(IDLE, segments=(segment,), threads=ThreadStatistics(2, 11.0, 4.0))
+    assert "no other program delays them" in find(stopped, 2, replace(ALONE, own_seconds=4.0, others_seconds=0.1)).advice
+    assert "something else uses" in find(stopped, 2, replace(ALONE, is_estimated=True)).advice
 
 
 def engines(*planning, pixels=0.0, depth=2):
