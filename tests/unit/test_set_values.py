@@ -32,7 +32,7 @@ def declared(
     """A function whose arguments have annotations."""
 
 
-def defaults(size=224, scale=1.5, mirror=True, name="x", dtype=types.FLOAT, window=(1, 2), folder=Path("/"), free=None, *, required):  # noqa: B006
+def defaults(size=224, scale=1.5, mirror=True, name="x", dtype=types.FLOAT, window=(1, 2), folder=Path("/"), free=None, *, required):
     """A function whose arguments have defaults."""
 
 
