@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 
 import numpy as np
 import pytest
-from helpers.pipelines import pipeline_of
+from helpers.pipelines import pipeline_of, run_script
 
 from asyncdali import fn, types
 from asyncdali.codecs.audio import audio_formats
@@ -48,7 +49,7 @@ def interpreted(monkeypatch):
 
         @staticmethod
         def only():
-            monkeypatch.setattr(audio_decoder, "scanned", lambda source, *arguments: Scan(SOUND.zeros(len(source)), 0, 0, []))
+            monkeypatch.setattr(audio_decoder, "scanned", lambda source, *arguments: Scan(SOUND.zeros(len(source)), 0, 0, 0, 0, []))
             monkeypatch.setattr(audio_formats, "WholeSound", refused)
 
     own = DecodeAudio._interpreted
@@ -154,3 +155,40 @@ def test_damaged_files_have_the_outcome_of_the_python_reader(format, interpreted
     made = [outcome(file) for file in files]
     interpreted.only()
     assert made == [outcome(file) for file in files]
+
+
+READY = """
+import io, json, sys
+import numpy as np, soundfile
+from helpers.pipelines import pipeline_of, run_script
+from asyncdali import fn
+from asyncdali.codecs.audio import sound_kernels as kernels
+
+def encoded(format, subtype):
+    file = io.BytesIO()
+    soundfile.write(file, np.linspace(-0.5, 0.5, 400), 16000, format=format, subtype=subtype)
+    return np.frombuffer(file.getvalue(), np.uint8)
+
+files = {"WAV": encoded("WAV", "PCM_16"), "FLAC": encoded("FLAC", "PCM_16"), "OGG": encoded("OGG", "VORBIS")}
+order = iter(("WAV", "FLAC", "WAV", "OGG"))
+names = ("scan_sounds", "wav_step", "scan_compressed", "flac_step", "vorbis_headers", "vorbis_step")
+with pipeline_of(lambda: tuple(fn.decoders.audio(fn.external_source(lambda: [files[next(order)]]))), batch_size=1, prefetch_queue_depth=1,
+                 exec_pipelined=False, exec_async=False) as pipeline:
+    pipeline.build()
+    found = []
+    for _ in range(5):
+        found.append([name for name in names if getattr(kernels, name).ready])
+        if len(found) < 5:
+            pipeline.run()
+print(json.dumps(found))
+"""
+
+
+def test_kernels_of_a_format_are_compiled_when_the_format_comes():
+    """Compiling all formats for WAV files took 11 s of a processor before the first batch."""
+    done = run_script(READY)
+    assert done.returncode == 0, done.stderr
+    built, wav, flac, again, vorbis = json.loads(done.stdout.splitlines()[-1])
+    assert built == wav == ["scan_sounds", "wav_step"]
+    assert flac == again == [*built, "scan_compressed", "flac_step"]
+    assert vorbis == [*flac, "vorbis_headers", "vorbis_step"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from ...compiled.job_tables import THREAD
 from ...types import DALIDataType
 from .sound_tables import SCAN, SOUND, SOUNDS
 from .vorbis_setup import IDENTIFICATION, setup_of
+
+if TYPE_CHECKING:
+    from ...compiled.step import Compiled
 
 _KINDS = ("int16", "int32", "float32")
 """Element types in the order of ``sound_kernels``."""
@@ -33,10 +36,12 @@ def kernels() -> ModuleType:
 
 
 def compile_decoders() -> None:
-    """Compile what :func:`scanned`, the step of the decoders and :class:`WholeSound` call."""
-    from .vorbis_kernels import find_part
+    """Compile what every batch needs: :func:`scanned`, and the step of WAV files.
 
-    for function in (kernels().scan_sounds, kernels().sound_step, kernels().vorbis_headers, find_part):
+    The kernels of FLAC and Vorbis are compiled when the first such file comes: they take 9 s of a processor, and only the headers say which
+    files a data set has.
+    """
+    for function in (kernels().scan_sounds, kernels().wav_step):
         function.compile()
 
 
@@ -48,12 +53,21 @@ def pages_are_intact(data: bytes) -> bool:
 
 @dataclass
 class Scan:
-    """The SOUND of each sample; how many files compiled code decodes, its bytes of scratch, and what it needs beside the table."""
+    """The SOUND of each sample; how many files compiled code decodes, how many of them have which format, its bytes of scratch, and what
+    it needs beside the table."""
 
     records: np.ndarray
     known: int
+    flac: int
+    vorbis: int
     scratch: int
     keep: list[Any]
+
+    def steps(self) -> list[Compiled]:
+        """The steps that decode the files, one for each format in the batch. Each leaves the files of other formats alone."""
+        found = kernels()
+        needed = (found.wav_step, self.known > self.flac + self.vorbis), (found.flac_step, self.flac), (found.vorbis_step, self.vorbis)
+        return [step for step, count in needed if count]
 
     def left(self) -> list[int]:
         """The samples that compiled code did not decode, behind its job. Without scratch there are WAV files only, which never fail."""
@@ -73,12 +87,14 @@ def scanned(source: Batch, wanted: np.ndarray, kind: int, downmix: int) -> Scan:
     count = len(source)
     records, sizes = np.empty((count, SOUND.words), np.int64), np.ascontiguousarray(source.shapes[:, 0])
     context, _ = SCAN.make(
-        inputs=source.addresses, sizes=sizes, wanted=wanted, records=records, kind=kind, downmix=downmix, known=0, vorbis=0, scratch=0,
+        inputs=source.addresses, sizes=sizes, wanted=wanted, records=records, kind=kind, downmix=downmix, later=0, known=0, flac=0,
+        vorbis=0, scratch=0,
     )  # fmt: skip
     kernels().scan_sounds(address_of(context), count)
-    known, vorbis, scratch = context[SCAN.span("known", "scratch")].tolist()
-    scan = Scan(records, known, scratch, [])
-    if vorbis:
+    if context[SCAN.word.later]:
+        kernels().scan_compressed(address_of(context), count)
+    scan = Scan(records, *context[SCAN.span("known", "scratch")].tolist(), [])
+    if scan.vorbis:
         for k in np.flatnonzero(records[:, SOUND.word.format] == kernels().VORBIS).tolist():
             _set_up(source.sample(k), scan, k)
     return scan
@@ -94,6 +110,7 @@ def _set_up(file: np.ndarray, scan: Scan, k: int) -> None:
     if setup is None:
         record[:] = 0
         scan.known -= 1
+        scan.vorbis -= 1
     else:
         record[SOUND.word.setup] = setup.address
         scan.keep.append(setup)
@@ -138,7 +155,8 @@ class WholeSound:
         thread = np.zeros(THREAD.words, np.int64)
         thread[THREAD.word.scratch] = -(-scratch.ctypes.data // _ALIGNED) * _ALIGNED
         thread[THREAD.word.scratch_bytes] = self._scan.scratch
-        kernels().sound_step(address_of(table), 0, address_of(thread))
+        for step in self._scan.steps():
+            step(address_of(table), 0, address_of(thread))
         del keep  # The kernel has returned.
         if record[SOUND.word.failed]:
             raise NotDecoded(self._what)

@@ -34,6 +34,8 @@ from .wav_rules import EXTENSIBLE, GUID, LEAST_UNFINISHED, MOST_CHANNELS, MOST_R
 
 PCM, REAL, FLAC, VORBIS = 1, 2, 3, 4
 """Sample formats: integers and floats of WAV files; FLAC; Vorbis in Ogg."""
+SCAN_LATER = -1
+"""The format of a file whose header is not read yet."""
 INT16, INT32, FLOAT = 0, 1, 2
 RIFF, WAVE, _FORMAT, _DATA, _FLAC_MARK = (int.from_bytes(name, "little") for name in (b"RIFF", b"WAVE", b"fmt ", b"data", b"fLaC"))
 _KIND_PCM, _KIND_FLOAT, _KIND_EXTENSIBLE = 1, 3, 0xFFFE
@@ -196,16 +198,11 @@ def _scan_flac(file, size, record):
 
 
 @inlined
-def _format(file, size, record):
-    """Read the header of a file to its SOUND. Returns the format; 0: not for us."""
-    if size < 12:
-        return np.int64(0)
-    mark = _load_u32(file)
-    if mark == RIFF and _load_u32(file + 8) == WAVE:
-        return np.int64(scan_wav(file, size, size, record))
-    if mark == OGG_MARK:
+def _compressed_format(file, size, record):
+    """Read the header of a FLAC or Ogg file to its SOUND. Returns the format; 0: not for us."""
+    if _load_u32(file) == OGG_MARK:
         return np.int64(VORBIS if scan_ogg(file, size, record) else 0)
-    return np.int64(_scan_flac(file, size, record) if mark == _FLAC_MARK else 0)
+    return np.int64(_scan_flac(file, size, record))
 
 
 @inlined
@@ -225,24 +222,57 @@ def _scratch_bytes(record, format):
     return vorbis_scratch(channels, block) if format == VORBIS else np.int64(0)
 
 
+@inlined
+def _noted(context, record, format, wanted):
+    """Complete the record of a file with a header of this format. Returns whether the file is for us; if not, the record is cleared."""
+    if not _is_for_us(context, record, format, wanted):
+        clear_bytes(record, record_at.size)
+        return 0
+    store_i64(record + record_at.format, format)
+    store_i64(record + record_at.part, 0)
+    store_i64(record + record_at.first, 0)
+    store_i64(record + record_at.failed, 0)
+    return 1
+
+
 @compiled(2)
 def scan_sounds(context, count):
-    """Read the headers of `count` files; `context` is a SCAN. Files that are left to the interpreter have the format 0, and no samples."""
-    wanted, scratch, known, vorbis = view_f32(load_i64(context + scan_at.wanted), count), np.int64(0), 0, 0
+    """Read the headers of `count` files; `context` is a SCAN. Files that are left to the interpreter have the format 0, and no samples.
+
+    FLAC and Ogg files get the format SCAN_LATER, for :func:`scan_compressed`.
+    """
+    wanted, known, later = view_f32(load_i64(context + scan_at.wanted), count), 0, 0
     for k in range(count):
         file, size = load_i64(load_i64(context + scan_at.inputs) + 8 * k), load_i64(load_i64(context + scan_at.sizes) + 8 * k)
         record = load_i64(context + scan_at.records) + record_at.size * k
-        format = _format(file, size, record)
-        if not _is_for_us(context, record, format, wanted[k]):
-            clear_bytes(record, record_at.size)
+        mark, format = _load_u32(file) if size >= 12 else 0, np.int64(0)
+        if mark == OGG_MARK or mark == _FLAC_MARK:
+            store_i64(record + record_at.format, SCAN_LATER)
+            later += 1
             continue
-        store_i64(record + record_at.format, format)
-        for field in (record_at.part, record_at.first, record_at.failed):
-            store_i64(record + field, 0)
-        scratch = larger(scratch, _scratch_bytes(record, format))
-        known += 1
-        vorbis += 1 if format == VORBIS else 0
+        if mark == RIFF and _load_u32(file + 8) == WAVE:
+            format = np.int64(scan_wav(file, size, size, record))
+        known += _noted(context, record, format, wanted[k])
     store_i64(context + scan_at.known, known)
+    store_i64(context + scan_at.later, later)
+    return 0
+
+
+@compiled(2)
+def scan_compressed(context, count):
+    """Read the headers of the FLAC and Ogg files that :func:`scan_sounds` found."""
+    wanted, scratch, flac, vorbis = view_f32(load_i64(context + scan_at.wanted), count), np.int64(0), 0, 0
+    for k in range(count):
+        file, size = load_i64(load_i64(context + scan_at.inputs) + 8 * k), load_i64(load_i64(context + scan_at.sizes) + 8 * k)
+        record = load_i64(context + scan_at.records) + record_at.size * k
+        if load_i64(record + record_at.format) == SCAN_LATER:
+            format = _compressed_format(file, size, record)
+            if _noted(context, record, format, wanted[k]) != 0:
+                scratch = larger(scratch, _scratch_bytes(record, format))
+                flac += 1 if format == FLAC else 0
+                vorbis += 1 if format == VORBIS else 0
+    store_i64(context + scan_at.known, load_i64(context + scan_at.known) + flac + vorbis)
+    store_i64(context + scan_at.flac, flac)
     store_i64(context + scan_at.vorbis, vorbis)
     store_i64(context + scan_at.scratch, scratch)
     return 0
@@ -350,17 +380,40 @@ def _own_scratch(context, thread):
     return load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
 
 
-@step
-def sound_step(context, sample, thread):
-    """Decode one file; see ``sound_tables``."""
+@inlined
+def _place(context, sample):
+    """The record of a sample, the address of its encoded data, and the address of its output."""
     record = load_i64(context + at.records) + record_at.size * sample
     source = load_i64(load_i64(context + at.inputs) + 8 * sample) + load_i64(record + record_at.data)
-    out, kind = load_i64(load_i64(context + at.outputs) + 8 * sample), load_i64(context + at.kind)
-    count, format = load_i64(record + record_at.frames) * load_i64(record + record_at.channels), load_i64(record + record_at.format)
+    return record, source, load_i64(load_i64(context + at.outputs) + 8 * sample)
+
+
+@step
+def wav_step(context, sample, thread):
+    """Decode one file, if it is a WAV file; see ``sound_tables``. Each format has a step, so that only formats in use are compiled."""
+    record, source, out = _place(context, sample)
+    format = load_i64(record + record_at.format)
     if format == PCM or format == REAL:
-        convert_wav(source, count, format, load_i64(record + record_at.bits), out, kind)
-    elif format == FLAC:
-        store_i64(record + record_at.failed, decode_flac(source, record, out, kind, _own_scratch(context, thread)))
-    elif format == VORBIS:
-        store_i64(record + record_at.failed, decode_vorbis(source, record, out, kind, _own_scratch(context, thread)))
+        count = load_i64(record + record_at.frames) * load_i64(record + record_at.channels)
+        convert_wav(source, count, format, load_i64(record + record_at.bits), out, load_i64(context + at.kind))
+    return 0
+
+
+@step
+def flac_step(context, sample, thread):
+    """Decode one file, if it is a FLAC file."""
+    record, source, out = _place(context, sample)
+    if load_i64(record + record_at.format) == FLAC:
+        failed = decode_flac(source, record, out, load_i64(context + at.kind), _own_scratch(context, thread))
+        store_i64(record + record_at.failed, failed)
+    return 0
+
+
+@step
+def vorbis_step(context, sample, thread):
+    """Decode one file, if it is an Ogg Vorbis file."""
+    record, source, out = _place(context, sample)
+    if load_i64(record + record_at.format) == VORBIS:
+        failed = decode_vorbis(source, record, out, load_i64(context + at.kind), _own_scratch(context, thread))
+        store_i64(record + record_at.failed, failed)
     return 0

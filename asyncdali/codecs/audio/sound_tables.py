@@ -17,7 +17,7 @@ SOUND = Table(
     Field("setup", "int64", "bytes of the third header of a Vorbis stream; then the address of its VORBIS"),
     Field("part", "int64", "Vorbis: 0 the whole stream; 1 a part from the begin; 2 a part from a page within the stream on"),
     Field("first", "int64", "Vorbis: first wanted sample; a part ends at `frames`"),
-    Field("failed", "int64", "1: it could not be decoded after all; written by the step"),
+    Field("failed", "int64", "1: it could not be decoded after all; written by the steps"),
 )
 """The header of a file: a record for each sample."""
 
@@ -29,7 +29,9 @@ SCAN = Table(
     Field("records", "SOUND[samples]", "filled by the scan"),
     Field("kind", "int64", "element type of the outputs: 0 INT16, 1 INT32, 2 FLOAT"),
     Field("downmix", "int64", "1 if channels are mixed"),
+    Field("later", "int64", "found: FLAC and Ogg files, which another kernel scans"),
     Field("known", "int64", "found: files that compiled code decodes"),
+    Field("flac", "int64", "found: FLAC files among them"),
     Field("vorbis", "int64", "found: Vorbis files among them"),
     Field("scratch", "int64", "found: bytes of scratch that decoding needs"),
 )
@@ -40,5 +42,5 @@ SOUNDS = Table(
     OUTPUTS,
     Field("records", "SOUND[samples]", "the files"),
     Field("kind", "int64", "element type of the outputs: 0 INT16, 1 INT32, 2 FLOAT"),
-    Field("scratch", "int64", "offset of the step's own scratch in the thread's"),
+    Field("scratch", "int64", "offset of the steps' own scratch in the thread's"),
 )

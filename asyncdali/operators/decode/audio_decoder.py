@@ -9,7 +9,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...codecs.audio.audio_formats import check_dtype, check_rate, decode_audio, merged
-from ...codecs.audio.compiled_sounds import Scan, compile_decoders, kernels, kind_of, scanned
+from ...codecs.audio.compiled_sounds import Scan, compile_decoders, kind_of, scanned
 from ...codecs.audio.resampling import check_quality, compile_kernels
 from ...codecs.audio.sound_tables import SOUND, SOUNDS
 from ...types import DALIDataType
@@ -89,11 +89,11 @@ class DecodeAudio(Operator):
         return batch, rates
 
     def _decoded(self, source: Batch, scan: Scan) -> tuple[Batch, list[Step]]:
-        """The output batch, and the step that decodes into it."""
+        """The output batch, and the steps that decode into it."""
         batch = Batch(scan.records[:, SOUND.span("frames", "frames" if self._downmix else "channels")].copy(), self._dtype)
         batch.reserve(self.environment.allocate)
         table, keep = scan.table(source, batch.addresses, self._kind)
-        return batch, [Step(kernels().sound_step.address, table, no_explanation, scan.scratch, SOUNDS.word.scratch, keep)]
+        return batch, [Step(step.address, table, no_explanation, scan.scratch, SOUNDS.word.scratch, keep) for step in scan.steps()]
 
     def _interpreted(
         self, source: Batch, wanted: np.ndarray, samples: Sequence[int]

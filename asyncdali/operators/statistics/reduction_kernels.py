@@ -25,6 +25,7 @@ from .reduction_vectors import (
     SQUARES_READ,
     byte_sum,
     extreme_of,
+    far_sums,
     node_sum,
     pixel_chunks,
     square_sum,
@@ -100,6 +101,7 @@ def _make_tree(view_in: Any, add: Any, walk: Any, in_dtype: str, kind: str) -> A
     zero, size = np.float32(0), storage(in_dtype).itemsize
     fast, exact = supported(in_dtype, kind), in_dtype == "uint8" and kind == "value"
     many: Any = node_sum(in_dtype, kind) if fast else None
+    far = far_sums(in_dtype)
     squares = in_dtype == "uint8" and kind == "square"
     pixels, chunks = in_dtype == "float32", pixel_chunks(kind)
 
@@ -130,13 +132,13 @@ def _make_tree(view_in: Any, add: Any, walk: Any, in_dtype: str, kind: str) -> A
 
     @inlined
     def leaf_kind(base, end, stride, count, inner):
-        """The method that sums a node. Every third float has no vector method: its shuffles would take as long as the additions."""
+        """The method that sums a node."""
         if fast and inner == 1 and (stride == size or stride == 3 * size):
             if exact and count <= EXACT_BYTES:
                 return _EXACT
             if squares and stride == size and base + count + SQUARES_READ <= end:
                 return _SQUARES if count <= EXACT_SQUARES else _HALVED
-            if (stride == size or size < 4) and LEAST <= count <= MOST and base + (count + 16) * stride <= end:
+            if (stride == size or far) and LEAST <= count <= MOST and base + (count + 16) * stride <= end:
                 return _MANY
         if inner == 1 and 2 * _CHUNK + 2 <= count <= 4 * _CHUNK:
             return _FOUR

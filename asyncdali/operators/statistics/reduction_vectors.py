@@ -103,6 +103,11 @@ def supported(dtype: str, kind: str) -> bool:
     return dtype in ("uint8", "int8", "float32") or (dtype in ("uint16", "int16") and kind != "square")
 
 
+def far_sums(dtype: str) -> bool:
+    """Whether there is a vector method for every third element. The shuffles for 4 bytes would take as long as the additions."""
+    return np.dtype(dtype).itemsize < 4
+
+
 def _leaf_sums(dtype: str, kind: str, apart: int) -> Any:
     """``leaf_sums(base, starts, mean)``: the sum of a node; starts int32[32]: first elements of the leaves, their lengths."""
     number, element = np.dtype(dtype), element_ir(from_dtype(np.dtype(dtype)))
@@ -143,9 +148,15 @@ def _leaf_sums(dtype: str, kind: str, apart: int) -> Any:
 def node_sum(dtype: str, kind: str) -> Any:
     """``node_sum(base, apart, count, mean)``: float32 sum of a node of LEAST to MOST elements; reads 16 elements more than there are.
 
-    `apart` is 1 or 3 elements.
+    `apart` is 1 or 3 elements; always 1 for types of 4 bytes, for which :func:`far_sums` is false.
     """
-    near, far = _leaf_sums(dtype, kind, 1), _leaf_sums(dtype, kind, 3)
+    near = _leaf_sums(dtype, kind, 1)
+    leaves: Any
+    if far_sums(dtype):
+        far = _leaf_sums(dtype, kind, 3)
+        leaves = inlined(lambda base, apart, places, mean: near(base, places, mean) if apart == 1 else far(base, places, mean))
+    else:
+        leaves = inlined(lambda base, apart, places, mean: near(base, places, mean))
 
     @inlined
     def node_sum(base, apart, count, mean):
@@ -161,7 +172,7 @@ def node_sum(dtype: str, kind: str) -> Any:
             length = places[k]
             places[_LEAVES + k], places[k] = length, np.int32(start)
             start += np.int64(length)
-        return near(base, address(places), mean) if apart == 1 else far(base, address(places), mean)
+        return leaves(base, apart, address(places), mean)
 
     return node_sum
 
