@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ..codecs.jpeg import jpeg_library
-from . import checks, machine, setup
+from . import checks, machine, settings, setup
 from .quick_checks import examine
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument(
         "pipeline", nargs="?", metavar="FILE.py:pipeline", help="also check the options, sources and files of this pipeline",
     )
-    from . import settings
-
     settings.add_argument(parser)
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     parser.set_defaults(run=run)
@@ -58,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"doctor: --set {options.set[0]} is for a pipeline: name it, as in FILE.py:pipeline", file=sys.stderr)
         return 2
     if options.pipeline:
-        from . import program, settings
+        from . import program
 
         try:
             with program.output_apart() if options.json else contextlib.nullcontext():
