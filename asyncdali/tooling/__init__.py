@@ -14,7 +14,9 @@
     report.py        The page that ``asyncdali bench --report`` writes
     restarting.py    ``asyncdali engine --restart``
     rival.py         Runs a program for asyncdali on DALI, in a separate process that ``asyncdali bench --vs dali`` talks to
+    settings.py      ``--set NAME=VALUE``: arguments of the function that makes a pipeline
     setup.py         The input of the checks of ``asyncdali doctor``
+    sharing.py       How much of the processors other programs took while a pipeline was measured
     trace.py         Traces of a running pipeline, in the format of chrome://tracing and https://ui.perfetto.dev
 
 May import public names, statistics of `compiled`, the plan, and `workers`.
