@@ -168,17 +168,21 @@ def disagreements(data: bytes, chance: random.Random) -> tuple[bool, list[str]]:
     return not refused, found
 
 
+def file(kind: str, number: int) -> tuple[bytes, random.Random]:
+    """A damaged file, and the source of chance for what is done with it."""
+    chance = random.Random(f"{kind} {number}")
+    data = chance.choice(files(kind))
+    metadata = kind == "FLAC" and chance.random() < 0.7
+    data = damaged(data, chance, 0.97, 160) if metadata else damaged(data, chance)
+    return summed(data) if kind == "SUMS" else data, chance
+
+
 def main(kind: str, first: int, last: int) -> None:
     """Read files first .. last - 1. One line of JSON for each: [number], then [number, accepted, disagreements]."""
     np.seterr(all="ignore")
     for number in range(first, last):
         print(json.dumps([number]), flush=True)
-        chance = random.Random(f"{kind} {number}")
-        data = chance.choice(files(kind))
-        metadata = kind == "FLAC" and chance.random() < 0.7
-        data = damaged(data, chance, 0.97, 160) if metadata else damaged(data, chance)
-        data = summed(data) if kind == "SUMS" else data
-        print(json.dumps([number, *disagreements(data, chance)]), flush=True)
+        print(json.dumps([number, *disagreements(*file(kind, number))]), flush=True)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.operators import run_operator
-from helpers.sound_damage import KINDS, files
+from helpers.sound_damage import KINDS, disagreements, file, files
 
 from asyncdali import types
 from asyncdali.codecs.audio.audio_formats import decode_audio
@@ -51,6 +51,12 @@ def test_pairs_of_decoders(kind, count):
     if kind in ("FLAC", "SUMS"):  # In FLAC and Opus, libsndfile seeks over damage.
         examples.pop("part of a refused file", None)
     assert not examples, examples
+
+
+@pytest.mark.parametrize("kind, number", [("SUMS", 244), ("AIFF", 15508)])
+def test_files_that_begin_elsewhere_without_a_seek(kind, number):
+    """Opus with pages of wrong contents, and AU with an offset of 0. A whole file is read like its parts: behind a seek."""
+    assert disagreements(*file(kind, number)) == (True, [])
 
 
 def flac(samples, rate=8000):

@@ -352,7 +352,7 @@ class _Other:
         try:
             if self._ogg and not self._seeks:
                 return _as_type(self._whole(name)[first : first + count], dtype)
-            if first and self._seeks:
+            if self._seeks:  # To the first sample, too: damaged headers make libsndfile begin elsewhere without a seek.
                 samples = self._sought(first, count, name)
                 if len(samples) == count:
                     return _as_type(samples, dtype)
@@ -363,7 +363,7 @@ class _Other:
             raise ValueError(f"Error decoding audio: {getattr(error, 'error_string', error)}") from None
 
     def _sought(self, first: int, count: int, name: str) -> np.ndarray:
-        """Samples behind a seek. They are too few where the seek misleads, in damaged FLAC and Opus files that can be read as a whole."""
+        """Samples behind a seek. They are too few where the seek misleads, in damaged FLAC and Opus files."""
         import soundfile
 
         try:
