@@ -135,6 +135,24 @@ def test_nonsilent_region_after_something_loud(reset):
     assert reset == 2048 or np.abs(ends[0] - ends[1]).max() > 1000
 
 
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64", "int16", "uint16"])
+@pytest.mark.parametrize("batches", [4, pytest.param(60, marks=pytest.mark.slow)])
+def test_nonsilent_region_of_random_integer_signals(batches, dtype):
+    """From quiet to the largest integers."""
+    rng, limit = np.random.default_rng(len(dtype)), np.iinfo(dtype)
+    for _ in range(batches):
+        window, signals = int(rng.choice([1, 2, 10, 64, 100])), []
+        for length in rng.integers(300, 3000, 16):
+            loud = np.exp(-np.abs(np.arange(length) - rng.integers(length)) / rng.uniform(20, 200))
+            noise = rng.uniform(-1 if limit.min else 0, 1, length) * loud * rng.choice([100, 5e4, 1e8, 0.9 * limit.max])
+            signals.append(np.clip(noise, max(limit.min, -(2.0**62)), min(limit.max, 2.0**62)).astype(dtype))
+        for reset in (-1, window * int(rng.integers(1, 20))):
+            constants = {"window_length": window, "reset_interval": reset, "cutoff_db": float(rng.uniform(-130, -20))}
+            theirs = dali_outputs("nonsilent_region", [signals], [""], **constants)
+            ours = harness.run_all("nonsilent_region", signals, **constants)
+            np.testing.assert_array_equal(np.array(ours), np.array(theirs), err_msg=str(constants))
+
+
 @pytest.mark.parametrize("batches", [12, pytest.param(200, marks=pytest.mark.slow)])
 def test_nonsilent_region_of_random_float_signals(batches):
     """Equal regions for all windows, intervals, cut-offs and references: also where sums are drifting beside the cut-off."""

@@ -56,12 +56,26 @@ def test_exact_sums():
     assert max(map(int, length)) == 25_000
 
 
-def test_sums_of_loud_integers_are_exact():
-    signal = np.zeros(3000, np.int32)
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.uint64])
+def test_sums_of_wide_integers(dtype):
+    """By default they are float32 and never restart; after something loud, the square of a quiet sample is lost in them."""
+    signal = np.zeros(3000, dtype)
     signal[1000:1100] = 2_000_000_000
-    signal[2000] = 2_000_000
-    begin, length = harness.run_all("nonsilent_region", [signal], window_length=10, reset_interval=10, cutoff_db=-75.0)
+    signal[1104], signal[2000] = 100_000, 2_000_000
+    constants = {"window_length": 10, "reset_interval": 10, "cutoff_db": -75.0}
+    begin, length = harness.run_all("nonsilent_region", [signal], **constants, exact=True)
     assert (int(begin[0]), int(length[0])) == (991, 1019)
+    wide, total, means = signal.astype(np.float32), np.float32(0), []
+    squares = wide * wide
+    for last in range(len(signal)):
+        total = np.float32(total - squares[last - 10] if last >= 10 else total)
+        total = np.float32(total + squares[last])
+        means += [np.float32(total * (np.float32(1) / np.float32(10)))] * (last >= 9)
+    for cutoff in (-75.0, -110.0, -140.0):
+        factor = np.float32(10.0 ** float(np.float32(cutoff) * np.float32(0.1)))
+        loud = np.flatnonzero(np.array(means) >= np.float32(max(means) * factor))
+        begin, length = harness.run_all("nonsilent_region", [signal], **{**constants, "cutoff_db": cutoff})
+        assert (int(begin[0]), int(length[0])) == (loud[0], loud[-1] + 10 - loud[0]), cutoff
 
 
 @pytest.mark.parametrize("constants", [{"window_length": 0}, {"window_length": 10, "reset_interval": 15}, {"reference_power": -1.0}])

@@ -27,13 +27,13 @@ class NonsilentRegion(Operator):
         args=(
             Arg("cutoff_db", "float", -60.0, "Signals below this are silent."),
             Arg(
-                "exact", "bool", False, """True: float sums have FLOAT64. False: as in DALI, sums of FLOAT signals are FLOAT. They keep the
-                rounding errors of loud parts up to the next reset.""",
+                "exact", "bool", False, """True: sums have FLOAT64. False: as in DALI, sums of FLOAT and of integers of 32 and 64 bits
+                are FLOAT. They keep the rounding errors of loud parts; sums of FLOAT signals up to the next reset.""",
             ),
             Arg("reference_power", "float", 0.0, "The power at 0 dB; by default the largest averaged power of each sample."),
             Arg(
-                "reset_interval", "int", 8192, """Samples after which float sums are recomputed, a multiple of the window; -1: never.
-                Integer sums are exact.""",
+                "reset_interval", "int", 8192, """Samples after which sums of float signals are recomputed, a multiple of the window;
+                -1: never. Sums of integers are never recomputed.""",
             ),
             Arg("window_length", "int", 2048, "Samples that are averaged; no more than the signal has."),
         ),

@@ -135,6 +135,11 @@ def _squares_ir(builder: Any, dtype: np.dtype, real: Any, pointers: Any, offset:
     return [builder.fmul(column, column) for column in columns]
 
 
+def _rounds(dtype: np.dtype, exact: bool) -> bool:
+    """Whether sums are float32: as in DALI, those of float32, and those of integers of 32 and 64 bits, which become float32 first."""
+    return not exact and (dtype == np.float32 or (dtype.kind in "iu" and dtype.itemsize >= 4))
+
+
 def _sums_ir(dtype: np.dtype, rounded: bool) -> Any:
     """The type of the sums of the lanes."""
     return ir.VectorType(ir.FloatType() if rounded else ir.DoubleType(), _LANES)
@@ -186,11 +191,11 @@ def nonsilent_step(dtype: str, exact: bool) -> Compiled:
     Each sum depends on the one before it, so several stretches are summed side by side. Notes of every chunk of windows tell which chunks
     have the first and the last loud window; only these chunks are searched again.
 
-    Unless `exact`, the result is that of DALI: sums of float32 signals, means and the cut-off are rounded to float32 after each operation.
+    Unless `exact`, the result is that of DALI: means, the cut-off and sums that :func:`_rounds` are rounded to float32 after each step.
     The first stretch then ends where the windows end at a multiple of the interval, and is summed by itself.
     """
     elements, size = view(dtype), np.dtype(dtype).itemsize
-    rounded = dtype == "float32" and not exact
+    rounded = _rounds(np.dtype(dtype), exact)
     add, slide = _adder(np.dtype(dtype), rounded), _slider(np.dtype(dtype), rounded)
     real = np.float32 if rounded else np.float64
     view_sums = view_f32 if rounded else view_f64
@@ -440,7 +445,7 @@ def make_nonsilent_step(
             **values, stretch=used, lead=lead, stretches=stretches, samples=count, powers=Scratch(8 * count * stretches),
             borders=Scratch(NONSILENT_BORDERS.size * count * stretches),
         )  # fmt: skip
-        sums = "float32" if dtype == np.float32 and not exact else "float64"
+        sums = "float32" if _rounds(dtype, exact) else "float64"
         names = ("IN", element_type(dtype)), ("OUT", element_type(dtype)), ("SUM", sums), ("EXACT", str(int(exact)))
         grids = {"powers": grid_of(stretches, count), "borders": grid_of(stretches, count), "region": grid_of(count, 1)}
         if reference:
