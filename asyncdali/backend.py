@@ -150,7 +150,7 @@ def initialized() -> bool:
     return True
 
 
-def Init(*_: Any, **__: Any) -> None:
+def Init(*_: object, **__: object) -> None:
     """Does nothing: the package needs no initialisation."""
 
 

@@ -41,10 +41,10 @@ newaxis = NewAxis()
 class Language(Protocol):
     """The functions behind the methods of nodes. Nodes are below the graph, so the graph provides them (`graph/language.py`)."""
 
-    def operation(self, name: str, *operands: Any) -> DataNode:
+    def operation(self, name: str, *operands: object) -> DataNode:
         """An arithmetic operation, see `graph.arithmetic`."""
 
-    def subscript(self, node: DataNode, item: Any) -> DataNode:
+    def subscript(self, node: DataNode, item: object) -> DataNode:
         """``node[item]``, see `graph.subscripts`."""
 
     def here(self, node: DataNode) -> DataNode:
@@ -186,7 +186,7 @@ class DataNode:
     def __len__(self) -> NoReturn:
         raise TypeError("a DataNode has no len(): its batch exists only when the pipeline runs")
 
-    def __getitem__(self, item: Any) -> DataNode:
+    def __getitem__(self, item: object) -> DataNode:
         """Integers, slices, nodes as indices, and ``newaxis``; see ``graph.subscripts``."""
         return language.subscript(self, item)
 
@@ -203,7 +203,7 @@ def _unary(name: str) -> Any:
 
 
 def _binary(method: str, name: str, reflected: bool = False) -> Any:
-    def operate(self: DataNode, other: Any) -> DataNode:
+    def operate(self: DataNode, other: object) -> DataNode:
         return language.operation(name, other, self) if reflected else language.operation(name, self, other)
 
     operate.__name__, operate.__qualname__ = f"__{method}__", f"DataNode.__{method}__"

@@ -31,17 +31,17 @@ def sqrt(input: Any) -> DataNode:
     return _operation("sqrt", input)
 
 
-def rsqrt(input: Any) -> DataNode:
+def rsqrt(input: object) -> DataNode:
     """1 / sqrt(input)."""
     return _operation("rsqrt", input)
 
 
-def cbrt(input: Any) -> DataNode:
+def cbrt(input: object) -> DataNode:
     """Cube root."""
     return _operation("cbrt", input)
 
 
-def exp(input: Any) -> DataNode:
+def exp(input: object) -> DataNode:
     """e to the power of `input`."""
     return _operation("exp", input)
 
@@ -51,42 +51,42 @@ def log(input: Any) -> DataNode:
     return _operation("log", input)
 
 
-def log2(input: Any) -> DataNode:
+def log2(input: object) -> DataNode:
     """Logarithm to the base of 2."""
     return _operation("log2", input)
 
 
-def log10(input: Any) -> DataNode:
+def log10(input: object) -> DataNode:
     """Logarithm to the base of 10."""
     return _operation("log10", input)
 
 
-def abs(input: Any) -> DataNode:
+def abs(input: object) -> DataNode:
     """Absolute value, in the input's type."""
     return _operation("abs", input)
 
 
-def fabs(input: Any) -> DataNode:
+def fabs(input: object) -> DataNode:
     """Absolute value as a float."""
     return _operation("fabs", input)
 
 
-def floor(input: Any) -> DataNode:
+def floor(input: object) -> DataNode:
     """The largest whole number that is not greater (floor)."""
     return _operation("floor", input)
 
 
-def ceil(input: Any) -> DataNode:
+def ceil(input: object) -> DataNode:
     """The smallest whole number that is not less (ceiling)."""
     return _operation("ceil", input)
 
 
-def pow(base: Any, exponent: Any) -> DataNode:
+def pow(base: object, exponent: object) -> DataNode:
     """``base ** exponent``: integers wrap, and negative integer exponents give 0."""
     return _operation("pow", base, exponent)
 
 
-def fpow(base: Any, exponent: Any) -> DataNode:
+def fpow(base: object, exponent: object) -> DataNode:
     """`base` to the power of `exponent`, as a float also for integers."""
     return _operation("fpow", base, exponent)
 
@@ -101,71 +101,71 @@ def max(left: Any, right: Any) -> DataNode:
     return _operation("max", left, right)
 
 
-def clamp(value: Any, lo: Any, hi: Any) -> DataNode:
+def clamp(value: object, lo: object, hi: object) -> DataNode:
     """`value` clamped to [`lo`, `hi`]; `hi` if `lo` is greater than `hi`."""
     return _operation("clamp", value, lo, hi)
 
 
-def sin(input: Any) -> DataNode:
+def sin(input: object) -> DataNode:
     """Sine."""
     return _operation("sin", input)
 
 
-def cos(input: Any) -> DataNode:
+def cos(input: object) -> DataNode:
     """Cosine."""
     return _operation("cos", input)
 
 
-def tan(input: Any) -> DataNode:
+def tan(input: object) -> DataNode:
     """Tangent."""
     return _operation("tan", input)
 
 
-def asin(input: Any) -> DataNode:
+def asin(input: object) -> DataNode:
     """Inverse sine."""
     return _operation("asin", input)
 
 
-def acos(input: Any) -> DataNode:
+def acos(input: object) -> DataNode:
     """Inverse cosine."""
     return _operation("acos", input)
 
 
-def atan(input: Any) -> DataNode:
+def atan(input: object) -> DataNode:
     """Inverse tangent."""
     return _operation("atan", input)
 
 
-def atan2(x: Any, y: Any) -> DataNode:
+def atan2(x: object, y: object) -> DataNode:
     """Angle of the point with ordinate `x` and abscissa `y`. The names are DALI's."""
     return _operation("atan2", x, y)
 
 
-def sinh(input: Any) -> DataNode:
+def sinh(input: object) -> DataNode:
     """Hyperbolic sine."""
     return _operation("sinh", input)
 
 
-def cosh(input: Any) -> DataNode:
+def cosh(input: object) -> DataNode:
     """Hyperbolic cosine."""
     return _operation("cosh", input)
 
 
-def tanh(input: Any) -> DataNode:
+def tanh(input: object) -> DataNode:
     """Hyperbolic tangent."""
     return _operation("tanh", input)
 
 
-def asinh(input: Any) -> DataNode:
+def asinh(input: object) -> DataNode:
     """Inverse hyperbolic sine."""
     return _operation("asinh", input)
 
 
-def acosh(input: Any) -> DataNode:
+def acosh(input: object) -> DataNode:
     """Inverse hyperbolic cosine."""
     return _operation("acosh", input)
 
 
-def atanh(input: Any) -> DataNode:
+def atanh(input: object) -> DataNode:
     """Inverse hyperbolic tangent."""
     return _operation("atanh", input)

@@ -38,11 +38,11 @@ class _Capsule:
         return (1, 0)
 
 
-def ArrayToDLTensor(array: Any) -> Any:
+def ArrayToDLTensor(array: object) -> Any:
     """A DLPack capsule over the memory of a numpy array."""
     return np.asarray(array).__dlpack__()
 
 
-def DLTensorToArray(capsule: Any) -> np.ndarray:
+def DLTensorToArray(capsule: object) -> np.ndarray:
     """A numpy array over the memory of a DLPack capsule. A capsule can be used once."""
     return np.from_dlpack(_Capsule(capsule))

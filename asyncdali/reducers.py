@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 import cloudpickle
 
@@ -14,7 +13,7 @@ class DaliCallbackPickler(cloudpickle.Pickler):
     """A pickler that stores functions of the main module, lambdas and inner functions by value. ``DaliCallbackPickler.dumps(object)``."""
 
     @staticmethod
-    def dumps(obj: Any, protocol: int | None = None) -> bytes:
+    def dumps(obj: object, protocol: int | None = None) -> bytes:
         """The bytes of an object; ``pickle.loads`` reads them."""
         buffer = io.BytesIO()
         DaliCallbackPickler(buffer, protocol=protocol).dump(obj)

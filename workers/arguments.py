@@ -37,7 +37,9 @@ class Settings:
         return int.from_bytes(os.urandom(8), "little") if self.seed is None else self.seed
 
 
-def check_arguments(sources: list[Source], num_workers: int, start_method: str, pickler: Any, timeout: float | None, retries: int) -> None:
+def check_arguments(
+    sources: list[Source], num_workers: int, start_method: str, pickler: object, timeout: float | None, retries: int
+) -> None:
     if not sources:
         raise ValueError("a pool needs at least one source")
     for source in sources:

@@ -129,7 +129,7 @@ LIMIT = 1.0
 """Seconds that :class:`delayed` delays a handler at most."""
 
 
-def _install(numbers: Iterable[int], handlers: Iterable[Any]) -> None:
+def _install(numbers: Iterable[int], handlers: Iterable[object]) -> None:
     """Install handlers. In between no handler runs, except where ``signal`` looks for signals itself."""
     deque(map(signal, numbers, handlers), 0)
 
@@ -194,7 +194,7 @@ def raised_by_signal(error: BaseException) -> bool:
     return False
 
 
-def _code(handler: Any) -> CodeType | None:
+def _code(handler: object) -> CodeType | None:
     """The code of a handler: a function, a method, a partial object, or an object with ``__call__``."""
     handler = getattr(handler, "func", handler)
     if not hasattr(handler, "__code__") and not hasattr(handler, "__func__"):

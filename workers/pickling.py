@@ -37,7 +37,7 @@ def dumps_by_value(value: Any) -> bytes:
             cloudpickle.register_pickle_by_value(module)
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
-        def reducer_override(self, obj: Any) -> Any:
+        def reducer_override(self, obj: object) -> Any:
             if isinstance(obj, types.FunctionType) and obj in _by_value:
                 return self._dynamic_function_reduce(obj)
             return super().reducer_override(obj)
@@ -68,14 +68,14 @@ class SourcePickler:
         self._dumps_arguments = dict(parts[1] or {}) if len(parts) > 1 else {}
         self._loads_arguments = dict(parts[2] or {}) if len(parts) > 2 else {}
 
-    def dumps(self, value: Any) -> bytes:
+    def dumps(self, value: object) -> bytes:
         return self._object.dumps(value, **self._dumps_arguments) if self.custom else dumps_by_value(value)
 
     def loads(self, data: bytes) -> Any:
         return self._object.loads(data, **self._loads_arguments) if self.custom else pickle.loads(data)
 
 
-def dumps_source(value: Any, name: str, pickler: SourcePickler) -> bytes:
+def dumps_source(value: object, name: str, pickler: SourcePickler) -> bytes:
     """Pickle a callback. If that fails, the error names the attribute that cannot be pickled."""
     try:
         return pickler.dumps(value)
@@ -86,7 +86,7 @@ def dumps_source(value: Any, name: str, pickler: SourcePickler) -> bytes:
         raise kind(message) from error
 
 
-def _culprit(value: Any, name: str, pickler: SourcePickler, error: Exception) -> tuple[str, Exception]:
+def _culprit(value: object, name: str, pickler: SourcePickler, error: Exception) -> tuple[str, Exception]:
     """The innermost part of `value` that cannot be pickled."""
     seen = {id(value)}
     found = True
@@ -104,7 +104,7 @@ def _culprit(value: Any, name: str, pickler: SourcePickler, error: Exception) ->
     return name, error
 
 
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+def _parts(value: object) -> Iterator[tuple[str, Any]]:
     """The parts of an object: (name in an expression, part)."""
     if isinstance(value, types.MethodType):
         yield ".__self__", value.__self__

@@ -77,11 +77,11 @@ class Source:
         return min(workers, self.batch_size) if self.kind == "samples" else 1
 
 
-def is_iterable(value: Any) -> bool:
+def is_iterable(value: object) -> bool:
     return hasattr(type(value), "__iter__") or hasattr(type(value), "__getitem__")
 
 
-def is_generator_function(value: Any) -> bool:
+def is_generator_function(value: object) -> bool:
     """A generator function, a partial of one, or an object whose ``__call__`` is one."""
     while isinstance(value, functools.partial):
         value = value.func
@@ -90,7 +90,7 @@ def is_generator_function(value: Any) -> bool:
     return not isinstance(value, type) and callable(value) and inspect.isgeneratorfunction(type(value).__call__)
 
 
-def restartable(callback: Any) -> bool:
+def restartable(callback: object) -> bool:
     """Whether it can be iterated from its beginning again, and does not continue where an earlier iteration stopped."""
     if is_generator_function(callback):
         return True

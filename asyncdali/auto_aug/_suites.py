@@ -11,7 +11,7 @@ from . import augmentations as a
 from .core._augmentation import Augmentation
 
 
-def is_integer(value: Any) -> bool:
+def is_integer(value: object) -> bool:
     return isinstance(value, (int, np.integer))
 
 
@@ -22,7 +22,7 @@ def check_bins(num_magnitude_bins: Any) -> None:
 
 
 def translations(
-    use_shape: bool, max_translate_abs: Any, max_translate_rel: Any, default_abs: float, default_rel: float
+    use_shape: bool, max_translate_abs: object, max_translate_rel: object, default_abs: float, default_rel: float
 ) -> tuple[Augmentation, Augmentation]:
     """translate_x and translate_y with magnitudes up to the given or default limits. ValueError for limits of the other kind."""
     if not isinstance(use_shape, bool):
@@ -81,7 +81,7 @@ def without(suite: Sequence[Augmentation], excluded: Sequence[str] | None, calle
     return [augmentation for augmentation in suite if augmentation.name not in excluded]
 
 
-def warp_arguments(suite: Sequence[Augmentation], fill_value: Any, interp_type: Any, shape: Any) -> dict[str, Any]:
+def warp_arguments(suite: Sequence[Augmentation], fill_value: object, interp_type: object, shape: object) -> dict[str, Any]:
     """The given arguments of warps that some augmentation of the suite reads."""
     from .core._args import named_parameters
 

@@ -25,8 +25,8 @@ _SKIP = a.identity.augmentation(name="skip")
 
 
 def auto_augment(
-    data: DataNode, policy_name: str = "image_net", shape: Any = None, fill_value: Any = 128, interp_type: Any = None,
-    max_translate_abs: Any = None, max_translate_rel: Any = None, seed: int | None = None,
+    data: DataNode, policy_name: str = "image_net", shape: object = None, fill_value: object = 128, interp_type: object = None,
+    max_translate_abs: object = None, max_translate_rel: object = None, seed: int | None = None,
 ) -> DataNode:  # fmt: skip
     """AutoAugment with one of the published policies.
 
@@ -58,8 +58,8 @@ def auto_augment(
 
 
 def auto_augment_image_net(
-    data: DataNode, shape: Any = None, fill_value: Any = 128, interp_type: Any = None, max_translate_abs: Any = None,
-    max_translate_rel: Any = None, seed: int | None = None,
+    data: DataNode, shape: object = None, fill_value: object = 128, interp_type: object = None, max_translate_abs: object = None,
+    max_translate_rel: object = None, seed: int | None = None,
 ) -> DataNode:  # fmt: skip
     """:func:`auto_augment` with the policy "image_net".
 
@@ -68,7 +68,7 @@ def auto_augment_image_net(
     return auto_augment(data, "image_net", shape, fill_value, interp_type, max_translate_abs, max_translate_rel, seed)
 
 
-def apply_auto_augment(policy: Policy, data: DataNode, seed: int | None = None, **kwargs: Any) -> DataNode:
+def apply_auto_augment(policy: Policy, data: DataNode, seed: int | None = None, **kwargs: object) -> DataNode:
     """AutoAugment with your own policy.
 
     - policy: a :class:`Policy` with sub-policies.
@@ -125,7 +125,7 @@ def _entry(table: np.ndarray, dtype: types.DALIDataType, chosen: DataNode) -> Da
 # ------------------------------------------------------------------------------------------------------------------- policies
 
 
-def get_image_net_policy(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> Policy:
+def get_image_net_policy(use_shape: bool = False, max_translate_abs: object = None, max_translate_rel: object = None) -> Policy:
     """The policy found for ImageNet (https://arxiv.org/abs/1805.09501).
 
     - use_shape: translations are relative to the size.
@@ -139,18 +139,18 @@ def get_reduced_image_net_policy() -> Policy:
     return Policy("ReducedImageNetPolicy", _BINS, _sub_policies(_REDUCED_IMAGE_NET, ()))
 
 
-def get_svhn_policy(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> Policy:
+def get_svhn_policy(use_shape: bool = False, max_translate_abs: object = None, max_translate_rel: object = None) -> Policy:
     """The policy found for SVHN. `use_shape`, `max_translate_abs`, `max_translate_rel`: see :func:`get_image_net_policy`."""
     return Policy("SvhnPolicy", _BINS, _sub_policies(_SVHN, _shifts(use_shape, max_translate_abs, max_translate_rel)))
 
 
-def get_reduced_cifar10_policy(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> Policy:
+def get_reduced_cifar10_policy(use_shape: bool = False, max_translate_abs: object = None, max_translate_rel: object = None) -> Policy:
     """The policy found for a reduced CIFAR-10. `use_shape`, `max_translate_abs`, `max_translate_rel`: see :func:`get_image_net_policy`."""
     shifts = _shifts(use_shape, max_translate_abs, max_translate_rel)
     return Policy("ReducedCifar10Policy", _BINS, _sub_policies(_REDUCED_CIFAR10, shifts))
 
 
-def _shifts(use_shape: bool, max_translate_abs: Any, max_translate_rel: Any) -> tuple[Augmentation, Augmentation]:
+def _shifts(use_shape: bool, max_translate_abs: object, max_translate_rel: object) -> tuple[Augmentation, Augmentation]:
     return translations(use_shape, max_translate_abs, max_translate_rel, 250, 1.0)
 
 

@@ -19,9 +19,9 @@ from .core._augmentation import Augmentation
 
 
 def rand_augment(
-    data: DataNode, n: int, m: int, num_magnitude_bins: int = 31, shape: Any = None, fill_value: Any = 128, interp_type: Any = None,
-    max_translate_abs: Any = None, max_translate_rel: Any = None, seed: int | None = None, monotonic_mag: bool = True,
-    excluded: Sequence[str] | None = None,
+    data: DataNode, n: int, m: int, num_magnitude_bins: int = 31, shape: object = None, fill_value: object = 128,
+    interp_type: object = None, max_translate_abs: object = None, max_translate_rel: object = None,
+    seed: int | None = None, monotonic_mag: bool = True, excluded: Sequence[str] | None = None,
 ) -> DataNode:  # fmt: skip
     """RandAugment with its standard suite.
 
@@ -50,7 +50,7 @@ def rand_augment(
 
 def apply_rand_augment(
     augmentations: Sequence[Augmentation], data: DataNode, n: int, m: int, num_magnitude_bins: int = 31, seed: int | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> DataNode:  # fmt: skip
     """RandAugment with your own suite.
 
@@ -87,7 +87,7 @@ def apply_rand_augment(
 
 
 def get_rand_augment_suite(
-    use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
+    use_shape: bool = False, max_translate_abs: object = None, max_translate_rel: object = None
 ) -> list[Augmentation]:  # fmt: skip
     """The 14 operations (https://arxiv.org/abs/1909.13719), with magnitudes that grow with the bin.
 
@@ -99,7 +99,7 @@ def get_rand_augment_suite(
 
 
 def get_rand_augment_non_monotonic_suite(
-    use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
+    use_shape: bool = False, max_translate_abs: object = None, max_translate_rel: object = None
 ) -> list[Augmentation]:  # fmt: skip
     """The 14 operations with the magnitudes of AutoAugment's policies: a larger bin is not always a stronger operation.
 

@@ -6,7 +6,6 @@ Müller and Hutter, "TrivialAugment: Tuning-free Yet State-of-the-Art Data Augme
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from .. import fn, types
 from ..data_node import DataNode
@@ -18,8 +17,8 @@ from .core._augmentation import Augmentation
 
 
 def trivial_augment_wide(
-    data: DataNode, num_magnitude_bins: int = 31, shape: Any = None, fill_value: Any = 128, interp_type: Any = None,
-    max_translate_abs: Any = None, max_translate_rel: Any = None, seed: int | None = None, excluded: Sequence[str] | None = None,
+    data: DataNode, num_magnitude_bins: int = 31, shape: object = None, fill_value: object = 128, interp_type: object = None,
+    max_translate_abs: object = None, max_translate_rel: object = None, seed: int | None = None, excluded: Sequence[str] | None = None,
 ) -> DataNode:  # fmt: skip
     """TrivialAugment with its wide suite (https://arxiv.org/abs/2103.10158). The magnitude bin is drawn per sample.
 
@@ -34,7 +33,7 @@ def trivial_augment_wide(
 
 
 def apply_trivial_augment(
-    augmentations: Sequence[Augmentation], data: DataNode, num_magnitude_bins: int = 31, seed: int | None = None, **kwargs: Any
+    augmentations: Sequence[Augmentation], data: DataNode, num_magnitude_bins: int = 31, seed: int | None = None, **kwargs: object
 ) -> DataNode:
     """TrivialAugment with your own suite.
 
@@ -58,7 +57,7 @@ def apply_trivial_augment(
 
 
 def get_trivial_augment_wide_suite(
-    use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
+    use_shape: bool = False, max_translate_abs: object = None, max_translate_rel: object = None
 ) -> list[Augmentation]:  # fmt: skip
     """The 14 operations with wide ranges.
 

@@ -343,7 +343,7 @@ class Peer:
             self._link.close()
             self._actor._lost(self)
 
-    def _guarded(self, function: Callable[..., None], *args: Any) -> None:
+    def _guarded(self, function: Callable[..., None], *args: object) -> None:
         """Call a method. An unexpected error ends this connection, and no other."""
         try:
             function(*args)

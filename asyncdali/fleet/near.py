@@ -88,7 +88,7 @@ class Shelf:
         lender.lent.clear()
 
 
-def _arrays(owner: Any) -> list[np.ndarray]:
+def _arrays(owner: object) -> list[np.ndarray]:
     if isinstance(owner, (list, tuple)):
         return [memory for item in owner for memory in _arrays(item)]
     return [owner] if isinstance(owner, np.ndarray) else []
@@ -188,7 +188,7 @@ class Borrower:
         return found
 
 
-def _are_numbers(value: Any) -> bool:
+def _are_numbers(value: object) -> bool:
     return isinstance(value, list) and all(type(item) is int and 0 <= item < 1 << 62 for item in value)
 
 

@@ -127,7 +127,7 @@ def _actors(
     return Actors(found, as_token(token), rank, hedge_after, compare, timeout, most)
 
 
-def _check_policy(policy: Any, reader_name: Any) -> None:
+def _check_policy(policy: object, reader_name: object) -> None:
     if policy is not None and not isinstance(policy, LastBatchPolicy):
         raise TypeError(f"`last_batch_policy` must be a LastBatchPolicy or None, got {type(policy).__name__} {policy!r}")
     if policy is None and reader_name is not None:

@@ -185,7 +185,7 @@ class Compose:
         return result
 
 
-def _on_gpu(item: Any) -> Any:
+def _on_gpu(item: object) -> Any:
     """A node (or each node of an input set) on the GPU."""
     from ..data_node import DataNode
 

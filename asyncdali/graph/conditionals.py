@@ -264,7 +264,7 @@ class Conditionals:
                 )
         return self._merged(values, _Meeting(MERGE_BY_INDEX, scopes, index, home), what)
 
-    def _as_node(self, value: Any, what: str, scope: Scope) -> DataNode:
+    def _as_node(self, value: object, what: str, scope: Scope) -> DataNode:
         from .constants import constant_node, output_constant
 
         if isinstance(value, DataNode):
@@ -308,7 +308,7 @@ def here(node: DataNode) -> DataNode:
     return node if scopes is None or scopes.current is scopes.root else scopes.bring(node)
 
 
-def is_data(value: Any) -> bool:
+def is_data(value: object) -> bool:
     """Whether a value is merged as data: a node, number or array."""
     return isinstance(value, (DataNode, ScalarConstant, bool, int, float, np.generic, np.ndarray)) or hasattr(value, "__array__")
 
@@ -347,7 +347,7 @@ def _shape_of(value: Any) -> Any:
     return "None" if value is None else "*"
 
 
-def _describe(value: Any) -> str:
+def _describe(value: object) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key!r}: {_describe(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..data_node import DataNode
@@ -24,7 +22,7 @@ def constant_node(values: np.ndarray, dtype: DALIDataType, layout: str = "", dev
     return result
 
 
-def input_constant(value: Any, device: str) -> DataNode:
+def input_constant(value: object, device: str) -> DataNode:
     """An operator's input that was given as a number, array or flat list: a constant node on `device`."""
     if isinstance(value, ScalarConstant):
         array, dtype = constant_array(value.value, value.dtype, None)
@@ -33,7 +31,7 @@ def input_constant(value: Any, device: str) -> DataNode:
     return constant_node(array, dtype, "", device)
 
 
-def output_constant(value: Any, index: int = 0) -> tuple[np.ndarray, DALIDataType]:
+def output_constant(value: object, index: int = 0) -> tuple[np.ndarray, DALIDataType]:
     """One sample of a pipeline output that is not a node: its values (as from `constant_array`) and type.
 
     TypeError if output number `index` cannot be a constant: "nested `DataNode`" for lists and tuples of nodes, "Illegal output type" for
@@ -53,5 +51,5 @@ def output_constant(value: Any, index: int = 0) -> tuple[np.ndarray, DALIDataTyp
         ) from error
 
 
-def _holds_node(value: Any) -> bool:
+def _holds_node(value: object) -> bool:
     return isinstance(value, (list, tuple)) and any(isinstance(item, DataNode) or _holds_node(item) for item in value)

@@ -27,7 +27,7 @@ def _arguments(planned: PlannedOperator) -> str:
     return ", ".join(f"{name}={value.name if isinstance(value, Enum) else repr(value)}" for name, value in constants)
 
 
-def _is_short(value: Any) -> bool:
+def _is_short(value: object) -> bool:
     if isinstance(value, (list, tuple)):
         return len(value) <= 4 and all(isinstance(item, (int, float, str)) for item in value)
     return isinstance(value, (int, float, str))

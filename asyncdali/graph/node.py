@@ -104,11 +104,11 @@ def _rename(schema: Schema, given: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _is_array(value: Any) -> bool:
+def _is_array(value: object) -> bool:
     return isinstance(value, np.ndarray) or (hasattr(value, "__array__") and hasattr(value, "dtype") and not isinstance(value, np.generic))
 
 
-def _convert_constant(schema: Schema, arg: Arg, value: Any) -> Any:
+def _convert_constant(schema: Schema, arg: Arg, value: object) -> Any:
     if arg.compiled and MARK in getattr(value, "__dict__", ()):
         from .rewrite.code import as_written
 
@@ -231,7 +231,7 @@ def make(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], old_n
     return _results(make_one(schema, inputs, arguments, None, old_name=old_name))
 
 
-def _make_composed(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any]) -> Any:
+def _make_composed(schema: Schema, inputs: Sequence[object], arguments: dict[str, Any]) -> Any:
     """The two operators of `Schema.composed_of`. Name, device and similar arguments are those of the first."""
     constants, nodes = split_arguments(schema, arguments)
     _check_required(schema, constants, nodes)
@@ -243,11 +243,11 @@ def _make_composed(schema: Schema, inputs: Sequence[Any], arguments: dict[str, A
     return outputs if isinstance(made, list) else outputs[0]
 
 
-def _on_gpu(node: Any) -> bool:
+def _on_gpu(node: object) -> bool:
     return isinstance(node, DataNode) and node.device == "gpu"
 
 
-def _wants_gpu(inputs: Sequence[Any], arguments: dict[str, Any]) -> bool:
+def _wants_gpu(inputs: Sequence[object], arguments: dict[str, Any]) -> bool:
     given = arguments.get("device")
     return given == "gpu" or (given is None and any(map(_on_gpu, inputs)))
 
@@ -258,7 +258,7 @@ def _results(instance: OperatorInstance) -> Any:
     return instance.outputs[0] if len(instance.outputs) == 1 else list(instance.outputs)
 
 
-def _make_sets(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], old_name: str | None) -> Any:
+def _make_sets(schema: Schema, inputs: Sequence[object], arguments: dict[str, Any], old_name: str | None) -> Any:
     lengths = {len(item) for item in inputs if isinstance(item, list) and any(isinstance(x, DataNode) for x in item)}
     if len(lengths) != 1:
         raise OperatorValueError(f"{_public(schema)}: all input sets must have the same number of elements, got {sorted(lengths)}")
@@ -275,7 +275,7 @@ def _make_sets(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any],
 
 
 def make_one(
-    schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], twin_of: OperatorInstance | None, set_index: int | None = None,
+    schema: Schema, inputs: Sequence[object], arguments: dict[str, Any], twin_of: OperatorInstance | None, set_index: int | None = None,
     old_name: str | None = None,
 ) -> OperatorInstance:  # fmt: skip
     debugged = debug_definition()
@@ -375,7 +375,7 @@ def _check_required(schema: Schema, constants: dict[str, Any], nodes: dict[str, 
         raise OperatorError(f"Not all required arguments were specified for {_public(schema)}: {', '.join(missing)}")
 
 
-def _as_node(schema: Schema, device: str, position: int, item: Any) -> DataNode:
+def _as_node(schema: Schema, device: str, position: int, item: object) -> DataNode:
     if isinstance(item, DataNode):
         return item
     if isinstance(item, (str, bytes, dict)) or item is None:
@@ -412,7 +412,7 @@ class Definition:
     def add(self, instance: OperatorInstance) -> None:
         self.instances.append(instance)
 
-    def with_data(self, schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+    def with_data(self, schema: Schema, inputs: Sequence[object], arguments: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
         """Inputs and arguments with nodes instead of data, for definitions whose operators run immediately."""
         return inputs, arguments
 

@@ -19,7 +19,7 @@ _INTEGERS = frozenset(kind for kind in DALIDataType if kind.name.removeprefix("U
 _LIMIT = 2**63 - 1
 
 
-def subscript(node: DataNode, selection: Any) -> DataNode:
+def subscript(node: DataNode, selection: object) -> DataNode:
     """The node of ``node[selection]``.
 
     Raises TypeError for an index that is no integer, slice, node or `newaxis`; NotImplementedError for an ellipsis; ValueError for a node
@@ -59,7 +59,7 @@ def _new_axes(places: Sequence[int], axes: Sequence[NewAxis]) -> dict[str, Any]:
     return {"new_axes": list(places), "new_axis_names": "".join(named) or None}
 
 
-def _one(arguments: dict[str, Any], axis: int, item: Any) -> bool:
+def _one(arguments: dict[str, Any], axis: int, item: object) -> bool:
     """Add the arguments of one index. Returns whether the axis remains."""
     if item is None:
         return True

@@ -13,7 +13,7 @@ from .spec import Spec
 
 
 class Checked(Protocol):
-    """What a gate asks of an operator instance."""
+    """The part of an operator instance that a gate reads."""
 
     schema: ClassVar[Schema]
     spec: Spec

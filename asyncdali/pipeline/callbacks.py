@@ -62,7 +62,7 @@ class _NoDefinition(Definition):
 
 
 def _forbidden(name: str) -> Callable[..., Any]:
-    def method(self: CalledPipeline, *args: Any, **kwargs: Any) -> NoReturn:
+    def method(self: CalledPipeline, *args: object, **kwargs: object) -> NoReturn:
         raise RuntimeError(f"{name}() {_FORBIDDEN}")
 
     method.__name__, method.__qualname__ = name, f"CalledPipeline.{name}"

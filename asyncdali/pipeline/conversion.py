@@ -12,13 +12,13 @@ from ..graph.rewrite.convert import converted
 from ..graph.rewrite.marks import is_unconverted
 
 
-def check_convertible(function: Callable[..., Any]) -> None:
+def check_convertible(function: Callable[..., object]) -> None:
     """Raise ValueError for a graph function marked with `do_not_convert`."""
     if is_unconverted(function):
         raise ValueError("a graph function cannot be marked with do_not_convert; define the pipeline with enable_conditionals=False")
 
 
-def trace(definition: Definition, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def trace(definition: Definition, function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
     """The outputs of a graph function with conditions on nodes, whose operators are added to `definition`.
 
     RuntimeError for an output with only a branch's samples; ValueError for a function marked with `do_not_convert`.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Overridden(Protocol):
-    """What the core asks of its pipeline: the methods that programs and debug mode override."""
+    """The methods of a pipeline that its core calls. Programs and debug mode override them."""
 
     def define_graph(self) -> Any: ...
     def iter_setup(self) -> None: ...

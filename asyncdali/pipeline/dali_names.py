@@ -22,7 +22,7 @@ def _settable_option(name: str) -> Any:
     def get(self: DaliNames) -> Any:
         return self._core.reported.get(name, getattr(self._core.options, name))
 
-    def set_(self: DaliNames, value: Any) -> None:
+    def set_(self: DaliNames, value: object) -> None:
         if self._is_built:
             self._core.reported[name] = value
         else:

@@ -16,9 +16,9 @@ from .pipeline import Pipeline
 @overload
 def pipeline_def(fn: Callable[..., Any], /, **pipeline_arguments: Any) -> Callable[..., Pipeline]: ...
 @overload
-def pipeline_def(fn: None = None, /, **pipeline_arguments: Any) -> Callable[[Callable[..., Any]], Callable[..., Pipeline]]: ...
+def pipeline_def(fn: None = None, /, **pipeline_arguments: object) -> Callable[[Callable[..., Any]], Callable[..., Pipeline]]: ...
 def pipeline_def(
-    fn: Callable[..., Any] | None = None, /, **pipeline_arguments: Any
+    fn: Callable[..., object] | None = None, /, **pipeline_arguments: object
 ) -> Callable[..., Pipeline] | Callable[[Callable[..., Any]], Callable[..., Pipeline]]:
     """Turn the graph function `fn` into a function that returns a Pipeline.
 
@@ -35,7 +35,7 @@ def pipeline_def(
     function = fn
 
     @functools.wraps(function)
-    def create(*args: Any, **kwargs: Any) -> Pipeline:
+    def create(*args: object, **kwargs: object) -> Pipeline:
         function_arguments, pipeline_overrides = _route(function, kwargs, pipeline_arguments)
         options = {**pipeline_arguments, **pipeline_overrides}
         rewrites = options.pop("enable_conditionals", False)
@@ -63,7 +63,7 @@ def pipeline_def(
     return create
 
 
-def _named(pipeline: Pipeline, function: Callable[..., Any], outputs: dict[str, Any]) -> tuple[Any, ...]:
+def _named(pipeline: Pipeline, function: Callable[..., object], outputs: dict[str, Any]) -> tuple[Any, ...]:
     """The outputs of a graph function that returned {name: output}. The pipeline stores the names."""
     if not outputs or not all(isinstance(name, str) for name in outputs):
         raise TypeError(f"{function.__name__} returned a dict with the keys {list(outputs)}: expected names (str) of one or more outputs")
@@ -71,7 +71,7 @@ def _named(pipeline: Pipeline, function: Callable[..., Any], outputs: dict[str, 
     return tuple(outputs.values())
 
 
-def _route(function: Callable[..., Any], kwargs: dict[str, Any], defaults: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _route(function: Callable[..., object], kwargs: dict[str, Any], defaults: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Divide a call's keyword arguments between the graph function and the Pipeline."""
     parameters = inspect.signature(function).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):

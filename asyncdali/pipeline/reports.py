@@ -62,7 +62,7 @@ class Reports(Front):
         return self._core.built().output_stream()
 
     def save_graph_to_dot_file(
-        self, filename: str | os.PathLike[str], *, show_tensors: bool = False, show_ids: Any = None, use_colors: bool = False
+        self, filename: str | os.PathLike[str], *, show_tensors: bool = False, show_ids: object = None, use_colors: bool = False
     ) -> None:
         """Write the graph that runs as a Graphviz file. `show_tensors` also draws the data, `use_colors` marks the devices. Builds the
         pipeline."""

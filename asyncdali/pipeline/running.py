@@ -69,7 +69,7 @@ class Running(Front):
         self.release_outputs()
         return self.share_outputs(cuda_stream)
 
-    def share_outputs(self, cuda_stream: Any = None, /) -> tuple[TensorListCPU | TensorListGPU, ...]:
+    def share_outputs(self, cuda_stream: object = None, /) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Like :meth:`outputs`, but the shared outputs are kept."""
         self._core.refuse_in_callbacks("share_outputs()")
         self._core.use_api(PipelineAPIType.SCHEDULED)
@@ -108,7 +108,7 @@ class Running(Front):
     # --- data from Python
 
     def feed_input(
-        self, data_node: str | DataNode, data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False
+        self, data_node: str | DataNode, data: object, layout: str | None = None, cuda_stream: object = None, use_copy_kernel: bool = False
     ) -> None:
         """Queue a batch for an external input without a source. Each iteration takes one batch. Builds the pipeline.
 
@@ -138,7 +138,7 @@ class Running(Front):
 
     # --- asynchronous front end, and epochs
 
-    async def run_async(self, *, stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
+    async def run_async(self, *, stream: object = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Like :meth:`run`, awaitable in any running event loop. Several tasks may wait at the same time and are served in turn.
 
         A cancelled await loses no batch. The end of the data is StopAsyncIteration.
@@ -149,7 +149,7 @@ class Running(Front):
         assert batch is not None
         return batch
 
-    async def _run_async(self, stream: Any, end: int | None) -> tuple[TensorListCPU | TensorListGPU, ...] | None:
+    async def _run_async(self, stream: object, end: int | None) -> tuple[TensorListCPU | TensorListGPU, ...] | None:
         """:meth:`run_async`. None when the batch would be iteration number `end` of the epoch: the next call gets that batch."""
         session = self._core.built()
         _check_stream(stream, self._core)
@@ -192,11 +192,11 @@ class Running(Front):
         self._core.use_api(PipelineAPIType.BASIC)
         return Epoch(self, session)
 
-    def _named(self, batch: tuple[Any, ...]) -> Any:
+    def _named(self, batch: tuple[object, ...]) -> Any:
         return batch if self.output_names is None else dict(zip(self.output_names, batch, strict=True))
 
 
-def _feed_now(core: Core, session: Session, inputs: Mapping[str, Any], cuda_stream: Any) -> None:
+def _feed_now(core: Core, session: Session, inputs: Mapping[str, object], cuda_stream: object) -> None:
     """`run(name=data)` is allowed only if the next queued iteration is the one returned."""
     for name in inputs:
         session.producer.sources.port(name)  # check all names before feeding any
@@ -211,7 +211,7 @@ def _feed_now(core: Core, session: Session, inputs: Mapping[str, Any], cuda_stre
         session.producer.feed(name, data, None, cuda_stream)
 
 
-def _check_stream(stream: Any, core: Core) -> None:
+def _check_stream(stream: object, core: Core) -> None:
     """TypeError for an object that is no stream; RuntimeError without the default executor."""
     if stream is None:
         return

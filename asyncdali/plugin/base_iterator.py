@@ -503,7 +503,7 @@ class _Feed:
         self._core.fill(session)
         session.producer.wait_without_frames()
 
-    def _keep(self, number: int, record: Record, result: Any) -> None:
+    def _keep(self, number: int, record: Record, result: object) -> None:
         self._kept = number, record, result
 
     @property
@@ -558,13 +558,13 @@ def _pipelines(pipelines: Any) -> list[Any]:
     return found
 
 
-def _checked_auto_reset(value: Any) -> bool:
+def _checked_auto_reset(value: object) -> bool:
     if not isinstance(value, (bool, str, type(None))) or value not in _RESETS:
         raise ValueError(f"Unsupported value for `auto_reset`: {value!r}; allowed are True, 'yes', False, 'no' and None")
     return _RESETS[value]
 
 
-def _checked_policy(policy: Any, fill_last_batch: bool | None) -> LastBatchPolicy:
+def _checked_policy(policy: object, fill_last_batch: bool | None) -> LastBatchPolicy:
     if not isinstance(policy, LastBatchPolicy):
         raise ValueError(f"`last_batch_policy` must be a LastBatchPolicy, got {type(policy).__name__} {policy!r}")
     if fill_last_batch is None:
@@ -573,7 +573,7 @@ def _checked_policy(policy: Any, fill_last_batch: bool | None) -> LastBatchPolic
     return LastBatchPolicy.FILL if fill_last_batch else LastBatchPolicy.PARTIAL
 
 
-def _check_size(size: Any, reader_name: str | None, padded: bool, pipelines: int) -> None:
+def _check_size(size: object, reader_name: str | None, padded: bool, pipelines: int) -> None:
     if not isinstance(size, int) or isinstance(size, bool) or size == 0:
         raise ValueError(f"size is a number of samples, or -1 if it is not known; got {size!r}")
     if reader_name is not None:

@@ -123,7 +123,7 @@ class DaliNames:
         return self._first_value
 
     @_first_batch.setter
-    def _first_batch(self, batch: Any) -> None:
+    def _first_batch(self, batch: object) -> None:
         if self._ready is not None:  # the program took the batch
             self._taken()
             self._epochs.advance()
@@ -215,13 +215,13 @@ class DaliNames:
         self._end()
         raise AssertionError("`_end` always raises")
 
-    def _check_batch_size(self, outs: Sequence[Any]) -> None:
+    def _check_batch_size(self, outs: Sequence[object]) -> None:
         """ValueError if a batch has another size than `batch_size`, where all must have this size."""
         if self._epochs.full_batches:
             self._check_full(list(outs))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """A value as JSON data."""
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..pipeline.front import core_of
 
@@ -17,7 +17,7 @@ def fed_inputs(pipeline: Pipeline) -> list[str]:
     return [port.name for port in core_of(pipeline).built().producer.sources.pushed]
 
 
-def feed_and_launch(pipeline: Pipeline, data: Mapping[str, Any], layouts: Mapping[str, str | None] | None = None) -> Record | None:
+def feed_and_launch(pipeline: Pipeline, data: Mapping[str, object], layouts: Mapping[str, str | None] | None = None) -> Record | None:
     """Feed every input one batch and queue exactly one iteration that takes them, also at the start.
 
     Returns the iteration. Returns None if a source of the pipeline has ended or failed; a fetch behind the iterations in flight raises the

@@ -125,7 +125,7 @@ class Fleet:
         self.close()
 
 
-def answer(reference: Any) -> Any:
+def answer(reference: object) -> Any:
     """The result of a call of the manager, or its error without the stack of the other process."""
     try:
         return ray.get(reference)
@@ -137,7 +137,7 @@ def answer(reference: Any) -> Any:
 # --- arguments
 
 
-def _limits(actors: Any) -> tuple[int, int]:
+def _limits(actors: object) -> tuple[int, int]:
     pair = (actors, actors) if not isinstance(actors, (tuple, list)) else tuple(actors)
     if len(pair) != 2:
         raise ValueError(f"actors={actors!r} must be a number of engines, or (least, most)")

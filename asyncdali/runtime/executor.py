@@ -41,7 +41,7 @@ log = logging.getLogger("asyncdali")
 
 
 class Loaded(NamedTuple):
-    """What an executor runs: the segments, and the edges that are returned, of all edges of an iteration."""
+    """The program of an executor: the segments, and the edges that are returned, of all edges of an iteration."""
 
     segments: list[BuiltSegment]
     outputs: list[int]
@@ -52,7 +52,7 @@ class Loaded(NamedTuple):
 
 
 class Observers(NamedTuple):
-    """Who is told of the work: the pipeline's counters, the memory statistics of DALI, and an engine's report of its activity."""
+    """Receivers of reports: the pipeline's counters, the memory statistics of DALI, and an engine's report of its activity."""
 
     counters: PipelineCounters | None = None
     memory: MemoryStatistics | None = None

@@ -81,7 +81,7 @@ class Runs(Protocol):
 
 
 class Placement:
-    """What the placements share."""
+    """The common part of all placements."""
 
     def __init__(self, executor: Runs):
         self._executor = executor

@@ -75,7 +75,7 @@ class _Exit:
         self.error = error
 
 
-async def _held(call: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+async def _held(call: Callable[..., Awaitable[Any]], *args: object) -> Any:
     """The result of a function that is awaited. An exit is returned as :class:`_Exit`."""
     try:
         return await call(*args)
@@ -83,7 +83,7 @@ async def _held(call: Callable[..., Awaitable[Any]], *args: Any) -> Any:
         return _Exit(error)
 
 
-def _released(result: Any) -> Any:
+def _released(result: object) -> Any:
     """Raise the exit that :func:`_held` has returned."""
     if isinstance(result, _Exit):
         try:

@@ -48,10 +48,10 @@ class DeviceData:
             made.source_info = origins_of([data] * len(made))
         return made
 
-    def _is_here(self, value: Any) -> bool:
+    def _is_here(self, value: object) -> bool:
         return self._arrays.has(array_of(value))
 
-    def _samples(self, items: Sequence[Any], stream: int | None) -> Batch:
+    def _samples(self, items: Sequence[object], stream: int | None) -> Batch:
         arrays = [array_of(item) for item in items]
         k = self._arrays.first_elsewhere(arrays)
         if k is not None:
@@ -63,7 +63,7 @@ class DeviceData:
             made.dtype = kind
         return made
 
-    def _taken(self, arrays: Sequence[Any], whole: bool, stream: int | None) -> Batch:
+    def _taken(self, arrays: Sequence[object], whole: bool, stream: int | None) -> Batch:
         found = self._arrays.find(arrays, stream)
         if whole and not found[0].shape:
             raise InvalidData("a batch has at least one dimension, got a scalar; its first axis counts samples")

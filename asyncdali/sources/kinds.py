@@ -117,7 +117,7 @@ def _is_iterable(source: Any) -> bool:
     return hasattr(kind, "__getitem__")
 
 
-def _inner(source: Any) -> Any:
+def _inner(source: object) -> Any:
     """The function whose signature decides: that of a (nested) partial, or the ``__call__`` of an object."""
     while isinstance(source, functools.partial):
         source = source.func
@@ -126,15 +126,15 @@ def _inner(source: Any) -> Any:
     return type(source).__call__ if callable(source) else source
 
 
-def _is_generator_function(source: Any) -> bool:
+def _is_generator_function(source: object) -> bool:
     return inspect.isgeneratorfunction(source) or inspect.isgeneratorfunction(_inner(source))
 
 
-def _is_async_generator_function(source: Any) -> bool:
+def _is_async_generator_function(source: object) -> bool:
     return inspect.isasyncgenfunction(source) or inspect.isasyncgenfunction(_inner(source))
 
 
-def _is_coroutine_function(source: Any) -> bool:
+def _is_coroutine_function(source: object) -> bool:
     return inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(_inner(source))
 
 
@@ -145,7 +145,7 @@ _VARIADIC = {
 }
 
 
-def accepts_argument(source: Callable[..., Any]) -> bool:
+def accepts_argument(source: Callable[..., object]) -> bool:
     """Whether a callable takes one positional argument (True) or none (False). TypeError for any other signature."""
     try:
         parameters = list(inspect.signature(source).parameters.values())
@@ -170,5 +170,5 @@ def accepts_argument(source: Callable[..., Any]) -> bool:
     return len(parameters) == 1
 
 
-def _name(source: Any) -> str:
+def _name(source: object) -> str:
     return repr(getattr(source, "__qualname__", None) or type(source).__qualname__)

@@ -143,11 +143,11 @@ class Port:
 
     # --- fed inputs
 
-    def feed(self, data: Any, layout: str | None, stream: Any = None) -> None:
+    def feed(self, data: object, layout: str | None, stream: object = None) -> None:
         """Queue a batch. Data that is no batch is refused now (OperatorError). Data that does not fit the input fails its iteration."""
         self.queue(self.accepted(data, layout, stream))
 
-    def accepted(self, data: Any, layout: str | None, stream: Any = None) -> Batch:
+    def accepted(self, data: object, layout: str | None, stream: object = None) -> Batch:
         """Data that a program feeds, as a batch for :meth:`queue`. OperatorError for data that is not a batch."""
         try:
             return self.take_in(self.converted(data, True, stream), layout)

@@ -168,19 +168,19 @@ def snapshot(source: Any, name: str) -> Any:
         raise refused(OperatorTypeError, "external_source", None, message) from error
 
 
-def load_snapshot(group: Group, state: Any) -> None:
+def load_snapshot(group: Group, state: object) -> None:
     """Load a snapshot's state into a group's source and make its iterator again. ValueError if the source does not keep the state."""
     restore(group.description.source, decode_state(state), lambda: enter_again(group.callback), group.name)
 
 
-def enter_again(callback: Any) -> None:
+def enter_again(callback: object) -> None:
     """Enter an iterable again, because its iterator belongs to another state."""
     rounds: Any = getattr(callback, "__self__", None)
     if hasattr(rounds, "enter_again"):
         rounds.enter_again()
 
 
-def checked_position(data: Any, every: int) -> Position:
+def checked_position(data: object, every: int) -> Position:
     """The saved position of a source. ValueError if it is invalid, or has more requests than lie between two snapshots."""
     if data is None:
         return START
@@ -197,7 +197,7 @@ def checked_position(data: Any, every: int) -> Position:
     return position
 
 
-def _are_asks(data: Any) -> bool:
+def _are_asks(data: object) -> bool:
     return isinstance(data, list) and len(data) <= LIMIT and all(
         isinstance(run, list) and len(run) == 2 and run[0] in OUTCOMES and type(run[1]) is int and run[1] >= 1
         and (run[0] == BATCH or run[1] <= LIMIT)

@@ -247,7 +247,7 @@ class Sources:
 
     # --- fed inputs
 
-    def port(self, node: Any) -> Port:
+    def port(self, node: object) -> Port:
         """The input for a node or a name. TypeError or KeyError if there is none; RuntimeError if it has a source."""
         if not isinstance(node, (str, DataNode)):
             message = f"an external input is given by its name or node, got {type(node).__name__}"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 
-def encode_state(value: Any, path: str = "state") -> Any:
+def encode_state(value: object, path: str = "state") -> Any:
     """JSON data for numbers, text, bytes, None, numpy arrays and scalars, and lists, tuples, dicts and sets of them.
 
     A value without a JSON form becomes an object with one tag. The TypeError names the path of a value that cannot be saved.
@@ -36,7 +36,7 @@ def encode_state(value: Any, path: str = "state") -> Any:
     raise TypeError(f"{path} is a {type(value).__name__}; a state holds numbers, text, bytes, numpy arrays, lists, tuples, sets and dicts")
 
 
-def decode_state(data: Any) -> Any:
+def decode_state(data: object) -> Any:
     """The argument of :func:`encode_state`. ValueError for data that it did not make."""
     if isinstance(data, list):
         return [decode_state(item) for item in data]

@@ -11,7 +11,7 @@ from ..types.conversions import STORAGE
 from ..types.enums import ENUMERATIONS
 
 
-def checked_layout(layout: Any, ndim: int, what: str) -> str:
+def checked_layout(layout: object, ndim: int, what: str) -> str:
     """Axis names as a string, "" for None; ValueError when there are not `ndim`."""
     if layout is None:
         return ""
@@ -26,7 +26,7 @@ def checked_layout(layout: Any, ndim: int, what: str) -> str:
     return axes
 
 
-def checked_reinterpretation(dtype: Any, current: DALIDataType) -> DALIDataType:
+def checked_reinterpretation(dtype: object, current: DALIDataType) -> DALIDataType:
     """The target type of `reinterpret` for elements of type `current`. It must have the same size."""
     if not isinstance(dtype, DALIDataType):
         raise TypeError(f"expected a DALIDataType, got {type(dtype).__name__}")

@@ -34,7 +34,7 @@ def _host_array(value: Any) -> np.ndarray:
     return np.asarray(view)
 
 
-def dense_array(value: Any) -> tuple[np.ndarray, DALIDataType]:
+def dense_array(value: object) -> tuple[np.ndarray, DALIDataType]:
     """A dense host array over a user's object (shared memory), and its element type."""
     if isinstance(value, Tensor):
         if value._device != "cpu":

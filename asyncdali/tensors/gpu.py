@@ -34,7 +34,7 @@ class _OnDevice:
     _device_id: int
     _stream: int | None
 
-    def _on(self, memory: Any, device_id: int | None, stream: Any) -> Self:
+    def _on(self, memory: object, device_id: int | None, stream: object) -> Self:
         """Set the place of this object, and return the object."""
         self._memory, self._device_id, self._stream = memory, _device_number(device_id), stream_handle(stream)  # type: ignore[misc]
         return self
@@ -112,7 +112,7 @@ class TensorGPU(_OnDevice, Tensor):
     def __dlpack_device__(self) -> tuple[int, int]:
         return CPU_DEVICE if isinstance(self._array, np.ndarray) else self._array.__dlpack_device__()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
         raise TypeError("a TensorGPU is not read by numpy implicitly: call as_cpu()")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -155,7 +155,7 @@ class TensorListGPU(_OnDevice, TensorList):
             self.set_layout(layout)
 
     @classmethod
-    def _from_batch(cls, batch: Batch, device_id: int | None = None, stream: Any = None, memory: Any = HOST) -> Self:
+    def _from_batch(cls, batch: Batch, device_id: int | None = None, stream: object = None, memory: object = HOST) -> Self:
         """A list over a placed batch of a device. `memory` is the device's counterpart of `HostMemory`."""
         tensors = cls.__new__(cls)._on(memory, device_id, stream)
         tensors._batch = batch
@@ -163,7 +163,7 @@ class TensorListGPU(_OnDevice, TensorList):
 
     @staticmethod
     def from_dlpack_list(
-        list_of_objects: list[Any], layout: str | None = None, stream: Any = None, contiguous: bool = False
+        list_of_objects: list[Any], layout: str | None = None, stream: object = None, contiguous: bool = False
     ) -> TensorListGPU:
         """A list of DLPack objects of one type and rank; shares their memory unless `contiguous` asks for a copy in one piece.
 
@@ -173,12 +173,12 @@ class TensorListGPU(_OnDevice, TensorList):
         return TensorListGPU(tensors, layout, None, stream, contiguous)
 
     @staticmethod
-    def broadcast(tensor: Any, num_samples: int) -> TensorListGPU:
+    def broadcast(tensor: object, num_samples: int) -> TensorListGPU:
         """A list of `num_samples` times the same tensor, without copies. ValueError for a negative number."""
         tensor = tensor if isinstance(tensor, TensorGPU) else TensorGPU(tensor)
         return TensorListGPU._from_batch(repeated(tensor, num_samples), tensor._device_id, tensor._stream, tensor._memory)
 
-    def _view(self, array: Any, layout: str, source_info: str | tuple[Sequence[str], int] = "") -> TensorGPU:
+    def _view(self, array: object, layout: str, source_info: str | tuple[Sequence[str], int] = "") -> TensorGPU:
         tensor = TensorGPU._make(array, self._batch.dtype, layout, source_info)
         return tensor._on(self._memory, self._device_id, self._stream)
 
@@ -189,7 +189,7 @@ class TensorListGPU(_OnDevice, TensorList):
     def __getitem__(self, index: int) -> TensorGPU: ...
     @overload
     def __getitem__(self, index: slice) -> TensorListGPU: ...
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         """Sample `index` (negative counts from the end) as a TensorGPU over this memory, or the list of a slice's samples.
 
         Raises IndexError out of range and TypeError for other indices.
@@ -226,14 +226,14 @@ class TensorListGPU(_OnDevice, TensorList):
         result: TensorGPU = self._as_reshaped_tensor(shape)
         return result
 
-    def copy_to_external(self, ptr: Any, cuda_stream: Any = None, non_blocking: bool = False, use_copy_kernel: bool = False) -> None:
+    def copy_to_external(self, ptr: object, cuda_stream: object = None, non_blocking: bool = False, use_copy_kernel: bool = False) -> None:
         """Copy all samples, one after another, to device memory at `ptr` (ctypes.c_void_p or int), in the order of `cuda_stream`.
 
         On return the copy is complete; with `non_blocking` it is queued. `use_copy_kernel` has no effect. ValueError for a null pointer.
         """
         self._copy_out(ptr, stream=stream_handle(cuda_stream), blocking=not non_blocking)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
         raise TypeError("a TensorListGPU is not read by numpy implicitly: call as_cpu()")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -259,7 +259,7 @@ def stream_handle(stream: Any) -> int | None:
     return None if stream is None else operator.index(stream)
 
 
-def _device_array(value: Any) -> tuple[Any, DALIDataType]:
+def _device_array(value: object) -> tuple[Any, DALIDataType]:
     if isinstance(value, TensorGPU):
         return value._array, value._dtype
     if hasattr(value, "__cuda_array_interface__"):

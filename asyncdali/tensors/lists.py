@@ -17,7 +17,7 @@ shared_array = TensorListCPU._to_share
 """A list of equal shapes as one array, which libraries that accept arrays take more quickly than a DLPack capsule."""
 
 
-def array_of(value: Any) -> Any:
+def array_of(value: object) -> Any:
     """The device's array of a TensorGPU; other objects are returned unchanged."""
     return value._array if isinstance(value, TensorGPU) else value
 

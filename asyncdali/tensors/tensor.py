@@ -33,7 +33,7 @@ class Tensor:
     _memory: Any = HOST
 
     @classmethod
-    def _make(cls, array: Any, dtype: DALIDataType, layout: str = "", source_info: str | tuple[Sequence[str], int] = "") -> Self:
+    def _make(cls, array: object, dtype: DALIDataType, layout: str = "", source_info: str | tuple[Sequence[str], int] = "") -> Self:
         tensor = cls.__new__(cls)
         tensor._array, tensor._dtype, tensor._layout, tensor._source_info = array, dtype, layout, source_info
         return tensor
@@ -99,7 +99,7 @@ class Tensor:
         self._array = self._array.view(storage_dtype(kind))
         self._dtype = kind
 
-    def _copy_out(self, ptr: Any, **how: Any) -> None:
+    def _copy_out(self, ptr: object, **how: object) -> None:
         size = self._array.nbytes
         address = pointer(ptr, size)
         if size:

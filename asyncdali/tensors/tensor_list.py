@@ -32,7 +32,7 @@ class TensorList:
     _memory: Any = HOST
     _tensor: type[Tensor]
 
-    def _view(self, array: Any, layout: str, source_info: str | tuple[Sequence[str], int] = "") -> Any:
+    def _view(self, array: object, layout: str, source_info: str | tuple[Sequence[str], int] = "") -> Any:
         """A tensor over part of this list's memory."""
         raise NotImplementedError
 
@@ -131,11 +131,11 @@ class TensorList:
         self._copy_samples(int(batch.addresses[0]) if len(batch) else 0)
         return batch
 
-    def _copy_samples(self, target: int, **how: Any) -> None:
+    def _copy_samples(self, target: int, **how: object) -> None:
         """Copy all samples, one after another, to `target`."""
         self._memory.copy_samples(target, self._batch, **how)
 
-    def _copy_out(self, ptr: Any, **how: Any) -> None:
+    def _copy_out(self, ptr: object, **how: object) -> None:
         self._copy_samples(pointer(ptr, int(self._batch.sizes().sum())), **how)
 
     def _array_of(self, shape: tuple[int, ...]) -> Any:

@@ -226,7 +226,7 @@ def _first_bytes(file: Path) -> float:
     return time.perf_counter() - start
 
 
-def _in_time(work: Callable[[], Any], seconds: float) -> Any:
+def _in_time(work: Callable[[], object], seconds: float) -> Any:
     """The result of `work`. None if `work` fails or takes longer; then its thread is left running."""
     result: list[Any] = []
 

@@ -58,7 +58,7 @@ class Step:
         self._rounds = max(1, round(self._rounds * milliseconds / 1e3 / seconds))
         self.alone = statistics.median(self.run() for _ in range(5))
 
-    def calibrate(self, outputs: Sequence[Any], rounds: int) -> None:
+    def calibrate(self, outputs: Sequence[object], rounds: int) -> None:
         """Does nothing, because the step was calibrated before the pipeline was built."""
 
     def run(self, outputs: Sequence[Any] = ()) -> float:
@@ -85,13 +85,13 @@ class UserStep:
         self._function = function
         self._last: Any = None
 
-    def calibrate(self, outputs: Sequence[Any], rounds: int) -> None:
+    def calibrate(self, outputs: Sequence[object], rounds: int) -> None:
         for _ in range(_WARM_UP):
             self.run(outputs)
         self.finish()
         self.alone = statistics.median(self._part(outputs, -(-rounds // _PARTS)) for _ in range(_PARTS))
 
-    def _part(self, outputs: Sequence[Any], rounds: int) -> float:
+    def _part(self, outputs: Sequence[object], rounds: int) -> float:
         start = time.perf_counter()
         for _ in range(rounds):
             self.run(outputs)

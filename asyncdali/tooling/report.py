@@ -60,7 +60,7 @@ def write(path: str, measurement: Measurement, recorder: Recorder, title: str) -
         file.write(page(measurement, recorder, title))
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return html.escape(str(value))
 
 
@@ -110,7 +110,7 @@ def _svg(height: float, parts: Iterable[str], name: str) -> str:
     return f'<svg id="{name}" viewBox="0 0 {_WIDTH} {height:.0f}" role="img" aria-label="{name}">{"".join(parts)}</svg>'
 
 
-def _label(x: float, y: float, text: Any, anchor: str = "start") -> str:
+def _label(x: float, y: float, text: object, anchor: str = "start") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{_text(text)}</text>'
 
 

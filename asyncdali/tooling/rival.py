@@ -85,7 +85,7 @@ def main(file: str, name: str, settings: str, *arguments: str) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # output of the user's program must not mix with the answers
 
-    def answer(**content: Any) -> None:
+    def answer(**content: object) -> None:
         print(json.dumps(content), file=answers, flush=True)
 
     try:

@@ -14,7 +14,7 @@ from .saturate import saturated
 from .scalar import ScalarConstant, scalar_value
 
 
-def constant_array(value: Any, dtype: Any = None, shape: Any = None) -> tuple[np.ndarray, DALIDataType]:
+def constant_array(value: object, dtype: object = None, shape: object = None) -> tuple[np.ndarray, DALIDataType]:
     """The values and type of one sample of a constant.
 
     - value: bool, int, float or `ScalarConstant`; a flat list or tuple of bool, int and float; a `DALIDataType`, `DALIImageType` or
@@ -40,7 +40,7 @@ def constant_array(value: Any, dtype: Any = None, shape: Any = None) -> tuple[np
     return _fit(values, extents, array is not None), kind
 
 
-def array_value(value: Any) -> np.ndarray | None:
+def array_value(value: object) -> np.ndarray | None:
     """The numpy array of an array-like value, None for Python values."""
     if isinstance(value, (np.ndarray, np.generic)):
         return np.asarray(value)
@@ -69,7 +69,7 @@ def _from_array(array: np.ndarray, kind: DALIDataType | None) -> tuple[np.ndarra
     return array.astype(limits.dtype), narrow
 
 
-def _from_python(value: Any, kind: DALIDataType | None) -> tuple[np.ndarray, DALIDataType]:
+def _from_python(value: object, kind: DALIDataType | None) -> tuple[np.ndarray, DALIDataType]:
     if isinstance(value, (list, tuple)):
         items, scalar = list(value), False
     else:
@@ -100,7 +100,7 @@ def _enum_class(items: list[Any]) -> type | None:
     return classes.pop()
 
 
-def _list_item(item: Any) -> bool | float:
+def _list_item(item: object) -> bool | float:
     if isinstance(item, np.generic):
         item = item.item()
     if not isinstance(item, (bool, int, float)):
@@ -144,14 +144,14 @@ def _fit(values: np.ndarray, extents: tuple[int, ...] | None, from_array: bool) 
     return np.ascontiguousarray(values).reshape(extents)
 
 
-def _checked_dtype(dtype: Any) -> DALIDataType:
+def _checked_dtype(dtype: object) -> DALIDataType:
     kind = given_dtype(dtype)
     if kind not in STORAGE:
         raise TypeError(f"a constant cannot have the type {kind}: numeric, BOOL, IMAGE_TYPE, DATA_TYPE and INTERP_TYPE are allowed")
     return kind
 
 
-def constant_shape(shape: Any) -> tuple[int, ...] | None:
+def constant_shape(shape: object) -> tuple[int, ...] | None:
     """The `shape` argument as a tuple; one number means one dimension."""
     if shape is None:
         return None

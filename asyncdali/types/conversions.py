@@ -54,7 +54,7 @@ def to_numpy_type(dali_type: DALIDataType) -> type:
     return NUMPY_CLASSES[dali_type]
 
 
-def to_dali_type(framework_type: Any) -> DALIDataType:
+def to_dali_type(framework_type: object) -> DALIDataType:
     """The DALIDataType of `framework_type`, a type of another library.
 
     Accepts numpy scalar classes and dtypes (native byte order), torch and jax dtypes, their names, and the builtins ``float``
@@ -84,7 +84,7 @@ def _dtype_of(framework_type: np.dtype | type) -> np.dtype | None:
     return dtype if isinstance(dtype, np.dtype) else None
 
 
-def _type_name(framework_type: Any) -> str | None:
+def _type_name(framework_type: object) -> str | None:
     if isinstance(framework_type, str):
         return framework_type.removeprefix("torch.")
     if type(framework_type).__name__ == "dtype" and str(framework_type).startswith("torch."):
@@ -94,7 +94,7 @@ def _type_name(framework_type: Any) -> str | None:
     return None
 
 
-def given_dtype(dtype: Any) -> DALIDataType:
+def given_dtype(dtype: object) -> DALIDataType:
     """The DALIDataType of a `dtype` argument: a DALIDataType, its number, or an argument of `to_dali_type`."""
     if isinstance(dtype, int) and not isinstance(dtype, bool):
         try:

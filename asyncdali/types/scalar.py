@@ -118,7 +118,7 @@ class ScalarConstant:
         return str(self.value)
 
 
-def scalar_value(value: Any) -> tuple[bool | float, DALIDataType]:
+def scalar_value(value: object) -> tuple[bool | float, DALIDataType]:
     """A Python scalar and its kind. TypeError for an object that is not one value."""
     if isinstance(value, ScalarConstant):
         return value.value, value.dtype
@@ -141,7 +141,7 @@ def _python_scalar(value: bool | float, kind: DALIDataType) -> bool | float:
     return int(value) if kind in _INT_KINDS else float(value)
 
 
-def _scalar_dtype(dtype: Any) -> DALIDataType:
+def _scalar_dtype(dtype: object) -> DALIDataType:
     kind = given_dtype(dtype)
     if kind not in NUMPY_CLASSES:
         names = ", ".join(each.name for each in NUMPY_CLASSES)

@@ -430,6 +430,41 @@ IR_GENERATORS = (["context", "builder", "signature", "args"], ["context", "build
 """Arguments of a function that generates LLVM IR for Numba."""
 
 
+ANY_SHARE = 0.228
+"""Share of the functions with annotations that have `Any` in one of them. The number may only fall. Modules whose functions Numba compiles
+or that generate LLVM IR are left out: Numba and llvmlite have no types."""
+
+
+def mentions_any(text: str) -> list[bool]:
+    """For each function with annotations, whether one of them contains `Any`."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            given = node.args
+            arguments = (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg)
+            annotations = [item.annotation for item in arguments if item is not None and item.annotation is not None]
+            annotations += [node.returns] if node.returns is not None else []
+            if annotations:
+                found.append(any(isinstance(part, ast.Name) and part.id == "Any" for item in annotations for part in ast.walk(item)))
+    return found
+
+
+def test_the_share_of_any_falls():
+    """`Any` turns off checks where the value is used. Use `object` for a value that is only passed on or asked for its class, a protocol
+    for a value of which some methods are used, and the class itself otherwise.
+    """
+    compiled = set(_compiled_modules())
+    files = [path for path in [*ROOT.rglob("*.py"), *(ROOT.parent / "workers").rglob("*.py")] if path not in compiled]
+    found = [mentioned for path in files for mentioned in mentions_any(path.read_text())]
+    share = sum(found) / len(found)
+    assert share <= ANY_SHARE, "more signatures have Any than before"
+    assert share > ANY_SHARE - 0.01, f"the share has fallen to {share:.3f}: write it down"
+
+
+def test_the_search_finds_any():
+    assert mentions_any("def f(a: int, *b: list[Any]) -> None: ...\ndef g(a: int) -> int: ...\ndef h(a): ...") == [True, False]
+
+
 def test_mypy_sees_both_packages():
     """workers/ is installed as asyncdali_workers. A link gives the folder this name, so its types are checked where asyncdali uses it."""
     tomllib = pytest.importorskip("tomllib")  # Python 3.11

@@ -127,7 +127,7 @@ def made(kind: str, batches: Batches, gpu: bool, files: list[str], engines: int 
 
 
 def expected(kind: str, gpu: bool, files: list[str], count: int = RUNS) -> list:
-    """What the pipeline returns with the usual placement."""
+    """The results of the pipeline with the usual placement."""
     with closing(made(kind, Batches(kind), gpu, files)) as pipe:
         return [contents(pipe.run()) for _ in range(count)]
 
@@ -149,7 +149,7 @@ def built(case: Case, kind: str, batches: Batches, files: list[str]):
     return pipe
 
 
-def test_a_pipeline_for_a_gpu_whose_caller_waits_is_planned_there(cuda):
+def test_a_waiting_caller_plans_a_pipeline_for_a_gpu(cuda):
     with closing(pipeline(lambda: fn.random.uniform(range=(0, 1), shape=(3,), device="gpu"), 0, device_id=0)) as pipe:
         found = [contents(pipe.run()) for _ in range(RUNS)]
         assert type(pipe._core.session.executor.placement) is OnCaller

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..cuda import check_fork_allowed
 from ..shared.control import Control
@@ -221,7 +221,7 @@ class ForkLauncher(ZygoteLauncher):
         check_fork_allowed()
 
 
-def launcher_for(method: str, setup: Setup, descriptors: Descriptors, control: Control, pickler: Any) -> Launcher:
+def launcher_for(method: str, setup: Setup, descriptors: Descriptors, control: Control, pickler: object) -> Launcher:
     """The launcher of a start method. Only "fork" is imported eagerly."""
     if method == "fork":
         return ForkLauncher(setup, descriptors)

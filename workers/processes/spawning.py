@@ -33,7 +33,7 @@ _BOOT = (
 )
 
 
-def make_launcher(method: str, setup: Setup, descriptors: Descriptors, control: Control, pickler: Any) -> Launcher:
+def make_launcher(method: str, setup: Setup, descriptors: Descriptors, control: Control, pickler: object) -> Launcher:
     store(control, boot_data(setup, SourcePickler(pickler)))
     kind = SpawnLauncher if method == "spawn" else ForkServerLauncher
     return kind(setup, descriptors, control)

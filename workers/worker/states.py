@@ -42,7 +42,7 @@ def _load(owner: Any, state: Any, name: str) -> None:
         ) from error
 
 
-def same_state(one: Any, other: Any) -> bool:
+def same_state(one: Any, other: object) -> bool:
     """Whether two states are equal. Kinds of numbers and kinds of sequences may differ."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(same_state(one[key], other[key]) for key in one)
@@ -56,7 +56,7 @@ def same_state(one: Any, other: Any) -> bool:
         return True
 
 
-def _is_sequence(value: Any) -> bool:
+def _is_sequence(value: object) -> bool:
     return (isinstance(value, Sequence) and not isinstance(value, (str, bytes))) or (isinstance(value, np.ndarray) and value.ndim > 0)
 
 
@@ -66,7 +66,7 @@ def _same_items(one: Any, other: Any) -> bool:
     return len(one) == len(other) and all(same_state(first, second) for first, second in zip(one, other, strict=True))
 
 
-def _short(state: Any) -> str:
+def _short(state: object) -> str:
     text = repr(state)
     return text if len(text) <= 100 else f"{text[:97]}..."
 
@@ -77,7 +77,7 @@ BATCH, ERROR, END = "batch", "error", "end"
 OUTCOMES = (BATCH, ERROR, END)
 
 
-def replay(asks: Sequence[tuple[str, int]], ask: Callable[[], Any], name: str) -> list[Any]:
+def replay(asks: Sequence[tuple[str, int]], ask: Callable[[], object], name: str) -> list[Any]:
     """Repeat the earlier requests to a source. `asks` are runs of outcomes with their lengths.
 
     A source that failed for external reasons may succeed this time, and that batch must not be lost.

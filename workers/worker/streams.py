@@ -112,7 +112,7 @@ class Stream:
             if source.cycle == "raise" and not self._fresh:
                 self._iterator = self._iterate()  # the lost worker made a new iterator at this end as well
 
-    def _enter(self, state: Any) -> None:
+    def _enter(self, state: object) -> None:
         """Make the iterator, at `state`."""
         callback = self.source.callback
         if state is not None and hasattr(callback, "load_state_dict"):

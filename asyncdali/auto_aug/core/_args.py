@@ -31,19 +31,19 @@ class UnusedArgException(TypeError):
         self.unused_args = unused_args
 
 
-def positional_count(function: Callable[..., Any]) -> int:
+def positional_count(function: Callable[..., object]) -> int:
     """Number of parameters that can be given by position; ``*args`` does not count."""
     return sum(parameter.kind in _POSITIONAL for parameter in inspect.signature(function).parameters.values())
 
 
-def named_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+def named_parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
     """Parameters that can be given by name, without the first two (data and parameter)."""
     parameters = list(inspect.signature(function).parameters.values())
     first_two = [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL][:2]
     return [parameter for parameter in parameters if parameter.kind in _NAMED and parameter.name not in first_two]
 
 
-def missing_of(function: Callable[..., Any], given: Iterable[str]) -> list[str]:
+def missing_of(function: Callable[..., object], given: Iterable[str]) -> list[str]:
     """Required named parameters of `function` that are not among `given`."""
     return [p.name for p in named_parameters(function) if p.default is p.empty and p.name not in given]
 

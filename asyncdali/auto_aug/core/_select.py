@@ -24,7 +24,7 @@ def select(ops: Sequence[Callable[..., Any]], selected_op_idx: DataNode | int, *
     if not isinstance(selected_op_idx, DataNode):
         return call(ops[min(max(int(selected_op_idx), 0), len(ops) - 1)])(*op_args, **op_kwargs)
 
-    def applied(operation: Callable[..., Any]) -> Callable[[], Any]:
+    def applied(operation: Callable[..., object]) -> Callable[[], Any]:
         return lambda: call(operation)(*op_args, **op_kwargs)
 
     return choose(selected_op_idx, [applied(operation) for operation in ops], "the result of `select`")

@@ -20,8 +20,8 @@ def augmentation(
     augmentation_cls: type[Augmentation] | None = None,
 ) -> Augmentation: ...  # fmt: skip
 def augmentation(
-    function: Callable[..., Any] | None = None, *, mag_range: Any = None, randomly_negate: bool | None = None,
-    mag_to_param: Callable[..., Any] | None = None, param_device: str | None = None, name: str | None = None,
+    function: Callable[..., Any] | None = None, *, mag_range: object = None, randomly_negate: bool | None = None,
+    mag_to_param: Callable[..., object] | None = None, param_device: str | None = None, name: str | None = None,
     augmentation_cls: type[Augmentation] | None = None,
 ) -> Augmentation | Callable[[Callable[..., Any]], Augmentation]:  # fmt: skip
     """Turn ``function(data, parameter, **named)``, a function of the graph, into an augmentation.
@@ -43,7 +43,7 @@ def augmentation(
     Raises TypeError for an augmentation, for an object that is not a function, and for a function with fewer than two positional arguments.
     """
 
-    def decorate(target: Callable[..., Any]) -> Augmentation:
+    def decorate(target: Callable[..., object]) -> Augmentation:
         if isinstance(target, Augmentation):
             raise TypeError(
                 f"{target!r} is an augmentation already: call its method `augmentation` for a copy with other settings, or decorate "

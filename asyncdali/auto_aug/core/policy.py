@@ -55,7 +55,7 @@ class Policy:
             raise TypeError(f"policy {self.name!r}: a sub-policy must be a list or tuple of triples, got {sub_policy!r}")
         return tuple(self._checked_operation(operation) for operation in sub_policy)
 
-    def _checked_operation(self, operation: Any) -> Operation:
+    def _checked_operation(self, operation: object) -> Operation:
         if not isinstance(operation, (list, tuple)) or len(operation) != 3:
             raise ValueError(
                 f"policy {self.name!r}: each operation must be a triple (augmentation, probability, magnitude bin), got {operation!r}"

@@ -93,7 +93,8 @@ def scanned(source: Batch, wanted: np.ndarray, kind: int, downmix: int) -> Scan:
     kernels().scan_sounds(address_of(context), count)
     if context[SCAN.word.later]:
         kernels().scan_compressed(address_of(context), count)
-    scan = Scan(records, *context[SCAN.span("known", "scratch")].tolist(), [])
+    known, flac, vorbis, scratch = context[SCAN.span("known", "scratch")].tolist()
+    scan = Scan(records, known, flac, vorbis, scratch, [])
     if scan.vorbis:
         for k in np.flatnonzero(records[:, SOUND.word.format] == kernels().VORBIS).tolist():
             _set_up(source.sample(k), scan, k)

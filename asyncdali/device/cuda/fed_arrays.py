@@ -72,12 +72,12 @@ class FedArrays:
             return False
         return getattr(value, "__cuda_array_interface__", None) is not None or _place(value)[0] in _ON_CUDA
 
-    def first_elsewhere(self, values: Sequence[Any]) -> int | None:
+    def first_elsewhere(self, values: Sequence[object]) -> int | None:
         """The place of the first value that is not in a GPU's memory; None: all are."""
         kind = self._driver.array_type
         return next((k for k, value in enumerate(values) if type(value) is not kind and not self.has(value)), None)
 
-    def owns(self, memory: Any) -> bool:
+    def owns(self, memory: object) -> bool:
         """Whether a tensor list is in this GPU's memory."""
         return isinstance(memory, CudaMemory) and memory.device.index == self._device.index
 
@@ -89,7 +89,7 @@ class FedArrays:
         with self._device.entered():
             return [self._found(value, stream) for value in values]
 
-    def alike(self, values: Sequence[Any], stream: int | None, no_copy: bool) -> Batch | None:
+    def alike(self, values: Sequence[object], stream: int | None, no_copy: bool) -> Batch | None:
         """:meth:`find` and :meth:`batch` at once, for dense arrays of CuPy that have one element type and rank; None for other values.
 
         An object per array would take half of the time in which a small batch is made.
@@ -160,7 +160,7 @@ class FedArrays:
         assert interface is not None
         return Lent(int(interface["data"][0] or 0), tuple(interface["shape"]), np.dtype(interface["typestr"]), keep, lender, ours)
 
-    def _check_device(self, value: Any) -> None:
+    def _check_device(self, value: object) -> None:
         kind, index = _place(value)
         if kind in _ON_CUDA:
             self._check_index(index)
@@ -169,7 +169,7 @@ class FedArrays:
         if index != self._device.index:
             raise RuntimeError(f"the data is on GPU {index}, the pipeline runs on GPU {self._device.index}: copy the data there first")
 
-    def _named(self, value: Any, interface: dict[str, Any] | None) -> int | None:
+    def _named(self, value: object, interface: dict[str, Any] | None) -> int | None:
         if type(value).__module__.partition(".")[0] == "torch":  # torch's array interface has a version without a stream
             return int(sys.modules["torch"].cuda.current_stream(self._device.index).cuda_stream)
         named = None if interface is None else interface.get("stream")
@@ -242,7 +242,7 @@ class FedArrays:
         del over  # without the lock, because this may run the user's finalisers
 
 
-def _place(value: Any) -> tuple[int, int]:
+def _place(value: object) -> tuple[int, int]:
     """DLPack's device type and number of an object or bare capsule; (0, 0) if the object does not have them."""
     where = getattr(value, "__dlpack_device__", None)
     if where is not None:

@@ -88,12 +88,12 @@ class UserArrays:
         return Result(int(interface["data"][0] or 0), tuple(interface["shape"]), np.dtype(interface["typestr"]), value)
 
 
-def array_interface(value: Any) -> dict[str, Any] | None:
+def array_interface(value: object) -> dict[str, Any] | None:
     """The contents of `__cuda_array_interface__`; None if the array has none."""
     return None if isinstance(value, np.ndarray) else getattr(value, "__cuda_array_interface__", None)
 
 
-def _is_dlpack(value: Any) -> bool:
+def _is_dlpack(value: object) -> bool:
     return hasattr(value, "__dlpack__") or type(value).__name__ == "PyCapsule"
 
 

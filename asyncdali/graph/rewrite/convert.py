@@ -50,7 +50,7 @@ def _class(kind: type, scopes: Any) -> Any:
     return lambda *args, **kwargs: blocks.born(kind(*args, **kwargs))
 
 
-def converted(function: Any) -> Any:
+def converted(function: object) -> Any:
     """A version of `function` that accepts conditions on nodes; `function` itself if there is nothing to rewrite or it must not be
     changed."""
     if isinstance(function, types.FunctionType):
@@ -122,7 +122,7 @@ def _rewritten_code(function: types.FunctionType) -> types.CodeType | None:
         return None
 
 
-def _is_code_of(code: types.CodeType, node: Any, class_name: str | None) -> bool:
+def _is_code_of(code: types.CodeType, node: object, class_name: str | None) -> bool:
     """Whether a definition is that of `code`: it has the same names, constants and operators, or fewer (pytest adds some on import).
 
     Byte code cannot be compared, because it depends on the rest of the file (which names are imported).
@@ -141,7 +141,7 @@ def _contents(code: types.CodeType) -> tuple[Counter[str], Counter[str], Counter
     return Counter(names), Counter(constants), Counter(operators)
 
 
-def _names_inner(constant: Any) -> bool:
+def _names_inner(constant: object) -> bool:
     """Whether a constant is the qualified name of an inner function, which Python 3.10 stores. It depends on the place of the function."""
     return isinstance(constant, str) and "<locals>" in constant
 

@@ -13,7 +13,7 @@ UNCONVERTED = "__asyncdali_do_not_convert__"
 """Attribute of functions that are not rewritten."""
 
 
-def is_unconverted(function: Any) -> bool:
+def is_unconverted(function: object) -> bool:
     """Whether a function (or another callable) is marked with `do_not_convert`."""
     return UNCONVERTED in getattr(function, "__dict__", ())
 

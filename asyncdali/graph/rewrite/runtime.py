@@ -65,14 +65,14 @@ class Call(Open):
 
     # --- leaving early
 
-    def returning(self, value: Any, line: int) -> bool:
+    def returning(self, value: object, line: int) -> bool:
         """``return value``: True if all samples return. Otherwise the value is recorded, and control goes to the end of the branch."""
         if not any(entry.symbolic or _continued(entry) for entry in self._above()):
             return True
         self._leaf(RETURN, frozen(value), line)
         return False
 
-    def _leaf(self, kind: str, value: Any, line: int, loop: Any = None) -> None:
+    def _leaf(self, kind: str, value: object, line: int, loop: object = None) -> None:
         block = self._innermost().block
         leaf = Leaf(self.scopes.current, kind, value, loop, line)
         leaf.writes = self.writes()
@@ -199,13 +199,13 @@ class _PlainCall:
     def __init__(self) -> None:
         self.jumping: str | None = None
 
-    def branches(self, test: Any, *rest: Any) -> Any:
+    def branches(self, test: object, *rest: object) -> Any:
         return TRUE if test else FALSE
 
     def body(self, *rest: Any) -> Any:
         return _PlainBody(self)
 
-    def returning(self, value: Any, line: int) -> bool:
+    def returning(self, value: object, line: int) -> bool:
         return True
 
     def continuing(self, line: int) -> None:

@@ -40,7 +40,7 @@ class Assignments:
             made += [ast.Assign([self._plain_target(target, writes)], load(kept)), *writes]
         return [at_line(item, node) for item in made]
 
-    def _plain_target(self, target: Any, writes: list[ast.stmt]) -> Any:
+    def _plain_target(self, target: object, writes: list[ast.stmt]) -> Any:
         """The target with variables instead of items and attributes, which `writes` then assigns."""
         if isinstance(target, (ast.Attribute, ast.Subscript)):
             kept = self.owner.temporary()

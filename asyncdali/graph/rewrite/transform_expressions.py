@@ -37,7 +37,7 @@ class Expressions(ast.NodeTransformer):
             result = self._short_circuit(name, left, result, node)
         return result
 
-    def _short_circuit(self, name: str, left: Any, right: Any, node: ast.AST) -> ast.expr:
+    def _short_circuit(self, name: str, left: object, right: object, node: ast.AST) -> ast.expr:
         """``t.right(right) if (t := and_(left)).more else t.left``"""
         kept = self.owner.temporary()
         test = ast.Attribute(ast.NamedExpr(store(kept), call(RUNTIME, name, left)), "more", ast.Load())

@@ -13,10 +13,10 @@ _call = make_function(JaxFunction.schema, JaxFunction.schema.name)
 
 
 def jax_function(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., object] | None = None,
     num_outputs: int = 1,
     output_layouts: str | Sequence[str] | None = None,
-    sharding: Any = None,
+    sharding: object = None,
     device: str | None = None,
     preserve: bool = True,
 ) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import numpy as np
 
@@ -52,7 +50,7 @@ class JaxFunction(PythonOperator):
             return on_device(np.array(whole), None)
         return sharded([np.array(whole)], sharding)
 
-    def _result(self, answer: Any, index: int, inputs: list[Batch], count: int) -> Batch:
+    def _result(self, answer: object, index: int, inputs: list[Batch], count: int) -> Batch:
         if not isinstance(answer, (jax.Array, np.ndarray)):
             raise TypeError(f"output {index} of the function must be a jax.Array, got {type(answer).__name__}")
         array = np.asarray(answer)

@@ -33,7 +33,7 @@ to_torch_type: Mapping[DALIDataType, torch.dtype] = MappingProxyType(
 _LISTS = (TensorListCPU, TensorListGPU)
 
 
-def tensor_of(output: Any, name: str = "") -> torch.Tensor:
+def tensor_of(output: object, name: str = "") -> torch.Tensor:
     """A torch tensor over the memory of a tensor, or a tensor [samples, ...] over the memory of a tensor list.
 
     RuntimeError (with the output's name) if samples differ in shape.
@@ -55,7 +55,7 @@ def tensor_of(output: Any, name: str = "") -> torch.Tensor:
     return torch.from_dlpack(output)
 
 
-def to_torch_tensor(dali_tensor: Any, copy: bool) -> torch.Tensor:
+def to_torch_tensor(dali_tensor: object, copy: bool) -> torch.Tensor:
     """A torch tensor of a tensor, or [samples, ...] of a tensor list. It shares the memory, or with `copy` owns a copy.
 
     Raises TypeError for other objects, RuntimeError for a list of samples that differ in shape.

@@ -40,7 +40,7 @@ class PipelineDataset(tf.data.Dataset):
         why = self._why_not_saved
         if why is not None and hasattr(iterator, "_serialize_to_tensors"):
 
-            def refuse(*_: Any) -> Any:
+            def refuse(*_: object) -> Any:
                 raise tf.errors.UnimplementedError(None, None, why)
 
             iterator._serialize_to_tensors = refuse
@@ -118,7 +118,7 @@ class DALIDataset(PipelineDataset):
         weakref.finalize(self, cursors.release).atexit = False  # not needed at exit: the pipelines close themselves
 
 
-def _renamed(old: str, value: Any, new: str, given: Any) -> Any:
+def _renamed(old: str, value: object, new: str, given: object) -> Any:
     """The value of an argument that also has a deprecated name. ValueError if both are given."""
     if value is None:
         return given
@@ -147,7 +147,7 @@ def _positions(cursors: Cursors, signature: Signature, saved: bool) -> tf.data.D
 
 
 def pipeline_overrides(
-    pipeline: Pipeline, exec_separated: bool | None, depth: int | None, cpu_depth: int | None, gpu_depth: int | None, **options: Any
+    pipeline: Pipeline, exec_separated: bool | None, depth: int | None, cpu_depth: int | None, gpu_depth: int | None, **options: object
 ) -> dict[str, Any]:
     """The given pipeline options that are not None, to override the pipeline's own."""
     overrides = {name: value for name, value in options.items() if value is not None}

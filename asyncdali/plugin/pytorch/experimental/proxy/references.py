@@ -92,7 +92,7 @@ class Proxy:
         references = tuple(OutputSampleReference(call, k) for k in range(self.outputs))
         return references[0] if self.outputs == 1 else references
 
-    def _bound(self, samples: Sequence[Any], named: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
+    def _bound(self, samples: Sequence[object], named: Mapping[str, object]) -> tuple[np.ndarray, ...]:
         if len(samples) > len(self.inputs):
             raise ValueError(f"the pipeline has {len(self.inputs)} inputs ({', '.join(self.inputs)}), got {len(samples)} samples")
         given = dict(zip(self.inputs, samples))
@@ -107,7 +107,7 @@ class Proxy:
         return tuple(_array(name, given[name]) for name in self.inputs)
 
 
-def _array(name: str, sample: Any) -> np.ndarray:
+def _array(name: str, sample: object) -> np.ndarray:
     if isinstance(sample, torch.Tensor):
         values: np.ndarray = sample.detach().cpu().numpy()
         return values
@@ -143,7 +143,7 @@ def _collate_references(references: Sequence[Any], *, collate_fn_map: Any = None
 torch_collate.default_collate_fn_map[OutputSampleReference] = _collate_references
 
 
-def _replaced(data: Any) -> Any:
+def _replaced(data: object) -> Any:
     """The result of a user's collate function, with each list of sample references replaced by a batch reference."""
     if isinstance(data, (list, tuple)) and data and all(isinstance(item, OutputSampleReference) for item in data):
         return _collate_references(list(data))

@@ -84,7 +84,7 @@ class DALIServer:
 
     # --- the consumer's side
 
-    def produce_data(self, obj: Any) -> Any:
+    def produce_data(self, obj: object) -> Any:
         """`obj` (nested dicts, lists and tuples) with references replaced by tensors. Waits for the pipeline.
 
         Raises the pipeline's error if the run failed, RuntimeError if the server is not running.
@@ -103,7 +103,7 @@ class DALIServer:
                     self._waiting.append(run)
             self._feed()
 
-    def forget(self, obj: Any) -> None:
+    def forget(self, obj: object) -> None:
         """Announce that `obj` is not needed."""
         with self._lock:
             self._forget(list(_runs(obj)))
@@ -176,7 +176,7 @@ def _again(error: Exception) -> Exception:
     return made
 
 
-def _runs(obj: Any) -> Any:
+def _runs(obj: object) -> Any:
     if isinstance(obj, OutputBatchReference):
         yield obj.run
     elif isinstance(obj, Mapping):
@@ -187,7 +187,7 @@ def _runs(obj: Any) -> Any:
             yield from _runs(value)
 
 
-def _resolved(obj: Any) -> Any:
+def _resolved(obj: object) -> Any:
     if isinstance(obj, OutputBatchReference):
         assert isinstance(obj.run.outcome, tuple)
         return obj.run.outcome[obj.index]
