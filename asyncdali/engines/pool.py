@@ -20,6 +20,7 @@ from asyncdali_workers.cuda import cuda_initialised
 from asyncdali_workers.interrupts import uninterrupted
 from asyncdali_workers.processes.child import default_thread_variables, fork
 from asyncdali_workers.processes.python import manager_key, required_interpreter, streams
+from asyncdali_workers.processes.signals import blocked
 from asyncdali_workers.processes.spawning import _module_path
 from asyncdali_workers.processes.watching import wait_status
 from asyncdali_workers.shared.calls import ENGINES, check_processes, memory
@@ -205,7 +206,8 @@ class EnginePool:
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         keep = [descriptor for descriptor in (self._program, channel, alive, status) if descriptor >= 0]
         python = required_interpreter("engines cannot be started")
-        return subprocess.Popen([python, *flags, "-c", code], pass_fds=keep, env=environment, **streams())
+        with blocked():
+            return subprocess.Popen([python, *flags, "-c", code], pass_fds=keep, env=environment, **streams())
 
     def launch(self, number: int) -> EngineProcess:
         """A new engine, which builds. Messages wait in its socket."""

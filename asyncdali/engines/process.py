@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from asyncdali_workers.processes import signals
 from asyncdali_workers.processes.child import default_thread_variables, fork, leave, settle, show_lines_at_once
 from asyncdali_workers.processes.python import use_manager_key
 from asyncdali_workers.shared.system import Descriptors, Mapping
@@ -32,31 +33,6 @@ _SWITCH_INTERVAL = 0.0005
 An iteration changes threads about six times. With Python's 5 ms each change would take as long as a short source or function."""
 
 
-_GROUP_SIGNALS = signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM, signal.SIGALRM
-"""Signals that schedulers, shells and time limits send to a whole process group. The training process handles them for all."""
-
-
-def _nothing(number: int, frame: Any) -> None:
-    """The handler of these signals. A handler and not SIG_IGN, because a program that the user's code starts would inherit SIG_IGN."""
-
-
-def outlive_group_signals() -> None:
-    """Do nothing at signals of the process group. This process ends with the training process, whatever ends that one."""
-    for number in _GROUP_SIGNALS:
-        signal.signal(number, _nothing)
-        signal.siginterrupt(number, False)  # code in C meets no interrupted system calls
-
-
-def _after_fork() -> None:
-    """Processes that the user's code forks get the default handlers, so that the code can end them."""
-    for number in _GROUP_SIGNALS:
-        if signal.getsignal(number) is _nothing:
-            signal.signal(number, signal.SIG_DFL)
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
 def _own_pidfd() -> list[int]:
     """A descriptor of this process, which becomes readable when it ends. Empty where the system refuses."""
     try:
@@ -67,7 +43,6 @@ def _own_pidfd() -> list[int]:
 
 def run_engine(load: Callable[[], Program | None], channel: socket.socket, status: int) -> None:
     """Serve until the training process closes the channel. Does not return."""
-    outlive_group_signals()
     born = _own_pidfd()
     with contextlib.suppress(OSError):  # the training process has ended
         channels.send(channel, channels.message({"born": os.getpid()}), born)
@@ -84,6 +59,7 @@ def run_engine(load: Callable[[], Program | None], channel: socket.socket, statu
         from .server import EngineServer
 
         program = load()
+        signals.settle()  # modules of the program may have installed its handlers
         if program is None:
             raise RuntimeError("there is no program")
         if not channels.receive(channel)[0]:  # wait: the training process builds first
@@ -117,7 +93,7 @@ def run_forker(load: Callable[[], Program], channel: socket.socket, descriptors:
         _preload()
     except BaseException as error:
         failure = error
-    outlive_group_signals()
+    signals.settle()  # modules of the program may have installed its handlers
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for engines: their descriptors report the end
     while True:
         data, received = channels.receive(channel)

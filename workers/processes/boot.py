@@ -11,6 +11,7 @@ from typing import Any
 from ..shared.system import Descriptors
 from ..source import Source
 from ..worker.worker import Setup
+from . import signals
 from .child import leave, report_failure, run_worker, settle
 from .python import use_manager_key
 from .spawning import WORKER
@@ -36,6 +37,7 @@ def boot(role: int, memory: int, offset: int, worker: int, incarnation: int, cha
         except BaseException as error:
             report_failure(setup, worker, error, "the source could not be unpickled: ")
             raise SystemExit(1) from None
+        signals.settle()  # modules of the program may have installed its handlers
         if role == WORKER:
             run_worker(setup, worker, incarnation, data["chosen"])
         else:

@@ -11,7 +11,6 @@ import random
 import select
 import signal
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ import numpy.random  # numpy imports this module lazily; imported here, forked w
 from ..shared.libraries import loaded_libraries
 from ..shared.system import Descriptors
 from ..worker.worker import Setup, Worker
+from . import signals
 from .imports import forget_imports, no_imports
 
 STACK_SIGNAL = signal.SIGRTMIN + 11
@@ -36,7 +36,10 @@ _BLAS_SETTERS = tuple(prefix + "openblas_set_num_threads" + suffix for prefix in
 
 
 def fork(descriptors: Descriptors, keep: frozenset[int], body: Callable[[], None]) -> int:
-    """Fork a child that runs only `body`. Returns its process id."""
+    """Fork a child that runs only `body`. Returns its process id.
+
+    All signals are blocked in the child until it calls :func:`settle`.
+    """
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()  # otherwise the child would print buffered text a second time
@@ -47,7 +50,7 @@ def fork(descriptors: Descriptors, keep: frozenset[int], body: Callable[[], None
         with warnings.catch_warnings(), _opencv_without_threads():
             # The child runs only its own code, so threads of the parent do not matter. Python 3.12 warns about any fork beside threads.
             warnings.simplefilter("ignore", DeprecationWarning)
-            with no_imports():
+            with no_imports(), signals.blocked():
                 pid = os.fork()
         if pid:
             return pid
@@ -105,23 +108,8 @@ def leave(code: int) -> None:
 
 def settle(alive: int) -> None:
     """The first steps of every process of the pool."""
-    _default_signals()
+    signals.settle()
     die_with_parent(alive)
-
-
-def _default_signals() -> None:
-    """Ignore Ctrl-C, which is the parent's, and remove the parent's Python signal handlers."""
-    if threading.current_thread() is not threading.main_thread():
-        return
-    signal.set_wakeup_fd(-1)
-    for number in range(1, signal.NSIG):
-        try:
-            if callable(signal.getsignal(number)):
-                signal.signal(number, signal.SIG_DFL)
-        except (OSError, ValueError):
-            pass
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def die_with_parent(alive: int) -> None:

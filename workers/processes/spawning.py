@@ -22,6 +22,7 @@ from ..worker.worker import Setup
 from .child import default_thread_variables, users_thread_variables
 from .launch import Born, Launcher, ZygoteLauncher
 from .python import manager_key, required_interpreter, streams
+from .signals import blocked
 from .watching import Watch
 
 WORKER, ZYGOTE = 0, 1
@@ -108,7 +109,8 @@ def launch(
     default_thread_variables(environment)
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     python = required_interpreter("worker processes cannot be started")
-    return subprocess.Popen([python, *flags, "-c", code], pass_fds=keep, env=environment, **streams())
+    with blocked():
+        return subprocess.Popen([python, *flags, "-c", code], pass_fds=keep, env=environment, **streams())
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:
