@@ -34,7 +34,8 @@ class Between:
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._closed = False
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     def __enter__(self) -> Between:
         return self
@@ -45,6 +46,10 @@ class Between:
             for sock in self._open:
                 with contextlib.suppress(OSError):
                     sock.shutdown(socket.SHUT_RDWR)
+        # Closing alone would leave the thread in `accept`, where it keeps a number of a descriptor that no listing of descriptors shows.
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join(60)
+        assert not self._thread.is_alive()
         self._socket.close()
 
     def _serve(self) -> None:

@@ -322,3 +322,11 @@ def test_thousands_of_changed_messages(found_actors, wanted, caplog):
     outcome = fuzz(found_actors, wanted, count, seed)
     print(sum(outcome.values()), "changed messages:", *(f"{' '.join(key)}: {value};" for key, value in sorted(outcome.items())))
     assert "unexpected error" not in caplog.text
+
+
+def test_the_program_between_leaves_no_thread():
+    """Threads that waited in `accept` for ever took 90 descriptors from later tests of the session."""
+    before = set(threading.enumerate())
+    with Between("127.0.0.1:1"):
+        assert set(threading.enumerate()) - before
+    assert not set(threading.enumerate()) - before

@@ -283,7 +283,7 @@ for k in (0, 9, 255, 256, 999):
 
 
 def test_batches_larger_than_the_descriptor_limit(ten):
-    """In a fresh process, because other threads of this one may open files at the same time."""
+    """In a fresh process: each thread of this one that waits in `accept` has a descriptor that is counted and not listed."""
     done = run_script(LIMITED, *ten)
     assert done.returncode == 0, done.stderr
 
