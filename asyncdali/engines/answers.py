@@ -77,13 +77,14 @@ class Answers:
             self._loader.sources.heard(place, header)
         elif "born" in header:
             self._loader.watch(place, engine, descriptors)
+            self._loader.pool.progressed(engine, header["born"])
         elif "ready" in header:
             refusal = self._loader.pool.refusal(engine, header)
             if refusal:  # for example packages were replaced after the other engines started
                 engine.kill("differs from this process")
                 self._loader.give_up(refusal)
                 return
-            engine.ready, engine.pid, place.starts = True, header["ready"], 0
+            engine.ready, engine.pid, engine.start, place.starts = True, header["ready"], None, 0
         elif "failed" in header:
             engine.reason = f"could not be built again: {unpacked(header['failed'])}"
         elif "statistics" in header and self.waiting:

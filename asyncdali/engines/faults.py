@@ -9,6 +9,7 @@ from ..errors import SampleError, operator_error
 from .failures import EngineError
 from .places import Place, Request
 from .search import Search
+from .starting import CHECKS
 
 if TYPE_CHECKING:
     from .loader import Loader
@@ -41,6 +42,15 @@ class Faults:
         if self._loader.pool.timeout is not None and not self._watched:
             self._watched = True
             self._loader.request_later(min(self._loader.pool.timeout / 4, WATCHING), self._watch)
+
+    def _watch_start(self, engine: EngineProcess) -> None:
+        """End a replacement that makes no progress before it is ready."""
+        if self._loader.closed or engine.ended or engine.start is None:
+            return
+        if engine.start.stuck():
+            engine.kill(engine.start.reason)
+        else:
+            self._loader.request_later(engine.start.limit / CHECKS, lambda: self._watch_start(engine))
 
     def _watch(self) -> None:
         """End engines that have not answered for `engine_timeout` seconds."""
@@ -111,6 +121,7 @@ class Faults:
         place.heard = 0.0
         self._loader.pool.engines[engine.number] = place.engine
         self._loader.await_messages(place)
+        self._watch_start(place.engine)
         for call in place.calls.values():
             self._loader.sources.send(call, place)
         self._loader.go_forward()

@@ -8,6 +8,7 @@ import marshal
 import os
 import pickle
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -47,6 +48,7 @@ from .receiver import Receiver
 from .server import STATUS
 from .source_calls import SOURCE_STATUS, SOURCE_STATUS_AT
 from .sources import EnginePuller
+from .starting import Start
 
 _BOOT = (
     "import os,sys,marshal;n=int.from_bytes(os.pread({program},8,0),'little');sys.path[:]=marshal.loads(os.pread({program},n,8));"
@@ -72,10 +74,12 @@ class EngineProcess:
         self.gone: list[int] = []
         """Blocks of this process that the engine must still forget."""
         self.ready = self.ended = False
-        self.pid = 0
-        """Process id, set when the engine is ready."""
+        self.process = self.pid = 0
+        """Process ids: of the process, which is known when it begins, and of an engine, which is known when it is ready."""
         self.pidfd = -1
         """A descriptor that is readable when the process has ended. -1: not known yet, or the system has none."""
+        self.start: Start | None = None
+        """The progress of its start, from the moment when it may build until it is ready."""
         self.reason = "died"
         self._status = status
         self._alive = alive
@@ -262,13 +266,25 @@ class EnginePool:
             self._forker = None
             self._descriptors.close(channel.detach())
             self._descriptors.close(held)
+            # Closing its pipe has killed it, unless it did not come so far as to ask for that.
             if isinstance(process, int):
-                wait_status(process)
+                with contextlib.suppress(ChildProcessError):  # another party has reaped it, and the id may belong to another process
+                    if os.waitpid(process, os.WNOHANG)[0] == 0:
+                        os.kill(process, signal.SIGKILL)
+                        wait_status(process)
             else:
+                process.kill()
                 process.wait()
 
-    @staticmethod
-    def _send_go(engine: EngineProcess) -> None:
+    def _send_go(self, engine: EngineProcess) -> None:
+        """Let an engine build. From now on its start has a limit."""
+        process = 0
+        if engine._process is not None:
+            process = engine._process.pid
+        elif self._forker is not None:
+            forker = self._forker[2]
+            process = forker if isinstance(forker, int) else forker.pid
+        engine.start = Start(self.timeout, engine.process or process)
         with contextlib.suppress(OSError):  # the engine has ended; its socket reports the end
             channels.send(engine.channel, channels.message({"go": 1}), flags=channels.AT_ONCE)
 
@@ -341,6 +357,8 @@ class EnginePool:
         for engine in self.engines:
             watch(engine.channel.fileno(), engine)
         while waiting:
+            for engine in waiting.values():
+                self._check_start(engine)
             for descriptor, _ in poll.poll(200):
                 engine, known = waiting[descriptor], waiting[descriptor].pidfd
                 self._hear_builder(engine)
@@ -352,6 +370,15 @@ class EnginePool:
                         poll.unregister(other)
                     break  # the other events may be of this engine
 
+    @staticmethod
+    def _check_start(engine: EngineProcess) -> None:
+        assert engine.start is not None
+        if engine.start.stuck():
+            raise RuntimeError(
+                f"engine {engine.number} {engine.start.reason}. `py-spy dump --pid {engine.process or 'ID'}` shows where it waits, as may "
+                "a build with engines=0. A larger `engine_timeout` is a longer limit"
+            )
+
     def _hear_builder(self, engine: EngineProcess) -> None:
         """The next message of an engine that is built."""
         with uninterrupted():  # an interrupt would lose descriptors that were received
@@ -362,6 +389,7 @@ class EnginePool:
             header = channels.parsed(data)[0] if data else {}
             if "born" in header:
                 engine.watched_by(descriptors)
+                self.progressed(engine, header["born"])
                 return
         if not data:
             raise RuntimeError(
@@ -373,7 +401,14 @@ class EnginePool:
         refusal = self.refusal(engine, header)
         if refusal:
             raise RuntimeError(refusal)
-        engine.ready, engine.pid = True, header["ready"]
+        engine.ready, engine.pid, engine.start = True, header["ready"], None
+
+    @staticmethod
+    def progressed(engine: EngineProcess, process: int) -> None:
+        """The process of an engine has begun."""
+        engine.process = process
+        if engine.start is not None:
+            engine.start.progressed(process)
 
     def statistics(self) -> list[dict[str, Any]]:
         return [] if self._loader is None else statistics(self._loader)

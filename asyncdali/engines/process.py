@@ -14,7 +14,6 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from asyncdali_workers.processes import signals
 from asyncdali_workers.processes.child import default_thread_variables, fork, leave, settle, show_lines_at_once

@@ -47,6 +47,7 @@ class Pipeline(Properties, Running, Reports):
         engines: processes that make the CPU part of each iteration (docs/engines.md); 0: this process does.
         engine_start_method: how engines are started, as `py_start_method`.
         engine_timeout: seconds an engine may take for an iteration; then it is replaced, and the iteration made again. None: no limit.
+            Also the seconds without progress that its start may have, if they are more than 300.
         engine_cut: nodes (or names of operators) up to which engines work; None: all CPU operators that need nothing of a GPU.
         engine_sources: engines call the sources that need nothing but a position; False: this process calls all sources.
         output_dtype, output_ndim, output_layout: what every output must be (a value for all, or a list); checked in every iteration.

@@ -325,7 +325,7 @@ def test_thousands_of_changed_messages(found_actors, wanted, caplog):
 
 
 def test_the_program_between_leaves_no_thread():
-    """Threads that waited in `accept` for ever took 90 descriptors from later tests of the session."""
+    """Threads that stayed in `accept` took 90 descriptors from later tests of the session."""
     before = set(threading.enumerate())
     with Between("127.0.0.1:1"):
         assert set(threading.enumerate()) - before
