@@ -23,6 +23,7 @@ beside a GPU), ``cut`` (the parts of the plan). The engine: ``process`` (life cy
     source_requests.py    Calls of sources that engines make: requests, answers, and the deaths of engines in a call
     sources.py            Sources that engines call, in the training process
     spans.py              Spans of an engine's work for a trace
+    starting.py           The time limit of an engine that starts
 
 May import ``graph``, ``runtime``, ``operators.base``, ``device``, ``batch``, ``errors``, ``options`` and the workers' system calls.
 No module of ``runtime`` imports this room: a session gets its engines as an argument.

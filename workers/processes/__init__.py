@@ -10,6 +10,7 @@
     members.py    The parent's view of its workers
     overtime.py   Callables that take longer than `worker_timeout`
     python.py     The interpreter for fresh processes of this program, and what they get of it
+    signals.py    Signals of the processes that are started here
     spawning.py   Workers that do not inherit this process
     watching.py   How the parent of a process notices its end
     zygote.py     A small process that forks workers
