@@ -30,6 +30,7 @@ from .vorbis_tables import (
     TRANSFORM,
     VORBIS,
 )
+from .wav_rules import MOST_RATE
 
 IDENTIFICATION = slice(28, 58)
 """The bytes of a file with the first header."""
@@ -141,7 +142,8 @@ class _Headers:
         self._channels, rate = first.read(8), first.read(32)
         first.array(3, 32)  # bit rates
         sizes = [1 << first.read(4), 1 << first.read(4)]
-        _require(1 <= self._channels <= MOST_CHANNELS and rate > 0 and LEAST_BLOCK <= sizes[0] <= sizes[1] <= MOST_BLOCK and first.read(1))
+        _require(1 <= self._channels <= MOST_CHANNELS and 1 <= rate <= MOST_RATE)
+        _require(LEAST_BLOCK <= sizes[0] <= sizes[1] <= MOST_BLOCK and first.read(1))
         self._bits = _Bits(packet)
         self._bits.read(56)
         self._sizes, self._entries = sizes, 0
