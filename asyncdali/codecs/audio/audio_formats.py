@@ -38,8 +38,8 @@ _SEEKABLE = ("PCM", "FLOAT", "DOUBLE", "ULAW", "ALAW", "ALAC", "OPUS", "MPEG")
 """Codings in which libsndfile seeks, FLAC among them (as PCM). It cannot seek in GSM, G.72x, NMS ADPCM, DPCM and DWVW. In damaged IMA and
 MS ADPCM it finds other samples than without a seek. In some Vorbis streams it crashes, even if all checksums are right."""
 _MOST_SKIP = 8192
-"""Samples that an Opus header may tell to skip, if libsndfile seeks in the file. Encoders write 312 to 6,500. From 12,000 on, samples behind
-a seek are not those of the whole."""
+"""Samples that an Opus header may tell to skip, if libsndfile seeks in the file. Encoders write 312 to 6,500. From 12,000 on, samples
+behind a seek are not those of the whole."""
 _UNKNOWN = (1 << 63) - 1
 """The number of samples that libsndfile reports for a FLAC stream of unknown length."""
 
