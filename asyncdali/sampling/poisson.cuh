@@ -59,6 +59,10 @@ DEVICE float64 poisson_small(Stream &stream, float64 mean) {
 // A count with the given mean. Means below 12 multiply uniform draws; larger means use Devroye's rejection method.
 DEVICE float64 poisson(Stream &stream, float64 mean) {
     if (mean < 12) return poisson_small(stream, mean);
+    if (mean >= 4294967296.0) {  // Counts of the rejection are below 2^32, so it would never end.
+        Normals normals;
+        return mean <= 1.7976931348623157e308 ? floor(mean + sqrt(mean) * normals.next(stream) + 0.5) : 0.0;
+    }
     const float64 m = floor(mean), log_mean = log(mean), log_factorial = lgamma(m + 1.0), root = sqrt(m);
     const float64 quarter_pi = 0.7853981633974483;
     const float64 wide = sqrt(2 * m * log(32 * m / quarter_pi));

@@ -357,6 +357,20 @@ def poisson_small(stream, mean):
             return np.float64(count - 1)
 
 
+MOST_POISSON_MEAN = 2.0**32
+
+
+@inlined
+def poisson_large(stream, mean):
+    """A Poisson count as float64 for a mean of MOST_POISSON_MEAN or more: normally distributed; 0 if the mean is infinite, as in DALI.
+
+    Devroye's rejection accepts counts below 2**32 only, as that of the GNU C++ library does, so it would never end.
+    """
+    kept = _new_kept()
+    kept[0] = 0.0
+    return np.floor(mean + np.sqrt(mean) * normal64(stream, kept) + 0.5) if mean < np.inf else 0.0
+
+
 # The constants of a mean for Devroye's rejection: float64[POISSON_FIELDS].
 (_M, _LOG_MEAN, _LOG_FACTORIAL, _ROOT, _D, _CX, _SCALE, _INVERSE, _C1, _C2, _C3, _C4, _C5, _C) = range(14)
 POISSON_FIELDS = 14
@@ -394,7 +408,7 @@ def poisson_constants(mean, known):
 
 @inlined
 def poisson_rejection(stream, known, factorials):
-    """A Poisson count as float64 for a mean of 12 or more, by Devroye's rejection; `factorials` come from :func:`fill_factorials`."""
+    """A Poisson count as float64 for a mean from 12 to MOST_POISSON_MEAN, by Devroye's rejection; see :func:`fill_factorials`."""
     m, log_mean, log_factorial, root, d = known[_M], known[_LOG_MEAN], known[_LOG_FACTORIAL], known[_ROOT], known[_D]
     inverse = known[_INVERSE]
     kept = _new_kept()

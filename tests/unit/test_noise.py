@@ -50,3 +50,15 @@ def test_a_checkpoint_restores_the_noise():
     again = pipeline_of(graph, enable_checkpointing=True, checkpoint=state)
     for got, expected in zip(again.run(), wanted, strict=True):
         np.testing.assert_array_equal(got.as_array(), expected)
+
+
+def test_shot_noise_of_any_number_ends():
+    """Rejection draws counts below 2**32 only. Larger means have the normal distribution; infinite ones give 0, as in DALI."""
+    numbers = np.array([np.inf, -np.inf, np.nan, -5.0, 0.0, 1e30, 3e38, 1e12], np.float32).reshape(1, 8, 1)
+    (result,) = harness.run("noise.shot", [numbers], "HWC", factor=20.0, seed=3)
+    assert not result[0, :5].any()
+    np.testing.assert_allclose(result[0, 5:, 0], numbers[0, 5:, 0], rtol=1e-4)
+    (tiny,) = harness.run("noise.shot", [np.full((50, 50, 1), 200, np.uint8)], "HWC", factor=1e-9, seed=3)
+    np.testing.assert_array_equal(tiny, 200)
+    (many,) = harness.run("noise.shot", [np.full((100, 100, 1), 1e11, np.float32)], "HWC", factor=1.0, seed=4)
+    assert abs(many.std() / np.sqrt(1e11) - 1) < 0.05

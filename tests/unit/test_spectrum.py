@@ -55,3 +55,10 @@ def test_a_tone_is_in_its_bin():
         (spectrum,) = pipeline.run()
         assert spectrum.layout() == "tf"
         assert (np.asarray(spectrum[0]).argmax(axis=1)[2:-2] == frequency * 512 // rate).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 7, 8, 31, 2049])
+def test_an_axis_without_elements_is_filled_with_zeros(n):
+    for shape, axis in (((3, 0), 1), ((0, 3), 0)):
+        (result,) = harness.run("power_spectrum", [np.zeros(shape, np.float32)], nfft=n, axis=axis)
+        assert result.shape == ((3, n // 2 + 1) if axis else (n // 2 + 1, 3)) and not result.any()

@@ -43,7 +43,7 @@ def _load_rows(data_at, n, source, first, valid, length, inner):
     for lane in range(LANES):
         row = first + (lane if lane < valid else 0)
         begin = source + 4 * ((row // inner) * length * inner + row % inner)
-        data[lane] = load_f32(begin)
+        data[lane] = load_f32(begin) if length > 0 else 0.0
         middle = n // 2
         data[LANES + lane] = load_f32(begin + 4 * inner * middle) if n % 2 == 0 and middle < length else 0.0
         for j in range(1, half + 1):

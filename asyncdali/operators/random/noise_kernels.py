@@ -20,11 +20,13 @@ from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
 from ...sampling.philox_vectors import ELEMENTS, blocks_of, normals_32, words_32
 from ...sampling.random_distributions_kernels import (
     FACTORIALS,
+    MOST_POISSON_MEAN,
     POISSON_FIELDS,
     exp_64,
     fill_factorials,
     new_stream,
     poisson_constants,
+    poisson_large,
     poisson_rejection,
     poisson_small,
 )
@@ -165,6 +167,8 @@ def shot_step(dtype: str) -> Compiled:
             open_stream(stream, key, hi, lo, offset)
             if mean < _SMALL_MEAN:
                 events = np.float32(poisson_small(stream, mean))
+            elif mean >= MOST_POISSON_MEAN:
+                events = np.float32(poisson_large(stream, mean))
             else:
                 known = constants
                 if table:
