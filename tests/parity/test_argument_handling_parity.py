@@ -222,3 +222,9 @@ def test_relative_shapes_with_more_numbers_than_dimensions(both, relative):  # n
 @pytest.mark.parametrize("number", [1.0, np.float32(9), 4, np.int64(6), 99, -1])
 def test_types_given_by_number(both, number):  # noqa: F811
     assert_equal(both, lambda lib: lib.fn.cast(lib.source([np.arange(5)]), dtype=number))
+
+
+@pytest.mark.parametrize("angles", [[95.0, 3.0], [-95.0, 3.0], [89.0, -89.0], [float("nan"), 1.0], [float("inf"), 1.0]])
+def test_angles_of_shear(both, angles):  # noqa: F811
+    assert_equal(both, lambda lib: lib.fn.transforms.shear(angles=angles), rtol=1e-5)
+    assert_equal(both, lambda lib: lib.fn.transforms.shear(angles=lib.source([np.float32(angles)])), rtol=1e-5)

@@ -129,3 +129,21 @@ def test_linear_interpolation_of_bytes_equals_opencvs(channels, border):
         assert difference.max() <= 1
         differing, total = differing + (difference > 0).sum(), total + difference.size
     assert differing <= 1e-3 * total
+
+
+@pytest.mark.parametrize("shape", [(1, 5, 3), (5, 1, 1), (1, 1, 3)])
+def test_cubic_interpolation_about_a_single_row_ends(shape):
+    """OpenCV itself never returns if it reflects about the border pixels of an axis that has one."""
+    image = np.random.default_rng(3).integers(0, 255, shape, np.uint8)
+    matrix = [1.0, 0.1, -3.5, 0.1, 1.0, 2.25, 0.01, 0.02, 1.0]
+    options = {"matrix": matrix, "interp_type": types.INTERP_CUBIC, "border_mode": "reflect_101", "size": [7.0, 6.0]}
+
+    def graph():
+        return fn.experimental.warp_perspective(fn.external_source(lambda: [image], layout="HWC"), **options)
+
+    with pipeline_of(graph, batch_size=1) as pipeline:
+        (output,) = pipeline.run()
+        made = np.array(output[0])
+    assert made.shape == (7, 6, shape[2])
+    if shape[:2] == (1, 1):
+        np.testing.assert_array_equal(made, np.broadcast_to(image, made.shape))

@@ -205,7 +205,7 @@ class Rotation(_Transform):
 class Shear(_Transform):
     schema = _schema(
         "shear", "A shear, about `center`: of two numbers in two dimensions (xy, yx), of six in three (xy, xz, yx, yz, zx, zy).",
-        Arg("angles", "float_list", None, "Angles in degrees, whose tangents are the factors.", tensor=True), _CENTER,
+        Arg("angles", "float_list", None, "Angles in degrees, -90 to 90, whose tangents are the factors.", tensor=True), _CENTER,
         Arg("shear", "float_list", None, "The factors.", tensor=True),
     )  # fmt: skip
     _SIZES: ClassVar[dict[int, int]] = {2: 2, 6: 3}
@@ -219,6 +219,10 @@ class Shear(_Transform):
         name = "shear" if arguments.given("shear") else "angles"
         factors = _numbers(arguments, name)
         if name == "angles":
+            wrong = ~(np.abs(factors) <= 90).all(axis=1)
+            if wrong.any():
+                i = int(np.argmax(wrong))
+                raise SampleError(i, f"`angles` must be from -90 to 90 degrees, got {factors[i].tolist()}")
             factors = np.tan(np.deg2rad(factors.astype(np.float64))).astype(np.float32)
         length = self._SIZES.get(factors.shape[1], 2 if not len(factors) else 0)
         if not length:

@@ -329,4 +329,6 @@ def _warp(image: np.ndarray, out: np.ndarray, matrix: Any, flags: int, border: i
         planes = [(image[..., 0], out[..., 0])] if out.ndim == 3 and out.shape[-1] == 1 else [(image, out)]
     for source, target in planes:
         size = (target.shape[1], target.shape[0])
+        if border == cv2.BORDER_REFLECT_101:  # OpenCV's cubic interpolation never returns if an extent is 1; two equal rows are the same.
+            source = source.repeat(1 + (source.shape[0] == 1), axis=0).repeat(1 + (source.shape[1] == 1), axis=1)
         target[...] = cv2.warpPerspective(source, matrix, size, flags=flags, borderMode=border, borderValue=fill)

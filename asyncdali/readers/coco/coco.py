@@ -66,7 +66,7 @@ class COCOReader(FileContentsReader):
             Arg("annotations_file", "str", "", "JSON file of annotations.", path="read"),
             Arg("avoid_class_remapping", "bool", False, "Give category ids as labels."),
             Arg("image_ids", "bool", False, "A further output: the image's id."),
-            Arg("images", "str_list", None, "File names of the images to read, in this order."),
+            Arg("images", "str_list", None, "File names of the images to read, in this order; empty: all."),
             Arg("include_iscrowd", "bool", True, "Also read annotations of crowds.", stream=True),
             Arg("ltrb", "bool", False, "Boxes as left, top, right, bottom."),
             Arg("masks", "bool", False, "Deprecated form of `polygon_masks`: polygons count coordinates."),
@@ -129,7 +129,7 @@ class COCOReader(FileContentsReader):
         else:
             options = coco_annotations.Options(
                 constant("ltrb"), constant("ratio"), constant("include_iscrowd"), constant("skip_empty"), constant("size_threshold"),
-                self._polygons, self._pixels, not constant("avoid_class_remapping"), constant("images"),
+                self._polygons, self._pixels, not constant("avoid_class_remapping"), constant("images") or None,
             )  # fmt: skip
             found = coco_annotations.read_json(path, options)
         if not found.names:
