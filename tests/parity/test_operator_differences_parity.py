@@ -1,0 +1,164 @@
+"""Calls that have another result here than in DALI, as docs/differences.md says. Calls that crash DALI or never end there run here only."""
+
+# ruff: noqa: B023 - graph functions are called in the iteration that defines them
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("nvidia.dali")
+
+from test_surface_behaviour_parity import Library, both, outcome  # noqa: F401 - `both` is a fixture
+
+RNG = np.random.default_rng(7)
+IMAGE = RNG.integers(0, 255, (6, 34, 3), np.uint8)
+
+
+def run(library: Library, graph, batch_size: int = 1) -> list[np.ndarray]:
+    """The samples of the first output."""
+    return library.run(graph, batch_size)[0][0]
+
+
+def refused(library: Library, graph) -> bool:
+    return isinstance(outcome(library, graph, 1), Exception)
+
+
+def test_source_dimensions_given_as_a_node(both):  # noqa: F811
+    ours, theirs = both
+    data, order = np.arange(6.0, dtype=np.float32).reshape(2, 3), np.int32([1, 0])
+    for name, extent in ((ours, (3, 2)), (theirs, (2, 3))):
+        for operator in ("reshape", "reinterpret"):
+            graph = lambda lib: getattr(lib.fn, operator)(lib.source([data]), src_dims=lib.source([order]), rel_shape=[1.0, 1.0])  # noqa: E731
+            assert run(name, graph)[0].shape == extent
+
+
+def test_mirrored_images_whose_first_axis_is_not_the_height(both):  # noqa: F811
+    """DALI counts the axes from the first one, so a horizontal mirror turns planes upside down, and a vertical one does nothing."""
+    ours, theirs = both
+    planes = np.ascontiguousarray(IMAGE.transpose(2, 0, 1))
+
+    def mirrored(library, mirror):
+        options = {"resize_x": 12.0, "resize_y": 11.0, "mirror": mirror, "interp_type": library.types.INTERP_NN}
+        return run(library, lambda lib: lib.fn.resize_crop_mirror(lib.source([planes], "CHW"), **options))[0]
+
+    plain = mirrored(ours, 0)
+    np.testing.assert_array_equal(plain, mirrored(theirs, 0))
+    for mirror, here, there in ((1, [2], [1]), (2, [1], []), (3, [1, 2], [1])):
+        np.testing.assert_array_equal(mirrored(ours, mirror), np.flip(plain, here))
+        np.testing.assert_array_equal(mirrored(theirs, mirror), np.flip(plain, there))
+
+
+def test_scales_that_round_to_the_extent(both):  # noqa: F811
+    """The plane of an image is resized as without an axis of channels. DALI does not resample a first axis that keeps its extent."""
+    ours, theirs = both
+    results = []
+    for data in (IMAGE[..., 0].copy(), IMAGE[..., :1].copy()):
+        for library in (ours, theirs):
+            results.append(run(library, lambda lib: lib.fn.tensor_resize(lib.source([data]), scales=[0.9222]))[0].reshape(6, 31))
+    plane, plane_there, image, image_there = (result.astype(int) for result in results)
+    assert np.abs(plane - plane_there).max() <= 1, "halves are rounded in another way"
+    np.testing.assert_array_equal(plane, image)
+    assert np.abs(plane_there - image_there).max() > 5
+
+
+def test_numbers_beside_nan_and_infinity(both):  # noqa: F811
+    """A weight of 0 times NaN is NaN in `resize`; transforms do not multiply their implied last row."""
+    row = np.float32([3, np.nan, 2, 3]).reshape(1, 4, 1)
+    here, there = (run(lib, lambda lib: lib.fn.resize(lib.source([row], "HWC"), resize_x=4.0, resize_y=1.0))[0].ravel() for lib in both)
+    np.testing.assert_array_equal(np.isnan(here), [True, True, True, False])
+    np.testing.assert_array_equal(np.isnan(there), [False, True, True, False])
+    shifts = [np.float32([[1, 2, 3], [4, 5, 6]]), np.float32([[1, 2, np.inf], [3, 4, 5]])]
+    here, there = (run(lib, lambda lib: lib.fn.transforms.combine(*(lib.source([shift]) for shift in shifts)))[0] for lib in both)
+    assert np.isnan(there[0, 0]) and not np.isnan(here).any() and here[0, 2] == np.inf
+    np.testing.assert_allclose(here[1], there[1])
+
+
+def test_range_beside_values(both):  # noqa: F811
+    ours, theirs = both
+    graph = lambda lib: lib.fn.random.uniform(range=[1.0, 2.0], values=lib.source([np.float32([7, 8])]), seed=1)  # noqa: E731
+    assert refused(ours, graph) and run(theirs, graph)[0] in (7, 8)
+
+
+def test_types_of_results(both):  # noqa: F811
+    """More types than DALI's: nothing speaks against them."""
+    ours, theirs = both
+    numbers = np.int16([3, 0, 2])
+    graphs = [
+        lambda lib: lib.fn.random.coin_flip(dtype=lib.types.INT8, seed=1), lambda lib: lib.fn.constant(idata=[3], dtype=lib.types.FLOAT64),
+        lambda lib: lib.fn.one_hot(lib.source([numbers]), num_classes=4, dtype=lib.types.BOOL),
+        lambda lib: lib.fn.reductions.mean(lib.source([numbers]), dtype=lib.types.INT64),
+        lambda lib: lib.fn.power_spectrum(lib.source([np.float32([[2], [3]])])),
+    ]
+    for graph in graphs:
+        assert not refused(ours, graph) and refused(theirs, graph)
+    assert run(ours, graphs[2])[0].tolist() == np.eye(4, dtype=bool)[[3, 0, 2]].tolist()
+    assert run(ours, graphs[4])[0].tolist() == [[4], [9]]
+
+
+@pytest.mark.parametrize("name, options", [
+    ("equalize", {}), ("color_space_conversion", {"image_type": "RGB", "output_type": "BGR"}),
+    ("clahe", {"tiles_x": 2, "tiles_y": 2, "clip_limit": 2.0}),
+])  # fmt: skip
+def test_images_without_pixels(both, name, options):  # noqa: F811
+    ours, theirs = both
+    empty = np.zeros((4, 0, 3), np.uint8)
+
+    def graph(lib):
+        given = {key: getattr(lib.types, value) if isinstance(value, str) else value for key, value in options.items()}
+        return getattr(lib.fn, name)(lib.source([empty], "HWC"), **given)
+
+    assert run(ours, graph)[0].shape == empty.shape and refused(theirs, graph)
+
+
+def test_sizes_of_random_crops_that_are_not_positive(both):  # noqa: F811
+    for size in ([0, 3], [-3, 4], [-3]):
+        assert refused(both[0], lambda lib: lib.fn.random_resized_crop(lib.source([IMAGE], "HWC"), size=size, seed=3))
+
+
+def test_signals_shorter_than_a_window(both):  # noqa: F811
+    """DALI rounds the number of windows towards zero, so a signal that lacks less than a step has one window."""
+    signal = np.ones(6, np.float32)
+    graph = lambda lib: lib.fn.spectrogram(lib.source([signal]), window_length=7, window_step=3, center_windows=False)  # noqa: E731
+    assert refused(both[0], graph) and not refused(both[1], graph)
+
+
+def test_emphasis_behind_an_empty_sample(both):  # noqa: F811
+    ramp, coefficients = np.arange(1, 6, dtype=np.float32) * 10, [np.float32(0.5), np.float32(0.25)]
+    graph = lambda lib: lib.fn.preemphasis_filter(lib.source([ramp[:0], ramp]), preemph_coeff=lib.source(coefficients))  # noqa: E731
+    here, there = (run(lib, graph, 2)[1] for lib in both)
+    assert (here[0], there[0]) == (7.5, 5.0)
+    np.testing.assert_array_equal(here[1:], there[1:])
+
+
+def test_an_empty_mask_has_no_pixel(both):  # noqa: F811
+    assert refused(both[0], lambda lib: lib.fn.segmentation.random_mask_pixel(lib.source([np.zeros((5, 0), np.int32)]), seed=1))
+
+
+def test_channels_of_pasted_images(both):  # noqa: F811
+    """DALI does not look at the number of channels, and reads and writes other memory."""
+    assert refused(both[0], lambda lib: lib.fn.paste(lib.source([IMAGE[..., :2]], "HWC"), ratio=1.5, fill_value=[1, 2, 3]))
+
+
+def test_masks_of_grids_without_height_and_width(both):  # noqa: F811
+    assert refused(both[0], lambda lib: lib.fn.grid_mask(lib.source([IMAGE], "ABC")))
+    (masked,) = run(both[0], lambda lib: lib.fn.grid_mask(lib.source([IMAGE[..., 0]], "HW"), tile=4))
+    (coloured,) = run(both[0], lambda lib: lib.fn.grid_mask(lib.source([IMAGE], "HWC"), tile=4))
+    np.testing.assert_array_equal(masked, coloured[..., 0])
+
+
+def test_arrays_as_lists(both):  # noqa: F811
+    """A constant list may be an array, of another type, too."""
+    ours, theirs = both
+    graphs = [
+        lambda lib: lib.fn.lookup_table(lib.source([np.uint8([1, 2])]), keys=np.float32([1, 2]), values=[5.0, 6.0]),
+        lambda lib: lib.fn.expand_dims(lib.source([np.uint8([1, 2])]), axes=np.int64([0, 1])),
+        lambda lib: lib.fn.zeros(shape=np.float32([2, 3])),
+    ]
+    for graph in graphs:
+        assert not refused(ours, graph) and refused(theirs, graph)
+
+
+def test_fill_values_of_regions_that_leave_the_image(both):  # noqa: F811
+    graph = lambda lib: lib.fn.erase(lib.source([IMAGE], "HWC"), anchor=[-9.0, -9.0], shape=[2.0, 2.0], fill_value=[1.0, 2.0])  # noqa: E731
+    assert refused(both[0], graph) and not refused(both[1], graph)
