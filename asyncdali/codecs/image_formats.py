@@ -195,7 +195,12 @@ def cmyk_to_rgb(image: np.ndarray, inverted: bool) -> np.ndarray:
 
 # ITU-R BT.601.
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
-_YCBCR = np.array([[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]]) / 255
+_EXACT_LUMA = np.array([0.299, 0.587, 0.114])
+TO_YCBCR = np.stack([
+    _EXACT_LUMA * 219 / 255, (np.array([0, 0, 1]) - _EXACT_LUMA) / (1 - 0.114) * 112 / 255,
+    (np.array([1, 0, 0]) - _EXACT_LUMA) / (1 - 0.299) * 112 / 255,
+])  # fmt: skip
+"""Factors of red, green and blue for luma (16-235 of 255) and chroma."""
 _YCBCR_OFFSET = np.array([1 / 16, 1 / 2, 1 / 2])
 
 SUPPORTED_DTYPES = (
@@ -228,11 +233,18 @@ def _full(dtype: np.dtype) -> float:
 
 
 def _to_ycbcr(rgb: np.ndarray, target: np.dtype) -> np.ndarray:
-    """``matrix * rgb * full + (1/16, 1/2, 1/2) * (full + 1)`` with `full` of the target type (floats: 1 for both)."""
+    """``matrix * rgb * full + (1/16, 1/2, 1/2) * (full + 1)`` with `full` of the target type (floats: 1 for both).
+
+    In float32 and in this order, as `color_space_conversion` computes, so a decoder and the operator give the same pixels.
+    """
     full = _full(target)
-    exact = rgb.astype(np.float64) @ (_YCBCR.T * (full / _full(rgb.dtype)))
-    exact += _YCBCR_OFFSET * (full + 1 if target.kind in "iu" else 1.0)
-    return _rounded(exact, target)
+    red, green, blue = (np.ascontiguousarray(rgb[:, :, k : k + 1], np.float32) for k in range(3))
+    matrix = (TO_YCBCR * (full / _full(rgb.dtype))).astype(np.float32)
+    values = matrix[:, 0] * red
+    values += matrix[:, 1] * green
+    values += matrix[:, 2] * blue
+    values += (_YCBCR_OFFSET * (full + 1 if target.kind in "iu" else 1.0)).astype(np.float32)
+    return _rounded(values, target)
 
 
 def _rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -125,6 +125,12 @@ def test_jpegs(output_type, dtype):
     compare(samples, 0.01 if dtype in ("UINT16", "FLOAT") else 0, output_type=output_type, dtype=dtype)
 
 
+@pytest.mark.parametrize("output_type", ["GRAY", "YCbCr"])
+def test_colours_are_converted_to_the_last_bit(output_type):
+    pixels = np.random.default_rng(8).integers(0, 256, (1000, 1000, 3), np.uint8)
+    compare([encode(pixels, "PNG")], 0, output_type=output_type)
+
+
 @pytest.mark.parametrize("output_type", ["RGB", "BGR", "GRAY", "YCbCr"])
 def test_cmyk_jpegs(output_type):
     samples = [jpeg_blocks(37, 29, [(1, 1)] * 4, adobe=adobe) for adobe in (None, 0, 2)]

@@ -131,6 +131,20 @@ def test_types_map_full_range_on_full_range():
         assert np.allclose(converted.astype(np.float64), values, rtol=0.006), name
 
 
+def test_decoders_and_the_operator_convert_colours_alike():
+    pixels = np.random.default_rng(8).integers(0, 256, (600, 600, 3), np.uint8)
+    png = np.frombuffer(encode(pixels, "PNG"), np.uint8)
+
+    def graph():
+        decoded = fn.decoders.image(fn.external_source(lambda: [png]), output_type=types.YCbCr)
+        source = fn.external_source(lambda: [pixels], layout="HWC")
+        return decoded, fn.color_space_conversion(source, image_type=types.RGB, output_type=types.YCbCr)
+
+    with pipeline_of(graph, batch_size=1) as pipeline:
+        decoded, converted = (np.array(output[0]) for output in pipeline.run())
+    np.testing.assert_array_equal(decoded, converted)
+
+
 @pytest.mark.parametrize("dtype", [types.UINT8, types.INT8, types.UINT16, types.INT16, types.UINT32, types.INT32, types.FLOAT])
 def test_ycbcr_has_headroom(dtype):
     black_white = np.zeros((4, 4, 3), np.uint8)

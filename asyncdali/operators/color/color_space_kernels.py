@@ -11,6 +11,7 @@ from llvmlite import ir
 from numba import types
 
 from ...batch import Batch
+from ...codecs.image_formats import TO_YCBCR
 from ...compiled.byte_vectors import block_bytes, shuffled_ir, shuffler
 from ...compiled.convert_kernels import converter
 from ...compiled.intrinsics import copy_bytes, load_i64, view_f32, view_u8
@@ -28,16 +29,8 @@ _SOURCE = Path(__file__).with_name("color_space_kernels.cu")
 _LUMA_BITS = 15
 _WHOLE_LUMA = (9798, 19235, 3735)
 _LUMA = np.array(_WHOLE_LUMA) / (1 << _LUMA_BITS)  # 0.299, 0.587, 0.114 as in OpenCV; sums of products are exact in float32.
-_EXACT = np.array([0.299, 0.587, 0.114])
-_TO_YCBCR = np.stack(
-    [
-        _EXACT * 219 / 255,
-        (np.array([0, 0, 1]) - _EXACT) / (1 - 0.114) * 112 / 255,
-        (np.array([1, 0, 0]) - _EXACT) / (1 - 0.299) * 112 / 255,
-    ]
-)
 _SCALE = 255 / 219
-_FROM_YCBCR = np.linalg.inv(_TO_YCBCR)
+_FROM_YCBCR = np.linalg.inv(TO_YCBCR)
 _FROM_YCBCR[0, 1] = _FROM_YCBCR[2, 2] = 0  # the exact values; the inverse has rounding errors
 _OFFSET = (16, 128, 128)
 _NOTHING = (0, 0, 0)
@@ -58,7 +51,7 @@ def _coefficients(source: DALIImageType, target: DALIImageType) -> np.ndarray:
         matrix[:, 0] = (1 / _SCALE, 0, 0) if target == ycbcr else (1, 1, 1)
         after = _OFFSET if target == ycbcr else _NOTHING
     elif ycbcr in (source, target) and source != target:
-        matrix, before, after = (_FROM_YCBCR, _OFFSET, _NOTHING) if source == ycbcr else (_TO_YCBCR, _NOTHING, _OFFSET)
+        matrix, before, after = (_FROM_YCBCR, _OFFSET, _NOTHING) if source == ycbcr else (TO_YCBCR, _NOTHING, _OFFSET)
     if target == bgr and source != grey:
         matrix = matrix[_SWAPPED]
     record = np.empty(CONVERSION_RECORD.words, np.float32)
