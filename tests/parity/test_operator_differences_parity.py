@@ -33,7 +33,7 @@ def test_source_dimensions_given_as_a_node(both):  # noqa: F811
             assert run(name, graph)[0].shape == extent
 
 
-def test_mirrored_images_whose_first_axis_is_not_the_height(both):  # noqa: F811
+def test_mirrored_images_of_other_layouts(both):  # noqa: F811
     """DALI counts the axes from the first one, so a horizontal mirror turns planes upside down, and a vertical one does nothing."""
     ours, theirs = both
     planes = np.ascontiguousarray(IMAGE.transpose(2, 0, 1))
