@@ -8,7 +8,7 @@ import sys
 
 from ._version import __version__
 
-_OF_PROGRAMS = ("bench", "engine", "doctor")
+_OF_PROGRAMS = ("bench", "cache", "engine", "doctor")
 """Commands that load a program of the user. What follows ``--`` is for the program."""
 
 

@@ -99,6 +99,11 @@ _open: list[Progress] = []
 """The progress of a block of :func:`shown`; at most one of a process is shown at a time."""
 
 
+def is_expected() -> bool:
+    """Whether a block of :func:`shown` is open."""
+    return bool(_open)
+
+
 @contextlib.contextmanager
 def shown(where: str) -> Iterator[Progress]:
     """Show the progress of all kernels that are compiled while the block runs. `where`: the folder that keeps them."""

@@ -8,6 +8,7 @@ import gc
 import itertools
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from numba.core.bytecode import FunctionIdentity
 from numba.core.ccallback import CFunc
 
 from .._notices import warn
-from . import waiting
+from . import progress, waiting
 from .compiler import HelperCompiler, KernelCompiler
 from .machine_code import machine_code_of
 
@@ -125,6 +126,18 @@ def _compiled(function: Any, signature: Any) -> _CFunction:
     return _CFunction(made.address, made)
 
 
+class Made(NamedTuple):
+    """A kernel that this process has compiled, in `seconds`. `expected`: during a ``build()``, which compiles all kernels that it knows."""
+
+    name: str
+    seconds: float
+    expected: bool
+
+
+history: list[Made] = []
+"""The kernels that this process has compiled, in order."""
+
+
 class Compiled:
     """A C function: ``address`` for other compiled code. Calling it from Python releases the GIL, unless it is `brief`.
 
@@ -154,6 +167,11 @@ class Compiled:
         return self._address
 
     @property
+    def name(self) -> str:
+        """Module and function, for people."""
+        return f"{self._function.__module__.rpartition('.')[2]}.{self._function.__qualname__.rpartition('.')[2]}"
+
+    @property
     def ready(self) -> bool:
         """Whether it is compiled."""
         return self._address != 0
@@ -170,11 +188,14 @@ class Compiled:
         with _compiling, _without_garbage_collection():
             if self._address:
                 return
+            began = time.perf_counter()
             try:
                 keep = _c_function(self._function, self._signature, self._variant)
             except waiting.NotCompiled:
                 _missing.note(self)
                 return
+            if keep.keep is not None:
+                history.append(Made(self.name, time.perf_counter() - began, progress.is_expected()))
             arguments = [ctypes.c_int64] * self._count
             self._held = ctypes.PYFUNCTYPE(ctypes.c_int64, *arguments)(keep.address)
             self._call = self._held if self.brief else ctypes.CFUNCTYPE(ctypes.c_int64, *arguments)(keep.address)

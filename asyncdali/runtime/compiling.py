@@ -16,13 +16,16 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import importlib
 import logging
 import os
 import pickle
+import re
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +34,7 @@ from asyncdali_workers.interrupts import uninterrupted
 from .._processes import interpreter, processors, python_command
 from ..graph.plan import PlannedOperator
 from ..operators.base import Environment, Operator, Spec, Trait
+from .statistics import KernelStatistics
 
 if TYPE_CHECKING:
     from ..compiled.step import Compiled
@@ -56,11 +60,15 @@ _PIPE = 60_000  # bytes that a pipe takes before its reader runs
 class Compilation:
     """The compilation of one ``build()``, as a context: it has helpers, and shows its progress. `operators`: of the pipeline's plan."""
 
-    def __init__(self, operators: Sequence[PlannedOperator]):
+    def __init__(self, operators: Sequence[PlannedOperator], helpers: Helpers | None = None):
         from ..compiled import cache, progress
 
+        self.compiled = 0
+        """Kernels that were missing, and are compiled now."""
+        self.seconds = 0.0
+        """How long that took."""
         self._missed = cache.missed
-        self._helpers = Helpers(operators)
+        self._helpers = helpers or Helpers(operators)
         self._open = contextlib.ExitStack()
         self._progress = progress.shown(cache.folder_name())
 
@@ -92,6 +100,8 @@ class Compilation:
         left = self._missing(kernels)
         if not left:
             return
+        began = time.perf_counter()
+        self.compiled += len(left)
         self._shown.expect(len(left))
         with self._shown.counted_by_caller():
             while left:
@@ -106,6 +116,19 @@ class Compilation:
                     left[0].compile()
                     self._shown.step()
                     left = left[1:]
+        self.seconds += time.perf_counter() - began
+
+    def counted(self) -> Callable[[], KernelStatistics]:
+        """Returns a function that counts these kernels, and those that this process has compiled since."""
+        from ..compiled.step import history
+
+        compiled, seconds, until = self.compiled, self.seconds, len(history)
+
+        def count() -> KernelStatistics:
+            late = [kernel for kernel in history[until:] if not kernel.expected]
+            return KernelStatistics(compiled, seconds, tuple(kernel.name for kernel in late), sum(kernel.seconds for kernel in late))
+
+        return count
 
     @staticmethod
     def _missing(kernels: Sequence[Compiled]) -> list[Compiled]:
@@ -131,7 +154,12 @@ class Helpers:
         """The number of helpers for which there are work and processors."""
         if os.environ.get("ASYNCDALI_COMPILE_AHEAD", "1") == "0" or interpreter() is None:
             return 0
-        return max(0, min(len(self._operators) - 1, len(processors()) - 1, _MOST_HELPERS))
+        return max(0, min(self._parts - 1, len(processors()) - 1, _MOST_HELPERS))
+
+    @property
+    def _parts(self) -> int:
+        """The number of pieces of work that helpers can divide."""
+        return len(self._operators)
 
     def miss(self) -> None:
         """A kernel is not in the cache."""
@@ -150,8 +178,11 @@ class Helpers:
         )  # fmt: skip
         self._processes.append(process)
         assert process.stdin is not None
-        process.stdin.write(described(self._operators, number, max(self.wanted, 1)))
+        process.stdin.write(self._work(number))
         process.stdin.close()
+
+    def _work(self, number: int) -> bytes:
+        return described(self._operators, number, max(self.wanted, 1))
 
     def close(self) -> None:
         """Everything is compiled: end the helpers, whatever they are doing."""
@@ -204,10 +235,12 @@ def _plain(value: Any) -> bool:
 def serve(descriptions: Any) -> None:
     """Main function of a helper: make operators, to compile their kernels, until none is left or the process is killed.
 
+    A text names a module, all of whose kernels are compiled.
+
     A kernel that another process compiles is left out. An operator that cannot be made without such a kernel is made again at the end.
     """
     from ..compiled import waiting
-    from ..compiled.step import collecting
+    from ..compiled.step import collecting, compile_all
 
     environment = Environment(1, 1, None, False, lambda size: np.empty(size, np.uint8))
     later: list[Any] = []
@@ -216,7 +249,10 @@ def serve(descriptions: Any) -> None:
             made = pickle.load(descriptions)  # from our own process
             try:
                 with collecting(waiting.Policy.SHARE):
-                    _make(made[0], environment, *made[1:])
+                    if isinstance(made, str):
+                        compile_all(importlib.import_module(made))
+                    else:
+                        _make(made[0], environment, *made[1:])
             except waiting.NotCompiled:
                 later.append(made)
             except Exception as error:
@@ -232,3 +268,73 @@ def _make(
 ) -> None:  # fmt: skip
     spec = Spec(kind.schema, "compiled", device, constants, argument_inputs, input_count, output_count, seed=0)
     kind(spec, environment).infer([None] * input_count)
+
+
+# --- kernels that are missing, and all kernels
+
+
+def missing(operators: Sequence[PlannedOperator]) -> list[str]:
+    """Names of kernels that the operators of a plan need and that are not in the cache. Nothing is compiled.
+
+    Kernels whose types come with the data are not known before the first batch. Operators with side effects are left out."""
+    from ..compiled.step import collecting
+    from ..device.threads import kernels_of_threads
+
+    environment = Environment(1, 1, None, False, lambda size: np.empty(size, np.uint8))
+    with collecting() as found:
+        for kernel in kernels_of_threads():
+            kernel.compile()
+        for planned in operators:
+            spec = planned.spec
+            if Trait.ACTS_OUTSIDE not in planned.kind.traits:
+                with contextlib.suppress(Exception):  # a wrong argument: build() names it
+                    _make(planned.kind, environment, spec.device, spec.constants, spec.argument_inputs, spec.input_count, spec.output_count)
+    return sorted(kernel.name for kernel in found.values())
+
+
+_DECLARES = re.compile(r"^(@step$|@compiled\(|\w+ = Compiled\()", re.MULTILINE)
+
+
+def kernel_modules() -> list[str]:
+    """The modules of this package that declare kernels."""
+    package = __name__.partition(".")[0]
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    found = []
+    for folder, _, files in os.walk(root):
+        for name in files:
+            path = os.path.join(folder, name)
+            if name.endswith(".py") and _DECLARES.search(_text_of(path)):
+                found.append(".".join([package, *os.path.relpath(path, root)[: -len(".py")].split(os.sep)]))
+    return sorted(found)
+
+
+def _text_of(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+class _ModuleHelpers(Helpers):
+    """Helpers that compile all kernels of modules."""
+
+    def __init__(self, modules: Sequence[str]):
+        super().__init__(())
+        self._modules = modules
+
+    @property
+    def _parts(self) -> int:
+        return len(self._modules)
+
+    def _work(self, number: int) -> bytes:
+        first = len(self._modules) * (number + 1) // (self.wanted + 1)  # this process begins with the first module
+        return b"".join(map(pickle.dumps, [*self._modules[first:], *self._modules[:first]]))
+
+
+def compile_modules(modules: Sequence[str]) -> int:
+    """Compile all kernels of these modules that are missing, on all usable processors. Returns their number."""
+    from ..compiled.step import Compiled
+
+    loaded = map(importlib.import_module, modules)
+    kernels = {id(value): value for module in loaded for value in vars(module).values() if isinstance(value, Compiled)}
+    with Compilation((), _ModuleHelpers(modules)) as compilation:
+        compilation.compile(list(kernels.values()))
+    return compilation.compiled

@@ -100,6 +100,7 @@ class Session:
         self.gpu_id = 0 if options.device_id is None else int(options.device_id)
         with Compilation(self.plan.operators) as compilation:
             self._build(blueprint, compilation)
+        self._kernels = compilation.counted()
 
     def _build(self, blueprint: Blueprint, compilation: Compilation) -> None:
         """Make the executor and the operators."""
@@ -407,7 +408,7 @@ class Session:
             raise RuntimeError(NO_STATISTICS)
         pool = None if self.parallel is None else self.parallel.pool.statistics()
         engines = () if self.engines is None else self.engines.statistics()
-        return take(self.counters, self.options, self.depth, self.in_flight, self.executor.pool, pool, engines)
+        return take(self.counters, self.options, self.depth, self.in_flight, self.executor.pool, pool, engines, self._kernels())
 
     def memory_statistics(self) -> dict[str, Any]:
         statistics = self.executor.memory

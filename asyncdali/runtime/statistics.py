@@ -26,7 +26,8 @@ _Any = TypeVar("_Any")
 
 
 _NOW = {
-    "allocated_bytes", "backend", "batch_size", "count", "depth", "free_bytes", "held_blocks", "held_bytes", "in_flight", "index", "kind",
+    "after_build", "allocated_bytes", "backend", "batch_size", "count", "depth", "free_bytes", "held_blocks", "held_bytes", "in_flight",
+    "index", "kind",
     "lent", "operator", "outstanding", "pid",
     "prefetch", "ready", "serves", "slowest_sample", "stream",
 }  # fmt: skip
@@ -195,6 +196,22 @@ class BufferStatistics:
 
 
 @dataclass(frozen=True)
+class KernelStatistics:
+    """Compiled kernels of this process.
+
+    Attributes:
+        compiled: kernels that were missing on this machine. ``build()`` compiled them in `compiled_seconds`, before the first batch.
+        after_build: names of kernels compiled since then, because their types or formats came with the data, or by other parts of the
+            program. Iterations that need them waited; all of them together took `after_build_seconds`.
+    """
+
+    compiled: int = 0
+    compiled_seconds: float = 0.0
+    after_build: tuple[str, ...] = ()
+    after_build_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
 class WorkerStatistics:
     """Worker processes of parallel sources (docs/workers.md). `queue_wait_seconds`: how long tasks waited for a worker, summed."""
 
@@ -265,6 +282,7 @@ class Statistics:
     buffers: BufferStatistics
     workers: WorkerStatistics | None
     engines: tuple[EngineStatistics, ...] = ()
+    kernels: KernelStatistics = KernelStatistics()
 
     def since(self, earlier: Statistics) -> Statistics:
         """The report of the time after `earlier`, a report of the same pipeline. ValueError for a report of another pipeline."""
@@ -321,7 +339,7 @@ def _minus(later: Any, earlier: Any) -> Any:
 
 def take(
     counters: PipelineCounters, options: PipelineOptions, depth: int, in_flight: Sequence[Record], memory: BufferPool,
-    pool: Mapping[str, Any] | None, engines: Sequence[Mapping[str, Any]] = (),
+    pool: Mapping[str, Any] | None, engines: Sequence[Mapping[str, Any]] = (), kernels: KernelStatistics | None = None,
 ) -> Statistics:  # fmt: skip
     """A report made from `counters`. `memory` is the buffer pool; `pool` and `engines` are statistics of worker processes and engines."""
     segments = list(counters.segments)
@@ -366,6 +384,7 @@ def take(
         buffers=BufferStatistics(memory.allocated_bytes, memory.idle_bytes(), *held),
         workers=None if pool is None else _workers(pool),
         engines=tuple(map(_engine, engines)),
+        kernels=kernels or KernelStatistics(),
     )
 
 

@@ -268,6 +268,7 @@ def text(found: Measurement) -> str:
         f"{found.interpreter_seconds / found.samples * 1e6:,.1f} µs with the interpreter held",
         f"peak memory {found.peak_memory / 1e6:,.0f} MB",
         sharing_text(found.sharing),
+        *kernels_text(found.kernels),
     ]
     for item in found.operators():
         lines.append(f"  {100 * item['share']:5.1f} %  {item['operator']}" + (f"  ({item['name']})" if item["name"] else ""))
@@ -282,6 +283,16 @@ def text(found: Measurement) -> str:
         )
     lines.append(f"bottleneck: {found.sentence}")
     return "\n".join(lines)
+
+
+def kernels_text(kernels: dict[str, Any]) -> list[str]:
+    """Lines about kernels that were missing; none if all were in the cache."""
+    lines = []
+    if kernels["before"]:
+        lines.append(f"{kernels['before']} kernels were missing and were compiled before the measurement ({kernels['seconds']:.1f} s)")
+    if kernels["during"]:
+        lines.append(f"compiled during the measurement, which slowed it: {', '.join(kernels['during'])}; measure again")
+    return lines
 
 
 def sharing_text(shared: dict[str, Any]) -> str:

@@ -25,12 +25,15 @@ from .setup import Setup
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem and its repair. `check` is the name of the check; `fatal` means that the pipeline cannot run like this."""
+    """A problem and its repair. `check` is the name of the check; `fatal` means that the pipeline cannot run like this.
+
+    A `note` is no problem: it only says what takes time once."""
 
     check: str
     problem: str
     fix: str
     fatal: bool = False
+    note: bool = False
 
     @property
     def message(self) -> str:
@@ -273,6 +276,28 @@ def kernel_cache(setup: Setup) -> Finding | None:
     )  # fmt: skip
 
 
+_NAMED = 8
+
+
+def missing_kernels(setup: Setup) -> Finding | None:
+    """Kernels of the pipeline are not compiled yet."""
+    if not setup.planned:
+        return None
+    from ..runtime.compiling import missing
+
+    names = missing(setup.planned)
+    if not names:
+        return None
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    count = "1 kernel" if len(names) == 1 else f"{len(names)} kernels"
+    return Finding(
+        "missing_kernels",
+        f"{count} of this pipeline {'is' if len(names) == 1 else 'are'} not compiled yet ({', '.join(names[:_NAMED])}{more}): the first "
+        "build() on this machine compiles them before the first batch, which takes seconds; no batch is slower",
+        "`asyncdali cache --fill FILE.py:pipeline` compiles them ahead", note=True,
+    )  # fmt: skip
+
+
 def _writable(place: Path) -> bool:
     import tempfile
 
@@ -438,6 +463,6 @@ def refused_calls(setup: Setup) -> Finding | None:
 
 QUICK: tuple[Check, ...] = (cpu_quota, affinity, engine_threads, nested_in_workers, nested_in_process, descriptor_limit)
 ALL: tuple[Check, ...] = (
-    *QUICK, cuda_before_fork, unpicklable_source, missing_codec, kernel_cache, slow_storage, no_driver, driver_mismatch,
+    *QUICK, cuda_before_fork, unpicklable_source, missing_codec, kernel_cache, missing_kernels, slow_storage, no_driver, driver_mismatch,
     switch_interval, few_connections, refused_calls,
 )  # fmt: skip

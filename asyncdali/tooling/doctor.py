@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def setup_of(pipeline: Front) -> setup.Setup:
     """The full set-up of a pipeline that is not built yet. Raises the errors of its graph."""
-    from ..graph.plan import reachable
+    from ..graph.plan import build_plan, reachable
     from ..pipeline.front import core_of
     from ..sources.group import parallel_groups
 
@@ -32,6 +32,7 @@ def setup_of(pipeline: Front) -> setup.Setup:
     for instance in order:
         made.gpu = made.gpu or instance.device in ("gpu", "mixed")
         made.places += setup.places(instance.constants)
+    made.planned = list(build_plan(core.output_nodes(), core.definition.instances, core.definition, lambda index: 0).operators)
     return made
 
 
@@ -47,7 +48,7 @@ def add_arguments(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command. The exit status is 1 if there are findings, 2 if the pipeline cannot be checked."""
+    """Run the command. The exit status is 1 if there are problems, 2 if the pipeline cannot be checked."""
     from ..operators import load_registry
 
     needy = {name for name, operator in load_registry().items() if operator.schema.library}
@@ -67,16 +68,18 @@ def run(options: argparse.Namespace) -> int:
             print(f"doctor: {error}", file=sys.stderr)
             return 2
     found = examine(what)
+    problems = [finding for finding in found if not finding.note]
     if options.json:
         print(json.dumps([{**asdict(finding), "message": finding.message} for finding in found], indent=1))
     else:
         for finding in found:
-            print(f"{'error' if finding.fatal else 'warning'} ({finding.check}): {finding.message}")
+            kind = "note" if finding.note else "error" if finding.fatal else "warning"
+            print(f"{kind} ({finding.check}): {finding.message}")
         open_now, limit = machine.descriptors()
         quota = machine.quota()
         print(
             f"{machine.cores()} usable CPUs (affinity {machine.allowed_cores()}, quota {'none' if quota is None else f'{quota:g}'}), "
-            f"{open_now} of {limit} file descriptors open; {len(checks.ALL)} checks, {len(found) or 'nothing'} found"
+            f"{open_now} of {limit} file descriptors open; {len(checks.ALL)} checks, {len(problems) or 'nothing'} found"
         )
         print(f"JPEG decoding: {jpeg_library.described()}")
-    return 1 if found else 0
+    return 1 if problems else 0

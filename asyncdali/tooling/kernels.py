@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ..compiled import kernel_store
+from . import settings
 
 if TYPE_CHECKING:
     import argparse
@@ -21,16 +22,29 @@ def add_arguments(commands: Any) -> None:
         "--clear", action="store_true", help="remove all compiled kernels; pipelines compile the kernels that they need again",
     )
     parser.add_argument(
-        "--fill", metavar="FILE.py:pipeline",
+        "--fill", metavar="FILE.py:pipeline", nargs="?", const="",
         help="compile all kernels of a pipeline now, for example in a container image; builds the pipeline and runs one iteration",
     )  # fmt: skip
+    parser.add_argument(
+        "--all", action="store_true", help="with --fill: compile the kernels of all readers, decoders and operators that have no variants "
+        "for element types; some minutes"
+    )  # fmt: skip
+    settings.add_argument(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command. The exit status is 1 if kernels could not be removed or made, or if the folder is not used."""
+    if options.fill is None and (options.all or options.set):
+        return _wrong(f"{'--all' if options.all else '--set'} belongs to --fill, which compiles kernels")
     if options.fill is not None:
-        return _fill(options.fill)
+        if options.clear:
+            return _wrong("--fill and --clear are opposites: give one")
+        if bool(options.fill) == options.all:
+            return _wrong("--fill takes FILE.py:pipeline, or --all: give one of them")
+        if options.all and options.set:
+            return _wrong("--set is for a pipeline: --fill --all has none")
+        return _fill(options)
     try:
         store = kernel_store.store_in(kernel_store.chosen_root(os.environ.get("NUMBA_CACHE_DIR")))
         if options.clear:
@@ -47,23 +61,35 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _fill(target: str) -> int:
-    """Compile the kernels of a pipeline."""
+def _wrong(text: str) -> int:
+    print(f"cache: {text}", file=sys.stderr)
+    return 2
+
+
+def _fill(options: argparse.Namespace) -> int:
+    """Compile the kernels of a pipeline, or all."""
     from . import program
 
     began = time.monotonic()
     try:
         store = kernel_store.usable(os.environ.get("NUMBA_CACHE_DIR"))[1]
         before = store.usage().files
-        with program.make(program.load(target), {}) as pipeline:
-            pipeline.build()
-            with contextlib.suppress(StopIteration):
-                pipeline.run()
+        if options.all:
+            from ..runtime.compiling import compile_modules, kernel_modules
+
+            compile_modules(kernel_modules())
+        else:
+            made = program.load(options.fill, options.arguments)
+            with program.make(made, settings.settings_of(made, options.set)) as pipeline:
+                pipeline.build()
+                with contextlib.suppress(StopIteration):
+                    pipeline.run()
         usage = store.usage()
     except (program.ProgramError, RuntimeError, ValueError, TypeError, OSError) as error:
         print(f"cache: {error}", file=sys.stderr)
         return 1
-    print(f"{target}: {_counted(usage.files - before, 'kernel')} compiled in {time.monotonic() - began:.0f} s")
+    what = "all" if options.all else options.fill
+    print(f"{what}: {_counted(usage.files - before, 'kernel')} compiled in {time.monotonic() - began:.0f} s")
     print(f"{store.folder}: {_summary(usage)}")
     return 0
 

@@ -45,6 +45,8 @@ class Measurement:
     bottleneck: dict[str, Any]
     sharing: dict[str, Any]
     """:class:`.sharing.Sharing`, with its `others_share`."""
+    kernels: dict[str, Any]
+    """Kernels that were compiled before the measurement (`before`, in `seconds`), and the names of those compiled during it (`during`)."""
     consumer: dict[str, Any] | None = None
     timeline: list[tuple[float, int]] = field(default_factory=list)
     """The time at which each batch arrived, and its samples."""
@@ -138,9 +140,17 @@ def measure(
         settings=settings, iterations=iterations, samples=samples, seconds=seconds, rates=_rates(timeline),
         processor_seconds=used - own + workers, interpreter_seconds=max(0.0, interpreter.seconds - own), peak_memory=machine.peak_memory(),
         cores=machine.cores(), statistics=found.as_dict(), bottleneck={**asdict(limit), "sentence": limit.sentence},
+        kernels=_kernels(before.kernels, found.kernels),
         sharing={**asdict(shared), "others_share": shared.others_share},
         consumer=None if step is None else _beside(step, steps, waits, seconds), timeline=timeline,
     )  # fmt: skip
+
+
+def _kernels(before: Any, after: Any) -> dict[str, Any]:
+    return {
+        "before": before.compiled + len(before.after_build), "seconds": before.compiled_seconds + before.after_build_seconds,
+        "during": list(after.after_build[len(before.after_build) :]),
+    }  # fmt: skip
 
 
 def _loop(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..graph.plan import PlannedOperator
     from ..operators import Schema
     from ..options import PipelineOptions
 
@@ -23,6 +24,7 @@ class Setup:
         operators: names of the operators that will run. `gpu`: whether one of them needs a GPU.
         sources: callbacks of the parallel sources by name.
         places: files and folders that readers read.
+        planned: the operators of the plan; empty: unknown.
         proc, cgroups: folders in which the system describes this process.
     """
 
@@ -37,6 +39,7 @@ class Setup:
     gpu: bool = False
     sources: dict[str, Any] = field(default_factory=dict)
     places: list[Path] = field(default_factory=list)
+    planned: list[PlannedOperator] = field(default_factory=list)
     proc: Path = Path("/proc")
     cgroups: Path = Path("/sys/fs/cgroup")
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import json
 import os
 import pickle
+import random
 import select
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from subprocess import PIPE
 
 import pytest
+from helpers.pipelines import run_script
 from numba import config
 
 from asyncdali import fn, pipeline_def, types
+from asyncdali.__main__ import main
 from asyncdali.compiled import cache, kernel_store, progress, waiting
 from asyncdali.compiled.step import collecting, compiled
 from asyncdali.graph.plan import PlannedOperator, build_plan
@@ -392,6 +398,111 @@ def test_the_command_fills_the_cache(tmp_path):
     assert outputs[2][0] == 1 and "defines no 'other'" in outputs[2][2]
 
 
+SMALL = """
+from asyncdali.compiled.step import compiled
+
+@compiled(1)
+def add_{name}(a):
+    return a + {number}
+
+@compiled(2)
+def multiply_{name}(a, b):
+    return a * b * {number}
+"""
+
+
+def test_all_kernels_of_modules_are_compiled_once(tmp_path, monkeypatch):
+    """By this process and by helpers; a second call finds all of them."""
+    for k, name in enumerate(("kernel_module_one", "kernel_module_two")):
+        (tmp_path / f"{name}.py").write_text(SMALL.format(name=name, number=k + 3))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(compiling, "processors", lambda: [0, 1])
+    modules = ["kernel_module_one", "kernel_module_two"]
+    assert compiling.compile_modules(modules) == 4
+    assert len(list((tmp_path / "cache").rglob("*.kernel"))) == 4
+    for name in modules:
+        del sys.modules[name]
+    assert compiling.compile_modules(modules) == 0
+    assert [sys.modules[name].__dict__[f"multiply_{name}"](2, 5) for name in modules] == [30, 40]
+    for name in modules:
+        del sys.modules[name]
+
+
+def test_modules_with_kernels_are_found():
+    found = compiling.kernel_modules()
+    assert {"asyncdali.compiled.crew", "asyncdali.codecs.jpeg.jpeg_kernels", "asyncdali.operators.moves.strided_kernels"} <= set(found)
+    assert "asyncdali.compiled.tables" not in found
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["--fill"], "takes FILE.py:pipeline, or --all"),
+    (["--fill", "a.py:b", "--all"], "takes FILE.py:pipeline, or --all"),
+    (["--all"], "--all belongs to --fill"),
+    (["--set", "a=1"], "--set belongs to --fill"),
+    (["--fill", "--all", "--set", "a=1"], "--fill --all has none"),
+    (["--fill", "--all", "--clear"], "are opposites"),
+])  # fmt: skip
+def test_wrong_arguments_of_the_command(capsys, arguments, words):
+    assert main(["cache", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_all_fills_the_cache_with_every_module(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    filled = []
+    monkeypatch.setattr(compiling, "compile_modules", filled.append)
+    assert main(["cache", "--fill", "--all"]) == 0
+    assert filled == [compiling.kernel_modules()] and "all: 0 kernels compiled" in capsys.readouterr().out
+
+
+def test_missing_kernels_are_named_and_not_compiled(tmp_path):
+    """By doctor; the statistics of a pipeline say what build() has compiled, and what came later."""
+    done = run_script(NAMES, NUMBA_CACHE_DIR=str(tmp_path), timeout=300)
+    assert done.returncode == 0, done.stderr
+    missing, kept, compiled_before, again, late = json.loads(done.stdout.splitlines()[-1])
+    assert "crew.serve" in missing and "random_streams_kernels.draw_coins" in missing and kept == 0
+    assert compiled_before >= len(missing) and again == []
+    assert late == ["cast_kernels.late_kernel"]
+
+
+NAMES = """
+import json, os
+from pathlib import Path
+from asyncdali import fn, pipeline_def
+from asyncdali.compiled import step
+from asyncdali.tooling import checks, doctor
+
+@pipeline_def(batch_size=2, num_threads=1, device_id=None, seed=1)
+def coins():
+    return fn.random.coin_flip()
+
+from asyncdali.runtime import compiling
+def missing():
+    return compiling.missing(doctor.setup_of(coins()).planned)
+
+first = missing()
+kept = len(list(Path(os.environ["NUMBA_CACHE_DIR"]).rglob("*.kernel")))
+finding = checks.missing_kernels(doctor.setup_of(coins()))
+assert finding.note and finding.check == "missing_kernels" and first[0] in finding.message
+pipe = coins()
+pipe.run()
+before = pipe.statistics().kernels
+assert before.compiled_seconds > 0 and before.after_build == ()
+assert checks.missing_kernels(doctor.setup_of(coins())) is None
+
+@step.compiled(1)
+def late_kernel(a):
+    return a + 1
+
+late_kernel._function.__module__ = "asyncdali.operators.casts.cast_kernels"
+late_kernel(3)
+after = pipe.statistics()
+assert after.since(pipe.statistics()).kernels.compiled == 0 and after.kernels.after_build_seconds > 0
+print(json.dumps([first, kept, before.compiled, missing(), after.kernels.after_build]))
+"""
+
+
 def test_a_timer_that_fires_after_the_end_shows_nothing(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
@@ -401,3 +512,65 @@ def test_a_timer_that_fires_after_the_end_shows_nothing(monkeypatch):
     shown.end()
     shown._late()
     assert stream.getvalue() == ""
+
+
+# --- cold starts that are killed
+
+COLD = "from asyncdali.demo import training_pipeline, _pictures; training_pipeline(_pictures(None), 2).run()"
+
+
+def _processes_with(folder: Path) -> list[int]:
+    """Processes whose environment names a folder of kernels: a program and its helpers. A zombie has no environment."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if f"NUMBA_CACHE_DIR={folder}".encode() in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found
+
+
+def _kernel_files(folder: Path) -> dict[str, tuple[int, int, int]]:
+    """Inode, time and size of each kernel."""
+    return {path.name: ((status := path.stat()).st_ino, status.st_mtime_ns, status.st_size) for path in folder.rglob("*.kernel")}
+
+
+@pytest.mark.slow
+def test_killed_cold_starts_leave_no_process_and_lose_no_kernel(tmp_path):
+    """30 kills at random moments. A kernel that was saved is kept as it is and whole; a full cache is replaced by an empty one."""
+    moments = random.Random(34)
+    number, folder, kept = 0, tmp_path / "0", {}
+    killed = kernels = 0
+    while killed < 30:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder), "ASYNCDALI_QUIET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+        with subprocess.Popen([sys.executable, "-c", COLD], env=environment) as process:
+            try:
+                process.wait(moments.uniform(0.1, 12.0))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                killed += 1
+        limit = time.monotonic() + 60
+        while left := _processes_with(folder):
+            assert time.monotonic() < limit, f"processes {left} outlive their parent by a minute"
+            time.sleep(0.05)
+        found = _kernel_files(folder)
+        assert {name: found.get(name) for name in kept} == kept, "a kernel was compiled again"
+        kernels += len(found) - len(kept)
+        kept = found
+        if process.returncode == 0:  # all kernels are there
+            _check_whole(folder, kept)
+            number, kept = number + 1, {}
+            folder = tmp_path / str(number)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", COLD], env=environment, check=True, timeout=300)
+    found = _kernel_files(folder)
+    assert {name: found.get(name) for name in kept} == kept
+    _check_whole(folder, found)
+    assert kernels > 30
+
+
+def _check_whole(folder: Path, kept: dict[str, tuple[int, int, int]]) -> None:
+    """A run that finds all its kernels loads them: it replaces none, and removes none. A file that is not whole is removed when read."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)}
+    text = f"{COLD}; from asyncdali.compiled.step import history; assert history == [], history"
+    subprocess.run([sys.executable, "-c", text], env=environment, check=True, timeout=300)
+    assert _kernel_files(folder) == kept and not list(folder.rglob("*.claim"))

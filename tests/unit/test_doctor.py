@@ -1,4 +1,4 @@
-"""``asyncdali doctor``: sixteen broken set-ups. One message explains each of them and how to repair it."""
+"""``asyncdali doctor``: sixteen broken set-ups and missing kernels. One message explains each of them and how to repair it."""
 
 from __future__ import annotations
 
@@ -313,8 +313,8 @@ def test_threads_of_engines(monkeypatch):
     assert checks.engine_threads(Setup(engines=2, num_threads=2)) is None and checks.engine_threads(Setup(num_threads=4)) is None
 
 
-def test_there_are_sixteen_checks():
-    assert len(checks.ALL) == len({check.__name__ for check in checks.ALL}) == 16
+def test_there_are_seventeen_checks():
+    assert len(checks.ALL) == len({check.__name__ for check in checks.ALL}) == 17
     assert all(check.__doc__ for check in checks.ALL)
 
 
