@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import logging
 import threading
@@ -408,7 +409,8 @@ class Session:
             raise RuntimeError(NO_STATISTICS)
         pool = None if self.parallel is None else self.parallel.pool.statistics()
         engines = () if self.engines is None else self.engines.statistics()
-        return take(self.counters, self.options, self.depth, self.in_flight, self.executor.pool, pool, engines, self._kernels())
+        found = take(self.counters, self.options, self.depth, self.in_flight, self.executor.pool, pool, engines)
+        return dataclasses.replace(found, kernels=self._kernels())
 
     def memory_statistics(self) -> dict[str, Any]:
         statistics = self.executor.memory

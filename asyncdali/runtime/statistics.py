@@ -339,7 +339,7 @@ def _minus(later: Any, earlier: Any) -> Any:
 
 def take(
     counters: PipelineCounters, options: PipelineOptions, depth: int, in_flight: Sequence[Record], memory: BufferPool,
-    pool: Mapping[str, Any] | None, engines: Sequence[Mapping[str, Any]] = (), kernels: KernelStatistics | None = None,
+    pool: Mapping[str, Any] | None, engines: Sequence[Mapping[str, Any]] = (),
 ) -> Statistics:  # fmt: skip
     """A report made from `counters`. `memory` is the buffer pool; `pool` and `engines` are statistics of worker processes and engines."""
     segments = list(counters.segments)
@@ -384,7 +384,6 @@ def take(
         buffers=BufferStatistics(memory.allocated_bytes, memory.idle_bytes(), *held),
         workers=None if pool is None else _workers(pool),
         engines=tuple(map(_engine, engines)),
-        kernels=kernels or KernelStatistics(),
     )
 
 

@@ -339,7 +339,7 @@ def test_the_command(capsys, tmp_path, monkeypatch):
     )
     assert main(["doctor", f"{file}:many"]) == 1
     out = capsys.readouterr().out
-    assert "warning (affinity): this process may run on" in out and "16 checks, " in out and "usable CPUs" in out
+    assert "warning (affinity): this process may run on" in out and "17 checks, " in out and "usable CPUs" in out
     assert main(["doctor", f"{file}:many", "--json"]) == 1
     (found,) = [item for item in json.loads(capsys.readouterr().out) if item["check"] == "affinity"]
     assert found["message"] == f"{found['problem']}. {found['fix']}." and not found["fatal"]
