@@ -8,6 +8,7 @@ Images (image_headers, image_formats, jpeg/), sound (audio/), videos (video/) an
                                         Headers of NumPy files, parsed without the interpreter
     pnm.py                              Netpbm pictures: PBM, PGM and PPM, in binary and as text (P1 to P6), without a library
     tiff_files.py                       The directory of a TIFF file (TIFF 6.0 and BigTIFF)
+    tiff_kernels.py                     The horizontal predictor of TIFF
     tiff_pixels.py                      Pixels of a TIFF file
 
 May import `batch`, `compiled`, `types`, `device.launch` and the contract of operators (`operators.base`); no reader and no operator.

@@ -82,10 +82,12 @@ class TiffFile(NamedTuple):
             return 3
         return 3 if self.colour == PALETTE else self.samples
 
-    def rows(self, segment: int) -> int:
-        """Rows that the strip or tile holds. Only the last strip may hold fewer than the others."""
-        down = segment % (self.across * self.down) // self.across
-        return self.segment_height if self.tiled else min(self.segment_height, self.height - down * self.segment_height)
+    def rows(self) -> list[int]:
+        """Rows that each strip or tile holds. Only the last strip may hold fewer than the others."""
+        planes, down = self.samples if self.planar else 1, self.down
+        if self.tiled:
+            return [self.segment_height] * (planes * down * self.across)
+        return ([self.segment_height] * (down - 1) + [self.height - (down - 1) * self.segment_height]) * planes
 
 
 def read_file(data: bytes) -> tuple[TiffFile, int]:

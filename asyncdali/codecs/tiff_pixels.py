@@ -1,4 +1,4 @@
-"""Pixels of a TIFF file. Strips and tiles are unpacked one by one and checked; libtiff (in Pillow's wheels) inflates its own codings.
+"""Pixels of a TIFF file. Strips and tiles are unpacked and checked; libtiff (in Pillow's wheels) unpacks its own codings.
 
 libtiff's readers of whole pictures, which OpenCV calls, give black or noise for damaged strips and for codings that they do not know, mix
 channels up, and change colours by alpha.
@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..compiled.addresses import address_of
 from .image_headers import PIXELS_PER_BYTE
 from .pnm import full_range
 from .tiff_files import (  # fmt: skip
@@ -77,11 +78,11 @@ def decode(data: bytes, file: TiffFile, picture: Picture, to_rgb: Callable[[byte
         return to_rgb(_uncompressed(data, file))
     channels = 1 if file.planar else file.samples
     if file.coding == JPEG or file.coding in PICTURES:
-        segments = _pictures(data, file, channels, picture)
+        image = _joined(_pictures(data, file, channels, picture), file)
     else:
         row = -(-file.segment_width * channels * file.bits // 8)
-        segments = [_values(raw, file, channels) for raw in _unpacked(data, file, row)]
-    return _coloured(_joined(segments, file), data, file)
+        image = _placed(_values(_unpacked(data, file, row), file, channels), file)
+    return _coloured(image, data, file)
 
 
 def _name(file: TiffFile, k: int) -> str:
@@ -92,23 +93,25 @@ def _last_is_long(file: TiffFile, wrong: np.ndarray, size: int) -> bool:
     """Whether only the size of the last strip is too large: some writers give every strip the same size."""
     k = int(wrong[0])
     row = -(-file.segment_width * (1 if file.planar else file.samples) * file.bits // 8)
-    return len(wrong) == 1 and k == len(file.places) - 1 and 0 < file.places[k, 0] <= size - file.rows(k) * row and file.places[k, 1] > 0
+    return len(wrong) == 1 and k == len(file.places) - 1 and 0 < file.places[k, 0] <= size - file.rows()[k] * row and file.places[k, 1] > 0
 
 
 # --- from strips and tiles to bytes
 
 
-def _unpacked(data: bytes, file: TiffFile, row: int) -> list[bytes]:
-    """The bytes of each strip or tile, whose rows take `row` bytes each."""
-    parts = [data[at : at + size] for at, size in file.places.tolist()]
+def _unpacked(data: bytes, file: TiffFile, row: int) -> bytes:
+    """The bytes of all strips or tiles, one behind another. Their rows take `row` bytes each."""
+    parts: list[bytes] = [data[at : at + size] for at, size in file.places.tolist()]
     if file.reversed_bits:
         parts = [_REVERSED[np.frombuffer(part, np.uint8)].tobytes() for part in parts]
-    sizes = [file.rows(k) * row for k in range(len(parts))]
-    if file.coding == NONE:
-        return [_enough(part[:size], size, file, k) for k, (part, size) in enumerate(zip(parts, sizes, strict=True))]
-    if file.coding in DEFLATE:
-        return [_enough(_inflated(part, size, file, k), size, file, k) for k, (part, size) in enumerate(zip(parts, sizes, strict=True))]
-    return _by_libtiff(parts, file, data, row)
+    rows = file.rows()
+    if file.coding != NONE and file.coding not in DEFLATE:
+        return _by_libtiff(parts, rows, file, data, row)
+    found = []
+    for k, part in enumerate(parts):
+        size = rows[k] * row
+        found.append(_enough(part[:size] if file.coding == NONE else _inflated(part, size, file, k), size, file, k))
+    return b"".join(found)
 
 
 def _enough(part: bytes, size: int, file: TiffFile, k: int) -> bytes:
@@ -132,22 +135,17 @@ def _inflated(part: bytes, size: int, file: TiffFile, k: int) -> bytes:
     return found[:size]
 
 
-def _by_libtiff(parts: list[bytes], file: TiffFile, data: bytes, row: int) -> list[bytes]:
+def _by_libtiff(parts: list[bytes], rows: list[int], file: TiffFile, data: bytes, row: int) -> bytes:
     """Strips and tiles unpacked by libtiff, as strips of one grey picture of bytes (of bits in CCITT codings), through Pillow."""
-    rows = [file.rows(k) for k in range(len(parts))]
     unpacked: list[bytes] = []
     begin = 0
     while begin < len(parts):  # All strips of a picture have equal rows, except for its last one.
         end = begin + 1
         while end < len(parts) and rows[end - 1] == rows[begin] >= rows[end]:
             end += 1
-        pixels = _grey(parts[begin:end], rows[begin:end], file, data, row, begin)
-        at = 0
-        for k in range(begin, end):
-            unpacked.append(pixels[at : at + rows[k] * row])
-            at += rows[k] * row
+        unpacked.append(_grey(parts[begin:end], rows[begin:end], file, data, row, begin))
         begin = end
-    return unpacked
+    return b"".join(unpacked)
 
 
 def _grey(parts: list[bytes], rows: list[int], file: TiffFile, data: bytes, row: int, first: int) -> bytes:
@@ -207,11 +205,11 @@ def _uncompressed(data: bytes, file: TiffFile) -> bytes:
         if across not in (1, 2, 4) or down not in (1, 2, 4) or (file.segment_height % down and file.segment_height < file.height):
             raise ValueError(f"broken TIFF: chroma of {across}x{down} pixels in strips of {file.segment_height} rows")
     row = -(-file.width // across) * (across * down + 2)  # Bytes of a row of units: pixels, then their two values of chroma.
-    rows = [-(-file.rows(k) // down) for k in range(len(file.places))]
-    parts = _unpacked(data, file._replace(width=row, height=sum(rows), segment_width=row, segment_height=rows[0], samples=1), row)
+    rows = [-(-count // down) for count in file.rows()]
+    raw = _unpacked(data, file._replace(width=row, height=sum(rows), segment_width=row, segment_height=rows[0], samples=1), row)
     fields = [
         (256, 4, [file.width]), (257, 4, [file.height]), (258, 3, [8, 8, 8]), (259, 3, [NONE]), (262, 3, [file.colour]), (277, 3, [3]),
-        (278, 4, [file.segment_height]),
+        (278, 4, [file.height]),
     ]  # fmt: skip
     more: list[tuple[int, int, int, bytes]] = []
     if file.colour == YCBCR:
@@ -224,26 +222,34 @@ def _uncompressed(data: bytes, file: TiffFile) -> bytes:
                 if file.order == ">" and len(numbers) % size == 0:
                     numbers = numbers.reshape(-1, size)[:, ::-1]
                 more.append((tag, entry.kind, entry.number, numbers.tobytes()))
-    return _tiff(fields, parts, more)
+    return _tiff(fields, [raw], more)
 
 
 # --- from bytes to values
 
 
 def _values(raw: bytes, file: TiffFile, channels: int) -> np.ndarray:
-    """The stored values of a strip or tile: [rows, segment_width, channels]."""
+    """The stored values of strips or tiles that lie one behind another: [rows, segment_width, channels]."""
     count = file.segment_width * channels
     if file.format == FLOAT:
-        rows = len(raw) // (4 * count)
-        if file.predictor == 3:
-            return _floats(np.frombuffer(raw, np.uint8).reshape(rows, -1), channels).reshape(rows, -1, channels)
-        return np.frombuffer(raw, file.order + "f4").astype(np.float32).reshape(rows, -1, channels)
-    if file.bits in (8, 16):
-        values = np.frombuffer(raw, np.uint8 if file.bits == 8 else file.order + "u2").reshape(-1, file.segment_width, channels)
-        values = values.astype(np.uint8 if file.bits == 8 else np.uint16, copy=False)
-        return np.cumsum(values, axis=1, dtype=values.dtype) if file.predictor == 2 else values
-    packed = np.frombuffer(raw, np.uint8).reshape(-1, -(-count * file.bits // 8))
-    return _bits(packed, file.bits, count).reshape(len(packed), -1, channels)
+        stored = np.frombuffer(raw, np.uint8).reshape(-1, 4 * count)
+        values = _floats(stored, channels) if file.predictor == 3 else stored.view(file.order + "f4").astype(np.float32)
+    elif file.bits in (8, 16):
+        values = np.frombuffer(raw, np.uint8 if file.bits == 8 else file.order + "u2").reshape(-1, count)
+        values = values.astype(values.dtype.newbyteorder("="), copy=False)
+        values = _summed(values, channels) if file.predictor == 2 else values
+    else:
+        values = _bits(np.frombuffer(raw, np.uint8).reshape(-1, -(-count * file.bits // 8)), file.bits, count)
+    return values.reshape(-1, file.segment_width, channels)
+
+
+def _summed(differences: np.ndarray, channels: int) -> np.ndarray:
+    """Undo the horizontal predictor of rows, uint8 or uint16: each value was stored as the difference to its left neighbour."""
+    from .tiff_kernels import undo_predictor
+
+    values = np.array(differences)
+    undo_predictor(address_of(values), values.size, values.shape[1], channels, values.itemsize)
+    return values
 
 
 def _bits(rows: np.ndarray, bits: int, count: int) -> np.ndarray:
@@ -259,14 +265,27 @@ def _bits(rows: np.ndarray, bits: int, count: int) -> np.ndarray:
 
 def _floats(rows: np.ndarray, channels: int) -> np.ndarray:
     """Undo the floating-point predictor (TIFF technical note 3): planes of bytes, the highest first, as differences."""
-    shape = rows.reshape(len(rows), -1, channels)
-    planes = np.cumsum(shape, axis=1, dtype=np.uint8).reshape(len(rows), 4, -1)
+    planes = _summed(rows, channels).reshape(len(rows), 4, -1)
     values: np.ndarray = np.ascontiguousarray(planes.transpose(0, 2, 1)).view(">f4")[:, :, 0].astype(np.float32)
     return values
 
 
+def _placed(values: np.ndarray, file: TiffFile) -> np.ndarray:
+    """The picture of the values of all strips or tiles: [height, width, channels]."""
+    planes = file.samples if file.planar else 1
+    if not file.tiled:
+        return values if planes == 1 else np.ascontiguousarray(values.reshape(planes, file.height, file.width).transpose(1, 2, 0))
+    height, width, channels = file.segment_height, file.segment_width, values.shape[2]
+    tiles = values.reshape(planes, file.down, file.across, height, width, channels)
+    image = np.empty((file.height, file.width, planes * channels), values.dtype)
+    for k in range(file.down):
+        target = image[k * height : (k + 1) * height]
+        target[:] = tiles[:, k].transpose(2, 1, 3, 0, 4).reshape(height, -1, planes * channels)[: len(target), : file.width]
+    return image
+
+
 def _joined(segments: list[np.ndarray], file: TiffFile) -> np.ndarray:
-    """The picture of all strips or tiles: [height, width, channels]."""
+    """The picture of strips or tiles that are pictures, which may be larger than their part: [height, width, channels]."""
     if len(segments) == 1 and not file.tiled:
         return segments[0]
     channels = segments[0].shape[2]

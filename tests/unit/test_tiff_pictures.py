@@ -14,6 +14,7 @@ from helpers.operators import run_operator
 from PIL import Image
 
 from asyncdali import types
+from asyncdali.codecs import tiff_pixels
 from asyncdali.operators.base import SampleError
 
 H, W = 37, 53
@@ -336,3 +337,25 @@ def test_pillows_limit_of_pixels_does_not_apply(coding, monkeypatch):
     image = SMOOTH[:, :, 0] > 99 if coding == "group4" else np.ascontiguousarray(SMOOTH[:, :, :3])
     found = decode(encode(image, "TIFF", compression=coding))
     assert np.array_equal(found.squeeze(), image * 255 if coding == "group4" else image)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("rows, width, channels", [(1, 1, 1), (3, 1, 4), (5, 7, 1), (4, 9, 3), (2, 3, 11)])
+def test_the_predictor_is_a_sum_along_rows_that_wraps(dtype, rows, width, channels):
+    values = np.random.default_rng(rows).integers(0, np.iinfo(dtype).max, (rows, width * channels), dtype, endpoint=True)
+    before = values.copy()
+    expected = np.cumsum(values.reshape(rows, width, channels), axis=1, dtype=dtype)
+    assert np.array_equal(tiff_pixels._summed(values, channels).reshape(expected.shape), expected)
+    assert np.array_equal(values, before)
+
+
+@pytest.mark.parametrize("planar", ["contig", "separate"])
+@pytest.mark.parametrize("rows", [1, 7, H])
+@pytest.mark.parametrize("coding", [None, "zlib", "lzw"])
+def test_strips_of_any_number_of_rows(coding, rows, planar):
+    values = SMOOTH[:, :, :3]
+    data = made(
+        values if planar == "contig" else values.transpose(2, 0, 1), photometric="rgb", planarconfig=planar, compression=coding,
+        rowsperstrip=rows, predictor=True if coding else None,
+    )  # fmt: skip
+    assert np.array_equal(decode(data), values)
