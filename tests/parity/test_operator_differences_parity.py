@@ -180,3 +180,15 @@ def test_large_integers_are_rounded_as_floats(both):  # noqa: F811
     ):
         here, there = (run(lib, graph)[0].astype(np.float64) for lib in both)
         assert np.abs(here - there).max() <= 2.0**10
+
+
+@pytest.mark.parametrize("policy", ["clamp", "wrap", "reflect_101", "reflect_1001"])
+def test_windows_of_images_without_pixels(both, policy):  # noqa: F811
+    """DALI divides by the extent, or reads other memory."""
+    options = {"out_of_bounds_policy": policy, "fill_values": [7.0]}
+    source = np.zeros((4, 0, 3), np.uint8)
+    for graph in (
+        lambda lib: lib.fn.crop(lib.source([source], "HWC"), crop=[3.0, 2.0], **options),
+        lambda lib: lib.fn.slice(lib.source([source], "HWC"), start=[0, 0], shape=[3, 2], axes=[0, 1], **options),
+    ):
+        np.testing.assert_array_equal(run(both[0], graph)[0], np.zeros((3, 2, 3)))
