@@ -79,7 +79,7 @@ class Deadlock(RuntimeError):
         self.ident = threading.get_ident()
 
 
-class Patience:
+class DeadlockWait:
     """One wait of a call: the seconds before the next check, and the check."""
 
     def __init__(self, holds: Holder):
@@ -140,7 +140,7 @@ class PatientLock:
     def __enter__(self) -> None:
         if self._lock.acquire(timeout=FIRST_LOOK):
             return
-        patience = Patience(self._holds)
+        patience = DeadlockWait(self._holds)
         while True:
             patience.look()
             if self._lock.acquire(timeout=PAUSE):

@@ -27,7 +27,7 @@ class DLTensorObj:
         return self._array.__dlpack_device__()
 
 
-class _Capsule:
+class _CapsuleObject:
     def __init__(self, capsule: Any):
         self._capsule = capsule
 
@@ -45,4 +45,4 @@ def ArrayToDLTensor(array: object) -> Any:
 
 def DLTensorToArray(capsule: object) -> np.ndarray:
     """A numpy array over the memory of a DLPack capsule. A capsule can be used once."""
-    return np.from_dlpack(_Capsule(capsule))
+    return np.from_dlpack(_CapsuleObject(capsule))

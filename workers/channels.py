@@ -12,7 +12,7 @@ from .shared.calls import WORKERS, check_processes, memory
 from .shared.control import END, NEVER, STOPPED, Control, Layout, Ring
 from .shared.system import Descriptors, make_tokens
 from .source import Source
-from .worker.worker import Setup
+from .worker.worker import WorkerSetup
 
 PIPE_SIZE = 1 << 18
 
@@ -56,7 +56,7 @@ class Channels:
         self.slots = Slots(self.control)
         self.poll = select.poll()
         self.poll.register(self.results, select.POLLIN)
-        self.setup = Setup(
+        self.setup = WorkerSetup(
             memory=self.memory, results=self._answers, alive=self._alive, tokens=tokens, workers=workers, homes=homes,
             ring_of=self.ring_of, seed=settings.drawn_seed(), name=name, watched=settings.worker_timeout is not None, count=len(sources),
             sources=list(sources),

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from .arguments import Settings
-from .batches.answers import Answers
+from .batches.answers import AnswerReader
 from .batches.batches import PoolBatch
 from .batches.landing import Landing
 from .batches.outstanding import Outstanding
@@ -22,7 +22,7 @@ from .batches.positions import Positions
 from .batches.prediction import Prediction, cut
 from .batches.queues import Queues
 from .batches.tasks import lay_out, learn, make_slots, note_parts
-from .batches.tickets import Answer, Ticket, assembled, error_of
+from .batches.tickets import SliceOutcome, Ticket, assembled, error_of
 from .channels import Channels
 from .counts import Counts, statistics
 from .cuda import check_fork_allowed
@@ -35,7 +35,7 @@ from .processes.launch import Launcher, launcher_for
 from .processes.losses import Losses
 from .processes.members import Member
 from .processes.overtime import Overtime
-from .processes.replacement import Processes
+from .processes.replacement import WorkerProcesses
 from .shared.system import Descriptors
 from .source import Source
 
@@ -63,7 +63,7 @@ class Dispatcher:
         self._members: list[Member] = []
         self._counts = Counts()
         self._launcher: Launcher | None = None
-        self._processes: Processes | None = None
+        self._processes: WorkerProcesses | None = None
         self._started = False
         self.closed = False
 
@@ -107,16 +107,16 @@ class Dispatcher:
             self._pump(None)
         processes.replacing = True
 
-    def _assemble(self, channels: Channels, launcher: Launcher) -> Processes:
+    def _assemble(self, channels: Channels, launcher: Launcher) -> WorkerProcesses:
         """Make the parts of the pool. None of them refers to the engine, so a closed pool is freed without the garbage collector."""
         self._memory, self._slots, self._poll, self._results = channels.memory, channels.slots, channels.poll, channels.results
         self._rings = [channels.ring_for(self._positions.homes.get(source)) for source in range(len(self.sources))]
         self._queues = Queues(channels.rings)
         self._outstanding = Outstanding(self._tickets, self._queues)
         parts = Parts(self._members, channels, self._descriptors, self._queues, self._outstanding, self._positions, self._counts)
-        self._landing = Landing(channels.results, Answers(parts).note, self._queues)
+        self._landing = Landing(channels.results, AnswerReader(parts).note, self._queues)
         self._overtime = Overtime(self._settings.worker_timeout, self._members, channels)
-        self._processes = Processes(self.name, parts, launcher, Losses(parts, self._landing, self._settings))
+        self._processes = WorkerProcesses(self.name, parts, launcher, Losses(parts, self._landing, self._settings))
         return self._processes
 
     # --------------------------------------------------------------------------------------------------------------- submit
@@ -141,7 +141,7 @@ class Dispatcher:
                 self._processes.fill_vacancies(urgent=True)
                 reason = self._processes.hopeless(ticket)
             if reason is not None:
-                ticket.answers = {number: Answer(None, partial(WorkerDied, reason)) for number in range(len(slices))}
+                ticket.answers = {number: SliceOutcome(None, partial(WorkerDied, reason)) for number in range(len(slices))}
                 return ticket
             tail = ring.tail
             self._tickets[ticket.number] = ticket

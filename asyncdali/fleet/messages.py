@@ -27,7 +27,7 @@ class WrongMessage(ValueError):
     """A message that the other end of a connection must not send."""
 
 
-class Expected(NamedTuple):
+class ExpectedAnswer(NamedTuple):
     """The request that an answer has to fit.
 
     samples  number of samples;  whole  those of the whole iteration, or 0;  outputs  number of outputs
@@ -78,7 +78,7 @@ def produced(header: dict[str, Any], names: Collection[str], most: int) -> dict[
 
 
 def answer(
-    header: dict[str, Any], body: memoryview, payloads: list[np.ndarray], expected: Expected, wanted: bool = True
+    header: dict[str, Any], body: memoryview, payloads: list[np.ndarray], expected: ExpectedAnswer, wanted: bool = True
 ) -> Answer:  # fmt: skip
     """An answer to a request. `wanted`: make the batches. Those of an answer that came too late are not needed."""
     took = number(header.get("took"), "`took`")

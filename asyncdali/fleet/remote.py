@@ -311,7 +311,7 @@ class RemoteLoader(Connections):
             first = wanted and asked.answer is None and asked.error is None
             compared = wanted and not first and self._actors.hedge_compare and asked.digest is not None
             record = asked.run.record
-            expected = messages.Expected(record.batch_size, record.whole, len(self.cut.crossing), self._stateful)
+            expected = messages.ExpectedAnswer(record.batch_size, record.whole, len(self.cut.crossing), self._stateful)
             answer = messages.answer(header, body, payloads, expected, first or compared)
             size = len(body) + sum(map(len, payloads))
             return partial(self._answer, place, key, answer, size)

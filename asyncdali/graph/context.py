@@ -67,7 +67,7 @@ def pop() -> None:
 
 
 @dataclass(frozen=True)
-class Frame:
+class UserFrame:
     """One line of user code that leads to an operator call."""
 
     filename: str
@@ -82,13 +82,13 @@ class Frame:
         return f"{where}\n    {text}" if text else where
 
 
-def user_trace() -> tuple[Frame, ...]:
+def user_trace() -> tuple[UserFrame, ...]:
     """Frames from the user's graph function to the operator call, without frames of the library.
 
     The walk stops at the library frame that called the graph function, at the function with the ``with pipeline:`` block, or at module
     level.
     """
-    frames: list[Frame] = []
+    frames: list[UserFrame] = []
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
@@ -96,7 +96,7 @@ def user_trace() -> tuple[Frame, ...]:
             if frames:
                 break
         else:
-            frames.append(Frame(name, frame.f_lineno, frame.f_code.co_name))
+            frames.append(UserFrame(name, frame.f_lineno, frame.f_code.co_name))
             if frame.f_code.co_name == "<module>":
                 break
         frame = frame.f_back  # type: ignore[assignment]

@@ -22,7 +22,7 @@ def order_error(operator: str, more: str = "") -> RuntimeError:
     )
 
 
-class Call:
+class CallSite:
     """A place in the user's program. `number` is its position in the order of the first iteration."""
 
     def __init__(self, number: int):
@@ -40,7 +40,7 @@ class Call:
         raise TypeError("abstract")
 
 
-class OperatorCall(Call):
+class OperatorCall(CallSite):
     """A call of an operator: the built operator, and its arguments."""
 
     def __init__(self, number: int, instance: OperatorInstance, seed: int, engine: Engine):
@@ -99,7 +99,7 @@ class OperatorCall(Call):
         self._operator.close()
 
 
-class SourceCall(Call):
+class SourceCall(CallSite):
     """A call of `external_source`. A second request in the same iteration returns the same batch."""
 
     def __init__(self, number: int, instances: Sequence[OperatorInstance], listed: bool, engine: Engine):

@@ -25,7 +25,17 @@ from ..runtime.immediate import Engine, repeated, stand_in
 from ..sources.external_source import ExternalInput
 from ..sources.sources import Sources, batch_size_of
 from ..tensors import TensorListCPU, TensorListGPU
-from .debug_calls import SAME_ARGUMENTS, Call, OperatorCall, SourceCall, do_not_wait, input_nodes, order_error, public_name, without_outputs
+from .debug_calls import (
+    SAME_ARGUMENTS,
+    CallSite,
+    OperatorCall,
+    SourceCall,
+    do_not_wait,
+    input_nodes,
+    order_error,
+    public_name,
+    without_outputs,
+)
 from .debug_nodes import DataNodeDebug, is_array
 
 if TYPE_CHECKING:
@@ -59,7 +69,7 @@ class DebugDefinition(Definition):
         self._size: int | None = None
         self._repeat = False
         self._ordinals: dict[Any, int] = {}
-        self._made: list[Call] = []
+        self._made: list[CallSite] = []
         self._asked: list[SourceCall] = []
 
     def start(self, engine: Engine, batch_size: int) -> None:
@@ -125,7 +135,7 @@ class DebugDefinition(Definition):
                 self._skip(call, self._index)
         self._index += 1
 
-    def _skip(self, call: Call, index: int) -> None:
+    def _skip(self, call: CallSite, index: int) -> None:
         try:
             call.skip(self.size(), index)
         except StopIteration:

@@ -15,7 +15,7 @@ from ..options import PipelineOptions, option_names, unknown_option
 from .core import Core
 from .front import core_of
 from .properties import Properties
-from .reports import Reports
+from .reports import Reporting
 from .running import Running
 from .storing import both_spellings, own_options, stored_options
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..runtime.blueprint import Calling
 
 
-class Pipeline(Properties, Running, Reports):
+class Pipeline(Properties, Running, Reporting):
     """A graph of operators and everything that runs it.
 
     Args:

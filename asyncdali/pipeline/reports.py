@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..runtime.statistics import Statistics
 
 
-class Reports(Front):
+class Reporting(Front):
     """The part of :class:`~asyncdali.Pipeline` that reports."""
 
     def external_source_shm_statistics(self) -> dict[str, list[int]]:

@@ -18,7 +18,7 @@ from .._version import __version__
 from ..errors import CheckpointError, set_aside
 from ..pipeline.front import core_of
 from ..types import PipelineAPIType
-from .dali_names import DaliNames
+from .dali_names import IteratorDaliNames
 from .epochs import CountedEpochs, LastBatchPolicy, OpenEpochs, ReaderEpochs, epoch_of, shard_sizes
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ log = logging.getLogger("asyncdali")
 _RESETS = {False: False, None: False, "no": False, True: True, "yes": True}
 
 
-class BaseIterator(DaliNames):
+class BaseIterator(IteratorDaliNames):
     """Base of the iterators over one or several pipelines.
 
     Args:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .epochs import OpenEpochs
 
 
-class DaliNames:
+class IteratorDaliNames:
     """Base of :class:`~asyncdali.plugin.base_iterator.BaseIterator`."""
 
     _pipes: list[Pipeline]

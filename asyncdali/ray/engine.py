@@ -16,7 +16,7 @@ LEAVING = 30.0
 """Seconds that a retired engine waits for its trainers to disconnect."""
 
 
-class Engine:
+class EngineActor:
     """Makes iterations for the trainers that know the token. Ray calls its methods on threads of their own.
 
     An engine starts before its program is known, and imports what every program needs (0.5 s of processor time).

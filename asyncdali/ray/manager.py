@@ -16,7 +16,7 @@ from typing import Any
 import ray
 
 from ..fleet.scaling import wanted
-from .engine import Engine
+from .engine import EngineActor
 
 ATTEMPTS = 3
 """A loader gives up after this number of failed starts of each engine, if no engine is ready. The manager continues to start engines."""
@@ -52,7 +52,7 @@ class Manager:
 
     def __init__(self, least: int, most: int, spares: int, engine_options: dict[str, Any]):
         self._least, self._most = least, most
-        self._class = ray.remote(Engine).options(**engine_options, max_concurrency=8, max_restarts=0)
+        self._class = ray.remote(EngineActor).options(**engine_options, max_concurrency=8, max_restarts=0)
         self._token = secrets.token_bytes(32)
         self._program: bytes | None = None
         self._loadable = asyncio.Event()  # set when the program is known

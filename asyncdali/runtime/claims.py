@@ -35,7 +35,7 @@ def _launched_elsewhere(session: Session, launch: Callable[[Session], None]) -> 
     session.producer.wait_without_frames()
 
 
-class Claim:
+class IterationClaim:
     """A coroutine that waits for an iteration."""
 
     def __init__(self, session: Session):
@@ -48,9 +48,9 @@ class Claim:
 
 
 @asynccontextmanager
-async def claim(session: Session, launch: Callable[[Session], None]) -> AsyncIterator[Claim]:
+async def claim(session: Session, launch: Callable[[Session], None]) -> AsyncIterator[IterationClaim]:
     """While the block runs, an iteration is queued that no other call takes. Sources are asked on the pipeline's source thread."""
-    claimed = Claim(session)
+    claimed = IterationClaim(session)
     try:
         if session.producer.sources.pullers:
             asked = session.source_thread.submit(partial(_launched_elsewhere, session, launch))

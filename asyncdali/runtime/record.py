@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from .._deadlocks import FIRST_LOOK, Patience
+from .._deadlocks import FIRST_LOOK, DeadlockWait
 from ..batch import Batch
 from .segments import SegmentRun
 
@@ -111,7 +111,7 @@ class Record:
             # A signal between the interpreter's last check and the wait would not be noticed until the end, so check periodically.
             if passed(FIRST_LOOK):
                 return
-            patience = Patience(self.runs_in)
+            patience = DeadlockWait(self.runs_in)
             while not passed(patience.seconds()):
                 patience.look(notice=False)
         except BaseException:  # a signal handler raised (Ctrl-C)

@@ -16,7 +16,7 @@ from asyncdali_workers.interrupts import uninterrupted
 from asyncdali_workers.processes.python import keep_standard_descriptors
 from asyncdali_workers.worker.states import replay
 
-from .._deadlocks import Patience, runs_thread, waits_for_thread
+from .._deadlocks import DeadlockWait, runs_thread, waits_for_thread
 from .._descriptors import LOOP_DESCRIPTORS, require_descriptors
 from ..batch import Batch
 from ..errors import because
@@ -277,7 +277,7 @@ class Awaited:
                 "would "
                 "block the event loop that both need. Use `await pipeline.run_async()` there."
             )
-        patience = Patience(runs_thread(self.thread))
+        patience = DeadlockWait(runs_thread(self.thread))
         while not self._done and not self._gate.acquire(timeout=patience.seconds()):
             patience.look(notice=False)
         found = None

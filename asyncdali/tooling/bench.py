@@ -19,9 +19,9 @@ from .._status_line import StatusLine
 from ..errors import lines_of
 from . import program, report, rival
 from . import settings as set_values
-from .consumer import Consumer, Step, UserStep
+from .consumer import Consumer, TrainingStep, UserStep
 from .measure import Measurement, measure
-from .trace import Recorder
+from .trace import TraceRecorder
 
 _SWEPT = {"threads": "num_threads", "batch-size": "batch_size", "depth": "prefetch_queue_depth", "workers": "py_num_workers",
           "engines": "engines", "decoder": "decoder"}  # fmt: skip
@@ -143,7 +143,7 @@ def _results(options: argparse.Namespace) -> str:
 def _step(options: argparse.Namespace) -> Consumer | None:
     if options.consumer:
         return UserStep(options.consumer, program.load(options.consumer, options.arguments))
-    return None if options.consumer_ms is None else Step(options.consumer_ms)
+    return None if options.consumer_ms is None else TrainingStep(options.consumer_ms)
 
 
 def _has_lanes(made: Any, options: argparse.Namespace) -> bool:
@@ -194,7 +194,7 @@ def _made(made: Any, settings: dict[str, Any], token_file: str | None, token_sha
 
 
 def _measured(
-    made: Any, settings: dict[str, Any], options: argparse.Namespace, step: Consumer | None, recorder: Recorder | None = None
+    made: Any, settings: dict[str, Any], options: argparse.Namespace, step: Consumer | None, recorder: TraceRecorder | None = None
 ) -> Measurement:
     """Build, measure, close."""
     decoder = settings.get("decoder")
@@ -237,7 +237,7 @@ def _summary(error: Exception, target: str) -> str:
 
 
 def _run_one(made: Any, options: argparse.Namespace, step: Consumer | None) -> str:
-    recorder = Recorder() if options.trace or options.report else None
+    recorder = TraceRecorder() if options.trace or options.report else None
     found = _measured(made, _settings(options), options, step, recorder)
     document: dict[str, Any] = {"measurement": found.as_dict()}
     if options.trace:

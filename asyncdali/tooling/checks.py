@@ -1,7 +1,7 @@
 """The checks of ``asyncdali doctor``. Each check finds one kind of broken set-up and says how to repair it.
 
-A check takes a :class:`Setup` and returns a :class:`Finding` or None. ``Pipeline.build()`` runs the checks in :data:`QUICK`. These read
-a few small files of the system and take less than a millisecond. So modules that only other checks need are imported in those checks.
+A check takes a :class:`MachineSetup` and returns a :class:`Finding` or None. ``Pipeline.build()`` runs the checks in :data:`QUICK`. These
+read a few small files of the system and take less than a millisecond. So modules that only other checks need are imported in those checks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from .._processes import python_command
 from . import machine
-from .setup import Setup
+from .setup import MachineSetup
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class Finding:
         return f"{self.problem}. {self.fix}."
 
 
-Check = Callable[[Setup], "Finding | None"]
+Check = Callable[[MachineSetup], "Finding | None"]
 
 
 # ------------------------------------------------------------------------------------------------------------------- processors
 
 
-def cpu_quota(setup: Setup) -> Finding | None:
+def cpu_quota(setup: MachineSetup) -> Finding | None:
     """A control group grants less processor time than there are threads."""
     quota = machine.quota(setup.proc, setup.cgroups)
     wanted = setup.num_threads
@@ -61,7 +61,7 @@ def cpu_quota(setup: Setup) -> Finding | None:
     )
 
 
-def affinity(setup: Setup) -> Finding | None:
+def affinity(setup: MachineSetup) -> Finding | None:
     """The process may run on fewer processors than there are threads."""
     allowed = machine.allowed_cores()
     if setup.num_threads <= allowed:
@@ -74,7 +74,7 @@ def affinity(setup: Setup) -> Finding | None:
     )  # fmt: skip
 
 
-def engine_threads(setup: Setup) -> Finding | None:
+def engine_threads(setup: MachineSetup) -> Finding | None:
     """The threads of all engines are far more than the processors."""
     cores = machine.cores()
     wanted = setup.engines * setup.num_threads
@@ -91,7 +91,7 @@ def engine_threads(setup: Setup) -> Finding | None:
 _POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
-def nested_in_workers(setup: Setup) -> Finding | None:
+def nested_in_workers(setup: MachineSetup) -> Finding | None:
     """An environment variable gives every worker process a pool of threads."""
     cores = machine.cores()
     for name in _POOLS:
@@ -106,7 +106,7 @@ def nested_in_workers(setup: Setup) -> Finding | None:
     return None
 
 
-def nested_in_process(setup: Setup) -> Finding | None:
+def nested_in_process(setup: MachineSetup) -> Finding | None:
     """Users' Python in the graph calls libraries that start their own threads."""
     if not any(schema.calls_python for schema in setup.schemas()):
         return None
@@ -129,7 +129,7 @@ def nested_in_process(setup: Setup) -> Finding | None:
 # ------------------------------------------------------------------------------------------------------------ processes and limits
 
 
-def cuda_before_fork(setup: Setup) -> Finding | None:
+def cuda_before_fork(setup: MachineSetup) -> Finding | None:
     """Worker processes or engines are to be forked, but CUDA is initialised."""
     workers = setup.py_num_workers and setup.py_start_method == "fork"
     engines = setup.engines and setup.engine_start_method == "fork"
@@ -147,7 +147,7 @@ def cuda_before_fork(setup: Setup) -> Finding | None:
     )  # fmt: skip
 
 
-def unpicklable_source(setup: Setup) -> Finding | None:
+def unpicklable_source(setup: MachineSetup) -> Finding | None:
     """A source that must be sent to worker processes cannot be pickled."""
     if setup.py_start_method == "fork":
         return None
@@ -164,7 +164,7 @@ def unpicklable_source(setup: Setup) -> Finding | None:
     return None
 
 
-def descriptor_limit(setup: Setup) -> Finding | None:
+def descriptor_limit(setup: MachineSetup) -> Finding | None:
     """There are too few file descriptors for workers, loops and the files of a batch."""
     used, limit = machine.descriptors()
     wanted = used + 32 + 8 * setup.py_num_workers + 24 * setup.engines + 64
@@ -186,7 +186,7 @@ _PATIENCE = 1.5
 _TRIED = 16
 
 
-def slow_storage(setup: Setup) -> Finding | None:
+def slow_storage(setup: MachineSetup) -> Finding | None:
     """Files of the data set take long to open and read."""
     for place in setup.places[:4]:
         files = _some_files(place)
@@ -257,7 +257,7 @@ def _file_system(place: Path, proc: Path) -> str:
     return f"{kind} at {point}"
 
 
-def kernel_cache(setup: Setup) -> Finding | None:
+def kernel_cache(setup: MachineSetup) -> Finding | None:
     """Compiled kernels cannot be kept."""
     from ..compiled import kernel_store
 
@@ -279,7 +279,7 @@ def kernel_cache(setup: Setup) -> Finding | None:
 _NAMED = 8
 
 
-def missing_kernels(setup: Setup) -> Finding | None:
+def missing_kernels(setup: MachineSetup) -> Finding | None:
     """Kernels of the pipeline are not compiled yet."""
     if not setup.planned:
         return None
@@ -320,7 +320,7 @@ LIBRARIES = {
 """The effect of a missing library that operators declare (``Schema.library``), and the package that has it."""
 
 
-def missing_codec(setup: Setup) -> Finding | None:
+def missing_codec(setup: MachineSetup) -> Finding | None:
     """A library for one of the formats that the pipeline's operators read is missing."""
     for schema in setup.schemas():
         if schema.library and not _importable(schema.library):
@@ -358,7 +358,7 @@ _CUDA_ERRORS = {
 }
 
 
-def driver_mismatch(setup: Setup) -> Finding | None:
+def driver_mismatch(setup: MachineSetup) -> Finding | None:
     """The CUDA driver does not start, or is older than CuPy requires."""
     if not setup.gpu and setup.device_id is None:
         return None
@@ -401,7 +401,7 @@ def _probe() -> dict[str, Any] | None:
         return None
 
 
-def no_driver(setup: Setup) -> Finding | None:
+def no_driver(setup: MachineSetup) -> Finding | None:
     """A GPU is required and there is none."""
     if os.environ.get("ASYNCDALI_DEVICE") != "cuda":
         return None
@@ -419,7 +419,7 @@ _USUAL_INTERVAL = 0.005
 """Python's default, in seconds."""
 
 
-def switch_interval(setup: Setup) -> Finding | None:
+def switch_interval(setup: MachineSetup) -> Finding | None:
     """Python threads keep the interpreter longer than by default, and a pipeline of a GPU waits for it several times per iteration."""
     interval = sys.getswitchinterval()
     if not setup.gpu or interval <= _USUAL_INTERVAL:
@@ -433,7 +433,7 @@ def switch_interval(setup: Setup) -> Finding | None:
     )
 
 
-def few_connections(setup: Setup) -> Finding | None:
+def few_connections(setup: MachineSetup) -> Finding | None:
     """The streams of a pipeline and of a training step share few connections to the GPU."""
     from .. import _connections
 
@@ -448,7 +448,7 @@ def few_connections(setup: Setup) -> Finding | None:
     )
 
 
-def refused_calls(setup: Setup) -> Finding | None:
+def refused_calls(setup: MachineSetup) -> Finding | None:
     """The kernel or the container refuses system calls that worker processes, engines or pipelines use."""
     from asyncdali_workers.shared import calls
 

@@ -21,7 +21,7 @@ class Consumer(Protocol):
     Attributes:
         name: what reports call it.
         alone: seconds of a step that gets the same batch again and again.
-        simulated: whether it holds the interpreter all the time, as :class:`Step` does.
+        simulated: whether it holds the interpreter all the time, as :class:`TrainingStep` does.
     """
 
     name: str
@@ -45,7 +45,7 @@ def _spin(rounds: int) -> int:
     return total
 
 
-class Step:
+class TrainingStep:
     """A simulated training step: `milliseconds` of pure Python. It is calibrated while nothing else runs in this process."""
 
     simulated = True

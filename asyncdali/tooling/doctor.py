@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..pipeline.front import Front
 
 
-def setup_of(pipeline: Front) -> setup.Setup:
+def setup_of(pipeline: Front) -> setup.MachineSetup:
     """The full set-up of a pipeline that is not built yet. Raises the errors of its graph."""
     from ..graph.plan import build_plan, reachable
     from ..pipeline.front import core_of
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     from ..operators import load_registry
 
     needy = {name for name, operator in load_registry().items() if operator.schema.library}
-    what = setup.Setup(operators=needy, gpu=True)  # without a pipeline: check all libraries
+    what = setup.MachineSetup(operators=needy, gpu=True)  # without a pipeline: check all libraries
     if options.set and not options.pipeline:
         print(f"doctor: --set {options.set[0]} is for a pipeline: name it, as in FILE.py:pipeline", file=sys.stderr)
         return 2

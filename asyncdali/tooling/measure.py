@@ -14,7 +14,7 @@ from ..pipeline.front import core_of
 from . import bottleneck, machine, sharing
 from .consumer import Consumer
 from .interpreter import interpreter_time
-from .trace import Recorder, WorkerSampler
+from .trace import TraceRecorder, WorkerSampler
 
 _PARTS = 20
 _STALL = 0.001
@@ -97,7 +97,7 @@ def measure(
     iterations: int,
     settings: dict[str, Any],
     step: Consumer | None = None,
-    recorder: Recorder | None = None,
+    recorder: TraceRecorder | None = None,
     progress: Progress = lambda done, rate: None,
 ) -> Measurement:
     """Run a pipeline for this number of iterations, after a few to warm up. At the end of the data the next epoch starts.

@@ -30,7 +30,7 @@ def at_build(options: PipelineOptions, operators: set[str], parallel: bool) -> N
             log.warning("%s", finding.message)
 
 
-def examine(what: setup.Setup, which: Iterable[checks.Check] = checks.ALL) -> list[checks.Finding]:
+def examine(what: setup.MachineSetup, which: Iterable[checks.Check] = checks.ALL) -> list[checks.Finding]:
     """The findings of the checks. A check that fails itself is logged and finds nothing: it must not stop a pipeline."""
     found = []
     for check in which:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .measure import Measurement
-from .trace import Recorder, Span
+from .trace import Span, TraceRecorder
 
 _WIDTH, _LEFT = 960, 190
 _SHOWN = 12
@@ -33,7 +33,7 @@ svg .axis { stroke: var(--line); } svg rect:hover { opacity: .7; }
 """
 
 
-def page(measurement: Measurement, recorder: Recorder, title: str) -> str:
+def page(measurement: Measurement, recorder: TraceRecorder, title: str) -> str:
     """The page as HTML; `recorder` holds the trace of the same run."""
     data = measurement.as_dict()
     body = [
@@ -54,7 +54,7 @@ def page(measurement: Measurement, recorder: Recorder, title: str) -> str:
     )  # fmt: skip
 
 
-def write(path: str, measurement: Measurement, recorder: Recorder, title: str) -> None:
+def write(path: str, measurement: Measurement, recorder: TraceRecorder, title: str) -> None:
     """Write the page to a file."""
     with open(path, "w", encoding="utf-8") as file:
         file.write(page(measurement, recorder, title))
@@ -137,7 +137,7 @@ def _throughput(measurement: Measurement) -> str:
     return _svg(height, parts, "throughput")
 
 
-def _timeline(recorder: Recorder) -> str:
+def _timeline(recorder: TraceRecorder) -> str:
     spans = _last_iterations(list(recorder.spans))
     if not spans:
         return "<p>Nothing was recorded.</p>"

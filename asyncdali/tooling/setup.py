@@ -16,7 +16,7 @@ _PLACES = ("file_root", "files", "file_list", "path", "paths", "index_path", "an
 
 
 @dataclass
-class Setup:
+class MachineSetup:
     """The parts of a pipeline that depend on the machine. The defaults describe no pipeline.
 
     Attributes:
@@ -51,10 +51,10 @@ class Setup:
         return [known[name].schema for name in sorted(self.operators) if name in known]
 
 
-def setup_of_options(options: PipelineOptions, operators: set[str], parallel: bool) -> Setup:
+def setup_of_options(options: PipelineOptions, operators: set[str], parallel: bool) -> MachineSetup:
     """The part that ``build()`` knows without extra work. `parallel`: there are worker processes."""
     workers = options.py_num_workers  # an invalid value is refused later, where workers start
-    return Setup(
+    return MachineSetup(
         num_threads=int(options.num_threads or 0), py_num_workers=workers if parallel and isinstance(workers, int) else 0,
         py_start_method=options.py_start_method, py_callback_pickler=options.py_callback_pickler, device_id=options.device_id,
         operators=operators, engines=options.engines, engine_start_method=options.engine_start_method,

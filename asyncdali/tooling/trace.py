@@ -39,7 +39,7 @@ class Level:
     value: int
 
 
-class Recorder:
+class TraceRecorder:
     """Collects spans and levels from all threads. Keeps at most `limit` of each and drops the oldest."""
 
     def __init__(self, limit: int = 200_000):
@@ -121,7 +121,7 @@ class WorkerSampler:
     Spans have the right length; their positions are exact to 5 ms.
     """
 
-    def __init__(self, pipeline: Any, recorder: Recorder):
+    def __init__(self, pipeline: Any, recorder: TraceRecorder):
         self._pipeline = pipeline
         self._recorder = recorder
         self._seen: dict[int, tuple[int, float]] = {}

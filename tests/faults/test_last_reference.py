@@ -11,7 +11,7 @@ import weakref
 import pytest
 from helpers.pipelines import run_script
 
-from asyncdali._deadlocks import Patience
+from asyncdali._deadlocks import DeadlockWait
 
 PROGRAM = """
     import asyncio, gc, re, sys, threading, weakref
@@ -347,7 +347,7 @@ def test_reading_stacks_keeps_no_frame_alive():
 
     def waits():
         thing = Thing()
-        Patience(lambda frame: False).look()
+        DeadlockWait(lambda frame: False).look()
         return weakref.ref(thing)
 
     gc.disable()

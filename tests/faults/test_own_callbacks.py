@@ -351,7 +351,7 @@ def outcome(call):
 @pytest.mark.parametrize("graph", [called, function])
 def test_other_consumers_wait_for_a_slow_callback(graph, monkeypatch):
     """Two consumers are started while the callback of another one is busy. Both look for a deadlock, find none, and wait."""
-    inside, go, found, looked, look = threading.Event(), threading.Event(), [], set(), _deadlocks.Patience.look
+    inside, go, found, looked, look = threading.Event(), threading.Event(), [], set(), _deadlocks.DeadlockWait.look
 
     def noted(patience, notice=True):
         try:
@@ -359,7 +359,7 @@ def test_other_consumers_wait_for_a_slow_callback(graph, monkeypatch):
         finally:
             looked.add(threading.get_ident())
 
-    monkeypatch.setattr(_deadlocks.Patience, "look", noted)
+    monkeypatch.setattr(_deadlocks.DeadlockWait, "look", noted)
 
     def meddle(k):
         if k == 0 and not inside.is_set():
@@ -433,13 +433,13 @@ def test_the_search_for_deadlocks_does_not_keep_the_pipeline_alive(graph, monkey
     Without the garbage collector this would keep the pipeline and its threads alive.
     """
     monkeypatch.setattr(_deadlocks, "FIRST_LOOK", 0.001)
-    looked, look = threading.Event(), _deadlocks.Patience.look
+    looked, look = threading.Event(), _deadlocks.DeadlockWait.look
 
     def looking(patience, notice=True):
         look(patience, notice)
         looked.set()
 
-    monkeypatch.setattr(_deadlocks.Patience, "look", looking)
+    monkeypatch.setattr(_deadlocks.DeadlockWait, "look", looking)
     pipe = pipeline_of(lambda: GRAPHS[graph](lambda k: looked.wait(300)))
     gc.collect()
     gc.disable()

@@ -23,10 +23,10 @@ from asyncdali.compiled import crew
 from asyncdali.compiled.step import Compiled
 from asyncdali.runtime import pace
 from asyncdali.tooling import bench, interpreter, program, report, trace
-from asyncdali.tooling.consumer import Step
+from asyncdali.tooling.consumer import TrainingStep
 from asyncdali.tooling.interpreter import interpreter_time
 from asyncdali.tooling.measure import measure
-from asyncdali.tooling.trace import Recorder, Span
+from asyncdali.tooling.trace import Span, TraceRecorder
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -292,7 +292,7 @@ def test_stalls_are_waits_for_batches(target):
     pipeline = program.make(program.load(target("small")), {})
     source = pipeline._core.output_nodes()[0]  # the user's pipeline is not changed
     assert source is not None
-    found = measure(pipeline, 10, {}, Step(1))
+    found = measure(pipeline, 10, {}, TrainingStep(1))
     assert found.consumer["stall_seconds"] <= found.seconds
     pipeline.close()
 
@@ -422,7 +422,7 @@ def test_a_trace_shows_what_engines_do(capsys, target, tmp_path):
 def test_worker_processes_are_seen_however_short_the_measurement(target, monkeypatch):
     monkeypatch.setattr(trace, "_SAMPLING", 60.0)
     pipeline = program.make(program.load(target("workers")), {})
-    recorder = Recorder()
+    recorder = TraceRecorder()
     measure(pipeline, 10, {}, recorder=recorder)
     pipeline.close()
     assert any(span.lane.startswith("process ") for span in recorder.spans)
@@ -437,7 +437,7 @@ def test_spans_of_a_worker_do_not_overlap():
             tasks, busy = next(looks)
             return {"workers": [{"tasks": tasks, "busy_seconds": busy, "pid": 7}]}
 
-    recorder = Recorder()
+    recorder = TraceRecorder()
     sampler = trace.WorkerSampler(Pipeline(), recorder)
     for _ in range(5):
         sampler._look()
@@ -450,7 +450,7 @@ def test_spans_of_a_worker_do_not_overlap():
 def test_stages_and_threads_have_lanes(target, monkeypatch):
     monkeypatch.setattr(pace, "_MAYBE_SHORT", 0)  # here worker threads compute short jobs, too
     pipeline = program.make(program.load(target("small")), {})
-    recorder = Recorder()
+    recorder = TraceRecorder()
     measure(pipeline, 10, {}, recorder=recorder)
     pipeline.close()
     lanes = {span.lane for span in recorder.spans}
@@ -460,7 +460,7 @@ def test_stages_and_threads_have_lanes(target, monkeypatch):
 
 
 def test_the_recorder_forgets_the_oldest():
-    recorder = Recorder(limit=3)
+    recorder = TraceRecorder(limit=3)
     for k in range(5):
         recorder.span("x", k, k + 1, k, "lane")
     assert [span.iteration for span in recorder.spans] == [2, 3, 4]
@@ -474,8 +474,8 @@ def test_the_recorder_forgets_the_oldest():
 def page(target, tmp_path):
     """A measurement, and the page that `--report` writes for it."""
     pipeline = program.make(program.load(target("small")), {})
-    recorder = Recorder()
-    found = measure(pipeline, 40, {"batch_size": 4}, Step(1), recorder)
+    recorder = TraceRecorder()
+    found = measure(pipeline, 40, {"batch_size": 4}, TrainingStep(1), recorder)
     pipeline.close()
     path = tmp_path / "report.html"
     report.write(str(path), found, recorder, "small & <fast>")
@@ -501,8 +501,8 @@ def test_the_page_says_what_the_json_says(page):
 
 def test_a_page_without_spans(page):
     found, _ = page
-    assert "Nothing was recorded" in report.page(found, Recorder(), "x")
-    recorder = Recorder()
+    assert "Nothing was recorded" in report.page(found, TraceRecorder(), "x")
+    recorder = TraceRecorder()
     recorder.spans.append(Span("a", 0, 10, -1, "process 0"))
     assert "Nothing was recorded" in report.page(found, recorder, "x")
 

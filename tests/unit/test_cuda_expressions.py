@@ -12,7 +12,7 @@ from asyncdali import fn, math, pipeline_def
 from asyncdali.batch import storage_dtype
 from asyncdali.operators.base import Arguments
 from asyncdali.operators.expressions.cuda_code import make_kernel
-from asyncdali.operators.expressions.programs import Input, Instruction, Literal, Operand, Program, Result
+from asyncdali.operators.expressions.programs import ExpressionProgram, InputOperand, Instruction, Literal, Operand, ResultOperand
 from asyncdali.operators.expressions.types import FLOATS, FUNCTIONS, OPERANDS, OPERATIONS
 from asyncdali.types import DALIDataType as T
 
@@ -22,8 +22,8 @@ KINDS = sorted(OPERANDS)
 NAME = "_arithmetic_generic_op"
 
 
-def program(*items: tuple[str, list[Operand]]) -> Program:
-    return Program(tuple(Instruction(name, tuple(operands)) for name, operands in items))
+def program(*items: tuple[str, list[Operand]]) -> ExpressionProgram:
+    return ExpressionProgram(tuple(Instruction(name, tuple(operands)) for name, operands in items))
 
 
 def elements(rng: np.random.Generator, kind: T, shape: tuple[int, ...]) -> np.ndarray:
@@ -46,7 +46,7 @@ def literal(rng: np.random.Generator, kind: T) -> Literal:
     return Literal(value, kind)
 
 
-def random_program(rng: np.random.Generator, kinds: list[T], length: int) -> Program:
+def random_program(rng: np.random.Generator, kinds: list[T], length: int) -> ExpressionProgram:
     """A random program of instructions over these inputs. Divisors are odd, so never 0."""
     items: list[tuple[str, list[Operand]]] = []
     types: list[T] = []
@@ -55,10 +55,10 @@ def random_program(rng: np.random.Generator, kinds: list[T], length: int) -> Pro
         choice = rng.random()
         if types and choice < 0.5:
             k = int(rng.integers(len(types)))
-            return Result(k), types[k]
+            return ResultOperand(k), types[k]
         if choice < 0.85:
             k = int(rng.integers(len(kinds)))
-            return Input(k), kinds[k]
+            return InputOperand(k), kinds[k]
         made = literal(rng, KINDS[rng.integers(len(KINDS))])
         return made, made.dtype
 
@@ -75,7 +75,7 @@ def random_program(rng: np.random.Generator, kinds: list[T], length: int) -> Pro
             continue
         if name in ("fdiv", "mod") and result not in FLOATS:
             add("or", [operands[1], Literal(1, own[1])], [own[1]] * 2)
-            operands[1] = Result(len(items) - 1)
+            operands[1] = ResultOperand(len(items) - 1)
         add(name, operands, own)
     return program(*items)
 
@@ -91,7 +91,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
-def check(rng: np.random.Generator, what: Program, kinds: list[T]) -> None:
+def check(rng: np.random.Generator, what: ExpressionProgram, kinds: list[T]) -> None:
     """Compare kernel and step for batches of several shapes, whose samples broadcast differently."""
     for shapes in SHAPES:
         # The inputs of the last of three samples have the shapes in reverse order.
@@ -108,9 +108,9 @@ def test_random_expressions(seed):
     check(rng, random_program(rng, kinds, 10), kinds)
 
 
-def whole(kind: T) -> Program:
+def whole(kind: T) -> ExpressionProgram:
     """A program in which every operation of integers changes the result."""
-    a, b, odd = Input(0), Input(1), Result(0)
+    a, b, odd = InputOperand(0), InputOperand(1), ResultOperand(0)
     items: list[tuple[str, list[Operand]]] = [("or", [b, Literal(1, kind)])]
     parts: list[int] = []
     for name, operands in [
@@ -122,8 +122,8 @@ def whole(kind: T) -> Program:
         items.append((name, operands))
     total = parts[0]
     for part in parts[1:]:
-        items.append(("mul", [Result(total), Literal(31, kind)]))
-        items.append(("add", [Result(len(items) - 1), Result(part)]))
+        items.append(("mul", [ResultOperand(total), Literal(31, kind)]))
+        items.append(("add", [ResultOperand(len(items) - 1), ResultOperand(part)]))
         total = len(items) - 1
     return program(*items)
 
@@ -140,12 +140,12 @@ def test_comparisons(kinds):
     rng = np.random.default_rng(1)
     items: list[tuple[str, list[Operand]]] = []
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
-        items.append((name, [Input(0), Input(1)]))
+        items.append((name, [InputOperand(0), InputOperand(1)]))
     total: Operand = Literal(0, T.INT32)
     for k in range(6):
         items.append(("mul", [total, Literal(2, T.INT32)]))
-        items.append(("add", [Result(len(items) - 1), Result(k)]))
-        total = Result(len(items) - 1)
+        items.append(("add", [ResultOperand(len(items) - 1), ResultOperand(k)]))
+        total = ResultOperand(len(items) - 1)
     inputs = [[elements(rng, kind, (3000,))] for kind in kinds]
     assert_same(*both(NAME, inputs[0], more=(inputs[1],), program=program(*items)))
 
@@ -156,13 +156,14 @@ def test_comparisons(kinds):
 def test_functions(name, kind):
     rng = np.random.default_rng(2)
     with np.errstate(all="ignore"):
-        assert_same(*both(NAME, [elements(rng, kind, (500,))], program=program((name, [Input(0)]))))
+        assert_same(*both(NAME, [elements(rng, kind, (500,))], program=program((name, [InputOperand(0)]))))
 
 
 @pytest.mark.parametrize("kind", [T.INT32, pytest.param(T.UINT16, marks=SLOW), pytest.param(T.INT64, marks=SLOW)])
 def test_division_by_zero_gives_zero(kind):
     """On the CPU it is an error of its sample. A kernel cannot raise an error (docs/differences.md)."""
-    what = program(("fdiv", [Input(0), Input(1)]), ("mod", [Input(0), Input(1)]), ("add", [Result(0), Result(1)]))
+    inputs = [InputOperand(0), InputOperand(1)]
+    what = program(("fdiv", inputs), ("mod", inputs), ("add", [ResultOperand(0), ResultOperand(1)]))
     a, b = np.array([7, 9, 8], storage_dtype(kind)), np.array([0, 2, 0], storage_dtype(kind))
     output, step = planned(what, [[a], [b]])
     assert step.launches is not None
@@ -182,9 +183,10 @@ def planned(what, inputs):
 def test_constants_without_a_literal():
     values = [float("inf"), float("-inf"), float("nan"), 2.0**-140, -0.0]
     for kind in (T.FLOAT, T.FLOAT64):
-        text = dict(make_kernel(program(*[("add", [Input(0), Literal(value, kind)]) for value in values]), [kind]).defines)["EXPRESSION"]
+        sums = program(*[("add", [InputOperand(0), Literal(value, kind)]) for value in values])
+        text = dict(make_kernel(sums, [kind]).defines)["EXPRESSION"]
         assert text.count("_of_bits(") == 3 and "-0x0.0p+0" in text
-    what = program(("min", [Input(0), Literal(float("inf"), T.FLOAT)]), ("max", [Result(0), Literal(float("nan"), T.FLOAT)]))
+    what = program(("min", [InputOperand(0), Literal(float("inf"), T.FLOAT)]), ("max", [ResultOperand(0), Literal(float("nan"), T.FLOAT)]))
     assert_same(*both(NAME, [np.array([1.0, np.inf, -np.inf], np.float32)], program=what))
 
 

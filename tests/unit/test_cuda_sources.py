@@ -14,7 +14,7 @@ from helpers.cuda import LazyArray, StandIn, use
 from helpers.processes import wait_until
 
 from asyncdali import fn, pipeline_def, types
-from asyncdali.device.cuda.driver import CupyDriver, Places
+from asyncdali.device.cuda.driver import ArrayPlaces, CupyDriver
 from asyncdali.device.cuda.fed_arrays import FedArrays
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
@@ -304,7 +304,7 @@ def test_addresses_of_cupy_arrays_come_from_the_driver(cuda, monkeypatch, fed, n
 def places(values, device):
     """The driver's answer for arrays of one type and rank."""
     addresses, shapes = ([getattr(item, name) for item in values] for name in ("address", "shape"))
-    return Places(np.array(addresses), np.array(shapes), values[0].dtype, {device})
+    return ArrayPlaces(np.array(addresses), np.array(shapes), values[0].dtype, {device})
 
 
 class CupyArray:

@@ -23,7 +23,7 @@ from asyncdali.__main__ import main
 from asyncdali.tooling import checks, doctor, machine, quick_checks
 from asyncdali.tooling.checks import Finding
 from asyncdali.tooling.doctor import setup_of
-from asyncdali.tooling.setup import Setup
+from asyncdali.tooling.setup import MachineSetup
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PICTURES = ROOT / "asyncdali" / "data" / "pictures"
@@ -33,9 +33,9 @@ LIMIT = 5.0
 EXAMINE = """
 import json
 from asyncdali.tooling import checks
-from asyncdali.tooling.setup import Setup
+from asyncdali.tooling.setup import MachineSetup
 from pathlib import Path
-found = checks.{check}(Setup({setup}))
+found = checks.{check}(MachineSetup({setup}))
 print(json.dumps({{"check": found and found.check, "message": found and found.message}}))
 """
 
@@ -89,7 +89,7 @@ def test_the_smallest_quota_of_all_groups_counts(tmp_path, files, quota):
 
 
 def test_a_quota_below_the_threads(tmp_path):
-    setup = Setup(num_threads=8, **cgroup(tmp_path, **{"jobs/one/cpu.max": "200000 100000"}))
+    setup = MachineSetup(num_threads=8, **cgroup(tmp_path, **{"jobs/one/cpu.max": "200000 100000"}))
     expect(checks.cpu_quota(setup), "cpu_quota", "2 CPUs", "num_threads=8", "Use num_threads=2", "docker --cpus")
     assert checks.cpu_quota(replace(setup, num_threads=2)) is None
 
@@ -97,7 +97,7 @@ def test_a_quota_below_the_threads(tmp_path):
 def test_an_affinity_below_the_threads():
     found = elsewhere("affinity", "num_threads=3", "import os\nos.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\n")
     expect(found, "affinity", "1 CPU", "num_threads=3", "Use num_threads=1")
-    assert checks.affinity(Setup(num_threads=1)) is None
+    assert checks.affinity(MachineSetup(num_threads=1)) is None
 
 
 # ----------------------------------------------------------------------------------------------------------- 3, 4: threads in threads
@@ -106,7 +106,7 @@ def test_an_affinity_below_the_threads():
 def test_thread_pools_in_worker_processes(monkeypatch):
     monkeypatch.setattr(machine, "cores", lambda: 4)
     monkeypatch.setenv("OMP_NUM_THREADS", "8")
-    setup = Setup(num_threads=2, py_num_workers=4)
+    setup = MachineSetup(num_threads=2, py_num_workers=4)
     expect(checks.nested_in_workers(setup), "nested_in_workers", "OMP_NUM_THREADS=8", "32 threads", "4 CPUs", "Unset OMP_NUM_THREADS")
     assert checks.nested_in_workers(replace(setup, py_num_workers=0)) is None
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
@@ -194,7 +194,7 @@ def test_too_few_descriptors():
     before = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))\n"
     found = elsewhere("descriptor_limit", "py_num_workers=8", before)
     expect(found, "descriptor_limit", "may open 100 files", "py_num_workers=8", "ulimit -n")
-    assert checks.descriptor_limit(Setup(py_num_workers=2)) is None
+    assert checks.descriptor_limit(MachineSetup(py_num_workers=2)) is None
 
 
 # ------------------------------------------------------------------------------------------------------------------- 8, 9: storage
@@ -222,22 +222,22 @@ def test_waits_for_storage_and_for_the_driver_stay_within_the_limit(places, tmp_
         raise subprocess.TimeoutExpired(command, timeout)
 
     monkeypatch.setattr(checks, "_in_time", lambda work, seconds: waits.append(seconds) or [])
-    assert checks.slow_storage(Setup(places=[tmp_path] * places)) is None
+    assert checks.slow_storage(MachineSetup(places=[tmp_path] * places)) is None
     monkeypatch.setattr(subprocess, "run", probe)
-    assert checks.driver_mismatch(Setup(gpu=True)) is None
+    assert checks.driver_mismatch(MachineSetup(gpu=True)) is None
     assert len(waits) == min(places, 4) + 1 and sum(waits) < LIMIT
 
 
 def test_storage_that_does_not_answer(tmp_path):
     os.mkfifo(tmp_path / "file.bin")  # opening it waits forever
-    expect(checks.slow_storage(Setup(places=[tmp_path])), "slow_storage", "is very slow", str(tmp_path))
+    expect(checks.slow_storage(MachineSetup(places=[tmp_path])), "slow_storage", "is very slow", str(tmp_path))
     with open(tmp_path / "file.bin", "wb", buffering=0):
         pass  # lets the waiting thread continue
 
 
 @pytest.mark.slow  # measures how quickly this machine reads files
 def test_quick_storage_is_not_mentioned(tmp_path):
-    assert checks.slow_storage(Setup(places=[PICTURES, tmp_path / "missing", tmp_path])) is None
+    assert checks.slow_storage(MachineSetup(places=[PICTURES, tmp_path / "missing", tmp_path])) is None
 
 
 def test_a_kernel_cache_that_cannot_be_written():
@@ -286,17 +286,18 @@ def test_a_driver_that_is_too_old_or_does_not_start(tmp_path, status, version, b
 def test_a_missing_driver_where_cuda_is_required(monkeypatch):
     monkeypatch.setattr(checks, "_probe", lambda: {"missing": "libcuda.so.1: cannot open shared object file"})
     monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
-    expect(checks.no_driver(Setup()), "no_driver", "ASYNCDALI_DEVICE=cuda", "libcuda.so.1", "--gpus all", "unset ASYNCDALI_DEVICE")
+    expect(checks.no_driver(MachineSetup()), "no_driver", "ASYNCDALI_DEVICE=cuda", "libcuda.so.1", "--gpus all", "unset ASYNCDALI_DEVICE")
     monkeypatch.setenv("ASYNCDALI_DEVICE", "host")
-    assert checks.no_driver(Setup()) is None
+    assert checks.no_driver(MachineSetup()) is None
 
 
 def test_a_long_switch_interval(monkeypatch):
     monkeypatch.setattr(checks.sys, "getswitchinterval", lambda: 0.02)
-    expect(checks.switch_interval(Setup(gpu=True)), "switch_interval", "20 ms", "sys.setswitchinterval(0.005)", "a quarter of their speed")
-    assert checks.switch_interval(Setup(gpu=False)) is None
+    found = checks.switch_interval(MachineSetup(gpu=True))
+    expect(found, "switch_interval", "20 ms", "sys.setswitchinterval(0.005)", "a quarter of their speed")
+    assert checks.switch_interval(MachineSetup(gpu=False)) is None
     monkeypatch.setattr(checks.sys, "getswitchinterval", lambda: 0.005)
-    assert checks.switch_interval(Setup(gpu=True)) is None
+    assert checks.switch_interval(MachineSetup(gpu=True)) is None
 
 
 # ------------------------------------------------------------------------------------------------------------------- the command
@@ -304,13 +305,14 @@ def test_a_long_switch_interval(monkeypatch):
 
 def test_threads_of_engines(monkeypatch):
     monkeypatch.setattr(checks.machine, "cores", lambda: 4)
-    found = checks.engine_threads(Setup(engines=4, num_threads=4))
+    found = checks.engine_threads(MachineSetup(engines=4, num_threads=4))
     assert found.message == (
         "engines=4 with num_threads=4 each are 16 threads on 4 CPUs. Use num_threads=1: each engine has this number of threads."
     )
-    found = checks.engine_threads(Setup(engines=9, num_threads=1))
+    found = checks.engine_threads(MachineSetup(engines=9, num_threads=1))
     assert found.message.endswith(" 4 CPUs. Use engines=4, unless a Python function in them waits for something else than the processor.")
-    assert checks.engine_threads(Setup(engines=2, num_threads=2)) is None and checks.engine_threads(Setup(num_threads=4)) is None
+    assert checks.engine_threads(MachineSetup(engines=2, num_threads=2)) is None
+    assert checks.engine_threads(MachineSetup(num_threads=4)) is None
 
 
 def test_there_are_seventeen_checks():
@@ -359,7 +361,7 @@ def test_an_error_in_a_check_does_not_stop_the_others():
     def found(setup):
         return Finding("found", "a", "b")
 
-    assert quick_checks.examine(Setup(), [broken, found]) == [Finding("found", "a", "b")]
+    assert quick_checks.examine(MachineSetup(), [broken, found]) == [Finding("found", "a", "b")]
 
 
 # ------------------------------------------------------------------------------------------------------------------------ in build()
@@ -411,10 +413,10 @@ def test_the_check_in_build_is_cheap():
 
 def test_few_connections_to_the_gpu(monkeypatch):
     monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8")
-    expect(checks.few_connections(Setup(gpu=True)), "few_connections", "8 connections", "0.82", "CUDA_DEVICE_MAX_CONNECTIONS=32")
-    assert checks.few_connections(Setup(gpu=False)) is None
+    expect(checks.few_connections(MachineSetup(gpu=True)), "few_connections", "8 connections", "0.82", "CUDA_DEVICE_MAX_CONNECTIONS=32")
+    assert checks.few_connections(MachineSetup(gpu=False)) is None
     monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32")
-    assert checks.few_connections(Setup(gpu=True)) is None
+    assert checks.few_connections(MachineSetup(gpu=True)) is None
 
 
 @needs_compiler

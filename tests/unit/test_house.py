@@ -314,6 +314,26 @@ def test_the_search_finds_untyped_joints():
     assert untyped_joints("def f(record: Any, value: Any, segment: Segment): ...") == [1]
 
 
+SAME_NAMES = {
+    # DALI's names, one for each framework
+    "DALIClassificationIterator", "DALIGenericIterator", "PipelineDataset",
+    # still to be renamed
+    "Entry", "Input", "Part", "PerFrame", "Place", "Policy", "Refused", "Request",
+}  # fmt: skip
+"""Names of several classes. The set may only become smaller: a class has the field's word for its own subject ("TarMember", "Member")."""
+
+
+def test_a_class_name_has_one_meaning():
+    found: dict[str, list[str]] = {}
+    for path in [*ROOT.rglob("*.py"), *(ROOT.parent / "workers").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(f"{path.relative_to(ROOT.parent)}:{node.lineno}")
+    several = {name: places for name, places in found.items() if len(places) > 1}
+    assert {name: places for name, places in several.items() if name not in SAME_NAMES} == {}
+    assert SAME_NAMES - several.keys() == set(), "these names have one meaning now: take them out of the list"
+
+
 # --- tests mirror the house
 
 

@@ -421,8 +421,8 @@ def test_a_call_that_fails_for_another_reason_keeps_its_error():
 
 
 def test_doctor_tries_the_calls(monkeypatch):
-    assert checks.refused_calls(setup.Setup()) is None
+    assert checks.refused_calls(setup.MachineSetup()) is None
     monkeypatch.setattr(os, "pidfd_open", lambda *_: (_ for _ in ()).throw(PermissionError(errno.EPERM, "Operation not permitted")))
-    finding = checks.refused_calls(setup.Setup())
+    finding = checks.refused_calls(setup.MachineSetup())
     assert finding.check == "refused_calls" and not finding.fatal
     assert "pidfd_open" in finding.message and "noticed through a pipe" in finding.message and "seccomp" in finding.message

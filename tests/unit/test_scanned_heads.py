@@ -14,7 +14,7 @@ from asyncdali import fn, pipeline_def
 from asyncdali.batch import Heads
 from asyncdali.codecs.jpeg import jpeg_kernels
 from asyncdali.device.cuda import nvjpeg_library
-from asyncdali.operators.decode.decoder_lanes import Lanes
+from asyncdali.operators.decode.decoder_lanes import LaneChooser
 from asyncdali.operators.decode.decoders import ImageDecoder
 
 
@@ -120,7 +120,7 @@ def test_on_a_gpu(mixture, monkeypatch, scanned, nvjpeg, crop):
 
 def test_marks_choose_the_lanes(usual, monkeypatch, nvjpeg):
     given = []
-    choose = Lanes.choose
+    choose = LaneChooser.choose
 
     def noted(self, files, windows, outputs):
         given.append(files.marks)
@@ -132,7 +132,7 @@ def test_marks_choose_the_lanes(usual, monkeypatch, nvjpeg):
         assert np.array_equal(ours.lane_of, theirs.lane_of)
         return ours
 
-    monkeypatch.setattr(Lanes, "choose", noted)
+    monkeypatch.setattr(LaneChooser, "choose", noted)
     run(usual, "mixed")
     assert given[0] is None
     assert given[-1] is not None

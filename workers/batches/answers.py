@@ -14,10 +14,10 @@ from ..interrupts import uninterrupted
 from ..parts import Parts
 from ..shared.records import FAILED, OK, READY, SLICES, Done
 from ..worker.writing import read_table
-from .tickets import Answer
+from .tickets import SliceOutcome
 
 
-class Answers:
+class AnswerReader:
     def __init__(self, parts: Parts):
         self._memory, self._slots = parts.channels.memory, parts.channels.slots
         self._tickets, self._settle = parts.outstanding.tickets, parts.outstanding.settle
@@ -38,7 +38,7 @@ class Answers:
         if number in ticket.answers:  # an interrupt has prevented settling this answer before
             self._settle(ticket, number, ticket.answers[number])
             return
-        answer = Answer(done)
+        answer = SliceOutcome(done)
         extents = self._read(answer, done) if done.table else []
         if ticket.source.dedicated:
             self._positions.follow(ticket, answer)
@@ -52,14 +52,14 @@ class Answers:
                 answer.error = partial(retelling, described(error), f"{ticket.source.name}, {ticket.where(0)}: {error}")
             self._settle(ticket, number, answer)
 
-    def _read(self, answer: Answer, done: Done) -> list[tuple[int, int]]:
+    def _read(self, answer: SliceOutcome, done: Done) -> list[tuple[int, int]]:
         """The slice's table. Returns the extents that the worker allocated."""
         extents, outputs, answer.data = read_table(os.pread(self._memory, done.table_size, done.table))
         if done.kind == OK:
             answer.outputs = outputs
         return extents
 
-    def _take_over(self, answer: Answer, extents: list[tuple[int, int]]) -> None:
+    def _take_over(self, answer: SliceOutcome, extents: list[tuple[int, int]]) -> None:
         self._counts.overflows += len(extents)
         for offset, size in extents:
             if size > 0:

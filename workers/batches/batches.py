@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import combined
-from ..shared.schema import Expected, Schema, dense_shapes
+from ..shared.schema import BatchSchema, Expected, dense_shapes
 from ..shared.system import Memory
 from ..worker.writing import OutputTable
-from .slots import Lease
+from .slots import SlotLease
 
 GATHERED = 64 * 1024
 """Equal but scattered samples of an output up to this size (a source's first batches) are gathered with one small copy."""
@@ -72,7 +72,7 @@ class PoolBatch:
         return self.count
 
 
-def expected_outputs(schema: Schema, count: int, lease: Lease) -> list[PoolOutput]:
+def expected_outputs(schema: BatchSchema, count: int, lease: SlotLease) -> list[PoolOutput]:
     """Whether all outputs are where the schema placed them."""
     base = lease.extent.mapping.address
     found = []
@@ -86,10 +86,10 @@ def expected_outputs(schema: Schema, count: int, lease: Lease) -> list[PoolOutpu
 def dense_array(address: int, shape: tuple[int, ...], dtype: np.dtype, owner: Any) -> np.ndarray:
     if 0 in shape:
         return np.empty(shape, dtype)
-    return np.asarray(_Dense(address, shape, dtype.str, owner))
+    return np.asarray(_DenseMemory(address, shape, dtype.str, owner))
 
 
-class _Dense:
+class _DenseMemory:
     """Array interface over shared memory; keeps `owner` alive."""
 
     __slots__ = ("__array_interface__", "owner")
@@ -99,7 +99,7 @@ class _Dense:
         self.__array_interface__ = {"data": (address, False), "shape": shape, "typestr": typestr, "version": 3}
 
 
-class Part:
+class OutputPart:
     """One slice's part of an output."""
 
     __slots__ = ("addresses", "dtype", "first", "layout", "shape", "shapes")
@@ -109,17 +109,17 @@ class Part:
         self.shapes, self.addresses = shapes, addresses
 
 
-def expected_part(expected: Expected, first: int, count: int, base: int) -> Part:
+def expected_part(expected: Expected, first: int, count: int, base: int) -> OutputPart:
     start = base + expected.start + first * expected.sample_bytes
     addresses = start + np.arange(count) * expected.sample_bytes
-    return Part(first, expected.dtype, None, expected.shape, dense_shapes(count, expected.shape), addresses)
+    return OutputPart(first, expected.dtype, None, expected.shape, dense_shapes(count, expected.shape), addresses)
 
 
-def table_part(table: OutputTable, first: int, leases: Sequence[Lease]) -> Part:
-    return Part(first, table.dtype, table.layout, table.shape, table.shapes, to_addresses(table.offsets, leases))
+def table_part(table: OutputTable, first: int, leases: Sequence[SlotLease]) -> OutputPart:
+    return OutputPart(first, table.dtype, table.layout, table.shape, table.shapes, to_addresses(table.offsets, leases))
 
 
-def to_addresses(offsets: np.ndarray, leases: Sequence[Lease]) -> np.ndarray:
+def to_addresses(offsets: np.ndarray, leases: Sequence[SlotLease]) -> np.ndarray:
     """Converts offsets in the shared file to addresses in this process."""
     addresses = np.zeros(len(offsets), np.int64)
     for lease in leases:
@@ -129,7 +129,7 @@ def to_addresses(offsets: np.ndarray, leases: Sequence[Lease]) -> np.ndarray:
     return addresses
 
 
-def joined(parts: list[Part], number: int, count: int, owner: Any, what: str) -> tuple[PoolOutput, Any]:
+def joined(parts: list[OutputPart], number: int, count: int, owner: Any, what: str) -> tuple[PoolOutput, Any]:
     """One output assembled from its slices' parts, and (dtype, shape) of its samples if they are equal, else None."""
     first = parts[0]
     for part in parts[1:]:
@@ -157,7 +157,7 @@ def _gathered(addresses: np.ndarray, shape: tuple[int, ...], dtype: np.dtype, ow
     return values
 
 
-def _common_shape(parts: list[Part], shapes: np.ndarray) -> tuple[int, ...] | None:
+def _common_shape(parts: list[OutputPart], shapes: np.ndarray) -> tuple[int, ...] | None:
     shape: tuple[int, ...] | None = parts[0].shape
     if shape is not None and all(part.shape == shape for part in parts):
         return shape
@@ -166,7 +166,7 @@ def _common_shape(parts: list[Part], shapes: np.ndarray) -> tuple[int, ...] | No
     return None
 
 
-def _check_agreement(one: Part, other: Part, number: int, what: str) -> None:
+def _check_agreement(one: OutputPart, other: OutputPart, number: int, what: str) -> None:
     pairs = (
         ("dtype", one.dtype, other.dtype),
         ("dimensions", one.shapes.shape[1], other.shapes.shape[1]),

@@ -10,7 +10,7 @@ from functools import partial
 from ..errors import WorkerDied
 from ..shared.records import SLICES
 from .queues import Queues
-from .tickets import Answer, Ticket
+from .tickets import SliceOutcome, Ticket
 
 
 class Outstanding:
@@ -20,7 +20,7 @@ class Outstanding:
         self.tickets = tickets
         self._queues = queues
 
-    def settle(self, ticket: Ticket, number: int, answer: Answer | None) -> None:
+    def settle(self, ticket: Ticket, number: int, answer: SliceOutcome | None) -> None:
         """Record the outcome of a slice; None: it was withdrawn. A repeated call has no further effect."""
         ticket.answers[number] = answer
         if ticket.complete:
@@ -34,7 +34,7 @@ class Outstanding:
     def fail(self, ticket: Ticket, reason: str) -> None:
         """Give up the slices that have not begun: the ticket fails with WorkerDied and this reason, unless it was cancelled."""
         for task in self._queues.withdraw(ticket.ring, ticket.task_range):
-            self.settle(ticket, task % SLICES, None if ticket.cancelled else Answer(None, partial(WorkerDied, reason)))
+            self.settle(ticket, task % SLICES, None if ticket.cancelled else SliceOutcome(None, partial(WorkerDied, reason)))
 
     def fail_source(self, source: int, reason: str) -> None:
         """Fail all tickets of a source that no worker can run any more."""

@@ -14,10 +14,10 @@ from ..shared.records import OK, STOP
 from ..shared.system import PAGE, up
 from ..source import Source, restartable
 from ..worker.streams import read_snapshot
-from .tickets import Answer, Ticket
+from .tickets import SliceOutcome, Ticket
 
 
-class Position:
+class AnsweredPosition:
     def __init__(self, source: Source):
         self.source = source
         self.pulls = 0
@@ -32,7 +32,7 @@ class Positions:
     """homes: stream source -> its worker, assigned in turn. lost: source -> why the stream cannot continue."""
 
     def __init__(self, sources: list[Source], workers: int):
-        self._positions = {index: Position(source) for index, source in enumerate(sources) if source.dedicated}
+        self._positions = {index: AnsweredPosition(source) for index, source in enumerate(sources) if source.dedicated}
         self.homes = {index: number % workers for number, index in enumerate(self._positions)}
         self.lost: dict[int, str] = {}
 
@@ -40,7 +40,7 @@ class Positions:
         """The streams of a worker."""
         return [source for source, home in self.homes.items() if home == worker]
 
-    def follow(self, ticket: Ticket, answer: Answer) -> None:
+    def follow(self, ticket: Ticket, answer: SliceOutcome) -> None:
         """A stream has moved."""
         position, done = self._positions[ticket.source_index], answer.done
         assert done is not None

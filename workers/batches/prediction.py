@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..shared.schema import LONGEST_TEXT, Schema
+from ..shared.schema import LONGEST_TEXT, BatchSchema
 from ..shared.system import PAGE, up
 from ..source import Source
 
@@ -32,7 +32,7 @@ class Prediction:
         self._source = source
         self._workers = workers
         self._numbers = numbers
-        self.schema: Schema | None = None
+        self.schema: BatchSchema | None = None
         self.parts = source.slices(workers)
         self.per_part = -(-source.batch_size // self.parts)
         hint = source.bytes_per_sample_hint or 0
@@ -63,7 +63,7 @@ class Prediction:
             if self._changes > 4:  # often wrong: predict only what two consecutive batches have in common
                 key = [new if new == old else None for new, old in zip(key, self.schema.key)] if len(key) == len(self.schema.key) else key
         if self.schema is None or key != self.schema.key:
-            made = Schema(next(self._numbers), key, self._source.batch_size)
+            made = BatchSchema(next(self._numbers), key, self._source.batch_size)
             self.schema = made if len(made.text) <= LONGEST_TEXT else None
 
     # -------------------------------------------------------------------------------------------------------------- slices

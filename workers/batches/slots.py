@@ -37,7 +37,7 @@ class Extent:
         self.returned = -1  # number of its last return, counted over all slots
 
 
-class Lease:
+class SlotLease:
     """An extent in use. Every user of the memory holds the lease; when the last holder drops it, the extent returns."""
 
     __slots__ = ("__weakref__", "extent")
@@ -121,7 +121,7 @@ class Slots:
         self._window = WINDOW
         self._never_needed = 0
 
-    def lend(self, size: int) -> Lease:
+    def lend(self, size: int) -> SlotLease:
         """An extent of at least `size` bytes."""
         block = size_class(size)
         with self._lock:
@@ -135,15 +135,15 @@ class Slots:
             self._age_out()
             return lease
 
-    def _lease(self, extent: Extent) -> Lease:
-        lease = Lease(extent)
+    def _lease(self, extent: Extent) -> SlotLease:
+        lease = SlotLease(extent)
         returning = _Return(lease, self._returned.append)
         returning.extent = extent
         self._lent.add(returning)
         self._free[extent.size].pop()
         return lease
 
-    def take_over(self, offset: int, size: int) -> Lease:
+    def take_over(self, offset: int, size: int) -> SlotLease:
         """The parent takes over memory that a worker allocated at the end of the file."""
         with self._lock:
             try:

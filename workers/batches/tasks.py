@@ -12,11 +12,11 @@ from ..shared.system import PAGE
 from ..source import Source
 from .batches import PoolBatch
 from .prediction import Prediction
-from .slots import Lease, Slots, ensure_committed, shed
+from .slots import SlotLease, Slots, ensure_committed, shed
 from .tickets import Ticket
 
 
-def lay_out(ticket: Ticket, lease: Lease, prediction: Prediction, memory: int) -> None:
+def lay_out(ticket: Ticket, lease: SlotLease, prediction: Prediction, memory: int) -> None:
     """Write the schema into the slot and make the tasks. Runs on the submitting thread, with the pool's lock held."""
     schema = prediction.schema
     extent = lease.extent
@@ -40,7 +40,7 @@ def lay_out(ticket: Ticket, lease: Lease, prediction: Prediction, memory: int) -
         ticket.tasks.append(task)
 
 
-def note_parts(lease: Lease, prediction: Prediction) -> None:
+def note_parts(lease: SlotLease, prediction: Prediction) -> None:
     """For statistics: number of parts of the slot."""
     extent = lease.extent
     extent.parts, extent.per_part = prediction.parts, prediction.per_part

@@ -7,15 +7,15 @@ from typing import Any
 
 from ..errors import WorkerCallbackError, WorkerError, decode_exception
 from ..shared.records import ERROR, OK, STOP, Done, Task, task_of
-from ..shared.schema import Schema
+from ..shared.schema import BatchSchema
 from ..source import Source
 from ..worker.streams import read_snapshot
 from ..worker.writing import OutputTable
-from .batches import Part, PoolBatch, expected_outputs, expected_part, joined, table_part
-from .slots import Lease
+from .batches import OutputPart, PoolBatch, expected_outputs, expected_part, joined, table_part
+from .slots import SlotLease
 
 
-class Answer:
+class SliceOutcome:
     """The outcome of a slice. `error` makes the exception for a slice that no worker will answer.
 
     It makes a new exception for each caller: a raised exception refers to frames, and the answer is kept."""
@@ -27,7 +27,7 @@ class Answer:
         self.error = error
         self.outputs: list[OutputTable] | None = None  # None: as predicted
         self.data = b""
-        self.leases: list[Lease] = []
+        self.leases: list[SlotLease] = []
 
     @property
     def sample(self) -> int:
@@ -48,10 +48,10 @@ class Ticket:
         self.iteration, self.epoch = iteration, epoch
         self.slices = slices
         self.ring = 0
-        self.schema: Schema | None = None
-        self.lease: Lease | None = None
+        self.schema: BatchSchema | None = None
+        self.lease: SlotLease | None = None
         self.tasks: list[Task] = []
-        self.answers: dict[int, Answer | None] = {}  # slice -> answer; None: withdrawn before it began
+        self.answers: dict[int, SliceOutcome | None] = {}  # slice -> answer; None: withdrawn before it began
         self.deaths: dict[int, int] = {}  # sample -> number of workers that died at it
         self.cancelled = False
         self.learnt = False
@@ -92,11 +92,11 @@ def error_of(ticket: Ticket, pids: list[int]) -> BaseException | None:
     return _callback_error(ticket, answer, pids) if answer.error is None else answer.error()
 
 
-def _stop(answer: Answer) -> StopIteration:
+def _stop(answer: SliceOutcome) -> StopIteration:
     return StopIteration()
 
 
-def _callback_error(ticket: Ticket, answer: Answer, pids: list[int]) -> BaseException:
+def _callback_error(ticket: Ticket, answer: SliceOutcome, pids: list[int]) -> BaseException:
     assert answer.done is not None and answer.done.kind == ERROR
     what = f"{ticket.source.name} (worker {answer.done.worker}, process {pids[answer.done.worker]}), "
     if not answer.data:
@@ -133,7 +133,7 @@ def assembled(ticket: Ticket) -> tuple[PoolBatch, list[Any] | None]:
     return PoolBatch(outputs, count, snapshot, last.done.pulls), key
 
 
-def _part(ticket: Ticket, number: int, output: int, leases: list[Lease]) -> Part:
+def _part(ticket: Ticket, number: int, output: int, leases: list[SlotLease]) -> OutputPart:
     answer = ticket.answers[number]
     assert answer is not None and answer.done is not None and ticket.lease is not None
     first = ticket.slices[number][0]

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..shared.system import Descriptors
 from ..source import Source
-from ..worker.worker import Setup
+from ..worker.worker import WorkerSetup
 from . import signals
 from .child import leave, report_failure, run_worker, settle
 from .python import use_manager_key
@@ -24,7 +24,7 @@ def boot(role: int, memory: int, offset: int, worker: int, incarnation: int, cha
     code = 1
     try:
         data = _read(memory, offset)
-        setup: Setup = data["setup"]
+        setup: WorkerSetup = data["setup"]
         descriptors = _take_descriptors(setup)
         hold(held, descriptors)
         settle(setup.alive)
@@ -65,7 +65,7 @@ def _read(memory: int, offset: int) -> dict[str, Any]:
     return settings
 
 
-def _take_descriptors(setup: Setup) -> Descriptors:
+def _take_descriptors(setup: WorkerSetup) -> Descriptors:
     descriptors = Descriptors()
     for descriptor in setup.descriptors():
         os.set_inheritable(descriptor, False)

@@ -22,7 +22,7 @@ import numpy.random  # numpy imports this module lazily; imported here, forked w
 
 from ..shared.libraries import loaded_libraries
 from ..shared.system import Descriptors
-from ..worker.worker import Setup, Worker
+from ..worker.worker import Worker, WorkerSetup
 from . import signals
 from .imports import forget_imports, no_imports
 
@@ -130,7 +130,7 @@ def die_with_parent(alive: int) -> None:
 _F_SETSIG = 10
 
 
-def run_worker(setup: Setup, index: int, incarnation: int, chosen: frozenset[str] | None = None) -> None:
+def run_worker(setup: WorkerSetup, index: int, incarnation: int, chosen: frozenset[str] | None = None) -> None:
     """A worker's life after its set-up."""
     show_lines_at_once()
     cap_threads(users_thread_variables() if chosen is None else chosen)
@@ -149,7 +149,7 @@ def show_lines_at_once() -> None:
                 pass  # the stream is closed
 
 
-def report_failure(setup: Setup, index: int, error: BaseException, what: str) -> None:
+def report_failure(setup: WorkerSetup, index: int, error: BaseException, what: str) -> None:
     """Report to the parent why the worker cannot start."""
     try:
         Worker(setup, index, 0).report_failure(error, what)

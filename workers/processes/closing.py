@@ -10,7 +10,7 @@ import time
 from ..channels import Channels
 from ..shared.control import CLOSING, TASK_ID
 from .members import Member
-from .replacement import Processes
+from .replacement import WorkerProcesses
 
 ASKED_SECONDS = 0.3
 """Seconds that idle workers get to end without a signal."""
@@ -18,7 +18,7 @@ BUSY_SECONDS = 0.02
 """The same for busy workers."""
 
 
-def end_workers(members: list[Member], processes: Processes, channels: Channels) -> None:
+def end_workers(members: list[Member], processes: WorkerProcesses, channels: Channels) -> None:
     """Ask all workers to end, then kill the rest. Runs on the closing thread; it holds the pool's lock if it could get it."""
     living = [member for member in members if member.alive]
     if not living:

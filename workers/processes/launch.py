@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..cuda import check_fork_allowed
 from ..shared.control import Control
 from ..shared.system import Descriptors
-from ..worker.worker import Setup
+from ..worker.worker import WorkerSetup
 from .child import fork, run_worker, settle
 from .watching import UNKNOWN, Watch, hold, wait_status
 from .zygote import BIRTH, END, NEWS, REQUEST, UP, run_zygote
@@ -42,7 +42,7 @@ News = Born | Ended | Unavailable
 class Launcher:
     """Starts workers. When `descriptor` is readable, `collect` returns the events."""
 
-    def __init__(self, setup: Setup, descriptors: Descriptors):
+    def __init__(self, setup: WorkerSetup, descriptors: Descriptors):
         self.setup, self.descriptors = setup, descriptors
 
     @property
@@ -78,7 +78,7 @@ class Launcher:
 class ZygoteLauncher(Launcher):
     """Replacements come from a zygote, through a socket."""
 
-    def __init__(self, setup: Setup, descriptors: Descriptors):
+    def __init__(self, setup: WorkerSetup, descriptors: Descriptors):
         super().__init__(setup, descriptors)
         self._channel: socket.socket | None = None
         self._zygote: int | None = None
@@ -221,7 +221,7 @@ class ForkLauncher(ZygoteLauncher):
         check_fork_allowed()
 
 
-def launcher_for(method: str, setup: Setup, descriptors: Descriptors, control: Control, pickler: object) -> Launcher:
+def launcher_for(method: str, setup: WorkerSetup, descriptors: Descriptors, control: Control, pickler: object) -> Launcher:
     """The launcher of a start method. Only "fork" is imported eagerly."""
     if method == "fork":
         return ForkLauncher(setup, descriptors)

@@ -9,7 +9,7 @@ from functools import partial
 
 from ..arguments import Settings
 from ..batches.landing import Landing
-from ..batches.tickets import Answer, Ticket
+from ..batches.tickets import SliceOutcome, Ticket
 from ..errors import WorkerDied, WorkerTimeout
 from ..parts import Parts
 from ..shared.control import RING, SAMPLE, SEQUENCE, TASK_ID
@@ -68,14 +68,14 @@ class Losses:
                 f"{what}: the callable took longer than {self._timeout} s (worker_timeout); worker {member.index}, process {member.pid}, "
                 f"was killed. Its stack:\n{self._channels.control.stack_text() or '(the worker wrote none)'}"
             )
-            settle(ticket, place, Answer(None, partial(WorkerTimeout, message)))
+            settle(ticket, place, SliceOutcome(None, partial(WorkerTimeout, message)))
             return
         if ticket.cancelled:
             settle(ticket, place, None)
             return
         lost = self._positions.lost.get(ticket.source_index) if ticket.source.dedicated else None
         if lost is not None:
-            settle(ticket, place, Answer(None, partial(WorkerDied, lost)))
+            settle(ticket, place, SliceOutcome(None, partial(WorkerDied, lost)))
             return
         condemned_by_another = member.condemned != 0
         deaths = ticket.deaths[sample] = ticket.deaths.get(sample, 0) + (not condemned_by_another)
@@ -84,7 +84,7 @@ class Losses:
                 f"{what}: worker {member.index}, process {member.pid}, {manner} while it ran this; so did the others that tried "
                 f"({deaths} in all, max_retries={self._max_retries})"
             )
-            settle(ticket, place, Answer(None, partial(WorkerDied, message)))
+            settle(ticket, place, SliceOutcome(None, partial(WorkerDied, message)))
             return
         self._counts.retries += 1
         ring = self._channels.rings[ticket.ring]

@@ -22,7 +22,7 @@ LONGEST_PAUSE = 60.0
 """Longest time in seconds between two attempts to replace a worker while other workers do the work."""
 
 
-class Processes:
+class WorkerProcesses:
     """replacing: the start is over, and dead workers are replaced from now on."""
 
     def __init__(self, name: str, parts: Parts, launcher: Launcher, losses: Losses):

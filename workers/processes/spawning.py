@@ -18,7 +18,7 @@ from ..pickling import SourcePickler, dumps_by_value, dumps_source
 from ..shared.control import BOOT, BOOT_SIZE, END, END_LOCK, Control
 from ..shared.system import PAGE, Descriptors, locked, up
 from ..source import Source
-from ..worker.worker import Setup
+from ..worker.worker import WorkerSetup
 from .child import default_thread_variables, users_thread_variables
 from .launch import Born, Launcher, ZygoteLauncher
 from .python import manager_key, required_interpreter, streams
@@ -34,13 +34,13 @@ _BOOT = (
 )
 
 
-def make_launcher(method: str, setup: Setup, descriptors: Descriptors, control: Control, pickler: object) -> Launcher:
+def make_launcher(method: str, setup: WorkerSetup, descriptors: Descriptors, control: Control, pickler: object) -> Launcher:
     store(control, boot_data(setup, SourcePickler(pickler)))
     kind = SpawnLauncher if method == "spawn" else ForkServerLauncher
     return kind(setup, descriptors, control)
 
 
-def boot_data(setup: Setup, pickler: SourcePickler) -> bytes:
+def boot_data(setup: WorkerSetup, pickler: SourcePickler) -> bytes:
     """All data for a fresh interpreter, as bytes."""
     path = marshal.dumps(_module_path())
     data = {
@@ -97,7 +97,7 @@ def store(control: Control, data: bytes) -> None:
 
 
 def launch(
-    setup: Setup, control: Control, role: int, worker: int, incarnation: int, channel: int = -1, held: int = -1
+    setup: WorkerSetup, control: Control, role: int, worker: int, incarnation: int, channel: int = -1, held: int = -1
 ) -> subprocess.Popen[bytes]:
     """Start a fresh interpreter. It inherits `channel` and `held`, if they are given."""
     code = _BOOT.format(
@@ -122,7 +122,7 @@ def _wait(process: subprocess.Popen[bytes]) -> int:
 class SpawnLauncher(Launcher):
     """Each worker is a fresh interpreter; so is each replacement."""
 
-    def __init__(self, setup: Setup, descriptors: Descriptors, control: Control):
+    def __init__(self, setup: WorkerSetup, descriptors: Descriptors, control: Control):
         super().__init__(setup, descriptors)
         self._control = control
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -157,7 +157,7 @@ class SpawnLauncher(Launcher):
 class ForkServerLauncher(ZygoteLauncher):
     """One fresh interpreter unpickles the sources and forks all workers."""
 
-    def __init__(self, setup: Setup, descriptors: Descriptors, control: Control):
+    def __init__(self, setup: WorkerSetup, descriptors: Descriptors, control: Control):
         super().__init__(setup, descriptors)
         self._control = control
         self._process: subprocess.Popen[bytes] | None = None

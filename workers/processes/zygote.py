@@ -11,7 +11,7 @@ import socket
 import struct
 
 from ..shared.system import Descriptors
-from ..worker.worker import Setup
+from ..worker.worker import WorkerSetup
 from .child import fork, run_worker, settle
 from .watching import Watch, hold
 
@@ -20,13 +20,13 @@ NEWS = struct.Struct("<iiii")  # kind, worker, process id, exit status (in the f
 BIRTH, END, UP = 1, 2, 3
 
 
-def run_zygote(setup: Setup, descriptors: Descriptors, channel: socket.socket, chosen: frozenset[str] | None = None) -> None:
+def run_zygote(setup: WorkerSetup, descriptors: Descriptors, channel: socket.socket, chosen: frozenset[str] | None = None) -> None:
     settle(setup.alive)
     Zygote(setup, descriptors, channel, chosen).serve()
 
 
 class Zygote:
-    def __init__(self, setup: Setup, descriptors: Descriptors, channel: socket.socket, chosen: frozenset[str] | None):
+    def __init__(self, setup: WorkerSetup, descriptors: Descriptors, channel: socket.socket, chosen: frozenset[str] | None):
         self._chosen = chosen
         self._setup, self._descriptors, self._channel = setup, descriptors, channel
         self._children: dict[int, tuple[int, int]] = {}  # pidfd -> worker, process id

@@ -19,7 +19,7 @@ REFUSED = (errno.EPERM, errno.ENOSYS, errno.EACCES, errno.EOPNOTSUPP, errno.EINV
 """Errors of calls that are not allowed, or that the kernel does not have."""
 
 
-class Call(NamedTuple):
+class SystemCall(NamedTuple):
     """A call, what needs it, what happens without it, and a function that tries it."""
 
     name: str
@@ -148,19 +148,19 @@ def _death_signal() -> None:
 
 F_SETSIG = 10
 
-CALLS: tuple[Call, ...] = (
-    Call("memfd_create", PROCESSES, "they cannot start", lambda: _close(os.memfd_create("asyncdali-check", os.MFD_CLOEXEC))),
-    Call("pidfd_open, pidfd_send_signal", WORKERS, "the death of a worker is noticed through a pipe", _pidfd),
-    Call("fcntl(F_SETLK)", WORKERS, "they cannot start", _lock),
-    Call("fallocate", PROCESSES, "a lack of shared memory ends a process with SIGBUS in place of an error", _allocate),
-    Call("fcntl(F_SETSIG) and /proc/self/fd", PROCESSES, "they cannot start", _death_signal),
-    Call("eventfd2", PIPELINES, "worker processes and engines cannot start", lambda: _close(os.eventfd(0, os.EFD_CLOEXEC))),
-    Call("epoll_create1", PIPELINES, "pipelines cannot be built", lambda: select.epoll().close()),
-    Call("sched_getaffinity", PIPELINES, "the number of all processors is used", lambda: os.sched_getaffinity(0)),
+CALLS: tuple[SystemCall, ...] = (
+    SystemCall("memfd_create", PROCESSES, "they cannot start", lambda: _close(os.memfd_create("asyncdali-check", os.MFD_CLOEXEC))),
+    SystemCall("pidfd_open, pidfd_send_signal", WORKERS, "the death of a worker is noticed through a pipe", _pidfd),
+    SystemCall("fcntl(F_SETLK)", WORKERS, "they cannot start", _lock),
+    SystemCall("fallocate", PROCESSES, "a lack of shared memory ends a process with SIGBUS in place of an error", _allocate),
+    SystemCall("fcntl(F_SETSIG) and /proc/self/fd", PROCESSES, "they cannot start", _death_signal),
+    SystemCall("eventfd2", PIPELINES, "worker processes and engines cannot start", lambda: _close(os.eventfd(0, os.EFD_CLOEXEC))),
+    SystemCall("epoll_create1", PIPELINES, "pipelines cannot be built", lambda: select.epoll().close()),
+    SystemCall("sched_getaffinity", PIPELINES, "the number of all processors is used", lambda: os.sched_getaffinity(0)),
 )
 
 
-def refused() -> Iterator[tuple[Call, OSError]]:
+def refused() -> Iterator[tuple[SystemCall, OSError]]:
     """The calls that are refused here."""
     for call in CALLS:
         try:

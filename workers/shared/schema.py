@@ -30,7 +30,7 @@ class Expected:
         self.sample_bytes = math.prod(shape) * dtype.itemsize
 
 
-class Schema:
+class BatchSchema:
     """Expected outputs of a source; None for an output whose samples differ."""
 
     __slots__ = ("end", "number", "outputs", "text")

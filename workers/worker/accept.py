@@ -94,7 +94,7 @@ def foreign_array(value: Any) -> np.ndarray:
         if _has(value, "__array_interface__") or _has(value, "__array__"):
             return np.asarray(value)
         if type(value).__name__ == "PyCapsule":
-            return np.from_dlpack(_Capsule(value))
+            return np.from_dlpack(_CapsuleOwner(value))
         if _has(value, "__dlpack__"):
             if callable(getattr(value, "__dlpack_device__", None)) and int(value.__dlpack_device__()[0]) not in (1, 3):
                 raise Refused(f"a GPU tensor ({named(type(value))}) is not accepted from a worker; {ALLOWED}")
@@ -107,7 +107,7 @@ def foreign_array(value: Any) -> np.ndarray:
         raise Refused(f"a sample of type {named(type(value))} is not accepted{reason}; {ALLOWED}") from error
 
 
-class _Capsule:
+class _CapsuleOwner:
     """Makes a DLPack capsule look like the object that it came from."""
 
     def __init__(self, capsule: Any):

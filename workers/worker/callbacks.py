@@ -12,7 +12,7 @@ from ..shared.records import Task
 from ..shared.schema import Expected
 from ..source import Source
 from .accept import Refused, batch_samples, components
-from .streams import Stream
+from .streams import SourceStream
 from .writing import LARGE, Arena, SliceWriter
 
 Written = tuple[int, int, int, int, int, int]
@@ -226,7 +226,7 @@ class StreamRunner(BatchRunner):
 
     def __init__(self, source: Source, arena: Arena, claim: Block, clock: Callable[[], int] | None, block: Block):
         super().__init__(source, arena, claim, clock)
-        self.stream = Stream(source, block, arena)
+        self.stream = SourceStream(source, block, arena)
 
     def _result(self, task: Task) -> Any:
         self.claim[SINCE] = 0  # repeating earlier requests has no time limit

@@ -16,7 +16,7 @@ from .writing import Arena
 SNAPSHOT = struct.Struct("<qq")  # sizes of the user's snapshot and of the replacement's
 
 
-class Stream:
+class SourceStream:
     """One stream source, made in the worker that runs it. It goes to its position at the first pull."""
 
     def __init__(self, source: Source, block: Block, arena: Arena):

@@ -21,7 +21,7 @@ _PADDING = bytes(DONE_SIZE - DONE.size)
 
 
 @dataclass
-class Setup:
+class WorkerSetup:
     """The data that workers need, equal for all workers of a pool. Descriptors have the same numbers in every process of a pool."""
 
     memory: int
@@ -51,7 +51,7 @@ class Setup:
 class Worker:
     """One worker process."""
 
-    def __init__(self, setup: Setup, index: int, incarnation: int):
+    def __init__(self, setup: WorkerSetup, index: int, incarnation: int):
         self.setup, self.index = setup, index
         self.pid = os.getpid()
         self.control = Control(setup.memory, setup.layout)

@@ -23,7 +23,7 @@ from . import command_tables as tables
 from . import compiler
 
 
-class Places(NamedTuple):
+class ArrayPlaces(NamedTuple):
     """The places of arrays of one element type and rank: ``addresses`` int64[arrays], ``shapes`` int64[arrays, rank], the numbers of their
     GPUs."""
 
@@ -74,7 +74,7 @@ class Driver(Protocol):
     def export(self, array: Any, options: dict[str, Any]) -> Any: ...
     def view(self, array: Any) -> Any: ...
     def dense(self, value: Any, device: int) -> Any: ...
-    def places(self, values: Sequence[Any]) -> Places | None: ...
+    def places(self, values: Sequence[Any]) -> ArrayPlaces | None: ...
     def on_stream(self, device: int, stream: int) -> AbstractContextManager[Any]: ...
 
 
@@ -274,7 +274,7 @@ class CupyDriver:
             value = cupy.from_dlpack(value if hasattr(value, "__dlpack__") else _Exported(value, device))
         return cupy.ascontiguousarray(value)
 
-    def places(self, values: Sequence[Any]) -> Places | None:
+    def places(self, values: Sequence[Any]) -> ArrayPlaces | None:
         """The places of arrays, if all are dense arrays of CuPy that have one element type and rank and are not empty; otherwise None.
 
         CuPy makes a dictionary with a description of the type in every `__cuda_array_interface__`. Here each property is read once per
@@ -291,7 +291,7 @@ class CupyDriver:
             return None
         memory = [value.data for value in values]
         addresses = np.fromiter([place.ptr for place in memory], np.int64, len(memory))
-        return Places(addresses, shapes, values[0].dtype, {place.device_id for place in memory})
+        return ArrayPlaces(addresses, shapes, values[0].dtype, {place.device_id for place in memory})
 
     def on_stream(self, device: int, stream: int) -> AbstractContextManager[Any]:
         """Make `stream` CuPy's current stream within the block."""

@@ -22,7 +22,7 @@ from ...types.conversions import FROM_DTYPE
 from .arrays import CudaMemory, DeviceArray
 from .commands import Commands
 from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer
-from .user_arrays import Result, array_interface, is_dense
+from .user_arrays import ReturnedArray, array_interface, is_dense
 
 if TYPE_CHECKING:
     from .device import CudaDevice
@@ -31,8 +31,8 @@ _ON_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 _LEGACY_HANDLE = 1  # cudaStreamLegacy: the default stream in array interfaces
 
 
-class Lent(Result):
-    """An array of the user: like :class:`Result`, with the `stream` that uses it outside of the pipeline (None: not known).
+class Lent(ReturnedArray):
+    """An array of the user: like :class:`ReturnedArray`, with the `stream` that uses it outside of the pipeline (None: not known).
 
     `ours`: the pipeline's stream has made the array dense, and it is complete after that stream's work.
     """

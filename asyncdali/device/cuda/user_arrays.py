@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .device import CudaDevice, CudaStream
 
 
-class Result:
+class ReturnedArray:
     """The place of an array that a function returned: address, shape, element type. `keep` keeps it alive."""
 
     __slots__ = ("address", "dtype", "keep", "shape")
@@ -29,10 +29,10 @@ class Result:
     def nbytes(self) -> int:
         return math.prod(self.shape) * self.dtype.itemsize
 
-    def samples(self) -> list[Result]:
+    def samples(self) -> list[ReturnedArray]:
         """The arrays along the first axis."""
         step = math.prod(self.shape[1:]) * self.dtype.itemsize
-        return [Result(self.address + k * step, self.shape[1:], self.dtype, self.keep) for k in range(self.shape[0])]
+        return [ReturnedArray(self.address + k * step, self.shape[1:], self.dtype, self.keep) for k in range(self.shape[0])]
 
 
 class UserArrays:
@@ -68,7 +68,7 @@ class UserArrays:
         """Block (with the interpreter lock released) until all earlier work is done."""
         self._driver.stream_synchronize(self._stream.handle)
 
-    def result(self, value: Any) -> Result:
+    def result(self, value: Any) -> ReturnedArray:
         """An array that a function returned. TypeError if it is not in device memory.
 
         If the array names another stream, the pipeline's stream waits for that stream.
@@ -85,7 +85,7 @@ class UserArrays:
         other = interface.get("stream")
         if other is not None and other != self._stream.handle:
             self._stream.wait(self._device.events.record(int(other)))
-        return Result(int(interface["data"][0] or 0), tuple(interface["shape"]), np.dtype(interface["typestr"]), value)
+        return ReturnedArray(int(interface["data"][0] or 0), tuple(interface["shape"]), np.dtype(interface["typestr"]), value)
 
 
 def array_interface(value: object) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...operators.base import Spec
 from ...operators.expressions.expressions import ArithmeticGenericOp
-from ...operators.expressions.programs import Input, Instruction, Literal, Operand, Program, Result, single
+from ...operators.expressions.programs import ExpressionProgram, InputOperand, Instruction, Literal, Operand, ResultOperand, single
 
 if TYPE_CHECKING:
     from ..plan import PlannedOperator
@@ -75,13 +75,13 @@ def _whole(planned: PlannedOperator, trees: dict[int, _Tree]) -> PlannedOperator
                 continue
             edge = member.inputs[operand.index]
             if edge not in place:
-                place[edge] = Input(len(inputs))
+                place[edge] = InputOperand(len(inputs))
                 inputs.append(edge)
             operands.append(place[edge])
-        place[member.outputs[0]] = Result(len(instructions))
+        place[member.outputs[0]] = ResultOperand(len(instructions))
         instructions.append(Instruction(own.name, tuple(operands), _line(member.trace)))
     spec = planned.spec
-    program = Program(tuple(instructions))
+    program = ExpressionProgram(tuple(instructions))
     constants = {"program": program, "expression": program.describe()}
     planned.spec = Spec(spec.schema, spec.name, spec.device, constants, (), len(inputs), 1)
     planned.inputs = inputs

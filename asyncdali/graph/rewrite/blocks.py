@@ -10,10 +10,10 @@ from ...errors import OperatorValueError
 from .. import conditionals
 from ..conditionals import Conditionals, Scope, frozen, holds_data
 from .paths import Fork, Joined, Leaf, Merger, gather, kept, leaves
-from .writes import MISSING, Log, Place
+from .writes import MISSING, Log, WrittenPlace
 
 if TYPE_CHECKING:
-    from .runtime import Call
+    from .runtime import RewrittenCall
 
 UNDEFINED = MISSING
 
@@ -74,7 +74,7 @@ class Open:
 
     symbolic = False
 
-    def __init__(self, call: Call):
+    def __init__(self, call: RewrittenCall):
         self.call = call
         self.scopes: Conditionals = call.scopes
         self.outer = self.scopes.current
@@ -93,7 +93,7 @@ def write_merged(
 ) -> None:
     """Give items and attributes written in branches their merged values; those in `own` also if all values are equal."""
     ends = [leaf for leaf in leaves(root) if chosen(leaf)]
-    places: dict[Any, Place] = {}
+    places: dict[Any, WrittenPlace] = {}
     for leaf in ends:
         for key, (place, _) in leaf.writes.items():
             places.setdefault(key, place)
@@ -114,7 +114,7 @@ def write_merged(
         assign(place, gather(scopes, root, chosen, value, merger_of(scopes, place)).value)
 
 
-def merger_of(scopes: Conditionals, place: Place) -> Merger:
+def merger_of(scopes: Conditionals, place: WrittenPlace) -> Merger:
     """Merges the values that an item or attribute has at two leaves."""
     key = place.identity()
 
@@ -152,7 +152,7 @@ def _logs() -> Iterator[Log]:
                 return
 
 
-def assign(place: Place, value: Any) -> None:
+def assign(place: WrittenPlace, value: Any) -> None:
     """Write to an item or attribute, and record the write in the current branch."""
     for log in _logs():
         log.note(place)
@@ -162,14 +162,14 @@ def assign(place: Place, value: Any) -> None:
 def set_item(value: Any, target: Any, key: Any) -> None:
     """``target[key] = value``"""
     for log in _logs():
-        log.note(Place(target, key, False))
+        log.note(WrittenPlace(target, key, False))
     target[key] = value
 
 
 def set_attribute(value: Any, target: Any, name: str) -> None:
     """``target.name = value``"""
     for log in _logs():
-        log.note(Place(target, name, True))
+        log.note(WrittenPlace(target, name, True))
     setattr(target, name, value)
 
 

@@ -11,10 +11,10 @@ from .blocks import UNDEFINED, Block, Open, assign, check_predicate, merger_of, 
 from .paths import Fork, Found, Joined, Leaf, Merger, continued, gather, leaves
 
 if TYPE_CHECKING:
-    from .runtime import Call
+    from .runtime import RewrittenCall
 
 
-class Step:
+class BranchPass:
     """One pass through a rewritten `if` or loop body: the branch, and the variables at its start (None: unchanged)."""
 
     __slots__ = ("false", "true", "values")
@@ -25,8 +25,8 @@ class Step:
         self.values = values
 
 
-TRUE = (Step(True, False),)
-FALSE = (Step(False, True),)
+TRUE = (BranchPass(True, False),)
+FALSE = (BranchPass(False, True),)
 
 RETURN, CONTINUE, BREAK = "return", "continue", "break"
 
@@ -34,7 +34,7 @@ RETURN, CONTINUE, BREAK = "return", "continue", "break"
 class Construct(Open):
     """An ``if`` or a loop's body: the common part of merging variables."""
 
-    def __init__(self, call: Call, names: tuple[str, ...], live: tuple[str, ...], global_names: tuple[str, ...], line: int):
+    def __init__(self, call: RewrittenCall, names: tuple[str, ...], live: tuple[str, ...], global_names: tuple[str, ...], line: int):
         super().__init__(call)
         self.names = names
         self.live = live
@@ -72,7 +72,7 @@ class Branches(Construct):
 
     symbolic = True
 
-    def __init__(self, call: Call, test: DataNode, names: Any, live: Any, global_names: Any, line: int, after: tuple[str, ...]):
+    def __init__(self, call: RewrittenCall, test: DataNode, names: Any, live: Any, global_names: Any, line: int, after: tuple[str, ...]):
         check_predicate(test, "an `if` condition")
         super().__init__(call, names, live, global_names, line)
         self.after = after
@@ -82,7 +82,7 @@ class Branches(Construct):
         self.before: dict[str, Any] = {}
         self.originals: tuple[Any, ...] = ()
 
-    def __next__(self) -> Step:
+    def __next__(self) -> BranchPass:
         frame = sys._getframe(1)
         if not self.blocks:
             local, names = frame.f_locals, self.names
@@ -95,14 +95,14 @@ class Branches(Construct):
             self._end(frame)
             if len(self.blocks) == 1:
                 return self._begin(False)
-            return Step(False, False, self._joined())
+            return BranchPass(False, False, self._joined())
         raise StopIteration
 
-    def _begin(self, side: bool) -> Step:
+    def _begin(self, side: bool) -> BranchPass:
         self.scopes.current = self.sides[0 if side else 1]
         self.block = Block(self.scopes.current)
         self.blocks.append(self.block)
-        return Step(side, not side, None if side else self.originals)
+        return BranchPass(side, not side, None if side else self.originals)
 
     def _end(self, frame: Any) -> None:
         """The branch has been traced."""
@@ -227,11 +227,11 @@ class Branches(Construct):
 class Body(Construct):
     """The steps of one pass through a loop's body that may `continue`."""
 
-    def __init__(self, call: Call, names: Any, live: Any, global_names: Any, line: int):
+    def __init__(self, call: RewrittenCall, names: Any, live: Any, global_names: Any, line: int):
         super().__init__(call, names, live, global_names, line)
         self.passes = 0
 
-    def __next__(self) -> Step:
+    def __next__(self) -> BranchPass:
         self.passes += 1
         if self.passes == 1:
             self.push()
@@ -245,7 +245,7 @@ class Body(Construct):
             raise StopIteration
         return self._join(sys._getframe(1))
 
-    def _join(self, frame: Any) -> Step:
+    def _join(self, frame: Any) -> BranchPass:
         fall = self.block.fall
         if fall is not None:
             fall.value = state_of(frame, self.names, self.global_names)
@@ -258,7 +258,7 @@ class Body(Construct):
         if chosen in ([], [fall]):  # some or all samples have returned, so there is nothing to join
             around.log.take(self.block.log)
             around.fall.then, around.fall = root, fall
-            return Step(False, False, None)
+            return BranchPass(False, False, None)
         self.block.log.undo()
         self.scopes.current = self.outer
         found = gather(self.scopes, root, lambda leaf: leaf in chosen, lambda leaf: leaf.value, self._merge_states())
@@ -275,6 +275,6 @@ class Body(Construct):
             leaf.done = joined
         state = found.value
         local = frame.f_locals
-        return Step(False, False, tuple(
+        return BranchPass(False, False, tuple(
             local.get(name, UNDEFINED) if state[name] is UNDEFINED and name not in self.live else state[name] for name in self.names
         ))  # fmt: skip

@@ -21,11 +21,11 @@ from ...data_node import DataNode
 from .. import conditionals
 from ..conditionals import Conditionals, Scope, frozen
 from .blocks import Open, state_of, unsupported, write_merged
-from .constructs import BREAK, CONTINUE, FALSE, RETURN, TRUE, Body, Branches, Step
+from .constructs import BREAK, CONTINUE, FALSE, RETURN, TRUE, Body, Branches, BranchPass
 from .paths import Leaf, gather, leaves
 
 
-class Call(Open):
+class RewrittenCall(Open):
     """A call of a rewritten function."""
 
     def __init__(self, scopes: Conditionals):
@@ -214,7 +214,7 @@ class _PlainCall:
     def breaking(self) -> None:
         self.jumping = BREAK
 
-    stops = Call.stops
+    stops = RewrittenCall.stops
 
     def leave(self, value: Any = None, fell: bool = False, line: int = 0) -> Any:
         return value
@@ -233,7 +233,7 @@ class _PlainBody:
     def __init__(self, call: _PlainCall):
         self.call = call
 
-    def __iter__(self) -> Iterator[Step]:
+    def __iter__(self) -> Iterator[BranchPass]:
         yield TRUE[0]
         if self.call.jumping == CONTINUE:
             self.call.jumping = None
@@ -247,4 +247,4 @@ def _continued(entry: Open) -> bool:
 def enter() -> Any:
     """A call of a rewritten function begins."""
     scopes = conditionals.active()
-    return _PlainCall() if scopes is None else Call(scopes)
+    return _PlainCall() if scopes is None else RewrittenCall(scopes)

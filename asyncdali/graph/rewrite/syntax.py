@@ -12,7 +12,7 @@ from typing import Any
 PREFIX = "_adali_"
 RUNTIME = PREFIX + "rt"
 CALL = PREFIX + "call"
-"""The local variable of one call of the function (``runtime.Call``)."""
+"""The local variable of one call of the function (``runtime.RewrittenCall``)."""
 
 
 def load(name: str) -> ast.Name:

@@ -12,18 +12,18 @@ import numpy as np
 from ..conditionals import frozen
 
 
-class _Missing:
+class _Absent:
     def __repr__(self) -> str:
         return "<missing>"
 
 
-MISSING: Any = _Missing()
+MISSING: Any = _Absent()
 """The value of a variable, item or attribute that does not exist."""
 
 _PLACE_ERRORS = (KeyError, IndexError, AttributeError, TypeError, ValueError)
 
 
-class Place:
+class WrittenPlace:
     """An item or attribute of an object."""
 
     __slots__ = ("attribute", "key", "target")
@@ -73,12 +73,12 @@ class Log:
     """
 
     def __init__(self) -> None:
-        self.places: dict[Any, tuple[Place, Any]] = {}
+        self.places: dict[Any, tuple[WrittenPlace, Any]] = {}
         self.born: dict[int, Any] = {}
         self.count = 0
         self.last: dict[Any, int] = {}
 
-    def note(self, place: Place) -> None:
+    def note(self, place: WrittenPlace) -> None:
         """`place` is about to be written."""
         if id(place.target) in self.born:
             return
@@ -95,7 +95,7 @@ class Log:
             self.places.setdefault(key, noted)
         self.born.update(inner.born)
 
-    def now(self) -> dict[Any, tuple[Place, Any]]:
+    def now(self) -> dict[Any, tuple[WrittenPlace, Any]]:
         """The current values of the recorded places."""
         return {key: (place, frozen(place.read())) for key, (place, _) in self.places.items()}
 

@@ -61,7 +61,7 @@ class Lane(NamedTuple):
     samples: int
 
 
-class Split(NamedTuple):
+class LaneSplit(NamedTuple):
     """Parts of a batch. The CPU takes the rest."""
 
     engines: float
@@ -94,7 +94,7 @@ class GpuImages:
     __slots__ = ("_at", "_keep", "_table", "balance", "bgr", "kept", "lane_of", "lanes", "samples", "targets")
 
     def __init__(
-        self, files: Encoded, windows: Windows, outputs: np.ndarray, split: Split, least: int = 1, bgr: bool = False,
+        self, files: Encoded, windows: Windows, outputs: np.ndarray, split: LaneSplit, least: int = 1, bgr: bool = False,
         balance: Balance | None = None,
     ):  # fmt: skip
         """`outputs`: addresses of the output's samples, filled in later. `least`: files that the multiprocessors take at least, if any."""
@@ -177,10 +177,10 @@ class GpuImages:
 
 def without_lanes(files: Encoded, windows: Windows, outputs: np.ndarray) -> GpuImages:
     """No lanes: the CPU's threads decode all samples that are not in the cache of decoded pictures."""
-    return GpuImages(files, windows, outputs, Split(0.0, 0.0))
+    return GpuImages(files, windows, outputs, LaneSplit(0.0, 0.0))
 
 
-class Lanes:
+class LaneChooser:
     """Chooses lanes for one decoder of a built pipeline. `windows`: the decoder decides windows, so the CPU decodes only these."""
 
     def __init__(self, spec: Spec, environment: Environment, windows: bool):
@@ -207,7 +207,7 @@ class Lanes:
         self._balance: Balance | None = None
         self._least = 1
         self._asked = {"decoder": wish, "hw_decoder_load": load if spec.given("hw_decoder_load") else None}
-        self._split = Split(0.0, 0.0)
+        self._split = LaneSplit(0.0, 0.0)
         if wish == "cpu" or output_type not in _FORMATS or dtype != DALIDataType.UINT8:
             if wish in ("hardware", "hybrid"):
                 raise ValueError(f"decoder={wish!r} gives UINT8 in RGB or BGR only")
@@ -233,7 +233,7 @@ class Lanes:
         part = engines / max(engines + hybrid + threads, 1e-9)
         if spec.given("hw_decoder_load") and self.engines is not None and shared:
             part = load
-        self._split = Split(part, (1 - part) * hybrid / max(hybrid + threads, 1e-9))
+        self._split = LaneSplit(part, (1 - part) * hybrid / max(hybrid + threads, 1e-9))
         if wish == "dynamic" and self.engines is not None:
             self._balance = Balance(engines, threads)
 
@@ -246,7 +246,7 @@ class Lanes:
     def load(self, data: Any) -> None:
         """Use a saved split, unless `decoder` or `hw_decoder_load` have changed since. ValueError if the data is not a split."""
         try:
-            asked, split = {name: data[name] for name in self._asked}, Split(float(data["engines"]), float(data["multiprocessors"]))
+            asked, split = {name: data[name] for name in self._asked}, LaneSplit(float(data["engines"]), float(data["multiprocessors"]))
         except (TypeError, KeyError, ValueError) as error:
             raise ValueError(f"{data!r} does not say how JPEGs are split between decoders") from error
         if not (min(split) >= 0 and sum(split) <= 1 + 1e-6):  # Written this way, the test refuses NaN, too.
@@ -287,7 +287,7 @@ class Lanes:
         part = 0.0 if self.engines is None else min(engines / max(1 - hybrid, 1e-9), 1.0)
         if self._balance is not None:
             part = self._balance.part(len(files.sizes))
-        split = Split(part, hybrid if self.hybrid is not None else 0.0)
+        split = LaneSplit(part, hybrid if self.hybrid is not None else 0.0)
         images = GpuImages(files, windows, outputs, split, self._least, self._bgr, self._balance)
         images.give(self.hybrid, HYBRID)
         images.give(self.engines, ENGINES)

@@ -45,7 +45,7 @@ from ..base import (  # fmt: skip
 from ..crop import slice_rules
 from ..random.random import StreamOperator
 from ..row_feeds import RowFeed
-from .decoder_lanes import DECODERS, Encoded, Lanes, without_lanes
+from .decoder_lanes import DECODERS, Encoded, LaneChooser, without_lanes
 from .decoder_windows import CROP_ARGS, check_crop, check_windows, crop_windows
 from .picture_cache import CACHE_ARGS, CacheOptions, Lookup, PictureCache, look_up, shared_cache
 from .png_samples import decoded_pngs
@@ -148,10 +148,10 @@ class ImageDecoder(Operator):
         self._cache: PictureCache | None = None
         self._hits = 0
         self._open_cache()
-        self._lanes: Lanes | None = None
+        self._lanes: LaneChooser | None = None
         self._scan = jpeg_kernels.scan_file
         if spec.device == "mixed" and environment.gpu is not None:
-            self._lanes = Lanes(spec, environment, windows=not self.offers_windows)  # only whole pictures are offered
+            self._lanes = LaneChooser(spec, environment, windows=not self.offers_windows)  # only whole pictures are offered
             if self._lanes.any:
                 from . import jpeg_lane_kernels
 

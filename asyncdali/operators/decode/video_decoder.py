@@ -117,18 +117,18 @@ class DecodeVideo(Operator):
                 video.close()
         return output
 
-    def _selection(self, arguments: Arguments) -> _Selection:
+    def _selection(self, arguments: Arguments) -> _FrameSelection:
         for name in ("frames", *_RANGE):
             if arguments.is_input(name) and storage_dtype(arguments.batch(name).dtype).kind not in "iu":
                 raise ValueError(f"argument '{name}' expects integers, got {arguments.batch(name).dtype.name}")
         bounds = {name: arguments.scalars(name, np.int64) for name in _RANGE if arguments.given(name)}
-        return _Selection(arguments, bounds, self._way)
+        return _FrameSelection(arguments, bounds, self._way)
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         return Planned([iteration.prepared])
 
 
-class _Selection:
+class _FrameSelection:
     """The requested frames of each video. `bounds`: arguments of _RANGE -> int64[samples]."""
 
     def __init__(self, arguments: Arguments, bounds: dict[str, np.ndarray], way: str):

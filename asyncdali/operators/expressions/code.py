@@ -22,7 +22,7 @@ from .float_functions import DOUBLE_FUNCTIONS, FUNCTIONS
 from .function_probes import same_as_library
 from .llvm_compiler import float_lanes, library_function, machine_code, new_module, prefer_long_vectors
 from .loops import loop
-from .programs import Input, Literal, Operand, Program
+from .programs import ExpressionProgram, InputOperand, Literal, Operand
 from .types import FLOATS, SIGNED, UNSIGNED, promote, promote_all
 from .values import Value
 
@@ -288,7 +288,7 @@ def _power_function(module: ir.Module, name: str, kind: DALIDataType) -> ir.Func
 class _Row:
     """The function that computes one row. Its arguments: the output, the inputs, the count, and where to record a zero divisor."""
 
-    def __init__(self, module: ir.Module, program: Program, kinds: Sequence[DALIDataType], repeated: int):
+    def __init__(self, module: ir.Module, program: ExpressionProgram, kinds: Sequence[DALIDataType], repeated: int):
         self.program, self.kinds, self.repeated = program, kinds, repeated
         self.types = program.types(kinds)
         pointers = [_memory(kind).as_pointer() for kind in (self.types[-1], *kinds)]
@@ -374,7 +374,7 @@ class _Row:
         return found
 
     def _is_fixed(self, operand: Operand, found: set[int]) -> bool:
-        if isinstance(operand, Input):
+        if isinstance(operand, InputOperand):
             return bool(self.repeated >> operand.index & 1)
         return isinstance(operand, Literal) or operand.index in found
 
@@ -403,7 +403,7 @@ class _Row:
             if isinstance(operand, Literal):
                 values.append(self.emitter.literal(operand))
                 kinds.append(operand.dtype)
-            elif isinstance(operand, Input):
+            elif isinstance(operand, InputOperand):
                 values.append(inputs[operand.index])
                 kinds.append(self.kinds[operand.index])
             else:
@@ -448,7 +448,7 @@ def _names() -> Callable[[], str]:
 _next_name = _names()
 
 
-def compile_program(program: Program, kinds: Sequence[DALIDataType], repeated: int = 0) -> int:
+def compile_program(program: ExpressionProgram, kinds: Sequence[DALIDataType], repeated: int = 0) -> int:
     """Address of the kernel of a program for inputs of types `kinds`; bit k of `repeated`: input k has one element per row.
 
     RuntimeError if the program cannot take these types.
@@ -459,7 +459,7 @@ def compile_program(program: Program, kinds: Sequence[DALIDataType], repeated: i
 class _Key:
     """A program with types. It is compared by what it computes (0.0 and -0.0 differ, NaN equals itself)."""
 
-    def __init__(self, program: Program, kinds: tuple[DALIDataType, ...], repeated: int):
+    def __init__(self, program: ExpressionProgram, kinds: tuple[DALIDataType, ...], repeated: int):
         self.program, self.kinds, self.repeated = program, kinds, repeated
         self.text = (program.text(), kinds, repeated)
 

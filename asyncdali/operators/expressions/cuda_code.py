@@ -12,7 +12,7 @@ from ...batch import Batch, storage_dtype
 from ...device.launch import Kernel, Launch, element_type, grid_of
 from ...types import DALIDataType
 from .expression_tables import EXPRESSION_CUDA
-from .programs import Input, Instruction, Literal, Operand, Program
+from .programs import ExpressionProgram, InputOperand, Instruction, Literal, Operand
 from .shapes import Walk
 from .types import FLOATS, SIGNED, UNSIGNED, promote, promote_all
 
@@ -108,14 +108,14 @@ def _real(name: str, operands: Sequence[str], register: str) -> str:
     return f"{_LIBRARY.get(name, name)}{suffix}({', '.join(operands)})"
 
 
-def make_kernel(program: Program, kinds: Sequence[DALIDataType]) -> Kernel:
+def make_kernel(program: ExpressionProgram, kinds: Sequence[DALIDataType]) -> Kernel:
     """The kernel of a program for inputs of types `kinds`; RuntimeError if the program cannot take these types."""
     types = program.types(kinds)
 
     def value(operand: Operand) -> tuple[str, DALIDataType]:
         if isinstance(operand, Literal):
             return _number(operand.value, operand.dtype), operand.dtype
-        if isinstance(operand, Input):
+        if isinstance(operand, InputOperand):
             return f"a{operand.index}", kinds[operand.index]
         return f"r{operand.index}", types[operand.index]
 

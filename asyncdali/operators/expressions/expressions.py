@@ -21,7 +21,7 @@ from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Sp
 from .cuda_code import make_kernel, make_launch
 from .eager import EAGER, SMALL, EagerOperator
 from .expression_tables import WALK_HEAD
-from .programs import Program, single
+from .programs import ExpressionProgram, single
 from .shapes import walk
 
 
@@ -60,7 +60,7 @@ class ArithmeticGenericOp(EagerOperator):
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         program = spec.constant("program")
-        self.program: Program = single(spec.constant("op"), spec.constant("operands")) if program is None else program
+        self.program: ExpressionProgram = single(spec.constant("op"), spec.constant("operands")) if program is None else program
         self._made: dict[Any, _Dense] = {}
         self._types: dict[tuple[DALIDataType, ...], DALIDataType] = {}
         self._cuda: dict[tuple[DALIDataType, ...], Kernel] = {}

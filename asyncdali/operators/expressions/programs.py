@@ -11,7 +11,7 @@ from .types import OPERATIONS
 
 
 @dataclass(frozen=True)
-class Input:
+class InputOperand:
     """Operand: an input of the operator."""
 
     index: int
@@ -33,7 +33,7 @@ class Literal:
 
 
 @dataclass(frozen=True)
-class Result:
+class ResultOperand:
     """Operand: the result of an earlier instruction."""
 
     index: int
@@ -42,7 +42,7 @@ class Result:
         return f"%{self.index}"
 
 
-Operand = Input | Literal | Result
+Operand = InputOperand | Literal | ResultOperand
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Instruction:
 
 
 @dataclass(frozen=True)
-class Program:
+class ExpressionProgram:
     """Instructions in order; the last one gives the result."""
 
     instructions: tuple[Instruction, ...]
@@ -96,7 +96,7 @@ class Program:
             for operand in item.operands:
                 if isinstance(operand, Literal):
                     continue
-                given = (layouts[operand.index], ndims[operand.index]) if isinstance(operand, Input) else results[operand.index]
+                given = (layouts[operand.index], ndims[operand.index]) if isinstance(operand, InputOperand) else results[operand.index]
                 layout, ndim = self._common(item, layout, given[0]), max(ndim, given[1])
             results.append((layout if len(layout) == ndim else "", ndim))
         return results[-1][0]
@@ -119,7 +119,7 @@ class Program:
 def _shown(operand: Operand, texts: Sequence[str]) -> str:
     if isinstance(operand, Literal):
         return f"{operand.value:g}" if isinstance(operand.value, float) else str(operand.value)
-    if isinstance(operand, Input):
+    if isinstance(operand, InputOperand):
         letters = "abcdefghijklmnopqrstuvwxyz"
         return letters[operand.index] if operand.index < len(letters) else f"x{operand.index}"
     return texts[operand.index]
@@ -129,10 +129,10 @@ def operand_type(operand: Operand, inputs: Sequence[DALIDataType], results: Sequ
     """Element type of an operand."""
     if isinstance(operand, Literal):
         return operand.dtype
-    return inputs[operand.index] if isinstance(operand, Input) else results[operand.index]
+    return inputs[operand.index] if isinstance(operand, InputOperand) else results[operand.index]
 
 
-def single(name: str, operands: Sequence[Any], line: str = "") -> Program:
+def single(name: str, operands: Sequence[Any], line: str = "") -> ExpressionProgram:
     """The program of one operation as the graph stores it: operands are numbers of inputs, or [value, type] for literals."""
-    made = tuple(Literal(item[0], DALIDataType(item[1])) if isinstance(item, list) else Input(item) for item in operands)
-    return Program((Instruction(name, made, line),))
+    made = tuple(Literal(item[0], DALIDataType(item[1])) if isinstance(item, list) else InputOperand(item) for item in operands)
+    return ExpressionProgram((Instruction(name, made, line),))

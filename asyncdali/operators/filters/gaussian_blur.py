@@ -14,7 +14,7 @@ from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Sp
 from ..sequences.per_frame_arguments import Frames, PerFrame
 from .planes import DATA_LAYOUTS, DataAxes, data_axes, plane_records
 from .separable_tables import GAUSSIANS, WINDOWS
-from .windows import Windows
+from .windows import FilterWindows
 
 
 class SeparableFilter(PerFrame):
@@ -55,7 +55,7 @@ class SeparableFilter(PerFrame):
         step = self._kernels.make_separable_step(source, output, plane_records(source.shapes, axes), windows, factors, axes.number)
         return Planned([output], [step])
 
-    def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[Windows, np.ndarray]:
+    def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[FilterWindows, np.ndarray]:
         """The windows of each sample and term; factors float32[samples, terms]."""
         raise NotImplementedError
 
@@ -89,7 +89,7 @@ class GaussianBlur(SeparableFilter):
         window_kernels.lay_out_windows.compile()
         window_kernels.fill_windows.compile()
 
-    def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[Windows, np.ndarray]:
+    def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[FilterWindows, np.ndarray]:
         count, number = arguments.count, axes.number
         sigma, size = arguments.per_axis("sigma", number), arguments.per_axis("window_size", number, np.int64)
         sigmas, described = np.empty((count, number), np.float32), np.empty((count, WINDOWS.words), np.int64)
@@ -107,7 +107,7 @@ class GaussianBlur(SeparableFilter):
         table[GAUSSIANS.word.weights] = address_of(weights)
         self._window_kernels.fill_windows(address_of(table))
         del keep
-        return Windows(weights, described, placed, int(table[GAUSSIANS.word.most])), np.ones((count, 1), np.float32)
+        return FilterWindows(weights, described, placed, int(table[GAUSSIANS.word.most])), np.ones((count, 1), np.float32)
 
     def _refuse(self, sample: int, axis: int, sigmas: np.ndarray, sizes: np.ndarray) -> NoReturn:
         """Raise the error for a pair of sigma and size that the kernel refused."""

@@ -11,7 +11,7 @@ from ..base import Arg, Arguments, Environment, SampleError, Schema, Spec, regis
 from .gaussian_blur import SeparableFilter
 from .plane_tables import AXES
 from .planes import DATA_LAYOUTS, DataAxes
-from .windows import Windows, repeated, second_derivative_window, smoothing_window, together
+from .windows import FilterWindows, repeated, second_derivative_window, smoothing_window, together
 
 LARGEST = 31
 _SINGLE = np.ones(1, np.float32)
@@ -47,7 +47,7 @@ class Laplacian(SeparableFilter):
         if spec.constant("normalized_kernel") and spec.given("scale"):
             raise ValueError("`scale` cannot be given when `normalized_kernel` is True")
 
-    def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[Windows, np.ndarray]:
+    def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[FilterWindows, np.ndarray]:
         sizes = arguments.vectors("window_size", axes.number, np.int64)
         self._check("window_size", sizes, 3)
         smoothing: list[Any] = [None] * len(sizes)

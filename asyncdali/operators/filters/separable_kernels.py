@@ -22,7 +22,7 @@ from . import survey_kernels
 from .plane_tables import PLANES
 from .separable_launches import separable_launches
 from .separable_tables import SEPARABLE, WINDOW, WINDOWS
-from .windows import Windows
+from .windows import FilterWindows
 
 at, word, _window, _windows, thread_at = SEPARABLE.at, PLANES.word, WINDOW.at, WINDOWS.at, THREAD.at
 
@@ -191,7 +191,7 @@ def separable_step(in_dtype: str, out_dtype: str) -> Compiled:
     return separable
 
 
-def make_separable_step(source: Batch, output: Batch, records: np.ndarray, windows: Windows, factors: np.ndarray, axes: int) -> Step:
+def make_separable_step(source: Batch, output: Batch, records: np.ndarray, windows: FilterWindows, factors: np.ndarray, axes: int) -> Step:
     """The step for a batch.
 
     records   PLANES of the samples

@@ -17,7 +17,7 @@ from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_
 from . import survey_kernels
 from .plane_tables import AXES, PLANES
 from .separable_tables import SEPARABLE_LINE, SEPARABLE_TILE, SURVEY, WINDOWS
-from .windows import Windows
+from .windows import FilterWindows
 
 _SOURCE, _SMALL = (Path(__file__).with_name(f"{name}_kernels.cu") for name in ("separable", "small_window"))
 _TILE, _LANES = 32, 64  # As in separable_kernels.cu.
@@ -32,7 +32,7 @@ _SHARED = 48 << 10
 
 
 def separable_launches(
-    source: Batch, output: Batch, records: np.ndarray, windows: Windows, factors: np.ndarray, axes: int
+    source: Batch, output: Batch, records: np.ndarray, windows: FilterWindows, factors: np.ndarray, axes: int
 ) -> list[Launch]:
     """The launches for a batch. The arguments are those of ``separable_kernels.make_separable_step``."""
     count, terms = factors.shape

@@ -12,7 +12,7 @@ from ...compiled.addresses import address_of
 from .separable_tables import WINDOW, WINDOWS
 
 
-class Windows(NamedTuple):
+class FilterWindows(NamedTuple):
     """The windows of a batch.
 
     weights    float32[]: the weights of all windows, one after another
@@ -27,7 +27,7 @@ class Windows(NamedTuple):
     most: int
 
 
-def together(windows: Sequence[Sequence[np.ndarray]]) -> Windows:
+def together(windows: Sequence[Sequence[np.ndarray]]) -> FilterWindows:
     """Windows given as arrays: three per term of each sample, along depth, height and width. Equal objects are stored once."""
     distinct = {id(window): window for three in windows for window in three}
     sizes = [len(window) for window in distinct.values()]
@@ -38,13 +38,13 @@ def together(windows: Sequence[Sequence[np.ndarray]]) -> Windows:
     placed = described.copy()
     placed[:, WINDOWS.word.depth_weights :: WINDOW.words] *= weights.itemsize
     placed[:, WINDOWS.word.depth_weights :: WINDOW.words] += address_of(weights)
-    return Windows(weights, described, placed, max(sizes, default=1))
+    return FilterWindows(weights, described, placed, max(sizes, default=1))
 
 
-def repeated(windows: Windows, count: int) -> Windows:
+def repeated(windows: FilterWindows, count: int) -> FilterWindows:
     """The windows of one sample for `count` samples."""
     weights, described, placed, most = windows
-    return Windows(weights, np.tile(described, (count, 1)), np.tile(placed, (count, 1)), most)
+    return FilterWindows(weights, np.tile(described, (count, 1)), np.tile(placed, (count, 1)), most)
 
 
 @lru_cache(64)

@@ -17,7 +17,7 @@ from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, P
 from ..moves.copy import copied
 
 if TYPE_CHECKING:
-    from ...device.cuda.user_arrays import Result, UserArrays
+    from ...device.cuda.user_arrays import ReturnedArray, UserArrays
 
 
 class CallbackError(RuntimeError):
@@ -91,7 +91,7 @@ class PythonOperator(Operator):
             planned.steps.append(step)
         return planned
 
-    def _found(self, samples: Any, arrays: UserArrays) -> list[Result]:
+    def _found(self, samples: Any, arrays: UserArrays) -> list[ReturnedArray]:
         if self.spec.constant("batch_processing") and not isinstance(samples, (list, tuple)):
             whole = arrays.result(samples)
             if not whole.shape:
@@ -165,7 +165,7 @@ class PythonOperator(Operator):
         return batch
 
 
-def _batch_like(found: list[Result]) -> Batch:
+def _batch_like(found: list[ReturnedArray]) -> Batch:
     """A batch, without memory of its own, over data that lies elsewhere. RuntimeError if samples differ in type or number of dimensions."""
     if not found:
         return Batch(np.empty((0, 0), np.int64), DALIDataType.NO_TYPE)

@@ -79,7 +79,7 @@ class OpticalFlow(Operator):
             self._check_hints(hints, source)
         output = Batch(shapes, DALIDataType.FLOAT, "FHWC", source_info=source.source_info)
         finest, descents, refinements = self._effort
-        search = self._kernels.Search(
+        search = self._kernels.FlowSearch(
             grid, self.spec.constant("hint_grid"), int(self.spec.constant("image_type") == DALIImageType.BGR),
             self.spec.constant("enable_temporal_hints"), descents, refinements,
         )  # fmt: skip

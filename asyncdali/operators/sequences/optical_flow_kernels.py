@@ -419,7 +419,7 @@ def records_of(shapes: np.ndarray, finest: int) -> np.ndarray:
     return records
 
 
-class Search(NamedTuple):
+class FlowSearch(NamedTuple):
     """How flows are searched for; see the table FLOW."""
 
     grid: int
@@ -430,7 +430,7 @@ class Search(NamedTuple):
     refinements: int
 
 
-def make_flow_step(source: Batch, hints: Batch | None, output: Batch, records: np.ndarray, search: Search) -> Step:
+def make_flow_step(source: Batch, hints: Batch | None, output: Batch, records: np.ndarray, search: FlowSearch) -> Step:
     """The step for a batch, from FLOW_RECORDs of its samples."""
     none = np.zeros(len(source), np.int64)
     given = {

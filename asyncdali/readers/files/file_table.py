@@ -14,7 +14,7 @@ import numpy as np
 from ...batch import encoded_origins
 from ...compiled.addresses import address_of
 from ..containers.indices import read_lines
-from ..remote.remote import Entry, entries, is_remote
+from ..remote.remote import RemoteEntry, entries, is_remote
 from .listing import list_files
 
 
@@ -152,7 +152,7 @@ def matcher(patterns: Sequence[str], case_sensitive: bool) -> re.Pattern[str]:
     return re.compile(joined, 0 if case_sensitive else re.IGNORECASE)
 
 
-def sorted_entries(folder: str) -> list[os.DirEntry[str]] | list[Entry]:
+def sorted_entries(folder: str) -> list[os.DirEntry[str]] | list[RemoteEntry]:
     """The entries of a directory in byte order of their names; RuntimeError if it cannot be read."""
     if is_remote(folder):
         return sorted(entries(folder), key=lambda entry: os.fsencode(entry.name))

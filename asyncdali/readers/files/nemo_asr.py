@@ -54,7 +54,7 @@ _COMPILED = (".flac", ".oga", ".ogg")
 
 
 @dataclass(frozen=True)
-class Entry:
+class ManifestEntry:
     """One line of a manifest."""
 
     path: str
@@ -64,11 +64,11 @@ class Entry:
     index: int
 
 
-def read_manifest(path: str, shortest: float, longest: float) -> list[Entry]:
+def read_manifest(path: str, shortest: float, longest: float) -> list[ManifestEntry]:
     """The entries of a manifest whose duration is within the limits (0: no limit). Lines that are no entries are skipped."""
     import json
 
-    entries: list[Entry] = []
+    entries: list[ManifestEntry] = []
     try:
         data = read_bytes(path, "NEMO ASR manifest file")
     except RuntimeError as error:
@@ -87,7 +87,7 @@ def read_manifest(path: str, shortest: float, longest: float) -> list[Entry]:
     return entries
 
 
-def _entry(data: Any, index: int) -> Entry:
+def _entry(data: Any, index: int) -> ManifestEntry:
     """An entry of a manifest; ValueError if the line is none. A field that is null counts as missing."""
     if not isinstance(data, dict):
         raise ValueError(f"the line is a JSON {type(data).__name__}, not an object")
@@ -101,7 +101,7 @@ def _entry(data: Any, index: int) -> Entry:
     text = data.get("text")
     if not isinstance(text, str | None):
         raise ValueError(f"text is {_shown(text)}, not a string")
-    return Entry(path, _seconds(data, "duration", -1.0), _seconds(data, "offset", 0.0), _encoded(text or ""), index)
+    return ManifestEntry(path, _seconds(data, "duration", -1.0), _seconds(data, "offset", 0.0), _encoded(text or ""), index)
 
 
 def _seconds(data: dict[str, Any], field: str, default: float) -> float:
@@ -200,7 +200,7 @@ class NemoAsrReader(ReaderOperator):
 
     def discover(self) -> int:
         constant = self.spec.constant
-        entries: list[Entry] = []
+        entries: list[ManifestEntry] = []
         for path in constant("manifest_filepaths"):
             found = read_manifest(path, constant("min_duration"), constant("max_duration"))
             EntryRules.of(self.spec, self.environment.access, path, None, "").check([entry.path for entry in found])

@@ -322,7 +322,7 @@ def is_file(path: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Entry:
+class RemoteEntry:
     """One entry of a remote directory, with the interface of ``os.scandir``'s entries."""
 
     name: str
@@ -332,7 +332,7 @@ class Entry:
         return self.directory
 
 
-def entries(url: str) -> list[Entry]:
+def entries(url: str) -> list[RemoteEntry]:
     """The entries of a directory; RuntimeError if it cannot be listed."""
     system, path = _filesystem(url)
     listed = _tried(url, lambda: _asked(system, "ls", path, detail=True), "list")
@@ -340,7 +340,7 @@ def entries(url: str) -> list[Entry]:
     for name in named:
         if "::" in name or climbs(name, quoted=True):  # joined to the folder's URL, it would lead elsewhere
             raise RuntimeError(f"Could not list {url}: the entry {name!r} is not the name of a file")
-    return [Entry(name, directory) for name, directory in named.items() if name]
+    return [RemoteEntry(name, directory) for name, directory in named.items() if name]
 
 
 def open_file(path: str) -> BinaryIO:

@@ -25,7 +25,7 @@ _MOST_HOPS = 40
 """Links that lead to links, as in Linux."""
 
 
-class Member(NamedTuple):
+class TarMember(NamedTuple):
     """A regular file: its name, and the offset and size of its data."""
 
     name: str
@@ -33,7 +33,7 @@ class Member(NamedTuple):
     size: int
 
 
-class Link(NamedTuple):
+class TarLink(NamedTuple):
     """A link: its name, its target, and whether it is a hard link, whose target is a name as the archive has it."""
 
     name: str
@@ -41,21 +41,21 @@ class Link(NamedTuple):
     hard: bool
 
 
-def scan(path: str) -> Iterator[Member]:
+def scan(path: str) -> Iterator[TarMember]:
     """The regular files of an archive in order, and links to them. RuntimeError gives the offset of a damaged header.
 
     A link has the data of the file that it leads to. A link that leads out of the archive is skipped, as folders are.
     """
     targets: _Targets | None = None
     for entry in _entries(path):
-        if isinstance(entry, Member):
+        if isinstance(entry, TarMember):
             yield entry
             continue
         if targets is None:
             targets = _Targets(path)
         found = targets.follow(entry)
         if found is not None:
-            yield Member(entry.name, found.offset, found.size)
+            yield TarMember(entry.name, found.offset, found.size)
         elif entry.hard:
             warn(f"{path}: {entry.name!r} is a hard link to {entry.target!r}, which the archive lacks; the link is skipped", UserWarning)
 
@@ -64,12 +64,12 @@ class _Targets:
     """The targets of the links of an archive. Few archives have links, so this is only made for the first link."""
 
     def __init__(self, path: str):
-        self._entries: dict[str, Member | Link] = {posixpath.normpath(entry.name): entry for entry in _entries(path)}
+        self._entries: dict[str, TarMember | TarLink] = {posixpath.normpath(entry.name): entry for entry in _entries(path)}
 
-    def follow(self, link: Link) -> Member | None:
-        entry: Member | Link | None = link
+    def follow(self, link: TarLink) -> TarMember | None:
+        entry: TarMember | TarLink | None = link
         for _ in range(_MOST_HOPS):
-            if entry is None or isinstance(entry, Member):
+            if entry is None or isinstance(entry, TarMember):
                 return entry
             folder = "" if entry.hard else posixpath.dirname(entry.name)
             entry = self._entries.get(posixpath.normpath(posixpath.join(folder, entry.target)))
@@ -84,7 +84,7 @@ def check_places(path: str, places: Iterable[int]) -> int | None:
         return next((at for at in places if at <= size and not kernels.is_header(descriptor, at - BLOCK_SIZE)), None)
 
 
-def _entries(path: str) -> Iterator[Member | Link]:
+def _entries(path: str) -> Iterator[TarMember | TarLink]:
     """The regular files and the links of an archive in order."""
     from . import tar_kernels as kernels
 
@@ -108,7 +108,7 @@ def _entries(path: str) -> Iterator[Member | Link]:
             warn(f"{path}: the bytes behind the end of the archive are no members and are not read", UserWarning)
 
 
-def _named(descriptor: int, members: np.ndarray, names: np.ndarray, path: str) -> Iterator[Member | Link]:
+def _named(descriptor: int, members: np.ndarray, names: np.ndarray, path: str) -> Iterator[TarMember | TarLink]:
     def text(at: int, length: int) -> str:
         if length > _LONGEST_NAME:
             raise RuntimeError(f"Corrupted tar file at {path}: offset {at}: a name of {length} bytes")
@@ -125,9 +125,9 @@ def _named(descriptor: int, members: np.ndarray, names: np.ndarray, path: str) -
         short = rows[k * width : (k + 1) * width].split(b"\0", 1)[0]
         name = text(long_at, long_length) if long_length else os.fsdecode(short)
         if link:
-            yield Link(name, text(member[word.link_offset], member[word.link_length]), kind == _HARD_LINK)
+            yield TarLink(name, text(member[word.link_offset], member[word.link_length]), kind == _HARD_LINK)
         elif kind != _OLD_REGULAR or not name.endswith("/"):  # the oldest archives mark folders by a slash
-            yield Member(name, member[word.data_offset], member[word.data_length])
+            yield TarMember(name, member[word.data_offset], member[word.data_length])
 
 
 def explain(code: int) -> str:
@@ -159,7 +159,7 @@ class Component(NamedTuple):
     name: str
 
 
-def grouped(members: Iterable[Member]) -> Iterator[list[Component]]:
+def grouped(members: Iterable[TarMember]) -> Iterator[list[Component]]:
     """Samples: consecutive files with the same base. Hidden files (an empty base) are skipped."""
     sample: list[Component] = []
     current = None

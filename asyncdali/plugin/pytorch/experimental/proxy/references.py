@@ -23,7 +23,7 @@ class Run:
 
     def __init__(self, columns: Sequence[Sequence[np.ndarray]]):
         self.columns = columns
-        self.collated: tuple[list[_Call], set[int]] = ([], set())  # in the worker: the calls, and the outputs that have a reference
+        self.collated: tuple[list[_ProxyCall], set[int]] = ([], set())  # in the worker: the calls, and the outputs that have a reference
         self.record: Any = None  # the record of its iteration
         self.wanted = True
         self.outcome: tuple[torch.Tensor, ...] | Exception | None = None
@@ -56,7 +56,7 @@ def _unpacked(block: torch.Tensor, places: list[tuple[str, tuple[int, ...], int]
 class OutputSampleReference:
     """A reference to one output (`index`) of one sample, while a batch is made in a worker. `call` is the proxy's call that made it."""
 
-    call: _Call
+    call: _ProxyCall
     index: int
 
 
@@ -68,7 +68,7 @@ class OutputBatchReference:
     index: int
 
 
-class _Call:
+class _ProxyCall:
     """One call of a proxy: the inputs of a sample."""
 
     def __init__(self, inputs: tuple[np.ndarray, ...]):
@@ -88,7 +88,7 @@ class Proxy:
         self.inputs, self.outputs = tuple(inputs), outputs
 
     def __call__(self, *samples: Any, **named: Any) -> Any:
-        call = _Call(self._bound(samples, named))
+        call = _ProxyCall(self._bound(samples, named))
         references = tuple(OutputSampleReference(call, k) for k in range(self.outputs))
         return references[0] if self.outputs == 1 else references
 
