@@ -20,6 +20,7 @@ from numba.core.ccallback import CFunc
 from .._notices import warn
 from . import progress, waiting
 from .compiler import HelperCompiler, KernelCompiler
+from .kernel_keys import kernel_weight
 from .machine_code import machine_code_of
 
 _I64 = types.int64
@@ -170,6 +171,11 @@ class Compiled:
     def name(self) -> str:
         """Module and function, for people."""
         return f"{self._function.__module__.rpartition('.')[2]}.{self._function.__qualname__.rpartition('.')[2]}"
+
+    @property
+    def weight(self) -> int:
+        """About proportional to the time that compiling it takes."""
+        return kernel_weight(self._function)
 
     @property
     def ready(self) -> bool:

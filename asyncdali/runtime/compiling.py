@@ -97,7 +97,7 @@ class Compilation:
         from ..compiled import waiting
         from ..compiled.step import collecting
 
-        left = self._missing(kernels)
+        left = sorted(self._missing(kernels), key=lambda kernel: -kernel.weight)  # the longest first: none is alone at the end
         if not left:
             return
         began = time.perf_counter()
