@@ -568,7 +568,7 @@ def _kernel_files(folder: Path) -> dict[str, tuple[int, int, int]]:
 
 @pytest.mark.slow
 def test_killed_cold_starts_leave_no_process_and_lose_no_kernel(tmp_path):
-    """30 kills after random processor times. A kernel that was saved is kept as it is and whole; a full cache is replaced by an empty one."""
+    """30 kills after random processor times. A saved kernel is kept as it is and whole; a full cache is replaced by an empty one."""
     moments = random.Random(34)
     number, folder, kept = 0, tmp_path / "0", {}
     killed = kernels = 0
