@@ -1,4 +1,4 @@
-"""What few operators have: traits, which the runtime and passes over the graph ask for, and what such a pass tells an operator."""
+"""Attributes that few operators have, and facts about an operator's neighbours. The runtime and passes over the graph use them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Trait(Flag):
 
 @dataclass
 class Neighbours:
-    """What an operator may know of the operators that read its first output. Passes over the graph set it; results do not depend on it.
+    """Facts about the operators that read an operator's first output. Passes over the graph set them; results do not depend on them.
 
     feeds      the output's only reader may use a feed
     kept_by    the number of readers, if all of them keep their results (``Operator.keeps_results``); else 0
