@@ -244,3 +244,11 @@ def test_cepstra_and_mel_filters_of_empty_axes(both, shape):  # noqa: F811
     for axis in (0, 1):
         assert_equal(both, lambda lib: lib.fn.mfcc(lib.source(samples), axis=axis), 2, rtol=1e-4)
     assert_equal(both, lambda lib: lib.fn.mel_filter_bank(lib.source(samples), nfilter=3), 2, rtol=1e-4)
+
+
+@pytest.mark.parametrize("decibels", [-1e30, -500.0, 0.0, 3.0, 500.0, 3e38])
+def test_cut_offs_of_any_number_of_decibels(both, decibels):  # noqa: F811
+    signal = np.int16([0, 1, 30, 500, 4, 0, 0])
+    for reference in ({}, {"reference_power": 2.0}):
+        options = {"window_length": 2, "cutoff_db": decibels} | reference
+        assert_equal(both, lambda lib: tuple(lib.fn.nonsilent_region(lib.source([signal]), **options)), told=str(options))

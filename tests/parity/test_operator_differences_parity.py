@@ -192,3 +192,15 @@ def test_windows_of_images_without_pixels(both, policy):  # noqa: F811
         lambda lib: lib.fn.slice(lib.source([source], "HWC"), start=[0, 0], shape=[3, 2], axes=[0, 1], **options),
     ):
         np.testing.assert_array_equal(run(both[0], graph)[0], np.zeros((3, 2, 3)))
+
+
+def test_fill_values_beyond_32_bits(both):  # noqa: F811
+    """Smaller numbers keep their low bits in both libraries."""
+    for value in (-5.0, 300.7, 70_000.0, 1e10):
+
+        def graph(lib):
+            return lib.fn.one_hot(lib.source([np.int32([0, 0])]), num_classes=2, off_value=value, dtype=lib.types.UINT16)
+
+        here, there = (int(run(lib, graph)[0][0, 1]) for lib in both)
+        assert here == int(value) % 65536
+        assert there == (0 if value > 2**31 else here)
