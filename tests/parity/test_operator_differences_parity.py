@@ -204,3 +204,16 @@ def test_fill_values_beyond_32_bits(both):  # noqa: F811
         here, there = (int(run(lib, graph)[0][0, 1]) for lib in both)
         assert here == int(value) % 65536
         assert there == (0 if value > 2**31 else here)
+
+
+def test_nearest_pixels_beside_a_filter_in_a_region(both):  # noqa: F811
+    """Columns are repeated, rows are averaged. A row has its number as its value, so centres of the output's rows are known."""
+    rows = np.tile(np.arange(7, dtype=np.float32)[:, None, None] * 10, (1, 7, 1))
+    results = []
+    for library in both:
+        options = {"min_filter": library.types.INTERP_LINEAR, "mag_filter": library.types.INTERP_NN}
+        options |= {"size": [4.0, 5.0], "roi_start": [1.0, 2.0], "roi_end": [6.0, 6.0]}
+        (made,) = run(library, lambda lib: lib.fn.resize(lib.source([rows], "HWC"), **options))
+        results.append(made[:, 0, 0])
+    np.testing.assert_allclose(results[0], [11.25, 23.75, 36.25, 48.75], atol=0.5)
+    np.testing.assert_allclose(results[1], [23.75, 36.25, 48.75, 48.75], atol=0.5)
