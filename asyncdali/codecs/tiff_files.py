@@ -34,7 +34,7 @@ _WITH_PREDICTOR = (LZW, *DEFLATE, LZMA, ZSTD)
 MOST_SAMPLES = 1024
 
 
-class Entry(NamedTuple):
+class DirectoryEntry(NamedTuple):
     """A field of the directory: its type, the number of its values, the offset of the first one."""
 
     kind: int
@@ -47,7 +47,7 @@ class TiffFile(NamedTuple):
     those of the first channel first if the channels are `planar`."""
 
     order: str
-    entries: dict[int, Entry]
+    entries: dict[int, DirectoryEntry]
     width: int
     height: int
     bits: int
@@ -80,7 +80,7 @@ class TiffFile(NamedTuple):
         """Of the decoded picture, if all are wanted. As in DALI, CMYK becomes RGB and a full alpha channel."""
         if self.colour in (YCBCR, LAB):
             return 3
-        return {PALETTE: 3, CMYK: 4}.get(self.colour, self.samples)
+        return 3 if self.colour == PALETTE else self.samples
 
     def rows(self) -> list[int]:
         """Rows that each strip or tile holds. Only the last strip may hold fewer than the others."""
@@ -143,11 +143,6 @@ def refuse(file: TiffFile) -> None:
         raise ValueError(f"TIFF palettes of {file.bits} bits are not supported; up to 8 bits are")
     if file.colour in (CMYK, YCBCR, LAB) and (file.bits != 8 or file.samples < (4 if file.colour == CMYK else 3)):
         raise ValueError(f"TIFF of {_COLOURS[file.colour]} with {file.samples} channels of {file.bits} bits is not supported; 8 bits are")
-    inner = file.coding in (JPEG, OLD_JPEG, *PICTURES)
-    if inner and file.colour == PALETTE and file.bits != 8:
-        raise ValueError(f"broken TIFF: a palette of {file.bits} bits for pixels of {CODINGS[file.coding]}")
-    if inner and file.colour == LAB:
-        raise ValueError(f"TIFF of CIELab as {CODINGS[file.coding]} is not supported; uncompressed and others are")
     if file.colour == RGB and file.samples < 3:
         raise ValueError(f"broken TIFF: RGB of {file.samples} channels")
     if file.colour in (YCBCR, LAB) and file.coding not in (JPEG, OLD_JPEG) and (
@@ -159,7 +154,7 @@ def refuse(file: TiffFile) -> None:
         raise ValueError(f"TIFF predictor {file.predictor} of {file.bits} bits is not supported")
 
 
-def directory(data: bytes) -> tuple[str, dict[int, Entry]]:
+def directory(data: bytes) -> tuple[str, dict[int, DirectoryEntry]]:
     """(byte order, {tag: field}) of the first directory. struct.error if it is truncated."""
     order = "<" if data[:2] == b"II" else ">"
     big = struct.unpack_from(order + "H", data, 2)[0] == 43
@@ -170,17 +165,17 @@ def directory(data: bytes) -> tuple[str, dict[int, Entry]]:
     count = struct.unpack_from(order + ("Q" if big else "H"), data, at)[0]
     if count > 65535 or at + head + count * step > len(data):
         raise ValueError("broken TIFF: the header is truncated")
-    entries: dict[int, Entry] = {}
+    entries: dict[int, DirectoryEntry] = {}
     for place in range(at + head, at + head + count * step, step):
         tag, kind, number = struct.unpack_from(order + layout, data, place)
         value = place + step - inline
         if _SIZES.get(kind, 1) * number > inline:
             value = struct.unpack_from(order + ("Q" if big else "I"), data, value)[0]
-        entries.setdefault(tag, Entry(kind, number, value))
+        entries.setdefault(tag, DirectoryEntry(kind, number, value))
     return order, entries
 
 
-def _numbers(data: bytes, order: str, entries: dict[int, Entry], tag: int, other: int, most: int) -> list[int]:
+def _numbers(data: bytes, order: str, entries: dict[int, DirectoryEntry], tag: int, other: int, most: int) -> list[int]:
     """The first `most` values of a field of unsigned integers; `other` without the field."""
     if tag not in entries:
         return [other]
@@ -188,7 +183,7 @@ def _numbers(data: bytes, order: str, entries: dict[int, Entry], tag: int, other
     return found
 
 
-def values_of(data: bytes, order: str, entry: Entry, tag: int, most: int) -> np.ndarray:
+def values_of(data: bytes, order: str, entry: DirectoryEntry, tag: int, most: int) -> np.ndarray:
     """The first `most` values of a field of unsigned integers, int64."""
     if entry.kind not in _KINDS or entry.number < 1:
         raise ValueError(f"broken TIFF: tag {tag} is not an unsigned number")
@@ -202,12 +197,12 @@ def values_of(data: bytes, order: str, entry: Entry, tag: int, most: int) -> np.
     return found.astype(np.int64)
 
 
-def contents_of(data: bytes, entry: Entry) -> bytes:
+def contents_of(data: bytes, entry: DirectoryEntry) -> bytes:
     """The bytes of a field."""
     return data[entry.at : entry.at + _SIZES.get(entry.kind, 1) * entry.number]
 
 
-def _equal(data: bytes, order: str, entries: dict[int, Entry], tag: int, other: int, samples: int) -> int:
+def _equal(data: bytes, order: str, entries: dict[int, DirectoryEntry], tag: int, other: int, samples: int) -> int:
     """The value that a field gives for each channel."""
     values = _numbers(data, order, entries, tag, other, samples)
     if len(set(values)) > 1:
@@ -215,7 +210,7 @@ def _equal(data: bytes, order: str, entries: dict[int, Entry], tag: int, other: 
     return values[0]
 
 
-def _places(data: bytes, order: str, entries: dict[int, Entry], count: int) -> np.ndarray:
+def _places(data: bytes, order: str, entries: dict[int, DirectoryEntry], count: int) -> np.ndarray:
     """int64[segments, 2]: offsets and sizes of the strips or tiles. Sizes may be missing in a file of one strip."""
     offsets, sizes = (324, 325) if 322 in entries and 324 in entries else (273, 279)
     if offsets not in entries:

@@ -99,7 +99,7 @@ class Entry:
         """Store the function. If that fails, warn once per process."""
         try:
             self._store.save(*self._place, code.to_bytes())
-        except (OSError, kernel_store.Refused) as error:  # a full disk, or a folder that has become read-only
+        except (OSError, kernel_store.RefusedFolder) as error:  # a full disk, or a folder that has become read-only
             kernel_store.notify(str(error))
 
 

@@ -56,7 +56,7 @@ class Usage:
     """Number of sub-folders: one per combination of package version, Python, Numba, LLVM, NumPy and processor."""
 
 
-class Refused(Exception):
+class RefusedFolder(Exception):
     """A folder or file is refused. The message gives the reason."""
 
 
@@ -103,7 +103,7 @@ class Store:
                     contents = _verified(file.read(), key)
                 if contents is not None and time.time() - status.st_mtime > _DAY:
                     os.utime(descriptor)  # records the time of its last use
-        except (Refused, OSError):  # a read error, or a read-only file system
+        except (RefusedFolder, OSError):  # a read error, or a read-only file system
             pass
         finally:
             os.close(descriptor)
@@ -131,11 +131,11 @@ class Store:
                 if os.fstat(descriptor).st_nlink:
                     return Claim(descriptor, path)
                 os.close(descriptor)  # its owner released it after this process had opened it
-        except (OSError, Refused):
+        except (OSError, RefusedFolder):
             return Claim(None, path)
 
     def save(self, environment: str, name: str, key: bytes, contents: bytes) -> None:
-        """Write or replace a kernel file. Raises OSError, and :class:`Refused` for a folder that others can write to."""
+        """Write or replace a kernel file. Raises OSError, and :class:`RefusedFolder` for a folder that others can write to."""
         folder = self.folder / environment
         self._make(folder)
         try:
@@ -173,7 +173,7 @@ class Store:
             os.unlink(self.folder / environment / (name + SUFFIX))
 
     def check(self) -> None:
-        """Make the folder if there is none. Raises OSError if that fails, :class:`Refused` if others can write to the folder."""
+        """Make the folder if there is none. Raises OSError if that fails, :class:`RefusedFolder` if others can write to the folder."""
         for folder in (self.folder.parent, self.folder):
             private(folder)
 
@@ -243,13 +243,14 @@ def _verified(data: bytes, key: bytes) -> memoryview | None:
 
 def _check_owner(path: Path, status: os.stat_result) -> None:
     if status.st_uid not in (os.geteuid(), 0):
-        raise Refused(f"{path} belongs to user {status.st_uid}, this process runs as user {os.geteuid()}")
+        raise RefusedFolder(f"{path} belongs to user {status.st_uid}, this process runs as user {os.geteuid()}")
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise Refused(f"{path} can be written by other users (mode {stat.S_IMODE(status.st_mode):04o}; `chmod go-w` repairs the mode)")
+        mode = f"{stat.S_IMODE(status.st_mode):04o}"
+        raise RefusedFolder(f"{path} can be written by other users (mode {mode}; `chmod go-w` repairs the mode)")
 
 
 def private(folder: Path) -> None:
-    """Make a folder with mode 0700, unless it exists. :class:`Refused` for a folder that others own or can write to."""
+    """Make a folder with mode 0700, unless it exists. :class:`RefusedFolder` for a folder that others own or can write to."""
     with contextlib.suppress(FileExistsError):
         try:
             os.mkdir(folder, 0o700)
@@ -259,7 +260,7 @@ def private(folder: Path) -> None:
                 os.mkdir(folder, 0o700)
     status = os.stat(folder)
     if not stat.S_ISDIR(status.st_mode):
-        raise Refused(f"{folder} is not a folder")
+        raise RefusedFolder(f"{folder} is not a folder")
     _check_owner(folder, status)
 
 
@@ -267,7 +268,7 @@ def private(folder: Path) -> None:
 
 
 def chosen_root(chosen: str | None) -> Path:
-    """The cache folder: `chosen` (from ``NUMBA_CACHE_DIR``), or the user's. :class:`Refused` if the user has no home folder."""
+    """The cache folder: `chosen` (from ``NUMBA_CACHE_DIR``), or the user's. :class:`RefusedFolder` if the user has no home folder."""
     if chosen:
         return Path(chosen).absolute()
     from_desktop = os.environ.get("XDG_CACHE_HOME", "")
@@ -275,7 +276,7 @@ def chosen_root(chosen: str | None) -> Path:
         return Path(from_desktop)
     home = os.path.expanduser("~")
     if not os.path.isabs(home):
-        raise Refused("this user has no home folder")
+        raise RefusedFolder("this user has no home folder")
     return Path(home, ".cache")
 
 
@@ -295,7 +296,7 @@ def usable(chosen: str | None) -> tuple[Path, Store]:
     """
     try:
         root = chosen_root(chosen)
-    except Refused as refusal:
+    except RefusedFolder as refusal:
         root, reason = Path(), str(refusal)
     else:
         if root in _stores:
@@ -303,7 +304,7 @@ def usable(chosen: str | None) -> tuple[Path, Store]:
         store = store_in(root)
         try:
             store.check()
-        except (Refused, OSError) as error:
+        except (RefusedFolder, OSError) as error:
             reason = str(error)
         else:
             _stores[root] = root, store

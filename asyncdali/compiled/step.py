@@ -235,7 +235,7 @@ _missing = _Missing()
 
 
 @contextlib.contextmanager
-def collecting(policy: waiting.Policy = waiting.Policy.COLLECT) -> Iterator[dict[int, Compiled]]:
+def collecting(policy: waiting.CompilePolicy = waiting.CompilePolicy.COLLECT) -> Iterator[dict[int, Compiled]]:
     """Within the block, this thread notes kernels that it does not compile because of `policy`. Yields them, by ``id``.
 
     Reading the address of such a kernel compiles it all the same."""

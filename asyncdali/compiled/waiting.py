@@ -32,7 +32,7 @@ _LONGEST_S = 120.0
 _POLL_S = 0.02
 
 
-class Policy(enum.Enum):
+class CompilePolicy(enum.Enum):
     """The treatment of a kernel that is not in the cache."""
 
     NOW = "compile it, or wait for the process that compiles it"
@@ -47,14 +47,14 @@ class NotCompiled(Exception):
 _of_thread = threading.local()
 
 
-def policy() -> Policy:
+def policy() -> CompilePolicy:
     """The policy of this thread."""
-    chosen: Policy = getattr(_of_thread, "policy", Policy.NOW)
+    chosen: CompilePolicy = getattr(_of_thread, "policy", CompilePolicy.NOW)
     return chosen
 
 
 @contextlib.contextmanager
-def using(chosen: Policy) -> Iterator[None]:
+def using(chosen: CompilePolicy) -> Iterator[None]:
     """In the block, this thread uses the policy."""
     before = policy()
     _of_thread.policy = chosen
@@ -66,7 +66,7 @@ def using(chosen: Policy) -> Iterator[None]:
 
 def needed() -> contextlib.AbstractContextManager[None]:
     """In the block, a kernel is needed immediately: collected kernels are compiled."""
-    return using(Policy.NOW) if policy() is Policy.COLLECT else contextlib.nullcontext()
+    return using(CompilePolicy.NOW) if policy() is CompilePolicy.COLLECT else contextlib.nullcontext()
 
 
 def claim(attempt: Callable[[], Claim | None]) -> Claim | None:
@@ -75,10 +75,10 @@ def claim(attempt: Callable[[], Claim | None]) -> Claim | None:
     NotCompiled for other policies than NOW: the kernel is to be collected, or another process has the claim.
     """
     chosen = policy()
-    if chosen is Policy.COLLECT:
+    if chosen is CompilePolicy.COLLECT:
         raise NotCompiled
     found = attempt()
-    if found is None and chosen is Policy.SHARE:
+    if found is None and chosen is CompilePolicy.SHARE:
         raise NotCompiled
     limit = time.monotonic() + _LONGEST_S
     while found is None and time.monotonic() < limit:

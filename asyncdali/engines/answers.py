@@ -11,7 +11,7 @@ from . import channel as channels
 from .blocks import Lease
 from .encoding import lease_of, unpack
 from .failures import EngineError, packed, unpacked
-from .places import Place, Request
+from .places import EnginePlace, Request
 from .spans import hand_on
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Answers:
         self.waiting: list[Callable[[dict[str, Any]], None]] = []
         """Calls that wait for an engine's own statistics."""
 
-    def receive(self, place: Place, engine: EngineProcess, data: bytes, descriptors: Sequence[int] = ()) -> None:
+    def receive(self, place: EnginePlace, engine: EngineProcess, data: bytes, descriptors: Sequence[int] = ()) -> None:
         """Handle a message of an engine."""
         header, body = channels.parsed(data)
         if len(descriptors) < len(header.get("new", ())):  # the kernel drops descriptors beyond the limit; a replacement sends its own
@@ -51,7 +51,7 @@ class Answers:
             engine.blocks.drop(gone)
 
     def _heard(
-        self, place: Place, engine: EngineProcess, header: dict[str, Any], body: memoryview, descriptors: Sequence[int]
+        self, place: EnginePlace, engine: EngineProcess, header: dict[str, Any], body: memoryview, descriptors: Sequence[int]
     ) -> None:
         place.heard = monotonic()
         if "a" in header:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import SampleError, operator_error
 from .failures import EngineError
-from .places import Place, Request
+from .places import EnginePlace, Request
 from .search import Search
 from .starting import CHECKS
 
@@ -73,7 +73,7 @@ class Faults:
             busy = busy or bool(waiting)
         return busy or bool(self._loader.asked)
 
-    def lost(self, place: Place, engine: EngineProcess) -> None:
+    def lost(self, place: EnginePlace, engine: EngineProcess) -> None:
         """Handle the end of an engine."""
         self._loader.ignore(place)
         iteration, what, number, sample = engine.status()

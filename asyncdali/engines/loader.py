@@ -24,7 +24,7 @@ from .answers import Answers
 from .cut import Cut
 from .faults import Faults
 from .ordered import Ordered
-from .places import WINDOW, WINDOW_OF_GPU, Place, Request
+from .places import WINDOW, WINDOW_OF_GPU, EnginePlace, Request
 from .sending import Sender
 from .source_requests import SourceRequests
 
@@ -47,7 +47,7 @@ class Loader(Ordered[Request]):
         super().__init__(cut, plan, executor, segment, placement)
         self._caller: LoopThread | Receiving = placement.thread
         self.pool = pool
-        self.places = [Place(engine) for engine in pool.engines]
+        self.places = [EnginePlace(engine) for engine in pool.engines]
         self.window = WINDOW if executor.gpu is None else WINDOW_OF_GPU
         """Most iterations in flight per engine."""
         self.sources = SourceRequests(self, [planned.spec.name for planned in cut.before if cut.called(planned)])
@@ -102,28 +102,28 @@ class Loader(Ordered[Request]):
             for place in self.places:
                 self.await_messages(place)
 
-    def await_messages(self, place: Place) -> None:
+    def await_messages(self, place: EnginePlace) -> None:
         """From now on messages of an engine are received."""
         self._caller.add_reader(place.engine.channel.fileno(), self.placement.receive, self._readable, place, place.engine)
 
         self._watch(place, place.engine)
 
-    def watch(self, place: Place, engine: EngineProcess, descriptors: Sequence[int]) -> None:
+    def watch(self, place: EnginePlace, engine: EngineProcess, descriptors: Sequence[int]) -> None:
         """From now on the end of an engine's process is noticed. `descriptors` has the process's descriptor, if there is one."""
         engine.watched_by(descriptors)
         self._watch(place, engine)
 
-    def _watch(self, place: Place, engine: EngineProcess) -> None:
+    def _watch(self, place: EnginePlace, engine: EngineProcess) -> None:
         if engine.pidfd >= 0:
             self._caller.add_reader(engine.pidfd, self.placement.receive, self._ended, place, engine)
 
-    def ignore(self, place: Place) -> None:
+    def ignore(self, place: EnginePlace) -> None:
         """Undo :meth:`await_messages` and :meth:`watch`."""
         for descriptor in (place.engine.channel.fileno(), place.engine.pidfd):
             if descriptor >= 0:
                 self._caller.remove_reader(descriptor)
 
-    def _ended(self, place: Place, engine: EngineProcess) -> None:
+    def _ended(self, place: EnginePlace, engine: EngineProcess) -> None:
         """The process of an engine has ended. Its socket may stay open in a process that the engine has forked."""
         while not (engine.ended or self.closed):
             try:
@@ -135,7 +135,7 @@ class Loader(Ordered[Request]):
             else:
                 self.faults.lost(place, engine)
 
-    def _readable(self, place: Place, engine: EngineProcess) -> None:
+    def _readable(self, place: EnginePlace, engine: EngineProcess) -> None:
         # Read one message only. A second read would usually raise BlockingIOError, and the loop calls again if there are more messages.
         if engine.ended or self.closed:
             return

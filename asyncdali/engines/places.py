@@ -27,7 +27,7 @@ class Request(Asked):
     blocks: Mapping[int, int] = NOTHING  # blocks of this process that the request refers to
     keep: Sequence[Any] = ()  # objects that keep these blocks in use
     engine: EngineProcess | None = None
-    home: Place | None = None  # the engine that has the batches of its sources
+    home: EnginePlace | None = None  # the engine that has the batches of its sources
     sent = 0.0
     deaths = 0
     died = "", "", 0, -1  # of the engine that died last: reason, activity, operator number, sample
@@ -36,7 +36,7 @@ class Request(Asked):
     repeats = 0  # how often the whole iteration was repeated since then, after another death
 
 
-class Place:
+class EnginePlace:
     """One of the engines. The object stays when the process is replaced."""
 
     def __init__(self, engine: EngineProcess):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..device.buffers import BufferPool
 from . import channel as channels
 from .encoding import Frame, Packer
-from .places import WINDOW_OF_GPU, Place, Request
+from .places import WINDOW_OF_GPU, EnginePlace, Request
 
 if TYPE_CHECKING:
     from .loader import Loader
@@ -42,7 +42,7 @@ class Sender:
         asked.blocks = dict(self.packer.used)
         self.packer.used.clear()
 
-    def room(self, asked: Request) -> Place | None:
+    def room(self, asked: Request) -> EnginePlace | None:
         """The engine that gets a request now. None: all are busy."""
         home, window = asked.home, self._loader.window
         if home is not None and not asked.deaths:
@@ -56,7 +56,7 @@ class Sender:
         free = [place for place in places if not place.alone and len(place.outstanding) < (1 if asked.deaths else window)]
         return min(free, key=lambda place: (len(place.outstanding), (place.engine.number - number) % count), default=None)
 
-    def send(self, asked: Request, place: Place) -> None:
+    def send(self, asked: Request, place: EnginePlace) -> None:
         """Send a request to an engine."""
         engine = place.engine
         asked.engine = engine

@@ -11,7 +11,7 @@ from asyncdali_workers.exceptions import text_of
 from ..errors import PipelineClosed, SampleError, operator_error
 from . import channel as channels
 from .failures import EngineError, unpacked
-from .places import Place, Request
+from .places import EnginePlace, Request
 from .sources import Call
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class SourceRequests:
             place.calls[call.token] = call
             self.send(call, place)
 
-    def send(self, call: Call, place: Place) -> None:
+    def send(self, call: Call, place: EnginePlace) -> None:
         """Send the request of a call to an engine."""
         engine = place.engine
         call.hold(engine.unneeded)
@@ -54,7 +54,7 @@ class SourceRequests:
             channels.send_now(engine.channel, channels.message(header), descriptors)
         self._loader.faults.watch_soon()
 
-    def heard(self, place: Place, header: dict[str, Any]) -> None:
+    def heard(self, place: EnginePlace, header: dict[str, Any]) -> None:
         """An engine has answered a call."""
         call = place.calls.pop(header["asked"], None)
         if call is None:
@@ -68,7 +68,7 @@ class SourceRequests:
         else:
             call.answered(header["nodes"])
 
-    def lost(self, place: Place, engine: EngineProcess) -> None:
+    def lost(self, place: EnginePlace, engine: EngineProcess) -> None:
         """An engine has ended: its replacement makes its calls. A call at which several engines ended has failed."""
         source, iteration, sample = engine.source_status()
         for token, call in list(place.calls.items()):
@@ -96,7 +96,7 @@ class SourceRequests:
         asked.header["sources"] = [[call.token, call.source, call.position, fills[token]] for token, call in calls.items()]
         asked.home = self.home(next(iter(calls.values())))
 
-    def home(self, call: Call) -> Place:
+    def home(self, call: Call) -> EnginePlace:
         """The engine that makes a call: the same one for all sources of an iteration."""
         return self._loader.places[call.iteration % len(self._loader.places)]
 

@@ -30,7 +30,7 @@ from . import near
 from .addresses import Address
 from .link import Link
 from .near import Borrower
-from .places import HINT, Place, Request
+from .places import HINT, ActorPlace, ActorRequest
 from .proof import Unproven, prove
 
 log = logging.getLogger("asyncdali")
@@ -42,13 +42,13 @@ LOSSES = 4
 """An iteration fails when this number of actors ended while they made it, because the iteration may be the reason."""
 
 
-class Connections(Ordered[Request]):
+class Connections(Ordered[ActorRequest]):
     """The part of a remote loader that connects to actors. Subclasses send requests and receive answers.
 
     `descriptors` are those of the pipeline. See :func:`asyncdali.fleet.loader` for the meaning of the other arguments.
     """
 
-    kind = Request
+    kind = ActorRequest
 
     def __init__(
         self, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment, placement: OnLoop, descriptors: Descriptors,
@@ -56,23 +56,23 @@ class Connections(Ordered[Request]):
     ):  # fmt: skip
         super().__init__(cut, plan, executor, segment, placement)
         self._descriptors, self._token, self._rank, self._reconnect_timeout = descriptors, token, rank, reconnect_timeout
-        self._places = {address: Place(address) for address in addresses}
+        self._places = {address: ActorPlace(address) for address in addresses}
         # A locked lock as an event: `release` reports news, `acquire` waits for news. A Condition is Python code, in which Ctrl-C may leave
         # the inner lock held; the loop would then hang.
         self._news = threading.Lock()
         self._news.acquire()
         self._started = False
         self._alone_since = monotonic()
-        self._timers: dict[Place | None, Any] = {}
+        self._timers: dict[ActorPlace | None, Any] = {}
         """The next attempt to connect to each lost actor. Under None: the end of `reconnect_timeout`."""
 
     # --- for subclasses
 
-    def _received(self, place: Place, link: Link, header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]) -> None:
+    def _received(self, place: ActorPlace, link: Link, header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]) -> None:
         """A frame has arrived."""
         raise NotImplementedError
 
-    def _counted(self, place: Place | None) -> None:
+    def _counted(self, place: ActorPlace | None) -> None:
         """An actor has sent its counters, or is lost. None: the actors were asked."""
         raise NotImplementedError
 
@@ -93,7 +93,7 @@ class Connections(Ordered[Request]):
             return
         if place is not None:
             self._drop(place, "it is replaced")
-        place = self._places[address] = Place(address)
+        place = self._places[address] = ActorPlace(address)
         self._connect(place)
 
     def remove(self, address: str) -> None:
@@ -103,7 +103,7 @@ class Connections(Ordered[Request]):
             place.leaving = True
             self._left(place)
 
-    def _left(self, place: Place) -> None:
+    def _left(self, place: ActorPlace) -> None:
         if place.leaving and not place.outstanding:
             self._drop(place, "it was removed")
             if self._places.get(place.address) is place:
@@ -135,7 +135,7 @@ class Connections(Ordered[Request]):
 
     # --- connections
 
-    def _connect(self, place: Place) -> None:
+    def _connect(self, place: ActorPlace) -> None:
         self._timers.pop(place, None)
         if self.closed or place.leaving or self._places.get(place.address) is not place:
             return
@@ -145,7 +145,7 @@ class Connections(Ordered[Request]):
         except RuntimeError as error:  # the system has no more threads
             self._failed(place, str(error), False)
 
-    def _connected(self, place: Place, sock: socket.socket) -> None:
+    def _connected(self, place: ActorPlace, sock: socket.socket) -> None:
         if self.closed or self._places.get(place.address) is not place:
             sock.close()
             return
@@ -164,7 +164,7 @@ class Connections(Ordered[Request]):
         place.link = link = Link(sock, self.executor.allocate, received, lost, lambda sock: release(sock.detach()), borrower)
         link.send({"rank": self._rank})
 
-    def _failed(self, place: Place, reason: str, refused: bool) -> None:
+    def _failed(self, place: ActorPlace, reason: str, refused: bool) -> None:
         """An attempt to connect has failed: try again later."""
         if place.reason != reason:
             log.warning("engine %s: %s", place.address, reason)
@@ -176,7 +176,7 @@ class Connections(Ordered[Request]):
         self._check_alone()
         self._tell()
 
-    def _after(self, delay: float, key: Place | None, function: Any, *args: Any) -> None:
+    def _after(self, delay: float, key: ActorPlace | None, function: Any, *args: Any) -> None:
         """Call a method in `delay` seconds. Replaces the timer of `key`."""
         earlier = self._timers.pop(key, None)
         if earlier is not None:
@@ -189,13 +189,13 @@ class Connections(Ordered[Request]):
             timer.cancel()
         self._timers.clear()
 
-    def _drop(self, place: Place, reason: str, refused: bool = False, wrong: bool = False) -> None:
+    def _drop(self, place: ActorPlace, reason: str, refused: bool = False, wrong: bool = False) -> None:
         """End a connection. Its iterations are requested from other actors. `wrong`: the actor has sent a wrong message."""
         if place.link is not None:
             place.link.close()
             self._lost(place, place.link, reason, refused, wrong)
 
-    def _lost(self, place: Place, link: Link, reason: str, refused: bool = False, wrong: bool = False) -> None:
+    def _lost(self, place: ActorPlace, link: Link, reason: str, refused: bool = False, wrong: bool = False) -> None:
         """A connection has ended."""
         if place.link is not link:
             return
@@ -232,7 +232,7 @@ class Connections(Ordered[Request]):
         self._deliver()
         self._dispatch()
 
-    def _death(self, asked: Request) -> BaseException:
+    def _death(self, asked: ActorRequest) -> BaseException:
         failed = ", ".join(asked.lost)
         did = "ended or answered wrongly" if asked.wrong else "ended"
         text = f"{len(asked.lost)} engines {did} while they made this iteration: {failed}. A sample may end them"
@@ -254,7 +254,7 @@ class Connections(Ordered[Request]):
         return f"no engine can be reached for {self._reconnect_timeout:g} s (reconnect_timeout). {known}. {self._advice()}"
 
 
-def _attempt(loader: weakref.ref[Connections], place: Place, token: bytes) -> None:
+def _attempt(loader: weakref.ref[Connections], place: ActorPlace, token: bytes) -> None:
     """Connect to an actor, on a separate thread.
 
     A host that is silent takes :data:`ATTEMPT` seconds. A loader that is dropped meanwhile must not stay in its fleet for this time, so

@@ -14,7 +14,7 @@ SUSPECT = 2
 HINT = "It may be down, or a firewall may drop what is sent to this port"
 
 
-class Request(Asked):
+class ActorRequest(Asked):
     """An iteration requested from actors."""
 
     __slots__ = ("digest", "keep", "lost", "payloads", "places", "wrong")
@@ -23,9 +23,9 @@ class Request(Asked):
         super().__init__(run, before)
         self.payloads: list[list[memoryview]] = []
         self.keep: list[Any] = []
-        self.places: list[Place] = []  # actors that work on this request
+        self.places: list[ActorPlace] = []  # actors that work on this request
         self.lost: list[str] = []  # why actors were lost that worked on this request
-        self.wrong: set[Place] = set()  # actors that answered this request wrongly: others are asked first
+        self.wrong: set[ActorPlace] = set()  # actors that answered this request wrongly: others are asked first
         self.digest: bytes | None = None
 
     @property
@@ -34,7 +34,7 @@ class Request(Asked):
         return len(self.lost) >= SUSPECT
 
 
-class Place:
+class ActorPlace:
     """One actor, as one loader knows it."""
 
     def __init__(self, address: str):
@@ -48,7 +48,7 @@ class Place:
         self.refused = False  # the last attempt failed for a reason that a later attempt does not change
         self.wrong = 0  # wrong messages since the last right answer: the next attempt to connect waits longer
         self.heard = 0.0
-        self.outstanding: dict[tuple[int, int], tuple[Request, float]] = {}
+        self.outstanding: dict[tuple[int, int], tuple[ActorRequest, float]] = {}
         self.counters: dict[str, Any] = {}  # the actor's own counters over all ranks, as last received
         self.asked = self.answered = self.late = self.hedged = self.busy = self.bytes = self.restarts = 0
 

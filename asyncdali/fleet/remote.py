@@ -38,7 +38,7 @@ from .connections import Connections
 from .link import FrameError, Link
 from .messages import WrongMessage
 from .patience import SHORTEST, Patience
-from .places import Place, Request
+from .places import ActorPlace, ActorRequest
 
 WINDOW = 2
 """Iterations requested from one actor at a time: the actor plans the second while its threads work on the first."""
@@ -174,7 +174,7 @@ class RemoteLoader(Connections):
         self._due = 0.0  # time at which `_timer` fires
         self._overdue = False  # whether an old request has found no second actor
         self._stateful = frozenset(built.planned.spec.name for built in segment.stateful)
-        self._counting: tuple[set[Place], threading.Event] = set(), threading.Event()
+        self._counting: tuple[set[ActorPlace], threading.Event] = set(), threading.Event()
         for place in self._places.values():
             self.call(self._connect, place)
 
@@ -183,12 +183,12 @@ class RemoteLoader(Connections):
 
     # --- requests
 
-    def _pack(self, asked: Request) -> None:
+    def _pack(self, asked: ActorRequest) -> None:
         packer, frame = PayloadPacker(), Frame()
         self.packed(asked, packer, frame)
         asked.body, asked.payloads, asked.keep = frame.joined(), packer.payloads, packer.keep
 
-    def _withdraw(self, asked: Request) -> None:
+    def _withdraw(self, asked: ActorRequest) -> None:
         asked.places, asked.digest = [], None
 
     def _dispatch(self) -> None:
@@ -207,7 +207,7 @@ class RemoteLoader(Connections):
             self._send(asked, place)
         self._arm()
 
-    def _room(self, asked: Request, most: int) -> Place | None:
+    def _room(self, asked: ActorRequest, most: int) -> ActorPlace | None:
         most = 1 if asked.suspect else most
         free = [
             place for place in self._places.values()
@@ -221,11 +221,11 @@ class RemoteLoader(Connections):
         number, count = asked.run.record.number + self._actors.rank, len(free)
         return min(enumerate(free), key=lambda item: (len(item[1].outstanding), (item[0] - number) % count))[1]
 
-    def _all_wrong(self, asked: Request) -> bool:
+    def _all_wrong(self, asked: ActorRequest) -> bool:
         """Whether no other actor is left than those that have answered this request wrongly."""
         return all(place in asked.wrong for place in self._places.values() if place.ready and not place.leaving)
 
-    def _send(self, asked: Request, place: Place) -> None:
+    def _send(self, asked: ActorRequest, place: ActorPlace) -> None:
         assert place.link is not None
         asked.places.append(place)
         place.outstanding[asked.run.record.index, asked.generation] = asked, monotonic()
@@ -256,7 +256,7 @@ class RemoteLoader(Connections):
         self._due = due
         self._timer = self._loop.loop.call_later(due - time + 0.001, self.executor.guarded, self._look)
 
-    def _unanswered(self) -> Iterable[tuple[Request, float]]:
+    def _unanswered(self) -> Iterable[tuple[ActorRequest, float]]:
         for place in self._places.values():
             for (_, generation), (asked, sent) in place.outstanding.items():
                 if asked.generation == generation and asked.answer is None and asked.error is None:
@@ -289,7 +289,7 @@ class RemoteLoader(Connections):
 
     # --- answers
 
-    def _received(self, place: Place, link: Link, header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]) -> None:
+    def _received(self, place: ActorPlace, link: Link, header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]) -> None:
         """Read a message whole, and then act on it. A wrong message is the failure of the actor, whose requests others get."""
         if place.link is not link:
             return
@@ -302,7 +302,7 @@ class RemoteLoader(Connections):
             return
         act()
 
-    def _read(self, place: Place, header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]) -> Callable[[], None]:
+    def _read(self, place: ActorPlace, header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]) -> Callable[[], None]:
         """The consequence of a message, as a function. Nothing changes before all of the message is read."""
         if "a" in header:
             key = messages.key(header["a"])
@@ -331,17 +331,17 @@ class RemoteLoader(Connections):
             return partial(self._told_counters, place, counters)
         raise WrongMessage(f"a message of an unknown kind: {', '.join(map(repr, list(header)[:5]))}")
 
-    def _outstanding(self, place: Place, key: tuple[int, int]) -> tuple[Request, float]:
+    def _outstanding(self, place: ActorPlace, key: tuple[int, int]) -> tuple[ActorRequest, float]:
         found = place.outstanding.get(key)
         if found is None:
             raise WrongMessage(f"request {key[0]} (generation {key[1]}) was not sent to it, or is answered")
         return found
 
-    def _told_counters(self, place: Place, counters: dict[str, Any]) -> None:
+    def _told_counters(self, place: ActorPlace, counters: dict[str, Any]) -> None:
         place.counters = counters
         self._counted(place)
 
-    def _ready(self, place: Place, pid: int, description: dict[str, Any]) -> None:
+    def _ready(self, place: ActorPlace, pid: int, description: dict[str, Any]) -> None:
         found = difference(self._pool.description, description)
         if found:
             reason = f"its results may differ from those of this process: {found}. Start all with the same program, options and packages"
@@ -353,7 +353,7 @@ class RemoteLoader(Connections):
         self._tell()
         self._dispatch()
 
-    def _answer(self, place: Place, key: tuple[int, int], answer: messages.Answer, size: int) -> None:
+    def _answer(self, place: ActorPlace, key: tuple[int, int], answer: messages.Answer, size: int) -> None:
         index, generation = key
         asked, sent = place.outstanding.pop((index, generation))
         place.answered += 1
@@ -376,7 +376,7 @@ class RemoteLoader(Connections):
         if self._overdue:
             self._hedge(place.heard)
 
-    def _first(self, place: Place, asked: Request, sent: float, answer: messages.Answer, size: int) -> None:
+    def _first(self, place: ActorPlace, asked: ActorRequest, sent: float, answer: messages.Answer, size: int) -> None:
         self._patience.learn(place.heard - sent)
         if answer.error is not None:
             asked.error = answer.error
@@ -387,7 +387,7 @@ class RemoteLoader(Connections):
         asked.answer = {"out": answer.batches, "produced": answer.produced}
         asked.payloads, asked.keep = [], []
 
-    def _compare(self, place: Place, asked: Request, batches: list[Batch]) -> None:
+    def _compare(self, place: ActorPlace, asked: ActorRequest, batches: list[Batch]) -> None:
         if _digest(batches) != asked.digest:
             self.give_up(
                 f"engine {place.address} made other data for iteration {asked.run.record.number} than the engine that answered first "
@@ -428,7 +428,7 @@ class RemoteLoader(Connections):
             for number, place in enumerate(list(self._places.values()))
         ]  # fmt: skip
 
-    def _counted(self, place: Place | None) -> None:
+    def _counted(self, place: ActorPlace | None) -> None:
         """An actor has sent its counters, or is lost. None: the actors were asked."""
         waiting, done = self._counting
         if place is not None:

@@ -106,7 +106,7 @@ class Compilation:
         with self._shown.counted_by_caller():
             while left:
                 before = len(left)
-                with collecting(waiting.Policy.SHARE):
+                with collecting(waiting.CompilePolicy.SHARE):
                     for kernel in left:
                         kernel.compile()
                         if kernel.ready:
@@ -248,7 +248,7 @@ def serve(descriptions: Any) -> None:
         while True:
             made = pickle.load(descriptions)  # from our own process
             try:
-                with collecting(waiting.Policy.SHARE):
+                with collecting(waiting.CompilePolicy.SHARE):
                     if isinstance(made, str):
                         compile_all(importlib.import_module(made))
                     else:

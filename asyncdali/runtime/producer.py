@@ -22,7 +22,7 @@ from .parts import Part
 from .record import Record
 
 
-class Place(NamedTuple):
+class EpochPlace(NamedTuple):
     """The consumer's position between two iterations.
 
     Attributes:
@@ -260,7 +260,7 @@ class Producer:
             self._due = max(self.launched, self._due - 1)  # the call that raises the error gets no batch, so one iteration less is due
         return error
 
-    def place(self, queues_after: bool = False) -> Place:
+    def place(self, queues_after: bool = False) -> EpochPlace:
         """The consumer's position: before the next batch to be returned.
 
         `queues_after`: this consumer queues an iteration after it has fetched one, not before, so one more iteration is in flight.
@@ -273,14 +273,14 @@ class Producer:
             # A reset fills the queue again in addition to the iterations in flight, until the next end is met.
             more = len(self.in_flight) - queues_after - (self._depth - 1 if self._started else 0)
             more = more if near or resets or self._longer else 0
-            return Place(epoch, iteration, record.sources, "ahead" if near else "", resets, more)
+            return EpochPlace(epoch, iteration, record.sources, "ahead" if near else "", resets, more)
         self.sources.commit(self.launched)
         if self.ended:
             self.sources.settle()
         ended = "here" if self.ended else "ahead" if near else ""
-        return Place(self.sources.epoch, self.sources.iteration, self.sources.positions(), ended, self._resets, self._more)
+        return EpochPlace(self.sources.epoch, self.sources.iteration, self.sources.positions(), ended, self._resets, self._more)
 
-    def restore(self, place: Place) -> None:
+    def restore(self, place: EpochPlace) -> None:
         """Go to a saved position. Called before anything is queued, after the sources with a state were brought to their positions."""
         self.sources.seek(place.iteration, place.epoch)
         self.ended = place.ended == "here"

@@ -44,7 +44,7 @@ from .memory_statistics import MemoryStatistics
 from .output_copies import OutputCopies
 from .parts import Part, why_whole
 from .placement import usual
-from .producer import Place, Producer
+from .producer import EpochPlace, Producer
 from .record import Record
 from .segments import BuiltOperator, BuiltSegment
 from .stages import Stages
@@ -62,7 +62,7 @@ class Mark(NamedTuple):
     """The consumer's position: everything in a checkpoint except the graph. Cheap to make and to keep."""
 
     positions: Mapping[str, Any]
-    place: Place
+    place: EpochPlace
 
 
 class Session:
@@ -479,7 +479,7 @@ class Session:
             log.warning("the checkpoint does not fit this pipeline exactly:\n  %s", text)
         self._load_positions(body)
         self._load_settings(body)
-        self.producer.restore(Place(body["epoch"], body["iteration"], {}, **body.get("ahead", {})))
+        self.producer.restore(EpochPlace(body["epoch"], body["iteration"], {}, **body.get("ahead", {})))
         self.iterator_data = body.get("iterator")
         self.restored = True
 

@@ -266,7 +266,7 @@ def kernel_cache(setup: MachineSetup) -> Finding | None:
         reason = None if _writable(root) else f"{root} cannot be written"
         if reason is None and kernel_store.store_in(root).folder.exists():
             kernel_store.store_in(root).check()
-    except kernel_store.Refused as refusal:
+    except kernel_store.RefusedFolder as refusal:
         reason = str(refusal)
     if reason is None:
         return None

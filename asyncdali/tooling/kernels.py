@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
             return 0
         if store.folder.exists():
             store.check()
-    except (kernel_store.Refused, OSError) as error:
+    except (kernel_store.RefusedFolder, OSError) as error:
         print(f"cache: {error}", file=sys.stderr)
         return 1
     print(f"{store.folder}: {_summary(store.usage())}")

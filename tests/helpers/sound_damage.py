@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from asyncdali.codecs.audio import audio_formats
-from asyncdali.codecs.audio.audio_formats import Part, _other, decode_audio
+from asyncdali.codecs.audio.audio_formats import SoundPart, _other, decode_audio
 from asyncdali.operators.base import SampleError
 
 from .ogg import checksum
@@ -132,7 +132,7 @@ def disagreements(data: bytes, chance: random.Random) -> tuple[bool, list[str]]:
     found = []
     whole = _outcome(lambda: decode_audio(io.BytesIO(data), _FLOAT)[0])
     refused = isinstance(whole, str)
-    library = _outcome(lambda: Part(_FLOAT, 0.0, 50.0, False, 0.0, -1.0).of(_other(io.BytesIO(data), "a file"))[0])
+    library = _outcome(lambda: SoundPart(_FLOAT, 0.0, 50.0, False, 0.0, -1.0).of(_other(io.BytesIO(data), "a file"))[0])
     headless = refused and "there is no data chunk" in whole and not isinstance(library, str) and not len(library)
     if not _equal(whole, library) and not headless:  # libsndfile finds no samples in a WAV file that ends within the size of its data.
         found.append("ours and libsndfile")

@@ -305,7 +305,7 @@ def test_a_helper_neither_waits_nor_runs_what_another_process_compiles(monkeypat
     kernel = _unused(3)
     with monkeypatch.context() as claimed:
         claimed.setattr(kernel_store.Store, "claim", lambda self, *place: None)
-        with collecting(waiting.Policy.SHARE) as missing:
+        with collecting(waiting.CompilePolicy.SHARE) as missing:
             kernel.compile()
             assert list(missing.values()) == [kernel]
             with pytest.raises(waiting.NotCompiled):
@@ -599,7 +599,7 @@ def test_killed_cold_starts_leave_no_process_and_lose_no_kernel(tmp_path):
     found = _kernel_files(folder)
     assert {name: found.get(name) for name in kept} == kept
     _check_whole(folder, found)
-    assert kernels > 10  # otherwise the kills came before anything was compiled
+    assert kernels > 30
 
 
 def _check_whole(folder: Path, kept: dict[str, tuple[int, int, int]]) -> None:

@@ -317,8 +317,8 @@ def test_the_search_finds_untyped_joints():
 SAME_NAMES = {
     # DALI's names, one for each framework
     "DALIClassificationIterator", "DALIGenericIterator", "PipelineDataset",
-    # still to be renamed
-    "Entry", "Input", "Part", "PerFrame", "Place", "Policy", "Refused", "Request",
+    # an input of an operator, a name that packages of operators rely on; and an input of a data set for TensorFlow
+    "Input",
 }  # fmt: skip
 """Names of several classes. The set may only become smaller: a class has the field's word for its own subject ("TarMember", "Member")."""
 

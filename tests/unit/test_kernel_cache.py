@@ -187,7 +187,7 @@ def test_a_folder_that_others_can_write_is_refused(root, level, mode):
     assert len(caught) == 1 and kernels(root) == []
     place = kernel_store._temporary_root()
     assert stat.S_IMODE(place.stat().st_mode) == 0o700 and str(place) in str(caught[0].message)
-    with pytest.raises(kernel_store.Refused, match="chmod go-w"):
+    with pytest.raises(kernel_store.RefusedFolder, match="chmod go-w"):
         kernel_store.private(root / level)
 
 
@@ -240,7 +240,7 @@ def test_a_home_that_cannot_be_written(tmp_path):
 def test_a_user_without_a_home_folder(monkeypatch):
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # no HOME, and a user without an entry in passwd
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    with pytest.raises(kernel_store.Refused, match="no home"):
+    with pytest.raises(kernel_store.RefusedFolder, match="no home"):
         kernel_store.chosen_root("")
 
 

@@ -80,7 +80,7 @@ def decode_audio(
     FLOAT samples are in [-1, 1]; integers use the range of their type. A positive `rate` is the rate to resample to. `offset` and
     `duration` in seconds choose a part; a negative duration means to the end. ValueError names the error in the data.
     """
-    part = Part(dtype, rate, quality, downmix, offset, duration)
+    part = SoundPart(dtype, rate, quality, downmix, offset, duration)
     try:
         return part.of(_open(file, part))
     except NotDecoded as error:
@@ -89,7 +89,7 @@ def decode_audio(
 
 
 @dataclass(frozen=True)
-class Part:
+class SoundPart:
     """The arguments of :func:`decode_audio`: the part of a file, and the form of its samples."""
 
     dtype: np.dtype
@@ -150,7 +150,7 @@ class _Sound(Protocol):
         ...
 
 
-def _open(file: BinaryIO, part: Part) -> _Sound:
+def _open(file: BinaryIO, part: SoundPart) -> _Sound:
     """Open a file. NotDecoded, with a description of the file, if our own decoders do not know its format."""
     if not file.seekable():
         raise ValueError("not a regular file")

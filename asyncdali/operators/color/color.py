@@ -7,7 +7,7 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..base import Arg, Arguments, Environment, Planned, Spec
-from ..sequences.per_frame_arguments import Frames, PerFrame
+from ..sequences.per_frame_arguments import Frames, PerFrameArguments
 from .color_tables import LINEAR_FACTORS
 
 word = LINEAR_FACTORS.word
@@ -31,7 +31,7 @@ CONTRAST_ARGS = (
 DTYPE = Arg("dtype", "dtype", None, "Element type of the output; by default the input's.")
 
 
-class ElementwiseColor(PerFrame):
+class ElementwiseColor(PerFrameArguments):
     """Base of colour operators: the output has the input's shape and layout, and the type `dtype`."""
 
     on_cuda = True

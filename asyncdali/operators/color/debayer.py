@@ -9,7 +9,7 @@ from ...types import DALIDataType
 from ..accepts import CHOSEN, LIKE, Input, Output, listed
 from ..base import REQUIRED, Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
 from ..moves.strided import like
-from ..sequences.per_frame_arguments import Frames, PerFrame
+from ..sequences.per_frame_arguments import Frames, PerFrameArguments
 from .debayer_tables import DEBAYER_RECORD
 
 LAYOUTS = ("HWC", "HW", "FHWC", "FHW")
@@ -19,7 +19,7 @@ _OF_GPU = ("default", "default_npp")
 
 
 @register
-class Debayer(PerFrame):
+class Debayer(PerFrameArguments):
     on_cuda = True
     schema = Schema(
         name="debayer",

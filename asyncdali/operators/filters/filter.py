@@ -8,7 +8,7 @@ from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, CHOSEN, Input, Output, argument
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
-from ..sequences.per_frame_arguments import Frames, PerFrame
+from ..sequences.per_frame_arguments import Frames, PerFrameArguments
 from .filter_tables import CORRELATE_RECORD
 from .plane_tables import PLANES
 from .planes import DATA_LAYOUTS, DataAxes, data_axes, plane_records
@@ -23,7 +23,7 @@ _OTHER_NAMES = {
 
 
 @register
-class Filter(PerFrame):
+class Filter(PerFrameArguments):
     on_cuda = True
     late_inputs = True
     schema = Schema(

@@ -11,13 +11,13 @@ from ...compiled.addresses import address_of
 from ...types import DALIDataType
 from ..accepts import NUMBERS, Input, Output, argument
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
-from ..sequences.per_frame_arguments import Frames, PerFrame
+from ..sequences.per_frame_arguments import Frames, PerFrameArguments
 from .planes import DATA_LAYOUTS, DataAxes, data_axes, plane_records
 from .separable_tables import GAUSSIANS, WINDOWS
 from .windows import FilterWindows
 
 
-class SeparableFilter(PerFrame):
+class SeparableFilter(PerFrameArguments):
     """Base of filters that are sums of separable filters. The output has the input's shape, layout and type, or FLOAT."""
 
     on_cuda = True

@@ -11,7 +11,7 @@ from ...types import DALIDataType
 from ..accepts import Input, Output, listed
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, Step, register
 from ..moves.strided import like
-from ..sequences.per_frame_arguments import Frames, PerFrame
+from ..sequences.per_frame_arguments import Frames, PerFrameArguments
 from .filter import BORDERS as FILTER_BORDERS
 from .planes import data_axes, plane_records
 from .rectangle_tables import RECTANGLE_RECORD
@@ -25,7 +25,7 @@ BORDERS = {"constant": "constant", "replicate": "clamp", "reflect": "reflect_100
 """Names of borders -> names in ``filter``."""
 
 
-class RectangleOperator(PerFrame):
+class RectangleOperator(PerFrameArguments):
     """Base of operators that select one element of the rectangle around each pixel. The output has the input's type and shape."""
 
     on_cuda = True

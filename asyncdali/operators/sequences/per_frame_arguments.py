@@ -121,7 +121,7 @@ def folded(values: np.ndarray, frames: Frames, layout: str) -> Batch:
     return Batch(shapes, flat.dtype, "F" + layout, flat.addresses[frames.first], values, contiguous=True)
 
 
-class PerFrame(Operator):
+class PerFrameArguments(Operator):
     """Base class of operators whose argument inputs may be per frame. They implement :meth:`plan_samples`.
 
     The first input is data; further inputs are known while planning (except with `late_inputs`). All frames of a sample have results of the

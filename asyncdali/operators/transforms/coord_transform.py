@@ -10,14 +10,14 @@ from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import CHOSEN, NUMBERS_AND_BOOL, Input, Output, argument, at_least
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
-from ..sequences.per_frame_arguments import Frames, PerFrame
+from ..sequences.per_frame_arguments import Frames, PerFrameArguments
 
 _TYPES = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
 """Types of points. Batches without points may have any type of numbers."""
 
 
 @register
-class CoordTransform(PerFrame):
+class CoordTransform(PerFrameArguments):
     on_cuda = True
     schema = Schema(
         name="coord_transform",

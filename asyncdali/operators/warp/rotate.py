@@ -8,7 +8,7 @@ from ...batch import Batch, storage_dtype
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import CHOSEN, Input, Output, argument, listed
 from ..base import REQUIRED, Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
-from ..sequences.per_frame_arguments import Frames, PerFrame
+from ..sequences.per_frame_arguments import Frames, PerFrameArguments
 from . import rotate_rules as rules
 from .rotate_tables import ROTATE_RECORD
 
@@ -18,7 +18,7 @@ _OUTPUTS = {_U8: (_U8, _F32), _I16: (_I16, _F32), _I32: (_I32, _F32), _F32: (_F3
 
 
 @register
-class Rotate(PerFrame):
+class Rotate(PerFrameArguments):
     on_cuda = True
     schema = Schema(
         name="rotate",
