@@ -347,7 +347,7 @@ class Batch:
     def reserve(self, allocate: Callable[[int], Any]) -> None:
         """Take memory from `allocate` and :meth:`place` the samples in it. TooLarge as in :meth:`checked_sizes`, or for lack of memory.
 
-        Compiled code lays out small samples in a tenth of numpy's 12 us. So this imports Numba; without a pipeline use
+        Compiled code lays out small samples in a tenth of numpy's 12 us. This needs a kernel; without a pipeline use
         :meth:`reserve_by_numpy`.
         """
         shapes, addresses = np.ascontiguousarray(self.shapes, np.int64), self.addresses

@@ -5,6 +5,8 @@
 * The finder of an editable install comes last in ``sys.meta_path``. A folder ``site-packages/asyncdali`` without Python files (version
   0.1.0 left its kernel caches there when it was uninstalled) is a namespace package and hides the editable one. Here the finder comes
   first, and hides no real package on the path.
+
+With the setting ``kernels``, a wheel has compiled kernels (``kernels.py``).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import kernels
 from setuptools import build_meta
 from setuptools.command import editable_wheel
 
@@ -63,8 +66,9 @@ def _finder() -> str:
 
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
+    more = kernels.requirements() if kernels.chosen(config_settings) else []
     with _elsewhere():
-        return build_meta.get_requires_for_build_wheel(config_settings)
+        return [*build_meta.get_requires_for_build_wheel(_plain(config_settings)), *more]
 
 
 def get_requires_for_build_sdist(config_settings: Any = None) -> list[str]:
@@ -78,8 +82,15 @@ def get_requires_for_build_editable(config_settings: Any = None) -> list[str]:
 
 
 def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
+    levels = kernels.chosen(config_settings)
     with _elsewhere():
-        return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+        name = build_meta.build_wheel(wheel_directory, _plain(config_settings), metadata_directory)
+    return kernels.with_kernels(Path(wheel_directory, name), levels).name if levels else name
+
+
+def _plain(config_settings: Any) -> Any:
+    """The settings without the project's own."""
+    return {name: value for name, value in (config_settings or {}).items() if name != "kernels"} or None
 
 
 def build_sdist(sdist_directory: str, config_settings: Any = None) -> str:

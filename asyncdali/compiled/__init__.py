@@ -9,8 +9,8 @@ the calling thread's record (``job_tables.THREAD``). The *driver* (``driver.py``
 the next sample from a shared atomic counter and runs all steps of a segment on it, while the sample is in the cache. Python is entered once
 per thread and job, whatever the number of samples and steps.
 
-``import asyncdali`` imports nothing of this package: ``build()`` imports Numba, on the building thread. Kernel modules are called
-``*_kernels.py`` and are beside their operator.
+``import asyncdali`` imports nothing of this package. Numba is imported when a kernel must be compiled, which ``build()`` does. Kernel
+modules are called ``*_kernels.py`` and are beside their operator.
 
     branch_tables.py    Tables of the steps in ``branches``
     branches.py         Steps that run for some samples of a batch only
@@ -27,13 +27,17 @@ per thread and job, whatever the number of samples and steps.
     intrinsics.py       Functions that Numba lacks for kernels on raw addresses
     kernel_keys.py      A digest of everything that a compiled kernel depends on
     kernel_store.py     The folder of compiled kernels: its place, its owner, its size, and how to empty it
-    machine_code.py     Kernels as object files: what they need from outside, and how LLVM links them into this process
+    kinds.py            Types and functions for kernels, declared without Numba
+    machine_code.py     Kernels as object files: what they need from outside, and how they are linked into this process
+    numba_vectors.py    Numba's type of vectors, and its operators
     places.py           Computes the places of the samples of a batch in its memory
     progress.py         The line on stderr that says why a program waits: kernels are being compiled, once on this machine
     relocation.py       Copies of tables whose addresses change
     sample_tables.py    Table of the operators that compute every sample by a function of arrays (``operators/samples.py``)
     shape_tables.py     Shapes of samples as records of compiled code
+    shipped.py          Kernels that came with the package
     tables.py           Declarations of the tables that kernels read
+    target.py           The processor for which kernels are compiled: a level of x86-64, and not the exact processor
     vectors.py          Vectors with a fixed number of lanes as values in kernels, for loops that the compiler does not vectorise
     volumes.py          Counts elements of batches with the interpreter lock held
     waiting.py          When a kernel that is not in the cache is compiled, and by which process

@@ -11,11 +11,12 @@ from functools import cache
 from typing import Any
 
 from llvmlite import ir
-from numba import types
 
+from . import kinds
 from .intrinsics import view_u8
 from .step import inlined
-from .vectors import I8, I32, I64, call_ir, function_of, load_ir, processor_has, store_ir
+from .target import processor_has
+from .vectors import I8, I32, I64, call_ir, function_of, load_ir, store_ir
 
 
 @cache
@@ -46,7 +47,7 @@ def shuffler(places: Sequence[Sequence[int]]) -> Any:
             store_ir(builder, shuffled_ir(builder, block, own), builder.add(args[1], I64(k * count)))
         return context.get_dummy_value()
 
-    return function_of(types.void(types.int64, types.int64), codegen)
+    return function_of(kinds.void(kinds.int64, kinds.int64), codegen)
 
 
 def _three_loaded(builder: Any, first: Any, step: Any, kind: ir.VectorType) -> list[Any]:
@@ -76,7 +77,7 @@ def divider(size: int) -> tuple[Any, int]:
             store_ir(builder, made, builder.add(out, builder.mul(I64(c), plane)))
         return context.get_dummy_value()
 
-    return function_of(types.void(types.int64, types.int64, types.int64), codegen), count
+    return function_of(kinds.void(kinds.int64, kinds.int64, kinds.int64), codegen), count
 
 
 @cache
@@ -94,7 +95,7 @@ def interleaver(size: int) -> tuple[Any, int]:
             store_ir(builder, made, builder.add(out, I64(size * count * part)))
         return context.get_dummy_value()
 
-    return function_of(types.void(types.int64, types.int64, types.int64), codegen), count
+    return function_of(kinds.void(kinds.int64, kinds.int64, kinds.int64), codegen), count
 
 
 def _translated_ir(builder: Any, block: Any, tables: Sequence[Any]) -> Any:
@@ -135,7 +136,7 @@ def _block_translator(tables: int) -> Any:
         builder.position_at_end(after)
         return context.get_dummy_value()
 
-    return function_of(types.void(*[types.int64] * 4), codegen)
+    return function_of(kinds.void(*[kinds.int64] * 4), codegen)
 
 
 @cache

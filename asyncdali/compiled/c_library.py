@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
 
+from . import kinds
 from .addresses import address_of
 from .intrinsics import c_function, load_f32, store_f32
+from .kinds import cgutils
 from .step import compiled
-from .vectors import I32, I64, call_ir, function_of, is_x86, load_ir, processor_has, splat_ir, store_ir
+from .target import processor_has
+from .vectors import I32, I64, call_ir, function_of, is_x86, load_ir, splat_ir, store_ir
 
 _F64 = ir.DoubleType()
 _H = float.fromhex
@@ -131,7 +132,7 @@ def cosf_ir(builder: Any, x: Any) -> Any:
 
 
 _PROBES = 16
-_logf, _cosf = c_function("logf", types.float32, types.float32), c_function("cosf", types.float32, types.float32)
+_logf, _cosf = c_function("logf", kinds.float32, kinds.float32), c_function("cosf", kinds.float32, kinds.float32)
 
 
 def _prober(lower: Callable[[Any, Any], Any]) -> Any:
@@ -141,7 +142,7 @@ def _prober(lower: Callable[[Any, Any], Any]) -> Any:
         store_ir(builder, lower(builder, load_ir(builder, args[0], kind)), args[1])
         return context.get_dummy_value()
 
-    return function_of(types.void(types.int64, types.int64), codegen)
+    return function_of(kinds.void(kinds.int64, kinds.int64), codegen)
 
 
 _probe_log, _probe_cos = _prober(logf_ir), _prober(cosf_ir)

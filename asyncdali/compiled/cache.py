@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import importlib.util
 import os
 import re
 import sys
@@ -21,40 +22,49 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import llvmlite
-import llvmlite.binding as llvm
-import numba
 import numpy as np
-from numba.core import config
-from numba.core.codegen import get_host_cpu_features
 
 from .._version import __version__
 from . import kernel_store, progress, waiting
 from .kernel_keys import kernel_digest, text_of
 from .machine_code import MachineCode, link
+from .shipped import shipped
+from .target import setting, target
 
 missed: list[Callable[[], None]] = []
 """Called when a function is not in the cache and will be compiled."""
-_FORMAT = 2
+_FORMAT = 4
 """Of the contents of files. Older ones are pickles, which nothing reads any more."""
 
 
-@functools.cache
-def target() -> tuple[str, str, str]:
-    """LLVM's triple, the processor and its features, for which Numba compiles."""
-    processor = config.CPU_NAME or llvm.get_host_cpu_name()
-    features = get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES
-    return llvm.get_process_triple(), processor, features
+_SETTINGS = ("NUMBA_OPT", "NUMBA_DEBUGINFO", "NUMBA_LOOP_VECTORIZE", "NUMBA_SLP_VECTORIZE", "NUMBA_ENABLE_AVX")
+_SETTINGS_FILE = Path(".numba_config.yaml")
+"""Numba reads more settings from this file of the working directory."""
 
 
 @functools.cache
 def environment_name() -> str:
     """The sub-folder of kernels for the target and the versions that code depends on."""
-    settings = [str(getattr(config, name, "")) for name in ("OPT", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE")]
+    settings = [os.environ.get(name) for name in _SETTINGS]
+    with contextlib.suppress(OSError):
+        settings.append(_SETTINGS_FILE.read_text())
     python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
-    digest = hashlib.sha256(repr((_FORMAT, target(), np.__version__, settings)).encode()).hexdigest()
-    name = f"{__version__}-{python}-numba{numba.__version__}-llvmlite{llvmlite.__version__}-{target()[1]}-{digest[:16]}"
-    return re.sub(r"[^\w.+-]", "_", name)
+    digest = hashlib.sha256(repr((_FORMAT, tuple(target()), np.__version__, settings)).encode()).hexdigest()
+    compilers = f"numba{_installed('numba')}-llvmlite{_installed('llvmlite')}"
+    return re.sub(r"[^\w.+-]", "_", f"{__version__}-{python}-{compilers}-{target().processor}-{digest[:16]}")
+
+
+def _installed(package: str) -> str:
+    """The version of an installed package, which is not imported: the name of the folder of its metadata says it."""
+    found = importlib.util.find_spec(package)
+    if found is None or found.origin is None:
+        return "none"
+    beside = list(Path(found.origin).parent.parent.glob(f"{package}-*.dist-info"))
+    if len(beside) == 1:
+        return beside[0].name.removeprefix(f"{package}-").removesuffix(".dist-info")
+    from importlib.metadata import version
+
+    return version(package)
 
 
 class Entry:
@@ -62,9 +72,12 @@ class Entry:
 
     def __init__(self, function: Any, signature: str, variant: tuple[Any, ...] | None, store: kernel_store.Store):
         names = (function.__module__, function.__qualname__, text_of(variant))
-        identity = kernel_digest(function) + "\0".join(names).encode()
+        identity = b"\0".join([signature.encode(), kernel_digest(function), "\0".join(names).encode()])
+        release = f"{__version__} {sys.implementation.cache_tag}"
+        self.shipped_key = hashlib.sha256(b"\0".join([release.encode(), identity])).hexdigest()
+        """Without the versions of compilers, because the kernel is already compiled."""
         environment = environment_name()
-        key = hashlib.sha256(b"\0".join([environment.encode(), signature.encode(), identity])).digest()
+        key = hashlib.sha256(b"\0".join([environment.encode(), identity])).digest()
         module = function.__module__.rpartition(".")[2]
         readable = re.sub(r"[^\w.]", "", f"{module}.{function.__qualname__.rpartition('.')[2]}")[:80]
         self._place = environment, f"{readable}-{key.hex()[:32]}", key
@@ -72,15 +85,21 @@ class Entry:
 
     def load(self) -> int:
         """The address of the function's code, linked into this process; 0 if there is no usable file."""
-        contents = self._store.load(*self._place)
-        if contents is None:
+        came = shipped()
+        contents = came.load(self.shipped_key) if came is not None else None
+        if contents is not None and (address := _linked(contents)):
+            return address
+        kept = self.kept()
+        if kept is None:
             return 0
-        with contextlib.suppress(ValueError, RuntimeError):  # the store has verified owner, mode and digest
-            address = link(MachineCode.from_bytes(contents))
-            if address:
-                return address
-        self._store.remove(*self._place[:2])  # a valid file that this process cannot load: compile again and replace it
-        return 0
+        address = _linked(kept)
+        if not address:
+            self._store.remove(*self._place[:2])  # a valid file that this process cannot load: compile again and replace it
+        return address
+
+    def kept(self) -> memoryview | None:
+        """The verified contents of the function's file in the cache; None if there is none."""
+        return self._store.load(*self._place)
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[None]:
@@ -103,6 +122,13 @@ class Entry:
             kernel_store.notify(str(error))
 
 
+def _linked(contents: bytes | memoryview) -> int:
+    """The address of a function's code; 0 if this process cannot load it. Owner, mode and digest of the file are verified."""
+    with contextlib.suppress(ValueError, RuntimeError):
+        return link(MachineCode.from_bytes(contents))
+    return 0
+
+
 def entry(function: Any, signature: str, variant: tuple[Any, ...] | None) -> Entry | None:
     """The entry of a function. None, with one warning: no folder can be used, and every process compiles again."""
     try:
@@ -114,7 +140,7 @@ def entry(function: Any, signature: str, variant: tuple[Any, ...] | None) -> Ent
 
 def folder() -> tuple[Path, kernel_store.Store]:
     """The cache folder of this process, and its store. OSError if not even a temporary folder can be made."""
-    return kernel_store.usable(config.CACHE_DIR)
+    return kernel_store.usable(setting("CACHE_DIR"))
 
 
 def folder_name() -> str:

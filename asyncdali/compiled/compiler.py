@@ -21,6 +21,9 @@ from numba import _dynfunc, types
 from numba.core import codegen, compiler, typed_passes, typing, untyped_passes
 from numba.core.compiler_machinery import PassManager, register_pass
 
+from . import numba_vectors  # noqa: F401  its operators are declared before a function is typed
+from .target import target
+
 _FUNCTIONS = (types.Function, types.NumberClass, BuiltinFunctionType)  # Numba types of built-in functions, of conversions and of operators
 _PLAIN = (types.Number, types.Boolean, types.Array)
 
@@ -51,6 +54,21 @@ def _remembering(context: typing.Context) -> _Remembering:
     return _Remembering(context)  # a single object, because other caches identify contexts by identity
 
 
+class _Codegen(codegen.JITCPUCodegen):
+    """Machine code for the target of kernels. Numba's own, for functions of users, is for the exact processor."""
+
+    def _get_host_cpu_name(self) -> str:
+        return target().processor
+
+    def _get_host_cpu_features(self) -> str:
+        return target().features
+
+
+@cache
+def _codegen() -> _Codegen:
+    return _Codegen("asyncdali.kernels")
+
+
 class _Part(codegen.JITCodeLibrary):
     """The code of a helper, which is linked into other functions and never run by itself."""
 
@@ -69,7 +87,7 @@ class _LowerPart(typed_passes.NativeLowering):
     _name = "asyncdali_lower_part"
 
     def run_pass(self, state: Any) -> bool:
-        state.library = _Part(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = _Part(_codegen(), state.func_id.func_qualname)
         state.targetctx.get_executable = _no_executable  # on this function's own copy of the target
         return bool(super().run_pass(state))
 
@@ -81,6 +99,8 @@ class _LowerKernel(typed_passes.NativeLowering):
     _name = "asyncdali_lower_kernel"
 
     def run_pass(self, state: Any) -> bool:
+        state.library = _codegen().create_library(state.func_id.func_qualname)
+        state.library.enable_object_caching()  # for its object code
         state.targetctx.create_cfunc_wrapper = partial(_create_c_function, state.targetctx)  # on this function's own copy of the target
         return bool(super().run_pass(state))
 

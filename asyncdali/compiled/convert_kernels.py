@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
 
+from . import kinds
 from .intrinsics import larger, smaller, view_of
+from .kinds import intrinsic
+from .step import pasted
 
-_inline = njit(inline="always")
+_inline = pasted
 
 
 @intrinsic
@@ -27,7 +28,7 @@ def half_to_float(typingctx, bits):
     def codegen(context, builder, signature, args):
         return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
 
-    return types.float32(types.uint16), codegen
+    return kinds.float32(kinds.uint16), codegen
 
 
 @intrinsic
@@ -42,7 +43,7 @@ def float_to_half(typingctx, value):
         value = builder.select(infinite, args[0], uneven)
         return builder.bitcast(builder.fptrunc(value, ir.HalfType()), ir.IntType(16))
 
-    return types.uint16(types.float32), codegen
+    return kinds.uint16(kinds.float32), codegen
 
 
 def storage(dtype: str) -> np.dtype:

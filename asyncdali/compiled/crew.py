@@ -20,8 +20,9 @@ threads have left, because a worker that begins to wait just after a recall woul
 
 from __future__ import annotations
 
-from numba import int32, types
+import numpy as np
 
+from . import kinds
 from .intrinsics import call2, fetch_add, load_i64, store_i64
 from .job_tables import CREW, FLAGS, JOB, THREAD
 from .step import compiled, inlined
@@ -31,13 +32,13 @@ END, CALL, GROW, OVER, RECALLED = range(5)
 
 crew_at, job_at, flag, own = CREW.at, JOB.at, FLAGS.at, THREAD.at
 _mutex, _wake, _left = crew_at.mutex_0, crew_at.wake_0, crew_at.left_0
-_lock = types.ExternalFunction("pthread_mutex_lock", types.int32(types.int64))
-_unlock = types.ExternalFunction("pthread_mutex_unlock", types.int32(types.int64))
-_wait = types.ExternalFunction("pthread_cond_wait", types.int32(types.int64, types.int64))
-_signal = types.ExternalFunction("pthread_cond_signal", types.int32(types.int64))
-_broadcast = types.ExternalFunction("pthread_cond_broadcast", types.int32(types.int64))
-_read = types.ExternalFunction("read", types.int64(types.int32, types.int64, types.int64))
-_write = types.ExternalFunction("write", types.int64(types.int32, types.int64, types.int64))
+_lock = kinds.ExternalFunction("pthread_mutex_lock", kinds.int32(kinds.int64))
+_unlock = kinds.ExternalFunction("pthread_mutex_unlock", kinds.int32(kinds.int64))
+_wait = kinds.ExternalFunction("pthread_cond_wait", kinds.int32(kinds.int64, kinds.int64))
+_signal = kinds.ExternalFunction("pthread_cond_signal", kinds.int32(kinds.int64))
+_broadcast = kinds.ExternalFunction("pthread_cond_broadcast", kinds.int32(kinds.int64))
+_read = kinds.ExternalFunction("read", kinds.int64(kinds.int32, kinds.int64, kinds.int64))
+_write = kinds.ExternalFunction("write", kinds.int64(kinds.int32, kinds.int64, kinds.int64))
 
 
 @inlined
@@ -87,7 +88,7 @@ def _append(crew, job, places):
     if waiting != 0:
         _signal(crew + _wake)
     if tells:
-        _write(int32(load_i64(crew + crew_at.descriptor)), crew + crew_at.tells, 8)  # the number 1
+        _write(np.int32(load_i64(crew + crew_at.descriptor)), crew + crew_at.tells, 8)  # the number 1
 
 
 @compiled(3, brief=True)
@@ -178,7 +179,7 @@ def reported(crew):
 @compiled(1, brief=True)
 def forget_told(crew):
     """Make the descriptor of a crew unreadable, until a job is added to an empty list. It does not wait."""
-    _read(int32(load_i64(crew + crew_at.descriptor)), crew + crew_at.told, 8)
+    _read(np.int32(load_i64(crew + crew_at.descriptor)), crew + crew_at.told, 8)
     return 0
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from numba import types
-from numba.extending import intrinsic
-
+from . import kinds
 from .intrinsics import I64, call3, fetch_add, load_i64, store_i64, store_u8
 from .job_tables import FLAGS, JOB, OWN_TIMES, THREAD, TIMES
+from .kinds import intrinsic
 from .step import compiled, inlined
 
 # Reading the clock takes about 25 ns. If steps take 2.5 us or more on average, a thread reads the clock around every step. If they are
@@ -16,7 +15,7 @@ at = JOB.at
 flag, own_time, record, total = FLAGS.at, OWN_TIMES.at, THREAD.at, TIMES.at
 _MONOTONIC, _THREAD_TIME = 1, 3
 _WORTH = 2500
-_clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.int64))
+_clock_gettime = kinds.ExternalFunction("clock_gettime", kinds.int32(kinds.int32, kinds.int64))
 
 
 @intrinsic
@@ -26,7 +25,7 @@ def _raise_to(typingctx, address, value):
     def codegen(context, builder, signature, args):
         return builder.atomic_rmw("max", builder.inttoptr(args[0], I64.as_pointer()), args[1], "seq_cst")
 
-    return types.int64(types.int64, types.int64), codegen
+    return kinds.int64(kinds.int64, kinds.int64), codegen
 
 
 @inlined

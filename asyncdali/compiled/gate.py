@@ -6,8 +6,7 @@ take a switch interval of 5 ms.
 
 from __future__ import annotations
 
-from numba import types
-
+from . import kinds
 from .intrinsics import call3, load_i64, store_i64
 from .job_tables import GATE
 from .step import compiled
@@ -17,13 +16,13 @@ _mutex, _wake, _attribute, _deadline = gate_at.mutex_0, gate_at.wake_0, gate_at.
 _MONOTONIC = 1
 LATE, DONE, FAILED = range(3)
 """Results of :func:`pass_gate`."""
-_lock = types.ExternalFunction("pthread_mutex_lock", types.int32(types.int64))
-_unlock = types.ExternalFunction("pthread_mutex_unlock", types.int32(types.int64))
-_signal = types.ExternalFunction("pthread_cond_signal", types.int32(types.int64))
-_wait_until = types.ExternalFunction("pthread_cond_timedwait", types.int32(types.int64, types.int64, types.int64))
-_attribute_make = types.ExternalFunction("pthread_condattr_init", types.int32(types.int64))
-_attribute_clock = types.ExternalFunction("pthread_condattr_setclock", types.int32(types.int64, types.int32))
-_condition_make = types.ExternalFunction("pthread_cond_init", types.int32(types.int64, types.int64))
+_lock = kinds.ExternalFunction("pthread_mutex_lock", kinds.int32(kinds.int64))
+_unlock = kinds.ExternalFunction("pthread_mutex_unlock", kinds.int32(kinds.int64))
+_signal = kinds.ExternalFunction("pthread_cond_signal", kinds.int32(kinds.int64))
+_wait_until = kinds.ExternalFunction("pthread_cond_timedwait", kinds.int32(kinds.int64, kinds.int64, kinds.int64))
+_attribute_make = kinds.ExternalFunction("pthread_condattr_init", kinds.int32(kinds.int64))
+_attribute_clock = kinds.ExternalFunction("pthread_condattr_setclock", kinds.int32(kinds.int64, kinds.int32))
+_condition_make = kinds.ExternalFunction("pthread_cond_init", kinds.int32(kinds.int64, kinds.int64))
 
 
 @compiled(1, brief=True)

@@ -10,26 +10,23 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.cpython.builtins import do_minmax
-from numba.extending import intrinsic
-from numba.np.arrayobj import populate_array
-from numba.np.numpy_support import from_dtype
 from numpy.typing import DTypeLike
+
+from . import kinds
+from .kinds import cgutils, from_dtype, intrinsic
 
 I64 = ir.IntType(64)
 _IR = {
-    types.int8: ir.IntType(8),
-    types.uint8: ir.IntType(8),
-    types.int16: ir.IntType(16),
-    types.uint16: ir.IntType(16),
-    types.int32: ir.IntType(32),
-    types.uint32: ir.IntType(32),
-    types.int64: I64,
-    types.uint64: I64,
-    types.float32: ir.FloatType(),
-    types.float64: ir.DoubleType(),
+    kinds.int8: ir.IntType(8),
+    kinds.uint8: ir.IntType(8),
+    kinds.int16: ir.IntType(16),
+    kinds.uint16: ir.IntType(16),
+    kinds.int32: ir.IntType(32),
+    kinds.uint32: ir.IntType(32),
+    kinds.int64: I64,
+    kinds.uint64: I64,
+    kinds.float32: ir.FloatType(),
+    kinds.float64: ir.DoubleType(),
 }
 
 
@@ -39,7 +36,7 @@ def _make_load(kind: Any) -> Any:
         def codegen(context, builder, signature, args):
             return builder.load(builder.inttoptr(args[0], _IR[kind].as_pointer()))
 
-        return kind(types.int64), codegen
+        return kind(kinds.int64), codegen
 
     return load
 
@@ -51,30 +48,30 @@ def _make_store(kind: Any) -> Any:
             builder.store(args[1], builder.inttoptr(args[0], _IR[kind].as_pointer()))
             return context.get_dummy_value()
 
-        return types.void(types.int64, kind), codegen
+        return kinds.void(kinds.int64, kind), codegen
 
     return store
 
 
-load_u8 = _make_load(types.uint8)
-load_u16 = _make_load(types.uint16)
-load_i16 = _make_load(types.int16)
-load_i32 = _make_load(types.int32)
-load_i64 = _make_load(types.int64)
-load_f32 = _make_load(types.float32)
-load_f64 = _make_load(types.float64)
-store_i32 = _make_store(types.int32)
-store_i64 = _make_store(types.int64)
-store_u8 = _make_store(types.uint8)
-store_i16 = _make_store(types.int16)
-store_u16 = _make_store(types.uint16)
-store_f32 = _make_store(types.float32)
-store_f64 = _make_store(types.float64)
+load_u8 = _make_load(kinds.uint8)
+load_u16 = _make_load(kinds.uint16)
+load_i16 = _make_load(kinds.int16)
+load_i32 = _make_load(kinds.int32)
+load_i64 = _make_load(kinds.int64)
+load_f32 = _make_load(kinds.float32)
+load_f64 = _make_load(kinds.float64)
+store_i32 = _make_store(kinds.int32)
+store_i64 = _make_store(kinds.int64)
+store_u8 = _make_store(kinds.uint8)
+store_i16 = _make_store(kinds.int16)
+store_u16 = _make_store(kinds.uint16)
+store_f32 = _make_store(kinds.float32)
+store_f64 = _make_store(kinds.float64)
 
 
 def _make_call(count: int) -> Any:
     function_type = ir.FunctionType(I64, [I64] * count)
-    signature = types.int64(*[types.int64] * (count + 1))
+    signature = kinds.int64(*[kinds.int64] * (count + 1))
 
     def codegen(context, builder, sig, args):
         target = builder.inttoptr(args[0], function_type.as_pointer())
@@ -134,6 +131,8 @@ def _make_choice(comparison: Any) -> Any:
     @intrinsic
     def choice(typingctx, a, b):
         def codegen(context, builder, signature, args):
+            from numba.cpython.builtins import do_minmax
+
             return do_minmax(context, builder, signature.args, args, comparison)
 
         return typingctx.unify_types(a, b)(a, b), codegen
@@ -165,7 +164,7 @@ def float_of_bits(typingctx, bits):
     def codegen(context, builder, signature, args):
         return builder.bitcast(builder.trunc(args[0], ir.IntType(32)), ir.FloatType())
 
-    return types.float32(types.int64), codegen
+    return kinds.float32(kinds.int64), codegen
 
 
 @intrinsic
@@ -175,12 +174,12 @@ def bits_of_float(typingctx, value):
     def codegen(context, builder, signature, args):
         return builder.zext(builder.bitcast(args[0], ir.IntType(32)), I64)
 
-    return types.int64(types.float32), codegen
+    return kinds.int64(kinds.float32), codegen
 
 
-fma32 = _make_fma(types.float32)
+fma32 = _make_fma(kinds.float32)
 """``fma32(a, b, c)``: a * b + c in float32, rounded once (the processor's instruction, or the C library's ``fmaf``)."""
-fma64 = _make_fma(types.float64)
+fma64 = _make_fma(kinds.float64)
 
 
 @intrinsic
@@ -192,7 +191,7 @@ def multiply_high(typingctx, a, b):
         product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
         return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), I64)
 
-    return types.uint64(types.uint64, types.uint64), codegen
+    return kinds.uint64(kinds.uint64, kinds.uint64), codegen
 
 
 @intrinsic
@@ -202,7 +201,7 @@ def load_big_endian_64(typingctx, address):
     def codegen(context, builder, signature, args):
         return builder.bswap(builder.load(builder.inttoptr(args[0], I64.as_pointer()), align=1))
 
-    return types.int64(types.int64), codegen
+    return kinds.int64(kinds.int64), codegen
 
 
 @intrinsic
@@ -212,7 +211,7 @@ def load_little_endian_64(typingctx, address):
     def codegen(context, builder, signature, args):
         return builder.load(builder.inttoptr(args[0], I64.as_pointer()), align=1)
 
-    return types.int64(types.int64), codegen
+    return kinds.int64(kinds.int64), codegen
 
 
 @intrinsic
@@ -222,7 +221,7 @@ def shift_left(typingctx, bits, count):
     def codegen(context, builder, signature, args):
         return builder.shl(args[0], builder.and_(args[1], I64(63)))
 
-    return types.int64(types.int64, types.int64), codegen
+    return kinds.int64(kinds.int64, kinds.int64), codegen
 
 
 @intrinsic
@@ -232,7 +231,7 @@ def shift_right(typingctx, bits, count):
     def codegen(context, builder, signature, args):
         return builder.lshr(args[0], builder.and_(args[1], I64(63)))
 
-    return types.int64(types.int64, types.int64), codegen
+    return kinds.int64(kinds.int64, kinds.int64), codegen
 
 
 @intrinsic
@@ -242,7 +241,7 @@ def leading_zeros(typingctx, bits):
     def codegen(context, builder, signature, args):
         return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 0))
 
-    return types.int64(types.int64), codegen
+    return kinds.int64(kinds.int64), codegen
 
 
 @intrinsic
@@ -252,7 +251,7 @@ def lowest_bit(typingctx, bits):
     def codegen(context, builder, signature, args):
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
 
-    return types.int64(types.int64), codegen
+    return kinds.int64(kinds.int64), codegen
 
 
 @intrinsic
@@ -267,7 +266,7 @@ def copy_to_ff(typingctx, target, source):
         mask = builder.zext(builder.bitcast(found, ir.IntType(32)), I64)
         return builder.cttz(builder.or_(mask, I64(1 << 32)), ir.Constant(ir.IntType(1), 1))
 
-    return types.int64(types.int64, types.int64), codegen
+    return kinds.int64(kinds.int64, kinds.int64), codegen
 
 
 @intrinsic
@@ -278,7 +277,7 @@ def fetch_add(typingctx, address, amount):
         pointer = builder.inttoptr(args[0], I64.as_pointer())
         return builder.atomic_rmw("add", pointer, args[1], "seq_cst")
 
-    return types.int64(types.int64, types.int64), codegen
+    return kinds.int64(kinds.int64, kinds.int64), codegen
 
 
 @intrinsic
@@ -290,7 +289,7 @@ def copy_bytes(typingctx, target, source, count):
         cgutils.raw_memcpy(builder, builder.inttoptr(args[0], kind), builder.inttoptr(args[1], kind), args[2], 1)
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64, types.int64), codegen
+    return kinds.void(kinds.int64, kinds.int64, kinds.int64), codegen
 
 
 @intrinsic
@@ -306,7 +305,7 @@ def stream_line(typingctx, target, source):
         stored.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64), codegen
+    return kinds.void(kinds.int64, kinds.int64), codegen
 
 
 @intrinsic
@@ -317,7 +316,7 @@ def finish_streams(typingctx):
         builder.fence("seq_cst")
         return context.get_dummy_value()
 
-    return types.void(), codegen
+    return kinds.void(), codegen
 
 
 @intrinsic
@@ -329,7 +328,7 @@ def clear_bytes(typingctx, target, count):
         cgutils.memset(builder, builder.inttoptr(args[0], ir.IntType(8).as_pointer()), args[1], 0)
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64), codegen
+    return kinds.void(kinds.int64, kinds.int64), codegen
 
 
 @intrinsic
@@ -345,7 +344,7 @@ def setjmp(typingctx, buffer):
         function.attributes.add("returns_twice")
         return builder.call(function, args)
 
-    return types.int32(types.int64), codegen
+    return kinds.int32(kinds.int64), codegen
 
 
 @intrinsic
@@ -357,12 +356,14 @@ def longjmp(typingctx, buffer, value):
         builder.call(cgutils.get_or_insert_function(builder.module, kind, "longjmp"), args)
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int32), codegen
+    return kinds.void(kinds.int64, kinds.int32), codegen
 
 
 def _array_over(context: Any, builder: Any, array: Any, data: Any, count: Any) -> Any:
     """An array value over `count` elements at pointer `data`."""
-    made = context.make_array(array)(context, builder)
+    from numba.np.arrayobj import populate_array
+
+    made = context.make_array(array.of_numba)(context, builder)
     size = context.get_abi_sizeof(data.type.pointee)
     populate_array(made, data=data, shape=[count], strides=[I64(size)], itemsize=size, meminfo=None)
     return made._getvalue()
@@ -370,15 +371,15 @@ def _array_over(context: Any, builder: Any, array: Any, data: Any, count: Any) -
 
 def _make_view(dtype: DTypeLike) -> Any:
     element = from_dtype(np.dtype(dtype))
-    array = types.Array(element, 1, "C")
+    array = kinds.Array(element)
 
     @intrinsic
     def view(typingctx, address, count):
         def codegen(context, builder, signature, args):
-            data = builder.inttoptr(args[0], context.get_data_type(element).as_pointer())
+            data = builder.inttoptr(args[0], context.get_data_type(element.of_numba).as_pointer())
             return _array_over(context, builder, array, data, args[1])
 
-        return array(types.int64, types.int64), codegen
+        return array(kinds.int64, kinds.int64), codegen
 
     return view
 
@@ -386,12 +387,12 @@ def _make_view(dtype: DTypeLike) -> Any:
 def local_array(dtype: DTypeLike, count: int) -> Any:
     """``make()``: an uninitialised 1-D array of `count` elements in the frame of the calling function."""
     element = from_dtype(np.dtype(dtype))
-    array = types.Array(element, 1, "C")
+    array = kinds.Array(element)
 
     @intrinsic
     def make(typingctx):
         def codegen(context, builder, signature, args):
-            kind = context.get_data_type(element)
+            kind = context.get_data_type(element.of_numba)
             return _array_over(context, builder, array, cgutils.alloca_once(builder, kind, size=count), I64(count))
 
         return array(), codegen
@@ -406,7 +407,7 @@ def address(typingctx, array):
     def codegen(context, builder, signature, args):
         return builder.ptrtoint(context.make_array(signature.args[0])(context, builder, args[0]).data, I64)
 
-    return types.int64(array), codegen
+    return kinds.int64(array), codegen
 
 
 view_u8 = _make_view(np.uint8)

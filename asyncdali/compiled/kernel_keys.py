@@ -15,18 +15,19 @@ from __future__ import annotations
 import enum
 import functools
 import hashlib
+import os
 import sys
 import types
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba.core.types import Type as NumbaType
+
+from .kinds import ExternalFunction, KernelSignature, Kind
 
 PACKAGE = Path(__file__).parent.parent
 _PREFIX = __name__.partition(".")[0] + "."
-_COMPILERS = (PACKAGE / "compiled" / "compiler.py", PACKAGE / "compiled" / "step.py")
+_COMPILERS = (PACKAGE / "compiled" / "compiler.py", PACKAGE / "compiled" / "step.py", PACKAGE / "compiled" / "numba_vectors.py")
 """Every kernel depends on these modules, although no function names them."""
 _VERSIONED = frozenset({"numba", "llvmlite", "numpy"}) | sys.stdlib_module_names
 """Functions of these packages are not followed. Their versions are part of the name of the kernels' folder."""
@@ -38,23 +39,19 @@ _SCALARS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 def kernel_digest(function: Any) -> bytes:
     """32 bytes that change with the code of a function and of everything it uses."""
     digest = hashlib.blake2b(digest_size=32)
-    files = set(_COMPILERS)
+    files = {str(path) for path in _COMPILERS}
     seen = {id(function)}
     waiting = [function]
     while waiting:  # in the order in which they are named, which is the same in every process
-        current = waiting.pop()
-        text, used = _local(current)
-        digest.update(text)
-        files.update(_files_of(current))
-        for value in used:
-            if value is _UNKNOWN:
-                files.update(_all_sources())
-            elif isinstance(value, types.FunctionType):
-                if id(value) not in seen:
-                    seen.add(id(value))
-                    waiting.append(value)
-            else:
-                files.update(_files_of(value))
+        own = _own(waiting.pop())
+        digest.update(own.text)
+        files |= own.files
+        for value in own.functions:
+            if id(value) not in seen:
+                seen.add(id(value))
+                waiting.append(value)
+        if own.is_unknown:
+            files.update(map(str, _all_sources()))
     for path in sorted(files):
         digest.update(_file_digest(path))
     return digest.digest()
@@ -68,11 +65,29 @@ def kernel_weight(function: Any) -> int:
     while waiting:
         current = waiting.pop()
         total += len(current.__code__.co_code)
-        for value in _local(current)[1]:
-            if isinstance(value, types.FunctionType) and id(value) not in seen:
+        for value in _own(current).functions:
+            if id(value) not in seen:
                 seen.add(id(value))
                 waiting.append(value)
     return total
+
+
+class _Own(NamedTuple):
+    """A function's part of the digest of kernels. `text`: a digest of its code and values."""
+
+    text: bytes
+    files: frozenset[str]
+    functions: tuple[types.FunctionType, ...]
+    is_unknown: bool
+
+
+@functools.cache
+def _own(function: types.FunctionType) -> _Own:
+    text, used = _local(function)
+    functions = tuple(value for value in used if isinstance(value, types.FunctionType))
+    others = [value for value in used if value is not _UNKNOWN and not isinstance(value, types.FunctionType)]
+    files = frozenset(file for value in (function, *others) if (file := _file_of(value)) is not None)
+    return _Own(hashlib.blake2b(text, digest_size=32).digest(), files, functions, any(value is _UNKNOWN for value in used))
 
 
 @functools.cache
@@ -81,15 +96,16 @@ def _all_sources() -> frozenset[Path]:
 
 
 @functools.cache
-def _file_digest(path: Path) -> bytes:
+def _file_digest(path: str) -> bytes:
     try:
-        data = path.read_bytes()
+        with open(path, "rb") as file:
+            data = file.read()
     except OSError:  # an archive or a frozen program: the version and the loaded code replace the file
         data = b""
-    return hashlib.blake2b(path.name.encode() + data, digest_size=32).digest()
+    return hashlib.blake2b(os.path.basename(path).encode() + data, digest_size=32).digest()
 
 
-def _files_of(value: Any) -> Iterator[Path]:
+def _file_of(value: Any) -> str | None:
     """The source file of a function, class or module, or of an object's class. None for objects of other packages."""
     if isinstance(value, types.ModuleType):
         name = value.__name__
@@ -97,13 +113,10 @@ def _files_of(value: Any) -> Iterator[Path]:
         name = getattr(value if isinstance(value, (type, types.FunctionType)) else type(value), "__module__", "") or ""
     outside = not isinstance(value, types.FunctionType)  # functions of any package count
     if outside and not name.startswith(_PREFIX):
-        return
-    path = getattr(sys.modules.get(name), "__file__", None)
-    if path is not None:
-        yield Path(path)
+        return None
+    return getattr(sys.modules.get(name), "__file__", None)
 
 
-@functools.cache
 def _local(function: types.FunctionType) -> tuple[bytes, list[Any]]:
     """The text of a function's own code and values, and the functions, classes and modules that it uses."""
     used: list[Any] = []
@@ -189,7 +202,7 @@ def _around(value: Any) -> tuple[str, Any]:
             options = getattr(value, "targetoptions", None) or {}
             text = [f"{name}={_text(option)}" for name, option in sorted(options.items())]
             return f"{function.__module__}.{function.__qualname__} {text}", function
-    if isinstance(value, NumbaType):  # includes types of this package, such as vectors; the class determines the code
+    if isinstance(value, (Kind, KernelSignature, ExternalFunction)):
         return str(value), type(value)
     if type(value).__module__.partition(".")[0] in ("numba", "llvmlite"):
         return f"{value} {getattr(value, 'symbol', '')}", type(value)  # types, and external functions with their symbol

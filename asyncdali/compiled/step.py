@@ -13,21 +13,12 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from numba import njit, types
-from numba.core.bytecode import FunctionIdentity
-from numba.core.ccallback import CFunc
-
 from .._notices import warn
-from . import progress, waiting
-from .compiler import HelperCompiler, KernelCompiler
+from . import kinds, progress, waiting
 from .kernel_keys import kernel_weight
-from .machine_code import machine_code_of
 
-_I64 = types.int64
 _OPTIONS = {"error_model": "numpy", "boundscheck": False}
-
-_HELPER = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": HelperCompiler, **_OPTIONS}
-
+_HELPER = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_OPTIONS}
 
 
 class Helper:
@@ -41,13 +32,19 @@ class Helper:
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]):
         self.py_func = function
         self.targetoptions = options
+        """As given to Numba, which reads ``inline`` here."""
         self._dispatcher: Any = None
 
     @property
     def dispatcher(self) -> Any:
         """Numba's dispatcher."""
         if self._dispatcher is None:
-            self._dispatcher = njit(**self.targetoptions)(self.py_func)
+            from numba import njit
+
+            from .compiler import HelperCompiler
+
+            options = self.targetoptions if "inline" in self.targetoptions else {**self.targetoptions, "pipeline_class": HelperCompiler}
+            self._dispatcher = njit(**options)(self.py_func)
         return self._dispatcher
 
     @property
@@ -74,6 +71,11 @@ contracted = _helpers(fastmath={"contract"})
 """Like :data:`inlined`, but a multiplication and an addition may become one fused operation."""
 
 
+def pasted(function: Callable[..., Any]) -> Helper:
+    """Like :data:`inlined`, for short helpers: Numba copies the code into each caller before it looks up types."""
+    return Helper(function, {"inline": "always"})
+
+
 # Numba numbers the functions it compiles and puts the number into their symbols, from 1 in every process. So code cached by two processes
 # would share symbols, and a process that loads both would call helpers of the wrong one. Therefore numbers start at a random value.
 _numbers = itertools.count(secrets.randbits(62))
@@ -82,6 +84,8 @@ _numbers = itertools.count(secrets.randbits(62))
 @contextlib.contextmanager
 def _own_symbols() -> Iterator[None]:
     """Within the block, symbols of compiled functions are unique to this process."""
+    from numba.core.bytecode import FunctionIdentity
+
     theirs = FunctionIdentity._unique_ids
     FunctionIdentity._unique_ids = _numbers
     try:
@@ -112,6 +116,8 @@ def _c_function(function: Any, signature: Any, variant: tuple[Any, ...] | None =
         if address:
             return _CFunction(address, None)
         made = _compiled(function, signature)
+        from .machine_code import machine_code_of
+
         try:
             stored.save(machine_code_of(made.keep))
         except ValueError as error:
@@ -121,7 +127,12 @@ def _c_function(function: Any, signature: Any, variant: tuple[Any, ...] | None =
 
 def _compiled(function: Any, signature: Any) -> _CFunction:
     """A C function, compiled by Numba."""
-    made: Any = CFunc(function, (signature.args, signature.return_type), {}, _OPTIONS, KernelCompiler)
+    from numba.core.ccallback import CFunc
+
+    from .compiler import KernelCompiler
+
+    types = signature.of_numba
+    made: Any = CFunc(function, (types.args, types.return_type), {}, _OPTIONS, KernelCompiler)
     with _own_symbols():
         made.compile()
     return _CFunction(made.address, made)
@@ -184,7 +195,7 @@ class Compiled:
 
     @property
     def _signature(self) -> Any:
-        return _I64(*[_I64] * self._count)
+        return kinds.int64(*[kinds.int64] * self._count)
 
     def compile(self) -> None:
         """Compile it, or load it from the cache, unless that is done. Raises Numba's errors.
@@ -297,4 +308,4 @@ step = compiled(3)
 def callback(function: Callable[..., Any]) -> _CFunction:
     """Compile ``f(int64) -> void`` as a callback of a C library: an object with an ``address``, to be kept while it may be called."""
     with waiting.needed():
-        return _c_function(function, types.void(_I64))
+        return _c_function(function, kinds.void(kinds.int64))

@@ -26,10 +26,10 @@ A record of float32 elements is declared in the same way. Its ``word`` and ``wor
 
 from __future__ import annotations
 
+import functools
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -84,16 +84,30 @@ class Table:
             raise ValueError(f"table {name} declares a word twice, or one called 'words' or 'size': {', '.join(sorted(names))}")
         self.words = len(names)
         self.size = WORD * self.words
-        made = _named(name, [*names, "words", "size"])
-        self.word: Offsets = made(*range(self.words), self.words, self.size)
-        self.at: Offsets = made(*range(0, self.size, WORD), self.words, self.size)
         self._names = tuple(names)
-        self.entries: Callable[..., tuple[Any, ...]] = _entries_of(name, names)
         self._columns: dict[str, slice] = {}
         begin = 0
         for field in fields:
             self._columns[field.name] = slice(begin, begin + len(field.words))
             begin += len(field.words)
+
+    # A program uses a tenth of all tables. Named tuples are made of program text, which takes 0.1 ms each.
+
+    @functools.cached_property
+    def _offsets(self) -> Any:
+        return _named(self.name, [*self._names, "words", "size"])
+
+    @functools.cached_property
+    def word(self) -> Offsets:
+        return self._offsets(*range(self.words), self.words, self.size)
+
+    @functools.cached_property
+    def at(self) -> Offsets:
+        return self._offsets(*range(0, self.size, WORD), self.words, self.size)
+
+    @functools.cached_property
+    def entries(self) -> Callable[..., tuple[Any, ...]]:
+        return _entries_of(self.name, self._names)
 
     def __repr__(self) -> str:
         return f"Table({self.name}: {', '.join(self._names)})"
@@ -143,7 +157,7 @@ def _entries_of(table: str, names: Sequence[str]) -> Callable[..., tuple[Any, ..
     """
     constructor = namedtuple(table, names).__new__
     constructor.__qualname__ = f"{table}.entries"  # Python's TypeErrors begin with this name
-    return partial(constructor, tuple)
+    return functools.partial(constructor, tuple)
 
 
 def laid_out(entries: Iterable[Any]) -> tuple[np.ndarray, list[Any]]:

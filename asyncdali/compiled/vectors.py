@@ -18,23 +18,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils, config
-from numba.core.codegen import get_host_cpu_features
-from numba.core.datamodel import models, register_default
-from numba.core.imputils import lower_builtin
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import intrinsic
-from numba.np.numpy_support import from_dtype
+
+from . import kinds
+from .kinds import Vector, cgutils, from_dtype, intrinsic
+from .target import processor_has
 
 I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
-
-
-@cache
-def processor_has(feature: str) -> bool:
-    """Whether the target processor of kernels (the host, or ``NUMBA_CPU_FEATURES``) has `feature` (LLVM's name)."""
-    features = get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES
-    return f"+{feature}" in features.split(",")
 
 
 @cache
@@ -55,26 +44,14 @@ def native_bits() -> int:
     return 8 * widest() if is_x86() else 0
 
 
-class Vector(types.Type):
-    """Numba's type of a vector of `count` numbers of the type `element`."""
-
-    def __init__(self, element: Any, count: int):
-        self.element, self.count = element, count
-        super().__init__(f"vector({element} x {count})")
-
-    @property
-    def key(self) -> tuple[Any, int]:
-        return self.element, self.count
-
-
 _INTEGERS = {8: I8, 16: I16, 32: I32, 64: I64}
 
 
 def element_ir(element: Any) -> ir.Type:
     """The LLVM type of a lane."""
-    if element == types.boolean:
+    if element == kinds.boolean:
         return ir.IntType(1)
-    if isinstance(element, types.Float):
+    if element.is_float:
         return ir.FloatType() if element.bitwidth == 32 else ir.DoubleType()
     return _INTEGERS[element.bitwidth]
 
@@ -82,12 +59,6 @@ def element_ir(element: Any) -> ir.Type:
 def vector_ir(kind: Vector) -> ir.VectorType:
     """The LLVM type of a vector."""
     return ir.VectorType(element_ir(kind.element), kind.count)
-
-
-@register_default(Vector)
-class _Model(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: Vector):
-        super().__init__(manager, kind, vector_ir(kind))
 
 
 def splat_ir(builder: Any, value: Any, count: int) -> Any:
@@ -153,7 +124,7 @@ def _largest_ir(builder: Any, value: Any, more: Callable[[Any, Any], Any]) -> An
 
 def suffix_ir(kind: Vector) -> str:
     """The suffix of LLVM's names for this kind: ``v8f32``."""
-    return f"v{kind.count}{'f' if isinstance(kind.element, types.Float) else 'i'}{kind.element.bitwidth}"
+    return f"v{kind.count}{'f' if kind.element.is_float else 'i'}{kind.element.bitwidth}"
 
 
 def _picked(builder: Any, a: Any, b: Any, places: list[int]) -> Any:
@@ -348,14 +319,14 @@ class IntegerVectors:
 
 
 def _is_float(kind: Vector) -> bool:
-    return isinstance(kind.element, types.Float)
+    return kind.element.is_float
 
 
 def _signed(kind: Vector) -> bool:
-    return isinstance(kind.element, types.Integer) and kind.element.signed
+    return kind.element.is_signed
 
 
-_ARITHMETIC: dict[Any, Callable[[Any, Vector, Any, Any], Any]] = {
+ARITHMETIC: dict[Any, Callable[[Any, Vector, Any, Any], Any]] = {
     operator.add: lambda b, kind, x, y: b.fadd(x, y) if _is_float(kind) else b.add(x, y),
     operator.sub: lambda b, kind, x, y: b.fsub(x, y) if _is_float(kind) else b.sub(x, y),
     operator.mul: lambda b, kind, x, y: b.fmul(x, y) if _is_float(kind) else b.mul(x, y),
@@ -366,7 +337,7 @@ _ARITHMETIC: dict[Any, Callable[[Any, Vector, Any, Any], Any]] = {
     operator.lshift: lambda b, kind, x, y: b.shl(x, y),
     operator.rshift: lambda b, kind, x, y: b.ashr(x, y) if _signed(kind) else b.lshr(x, y),
 }
-_COMPARISONS = {operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=", operator.eq: "==", operator.ne: "!="}
+COMPARISONS = {operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=", operator.eq: "==", operator.ne: "!="}
 
 
 def _compare_ir(builder: Any, kind: Vector, symbol: str, x: Any, y: Any) -> Any:
@@ -375,27 +346,11 @@ def _compare_ir(builder: Any, kind: Vector, symbol: str, x: Any, y: Any) -> Any:
     return builder.icmp_signed(symbol, x, y) if _signed(kind) else builder.icmp_unsigned(symbol, x, y)
 
 
-def _declare(symbol: Any, lower: Callable[[Any, Vector, Any, Any], Any], truth: bool) -> None:
-    @infer_global(symbol)
-    class _Operation(AbstractTemplate):
-        def generic(self, args: Any, kws: Any) -> Any:
-            if len(args) != 2 or kws or args[0] != args[1] or not isinstance(args[0], Vector):
-                return None
-            return signature(Vector(types.boolean, args[0].count) if truth else args[0], *args)
-
-    @lower_builtin(symbol, Vector, Vector)
-    def _lowered(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return lower(builder, sig.args[0], *args)
-
-
-def _comparison(text: str) -> Callable[[Any, Vector, Any, Any], Any]:
-    return lambda builder, kind, x, y: _compare_ir(builder, kind, text, x, y)
-
-
-for _symbol, _lower in _ARITHMETIC.items():
-    _declare(_symbol, _lower, False)
-for _symbol, _text in _COMPARISONS.items():
-    _declare(_symbol, _comparison(_text), True)
+def lower_operation(builder: Any, symbol: Any, kind: Vector, x: Any, y: Any) -> Any:
+    """The result of an operator for vectors of one kind."""
+    if symbol in COMPARISONS:
+        return _compare_ir(builder, kind, COMPARISONS[symbol], x, y)
+    return ARITHMETIC[symbol](builder, kind, x, y)
 
 
 # ------------------------------------------------------------------------------------------------------------------ functions
@@ -410,7 +365,7 @@ def _convert_ir(builder: Any, value: Any, source: Vector, target: Vector) -> Any
         return (builder.fptosi if _signed(target) else builder.fptoui)(value, kind)
     if _is_float(target):
         return (builder.sitofp if _signed(source) else builder.uitofp)(value, kind)
-    bits = 1 if source.element == types.boolean else source.element.bitwidth
+    bits = 1 if source.element == kinds.boolean else source.element.bitwidth
     if bits < target.element.bitwidth:
         return (builder.sext if _signed(source) else builder.zext)(value, kind)
     return value if bits == target.element.bitwidth else builder.trunc(value, kind)
@@ -430,28 +385,28 @@ class Lanes:
         self.bytes = np.dtype(dtype).itemsize * count
         self.count = count
         kind, shape, element = self.kind, vector_ir(self.kind), self.kind.element
-        mask = Vector(types.boolean, count)
+        mask = Vector(kinds.boolean, count)
         name = suffix_ir(kind)
 
         def made(result: Any, arguments: tuple[Any, ...], lower: Callable[..., Any]) -> Any:
             def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
                 value = lower(builder, *args)
-                return context.get_dummy_value() if result == types.void else value
+                return context.get_dummy_value() if result == kinds.void else value
 
             return function_of(result(*arguments), codegen)
 
-        self.load = made(kind, (types.int64,), lambda b, at: load_ir(b, at, shape))
-        self.store = made(types.void, (types.int64, kind), lambda b, at, v: store_ir(b, v, at))
+        self.load = made(kind, (kinds.int64,), lambda b, at: load_ir(b, at, shape))
+        self.store = made(kinds.void, (kinds.int64, kind), lambda b, at, v: store_ir(b, v, at))
         self.splat = made(kind, (element,), lambda b, x: splat_ir(b, x, count))
         self.choose = made(kind, (mask, kind, kind), lambda b, m, x, y: b.select(m, x, y))
         less, more = ("<", ">")
         self.smaller = made(kind, (kind, kind), lambda b, x, y: b.select(_compare_ir(b, kind, less, x, y), x, y))
         self.larger = made(kind, (kind, kind), lambda b, x, y: b.select(_compare_ir(b, kind, more, x, y), x, y))
-        self.load_some = made(kind, (types.int64, types.int64, kind), load_some_ir)
-        self.store_some = made(types.void, (types.int64, kind, types.int64), lambda b, at, v, valid: store_some_ir(b, v, at, valid))
+        self.load_some = made(kind, (kinds.int64, kinds.int64, kind), load_some_ir)
+        self.store_some = made(kinds.void, (kinds.int64, kind, kinds.int64), lambda b, at, v, valid: store_some_ir(b, v, at, valid))
         scalar = Vector(element, 1)
         self.largest = made(element, (kind,), lambda b, v: _largest_ir(b, v, lambda x, y: _compare_ir(b, scalar, ">", x, y)))
-        if isinstance(element, types.Float):
+        if element.is_float:
             self.sqrt = made(kind, (kind,), lambda b, v: call_ir(b, f"llvm.sqrt.{name}", [v]))
             self.floor = made(kind, (kind,), lambda b, v: call_ir(b, f"llvm.floor.{name}", [v]))
             self.trunc = made(kind, (kind,), lambda b, v: call_ir(b, f"llvm.trunc.{name}", [v]))
@@ -507,5 +462,5 @@ def _prefetch_ir(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return context.get_dummy_value()
 
 
-prefetch = function_of(types.void(types.int64), _prefetch_ir)
+prefetch = function_of(kinds.void(kinds.int64), _prefetch_ir)
 """``prefetch(address)``: a hint that this cache line will be read. Any address is allowed."""

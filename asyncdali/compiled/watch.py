@@ -5,8 +5,7 @@ CUDA's events have no descriptors. So the thread waits for the descriptors, and 
 
 from __future__ import annotations
 
-from numba import types
-
+from . import kinds
 from .gate import DONE, FAILED, LATE
 from .intrinsics import call3, larger, load_i64, smaller, store_i64
 from .job_tables import WATCH
@@ -17,7 +16,7 @@ _NOT_READY = 600
 """CUDA_ERROR_NOT_READY: the event has not been reached."""
 _SHORTEST, _LONGEST = 50_000, 500_000
 """Nanoseconds between two questions: an eighth of the time so far, within these limits."""
-_ppoll = types.ExternalFunction("ppoll", types.int32(types.int64, types.int64, types.int64, types.int64))
+_ppoll = kinds.ExternalFunction("ppoll", kinds.int32(kinds.int64, kinds.int64, kinds.int64, kinds.int64))
 
 
 @compiled(1)

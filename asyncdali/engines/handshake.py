@@ -133,17 +133,11 @@ def _packages() -> dict[str, str]:
 
 @functools.cache
 def _processor() -> dict[str, str]:
-    """The processor that kernels are compiled for. Other instructions, or another C library, give other bits from the same source."""
-    from numba.core import codegen, config
+    """The target of kernels. Other instructions, or another C library, give other bits from the same source.
 
-    features = codegen.get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES
-    return {
-        "machine": platform.machine(), "name": str(config.CPU_NAME or _host()), "features": ",".join(sorted(features.split(","))),
-        "C library": " ".join(platform.libc_ver()),
-    }  # fmt: skip
+    Machines with the same level of x86-64 (``compiled/target.py``) have the same target, and the same bits. Kernels that came with the
+    package may be of another compiler than those that a machine makes, so they are described, too.
+    """
+    from ..compiled.shipped import described
 
-
-def _host() -> str:
-    from llvmlite.binding import get_host_cpu_name
-
-    return str(get_host_cpu_name())
+    return {**described(), "C library": " ".join(platform.libc_ver())}

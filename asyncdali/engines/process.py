@@ -54,7 +54,7 @@ def run_engine(load: Callable[[], Program | None], channel: socket.socket, statu
     os.close(status)
     gone = threading.Event()
     try:
-        from ..compiled import driver  # noqa: F401  imports Numba while the training process builds
+        from ..compiled import driver  # noqa: F401  imports NumPy and kernels while the training process builds
         from .server import EngineServer
 
         program = load()

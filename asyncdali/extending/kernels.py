@@ -1,4 +1,4 @@
-"""The building blocks for compiled steps of other packages. It imports Numba, so import it only in modules with kernels (``*_kernels.py``).
+"""The building blocks for compiled steps of other packages. Import it only in modules with kernels (``*_kernels.py``).
 
 ``@step`` compiles ``step(context, sample, thread) -> status``; ``step_variant(name, dtype)`` does so for each of several element types;
 ``@inlined`` compiles helpers of steps. ``load_*`` and ``store_*`` read and write one number at an address. ``view_*`` are arrays over

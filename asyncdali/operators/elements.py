@@ -40,7 +40,7 @@ class ElementOperator(TwoFileOperator):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        from . import element_kernels  # imports Numba: only in build()
+        from . import element_kernels  # only in build()
 
         self._kernels: Any = element_kernels
 

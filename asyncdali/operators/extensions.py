@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from .._notices import warn
 from .base import REGISTRY, Operator, register
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint  # importing it takes 15 ms of a processor
 
 GROUP = "asyncdali.operators"
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
@@ -29,6 +32,8 @@ class OperatorPackageError(RuntimeError, ImportError):
 @cache
 def declared() -> dict[str, tuple[EntryPoint, ...]]:
     """The entry points of installed packages by operator name. Names of asyncdali's own operators are ignored, with a warning."""
+    from importlib.metadata import entry_points
+
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for point in entry_points(group=GROUP):
         if point.name in REGISTRY and REGISTRY[point.name].__module__.startswith("asyncdali."):

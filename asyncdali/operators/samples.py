@@ -80,7 +80,7 @@ class SampleOperator(TwoFileOperator):
         super().__init__(spec, environment)
         if draws(type(self).sample) and self.record.fields[0].name != "position":
             raise TypeError(f"{type(self).__name__}.sample calls uniform(), so the first field of its record must be POSITION")
-        from . import sample_kernels  # imports Numba: only in build()
+        from . import sample_kernels  # only in build()
 
         self._kernels: Any = sample_kernels
 

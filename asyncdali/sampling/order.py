@@ -14,7 +14,7 @@ A position is an immutable value and an order has no mutable state: any batch ca
 its last visits, because a batch is usually followed by the next one. For the same reason a batch that follows another is drawn together
 with up to 15 later ones. Drawn between other work, with cold caches, each would take four times as long. Without the buffer every answer
 has a closed form. With the buffer, a batch that does not follow another replays at most one shard-epoch in compiled code. Only readers
-that shuffle import Numba.
+that shuffle need compiled code.
 """
 
 from __future__ import annotations

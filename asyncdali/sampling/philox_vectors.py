@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
+from ..compiled import kinds
 from ..compiled.c_library import cosf_ir, logf_ir
 from ..compiled.vectors import I32, I64, call_ir, function_of, lanes, splat_ir, store_ir
 
@@ -91,7 +91,7 @@ def _words() -> Any:
         store_ir(builder, _interleaved_ir(builder, [row[0] for row in _rows_ir(builder, key, hi, lo, offset, 1)]), out)
         return context.get_dummy_value()
 
-    return function_of(types.void(*[types.int64] * 5), codegen)
+    return function_of(kinds.void(*[kinds.int64] * 5), codegen)
 
 
 words_32 = _words()
@@ -115,7 +115,7 @@ def _normals() -> Any:
         store_ir(builder, builder.fmul(radius, cosf_ir(builder, builder.fmul(number(2 * math.pi), u2))), out)
         return context.get_dummy_value()
 
-    return function_of(types.void(*[types.int64] * 5), codegen)
+    return function_of(kinds.void(*[kinds.int64] * 5), codegen)
 
 
 normals_32 = _normals()
@@ -132,12 +132,12 @@ def blocks_of(count: int) -> Any:
     Lane 0 is block number `block`, lane k that of the element 4 k elements later.
     """
     kind = lanes("uint64", count).kind
-    result = types.UniTuple(kind, 4)
+    result = kinds.Repeated(kind, 4)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         key, hi, lo, block = args
         places = ir.Constant(ir.VectorType(I64, count), [_BLOCK_STRIDE * k for k in range(count)])
         words = philox_ir(builder, key, hi, lo, builder.add(splat_ir(builder, block, count), places))
-        return context.make_tuple(builder, result, words)
+        return context.make_tuple(builder, result.of_numba, words)
 
-    return function_of(result(*[types.int64] * 4), codegen)
+    return function_of(result(*[kinds.int64] * 4), codegen)

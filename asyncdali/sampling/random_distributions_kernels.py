@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
+from ..compiled import kinds
 from ..compiled.intrinsics import (  # fmt: skip
     address,
     c_function,
@@ -47,13 +47,13 @@ _SAMPLE_STRIDE, _ELEMENT_STRIDE = _U(65537), _U(257)
 _BELOW_ONE = np.nextafter(1.0, 0.0)
 
 new_stream = local_array(np.uint64, STREAM_FIELDS)
-_log = c_function("log", types.float64, types.float64)
-exp_64 = c_function("exp", types.float64, types.float64)
-_pow = c_function("pow", types.float64, types.float64, types.float64)
-_lgamma = c_function("lgamma", types.float64, types.float64)
-_logf = c_function("logf", types.float32, types.float32)
-_expf = c_function("expf", types.float32, types.float32)
-_powf = c_function("powf", types.float32, types.float32, types.float32)
+_log = c_function("log", kinds.float64, kinds.float64)
+exp_64 = c_function("exp", kinds.float64, kinds.float64)
+_pow = c_function("pow", kinds.float64, kinds.float64, kinds.float64)
+_lgamma = c_function("lgamma", kinds.float64, kinds.float64)
+_logf = c_function("logf", kinds.float32, kinds.float32)
+_expf = c_function("expf", kinds.float32, kinds.float32)
+_powf = c_function("powf", kinds.float32, kinds.float32, kinds.float32)
 
 
 def _make_canonical64(next_word: Any) -> Any:

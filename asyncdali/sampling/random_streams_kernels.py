@@ -18,8 +18,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import types
 
+from ..compiled import kinds
 from ..compiled.intrinsics import (  # fmt: skip
     address,
     c_function,
@@ -64,13 +64,13 @@ _TINY = _F32(1e-30)
 _BELOW_ONE = np.nextafter(_F32(1), _F32(0))
 
 # The reference calls these C functions. NumPy's and Numba's own functions differ in the last bits.
-_logf = c_function("logf", types.float32, types.float32)
-_expf = c_function("expf", types.float32, types.float32)
-_cosf = c_function("cosf", types.float32, types.float32)
-_log = c_function("log", types.float64, types.float64)
-_cos = c_function("cos", types.float64, types.float64)
-_nextafterf = c_function("nextafterf", types.float32, types.float32, types.float32)
-_nextafter = c_function("nextafter", types.float64, types.float64, types.float64)
+_logf = c_function("logf", kinds.float32, kinds.float32)
+_expf = c_function("expf", kinds.float32, kinds.float32)
+_cosf = c_function("cosf", kinds.float32, kinds.float32)
+_log = c_function("log", kinds.float64, kinds.float64)
+_cos = c_function("cos", kinds.float64, kinds.float64)
+_nextafterf = c_function("nextafterf", kinds.float32, kinds.float32, kinds.float32)
+_nextafter = c_function("nextafter", kinds.float64, kinds.float64, kinds.float64)
 
 
 # ---------------------------------------------------------------------------------------------------------------------------------

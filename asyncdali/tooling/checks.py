@@ -298,6 +298,19 @@ def missing_kernels(setup: MachineSetup) -> Finding | None:
     )  # fmt: skip
 
 
+def shipped_kernels(setup: MachineSetup) -> Finding | None:
+    """The package's own file of compiled kernels is damaged."""
+    from ..compiled.shipped import states
+
+    damaged = [f"{level}: {state}" for level, state in states().items() if isinstance(state, Exception)]
+    if not damaged:
+        return None
+    return Finding(
+        "shipped_kernels", f"compiled kernels that came with asyncdali cannot be used ({'; '.join(damaged)}): they are compiled again",
+        "Install asyncdali again: pip install --force-reinstall --no-deps asyncdali",
+    )  # fmt: skip
+
+
 def _writable(place: Path) -> bool:
     import tempfile
 
@@ -463,6 +476,6 @@ def refused_calls(setup: MachineSetup) -> Finding | None:
 
 QUICK: tuple[Check, ...] = (cpu_quota, affinity, engine_threads, nested_in_workers, nested_in_process, descriptor_limit)
 ALL: tuple[Check, ...] = (
-    *QUICK, cuda_before_fork, unpicklable_source, missing_codec, kernel_cache, missing_kernels, slow_storage, no_driver, driver_mismatch,
-    switch_interval, few_connections, refused_calls,
+    *QUICK, cuda_before_fork, unpicklable_source, missing_codec, kernel_cache, shipped_kernels, missing_kernels, slow_storage, no_driver,
+    driver_mismatch, switch_interval, few_connections, refused_calls,
 )  # fmt: skip

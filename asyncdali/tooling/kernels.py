@@ -58,12 +58,31 @@ def run(options: argparse.Namespace) -> int:
         print(f"cache: {error}", file=sys.stderr)
         return 1
     print(f"{store.folder}: {_summary(store.usage())}")
+    for line in shipped_lines():
+        print(line)
     return 0
 
 
 def _wrong(text: str) -> int:
     print(f"cache: {text}", file=sys.stderr)
     return 2
+
+
+def shipped_lines() -> list[str]:
+    """Lines about the kernels that came with the package."""
+    from ..compiled.shipped import states, used_level
+
+    found = states()
+    own, is_level = used_level()
+    if not found:
+        return [f"no kernels came with this package: they are compiled at their first use, for {own}"]
+    lines = []
+    for level, state in found.items():
+        what = str(state) if isinstance(state, Exception) else f"{_counted(len(state.places), 'kernel')}, {state.size / 2**20:.1f} MiB"
+        lines.append(f"came with this package for {level}: {what}{' (used on this processor)' if level == own and is_level else ''}")
+    if own not in found or not is_level:
+        lines.append(f"this process compiles for {own}: none of these kernels is used")
+    return lines
 
 
 def _fill(options: argparse.Namespace) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -85,9 +87,61 @@ def test_an_exception_of_a_kernel_is_a_status(root):
 
 
 def test_functions_of_numba_in_c_are_found():
-    assert machine_code._known("numba_nextafter") and machine_code._known("memcpy")
-    assert machine_code._known("NRT_MemInfo_call_dtor") and machine_code._known("NRT_MemInfo_alloc_safe_aligned")
-    assert not machine_code._known("numba_no_such_function") and not machine_code._known("NRT_no_such_function")
+    known = machine_code._needed(("numba_nextafter", "memcpy", "NRT_MemInfo_call_dtor", "NRT_MemInfo_alloc_safe_aligned"))
+    assert all(known.values()) and len(set(known.values())) == 4
+    unknown = ("numba_no_such_function", "NRT_no_such_function", "no_such_function")
+    assert list(machine_code._needed(unknown).values()) == [0, 0, 0]
+
+
+def test_kernels_without_arrays_need_nothing_of_numba():
+    """Numba's function that frees memory is then never called."""
+    (release,) = machine_code._needed(("NRT_MemInfo_call_dtor",)).values()
+    assert release == machine_code._address_of("abort")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="other processors have other forms of addresses")
+def test_llvm_is_not_needed_for_the_code_of_kernels(root, monkeypatch):
+    monkeypatch.setattr(machine_code, "_linked_by_llvm", lambda code, outside: pytest.fail("linked by LLVM"))
+    from asyncdali.operators.flip import flip_kernels
+    from asyncdali.sampling import random_streams_kernels
+
+    for kernel in (flip_kernels.flip_step, random_streams_kernels.draw_coins):
+        assert not step.Compiled(kernel._function, kernel._count, ("no LLVM",)).ready
+        for _ in range(2):
+            again = step.Compiled(kernel._function, kernel._count, ("no LLVM",))
+            again.compile()
+        assert again.ready and again._keep is None
+
+
+_OTHER_FORM = """
+static long count = 3;
+long f(long x) { count += x; return count; }
+"""
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler to make an object file")
+def test_llvm_links_files_of_another_form(tmp_path):
+    """Variables, and addresses relative to the code: an object file of a compiler."""
+    (tmp_path / "a.c").write_text(_OTHER_FORM)
+    subprocess.run(["gcc", "-O1", "-fPIC", "-c", "a.c", "-o", "a.o"], cwd=tmp_path, check=True)
+    file = (tmp_path / "a.o").read_bytes()
+    with pytest.raises(machine_code._OtherForm):
+        machine_code._image_of(file)
+    function = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_long)(machine_code.link(MachineCode("f", (), file)))
+    assert function(4) == 7 and function(1) == 8
+
+
+@pytest.mark.parametrize("cut", [10, 70, 300, 900])
+def test_a_cut_object_file_is_refused(root, cut):
+    """A whole file of the cache may contain anything, if another program made it."""
+    from asyncdali.operators.flip import flip_kernels
+
+    made = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cache.Entry, "save", lambda self, code: made.append(code))
+        step.Compiled(flip_kernels.flip_step._function, 3, ("cut", cut)).compile()
+    with pytest.raises(ValueError):
+        machine_code.link(MachineCode("cut", made[0].needs, made[0].file[:-cut]))
 
 
 def test_a_kernel_that_makes_an_array_is_linked(root):
@@ -109,15 +163,28 @@ def add(value):
 
 compiled = step.Compiled(add, 1, ("linked",))
 assert compiled(1) == 3
-from numba.core.registry import cpu_target
-print(compiled._keep is None, "_toplevel_target_context" in vars(cpu_target))  # cached there at first use
+print(compiled._keep is None, "numba.core" in sys.modules, "llvmlite.binding" in sys.modules)
 """
 
 
-def test_a_cached_kernel_is_linked_without_numbas_contexts(root):
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="LLVM links the code of other processors")
+def test_a_cached_kernel_is_linked_without_numba_and_llvm(root):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(root)}
     lines = []
     for _ in range(2):
         done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, check=True, capture_output=True, text=True)
         lines.append(done.stdout.split())
-    assert lines == [["False", "True"], ["True", "False"]]
+    assert lines == [["False", "True", "True"], ["True", "False", "False"]]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="LLVM links the code of other processors")
+def test_memory_of_kernels_is_executable_and_not_writable(root):
+    from asyncdali.operators.flip import flip_kernels
+
+    for _ in range(2):
+        kernel = step.Compiled(flip_kernels.flip_step._function, 3, ("memory",))
+        kernel.compile()
+    with open("/proc/self/maps") as file:
+        areas = [line.split() for line in file]
+    bounds = [(*(int(end, 16) for end in area.split("-")), rights) for area, rights, *_ in areas]
+    assert [rights for begin, end, rights in bounds if begin <= kernel.address < end] == ["r-xp"]

@@ -7,9 +7,8 @@ import pytest
 from helpers import operators as harness
 from helpers.twins import outputs_of
 from llvmlite import ir
-from numba import types
 
-from asyncdali.compiled import byte_vectors, c_library
+from asyncdali.compiled import byte_vectors, c_library, kinds
 from asyncdali.compiled.step import Compiled
 from asyncdali.compiled.vectors import I64, function_of, lanes, load_ir, store_ir, transposed_ir
 from asyncdali.operators.audio.fourier import RealTransform, Transform, transform_of
@@ -35,7 +34,7 @@ def test_transposed(count):
             store_ir(builder, row, builder.add(args[1], I64(4 * count * k)))
         return context.get_dummy_value()
 
-    turn = function_of(types.void(types.int64, types.int64), codegen)
+    turn = function_of(kinds.void(kinds.int64, kinds.int64), codegen)
 
     def turned(a, b):
         turn(a, b)
@@ -131,10 +130,10 @@ def test_words_and_normal_numbers_of_many_elements(lo):
     from asyncdali.compiled.vectors import element_ir
 
     def codegen(context, builder, sig, args):
-        builder.store(args[1], builder.inttoptr(args[0], element_ir(types.uint32).as_pointer()))
+        builder.store(args[1], builder.inttoptr(args[0], element_ir(kinds.uint32).as_pointer()))
         return context.get_dummy_value()
 
-    store = function_of(types.void(types.int64, types.uint32), codegen)
+    store = function_of(kinds.void(kinds.int64, kinds.uint32), codegen)
     signed = np.array([0x123456789ABCDEF, 77, lo], np.uint64).view(np.int64).tolist()
     for offset in (0, 4, 1028, 4 * 257 * 32):
         many, one = np.zeros(ELEMENTS, np.uint32), np.zeros(ELEMENTS, np.uint32)

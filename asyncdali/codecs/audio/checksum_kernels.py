@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
+from ...compiled import kinds
 from ...compiled.byte_vectors import shuffled_ir
 from ...compiled.intrinsics import load_big_endian_64, load_u8, shift_right
 from ...compiled.step import inlined
-from ...compiled.vectors import I8, I32, I64, call_ir, function_of, is_x86, lanes, load_ir, processor_has
+from ...compiled.target import processor_has
+from ...compiled.vectors import I8, I32, I64, call_ir, function_of, is_x86, lanes, load_ir
 
 _PAIR = lanes("int64", 2)
 
@@ -52,10 +53,10 @@ def _begun_ir(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.insert_element(block, builder.xor(builder.extract_element(block, I32(1)), args[0]), I32(1))
 
 
-_begun = function_of(_PAIR.kind(types.int64, types.int64), _begun_ir)
+_begun = function_of(_PAIR.kind(kinds.int64, kinds.int64), _begun_ir)
 """``_begun(upper, source)``: 16 bytes as a number, with `upper` added to its upper half."""
 _upper, _lower = (
-    function_of(types.int64(_PAIR.kind), lambda context, builder, sig, args, half=half: builder.extract_element(args[0], I32(half)))
+    function_of(kinds.int64(_PAIR.kind), lambda context, builder, sig, args, half=half: builder.extract_element(args[0], I32(half)))
     for half in (1, 0)
 )
 
@@ -70,7 +71,7 @@ def _make_fold(bits: int, polynomial: int) -> Any:
         low, high = (call_ir(builder, "llvm.x86.pclmulqdq", [value, factors, I8(part)]) for part in (0x00, 0x11))
         return builder.xor(builder.xor(low, high), _block_ir(builder, source))
 
-    return function_of(_PAIR.kind(_PAIR.kind, types.int64), codegen)
+    return function_of(_PAIR.kind(_PAIR.kind, kinds.int64), codegen)
 
 
 def make_checksum(bits: int, polynomial: int) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
+from ...compiled import kinds
 from ...compiled.convert_kernels import converter, view
 from ...compiled.intrinsics import address, larger, load_f64, load_i64, local_array, smaller
 from ...compiled.step import Compiled, inlined, step_variant
@@ -53,7 +53,7 @@ def _between_ir(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return call_ir(builder, "llvm.fmuladd.f32", [builder.fsub(second, first), args[2], first])
 
 
-_between = function_of(types.float32(_f32.kind, _f32.kind, types.float32), _between_ir)
+_between = function_of(kinds.float32(_f32.kind, _f32.kind, kinds.float32), _between_ir)
 """``between(a, b, part)``: a number between the sums of the lanes of `a` and of `b`."""
 
 

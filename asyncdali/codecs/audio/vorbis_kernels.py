@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
+from ...compiled import kinds
 from ...compiled.intrinsics import (
     address,
     clear_bytes,
@@ -90,7 +90,7 @@ def _reversed_ir(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.zext(call_ir(builder, "llvm.bitreverse.i32", [short]), ir.IntType(64))
 
 
-_reversed_32 = function_of(types.int64(types.int64), _reversed_ir)
+_reversed_32 = function_of(kinds.int64(kinds.int64), _reversed_ir)
 
 
 @inlined

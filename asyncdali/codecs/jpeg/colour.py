@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
+from ...compiled import kinds
+from ...compiled.kinds import intrinsic
 from ...compiled.vectors import I8, I16, I32, I64, IntegerVectors, constant
 
 PIXELS = 32
@@ -103,7 +103,7 @@ def _make(chroma: Callable[..., ir.Value]) -> Any:
             v.store_pixels(planes, target)
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 7), codegen
+        return kinds.void(*[kinds.int64] * 7), codegen
 
     return convert
 
@@ -125,4 +125,4 @@ def spread_grey(typingctx, luma, out):
             v.store(v.pick(y, y, [at // 3 for at in range(PIXELS * part, PIXELS * (part + 1))]), args[1], PIXELS * part)
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64), codegen
+    return kinds.void(kinds.int64, kinds.int64), codegen

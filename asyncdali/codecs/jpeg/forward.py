@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
+from ...compiled import kinds
 from ...compiled.vectors import I8, I16, I32, I64, IntegerVectors, constant, function_of
 from .entropy import ROW_BYTES
 from .transform import CONST_BITS, PASS1_BITS, F, Halves, Pair, transposed
@@ -61,7 +61,7 @@ def _encode_ir(context, builder, signature, args):
     return context.get_dummy_value()
 
 
-encode_colors = function_of(types.void(*[types.int64] * 6), _encode_ir)
+encode_colors = function_of(kinds.void(*[kinds.int64] * 6), _encode_ir)
 """``encode_colors(upper, lower, luma, stride, blue, red)``: 32 RGB pixels of two rows become luma at `luma` (rows `stride` bytes apart) and
 16 samples at `blue` and `red`."""
 
@@ -126,7 +126,7 @@ def _forward_ir(context, builder, signature, args):
     return context.get_dummy_value()
 
 
-transform_forward = function_of(types.void(*[types.int64] * 4), _forward_ir)
+transform_forward = function_of(kinds.void(*[kinds.int64] * 4), _forward_ir)
 """``transform_forward(samples, stride, tables, group)``: four blocks side by side become quantised coefficients at `group`, as
 ``transform_whole`` takes them. `tables` are :func:`quantisation`'s."""
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
+from ...compiled import kinds
+from ...compiled.kinds import intrinsic
 from ...compiled.vectors import I8, I16, I32, I64, IntegerVectors, constant
 from .entropy import ROW_BYTES
 
@@ -148,7 +148,7 @@ def _make(count: int) -> Any:
             _store_rows(v, _butterflies(v, columns, CONST_BITS + PASS1_BITS + 3), target, step)
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 5), codegen
+        return kinds.void(*[kinds.int64] * 5), codegen
 
     return transform
 
@@ -179,4 +179,4 @@ def transform_flat(typingctx, group, factors, out, stride, hazard):
             target = builder.add(target, step)
         return context.get_dummy_value()
 
-    return types.void(*[types.int64] * 5), codegen
+    return kinds.void(*[kinds.int64] * 5), codegen

@@ -11,8 +11,8 @@ import sys
 from functools import cache
 
 import numpy as np
-from numba import types
 
+from ...compiled import kinds
 from ...compiled.addresses import address_of
 from ...compiled.intrinsics import (
     call2,
@@ -117,9 +117,9 @@ from .work_area import (  # fmt: skip
 
 asked = DECODE_WINDOW.at
 
-_calloc = types.ExternalFunction("calloc", types.int64(types.int64, types.int64))
-_free = types.ExternalFunction("free", types.void(types.int64))
-_madvise = types.ExternalFunction("madvise", types.int32(types.int64, types.int64, types.int32))
+_calloc = kinds.ExternalFunction("calloc", kinds.int64(kinds.int64, kinds.int64))
+_free = kinds.ExternalFunction("free", kinds.void(kinds.int64))
+_madvise = kinds.ExternalFunction("madvise", kinds.int32(kinds.int64, kinds.int64, kinds.int32))
 _HUGE_PAGES, _HUGE = 14, 1 << 21  # MADV_HUGEPAGE, bytes of a huge page.
 _LINUX = sys.platform == "linux"
 LARGEST_KEPT = 1 << 30

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
+from ...compiled import kinds
 from ...compiled.intrinsics import larger, load_i64, smaller, view_of, view_u8
 from ...compiled.step import compiled, inlined
 from ...compiled.vectors import I8, I16, I32, I64, IntegerVectors, constant, function_of
@@ -140,7 +140,7 @@ def _make_colours(bits: int) -> Any:
         v.store_pixels([v.packed(*part) for part in parts], out)
         return context.get_dummy_value()
 
-    return function_of(types.void(*[types.int64] * 5), codegen)
+    return function_of(kinds.void(*[kinds.int64] * 5), codegen)
 
 
 _colours_8, _colours_16 = _make_colours(8), _make_colours(16)

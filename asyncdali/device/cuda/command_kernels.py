@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
+from ...compiled import kinds
 from ...compiled.intrinsics import I64, call3, load_i64, store_i64
 from ...compiled.job_tables import JOB
+from ...compiled.kinds import intrinsic
 from ...compiled.step import compiled
 from .command_tables import (
     CALL,
@@ -39,14 +39,14 @@ query = QUERY_COMMAND.at
 
 def _call_of(*bits: int) -> Any:
     """LLVM IR that calls a C function at an address, with integers of these sizes. The status is an int."""
-    kinds = [ir.IntType(size) for size in bits]
-    pointer = ir.FunctionType(ir.IntType(32), kinds).as_pointer()
+    sizes = [ir.IntType(size) for size in bits]
+    pointer = ir.FunctionType(ir.IntType(32), sizes).as_pointer()
 
     def codegen(context, builder, signature, args):
-        given = [arg if size == 64 else builder.trunc(arg, kind) for arg, size, kind in zip(args[1:], bits, kinds)]
+        given = [arg if size == 64 else builder.trunc(arg, kind) for arg, size, kind in zip(args[1:], bits, sizes)]
         return builder.zext(builder.call(builder.inttoptr(args[0], pointer), given), I64)
 
-    return types.int64(*[types.int64] * (1 + len(bits))), codegen
+    return kinds.int64(*[kinds.int64] * (1 + len(bits))), codegen
 
 
 @intrinsic

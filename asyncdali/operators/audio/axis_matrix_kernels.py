@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
 from ...batch import Batch
+from ...compiled import kinds
 from ...compiled.intrinsics import load_f32, load_f64, load_i64, smaller, view_f32
 from ...compiled.job_tables import THREAD
 from ...compiled.step import inlined, step
@@ -104,7 +104,7 @@ def _turn() -> Any:
             store_ir(builder, row, builder.add(args[2], builder.mul(args[3], I64(k))))
         return context.get_dummy_value()
 
-    return function_of(types.void(*[types.int64] * 4), codegen)
+    return function_of(kinds.void(*[kinds.int64] * 4), codegen)
 
 
 _turned_square = _turn()

@@ -12,7 +12,8 @@ import numpy as np
 from ...compiled.intrinsics import load_f32, load_f64, load_i64, smaller, view_f32, view_f64
 from ...compiled.job_tables import THREAD
 from ...compiled.step import inlined, step
-from ...compiled.vectors import lanes, processor_has, widest
+from ...compiled.target import processor_has
+from ...compiled.vectors import lanes, widest
 from .fourier_tables import DENSE_TRANSFORM, POWER_SPECTRUM, ROW_SIZES
 
 LANES = max(widest() // 8, 2)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from ...compiled.vectors import I64, Vector, call_ir, function_of, lanes, splat_ir
+from ...compiled.kinds import Vector
+from ...compiled.vectors import I64, call_ir, function_of, lanes, splat_ir
 
 _POLYNOMIAL = (
     6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01, 2.222219843214978396e-01, 1.818357216161805012e-01,

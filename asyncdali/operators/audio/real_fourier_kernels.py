@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
+from ...compiled import kinds
 from ...compiled.intrinsics import load_f32, load_i32, load_i64, view_f32
 from ...compiled.step import inlined
 from ...compiled.vectors import I32, I64, call_ir, function_of, lanes, load_ir, splat_ir, store_ir, transposed_ir, widest
@@ -167,7 +167,7 @@ def _block_loader(count: int) -> Any:
             store_ir(builder, column, _place_ir(builder, data, places, builder.add(pair, I64(k // 2)), k % 2, size))
         return context.get_dummy_value()
 
-    return function_of(types.void(*[types.int64] * 5), codegen)
+    return function_of(kinds.void(*[kinds.int64] * 5), codegen)
 
 
 def _block_writer(count: int) -> Any:
@@ -181,7 +181,7 @@ def _block_writer(count: int) -> Any:
             store_ir(builder, row, builder.add(out, builder.mul(stride, I64(k))))
         return context.get_dummy_value()
 
-    return function_of(types.void(*[types.int64] * 3), codegen)
+    return function_of(kinds.void(*[kinds.int64] * 3), codegen)
 
 
 def _power(count: int) -> Any:
@@ -193,7 +193,7 @@ def _power(count: int) -> Any:
         square = builder.fadd(builder.fmul(re, re), builder.fmul(im, im))
         return builder.select(root, call_ir(builder, f"llvm.sqrt.v{count}f32", [square]), square)
 
-    return function_of(kind(kind, kind, types.boolean), codegen)
+    return function_of(kind(kind, kind, kinds.boolean), codegen)
 
 
 def _column_loader(count: int) -> Any:
@@ -204,7 +204,7 @@ def _column_loader(count: int) -> Any:
         store_ir(builder, builder.fmul(load_ir(builder, args[0], kind), splat_ir(builder, args[1], count)), args[2])
         return context.get_dummy_value()
 
-    return function_of(types.void(types.int64, types.float32, types.int64), codegen)
+    return function_of(kinds.void(kinds.int64, kinds.float32, kinds.int64), codegen)
 
 
 @cache

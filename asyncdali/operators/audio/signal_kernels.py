@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.np.numpy_support import from_dtype
 
 from ...batch import Batch, storage_dtype
+from ...compiled import kinds
 from ...compiled.convert_kernels import converter, view
 from ...compiled.intrinsics import address, load_f32, load_f64, load_i64, smaller, store_i32, store_i64, view_f32, view_f64
 from ...compiled.job_tables import THREAD
+from ...compiled.kinds import from_dtype
 from ...compiled.step import Compiled, inlined, step, step_variant
 from ...compiled.tables import laid_out
 from ...compiled.vectors import I32, I64, element_ir, function_of, lanes, load_ir, store_ir, transposed_ir, widest
@@ -158,7 +158,7 @@ def _adder(dtype: np.dtype, rounded: bool) -> Any:
         store_ir(builder, total, totals)
         return context.get_dummy_value()
 
-    return function_of(types.void(*[types.int64] * 3), codegen)
+    return function_of(kinds.void(*[kinds.int64] * 3), codegen)
 
 
 def _slider(dtype: np.dtype, rounded: bool) -> Any:
@@ -181,7 +181,7 @@ def _slider(dtype: np.dtype, rounded: bool) -> Any:
         store_ir(builder, largest, best)
         return context.get_dummy_value()
 
-    return function_of(types.void(*[types.int64] * 5), codegen)
+    return function_of(kinds.void(*[kinds.int64] * 5), codegen)
 
 
 @cache

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
+from ...compiled import kinds
 from ...compiled.intrinsics import (  # fmt: skip
     address,
     copy_bytes,
@@ -267,7 +267,7 @@ def _interleave_ir(context, builder, signature, args):
     return context.get_dummy_value()
 
 
-_interleave_pixels = function_of(types.void(types.int64, types.int64), _interleave_ir)
+_interleave_pixels = function_of(kinds.void(kinds.int64, kinds.int64), _interleave_ir)
 
 
 @inlined

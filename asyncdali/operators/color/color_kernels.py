@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from ...batch import Batch, storage_dtype, storage_name
+from ...compiled import kinds
 from ...compiled.byte_vectors import has_byte_tables, translator
 from ...compiled.convert_kernels import converter, load_value, view
 from ...compiled.intrinsics import (
@@ -41,8 +41,8 @@ _FLOAT = 4  # bytes of float32
 _COLORED = {"matrix": 1, "linear": 2}
 """Kernels, and the macro of a kernel that computes the same while reading (color.cuh)."""
 
-_cosf = c_function("cosf", types.float32, types.float32)
-_sinf = c_function("sinf", types.float32, types.float32)
+_cosf = c_function("cosf", kinds.float32, kinds.float32)
+_sinf = c_function("sinf", kinds.float32, kinds.float32)
 
 
 @cache

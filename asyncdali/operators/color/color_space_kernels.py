@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
 from ...batch import Batch
 from ...codecs.image_formats import TO_YCBCR
+from ...compiled import kinds
 from ...compiled.byte_vectors import block_bytes, shuffled_ir, shuffler
 from ...compiled.convert_kernels import converter
 from ...compiled.intrinsics import copy_bytes, load_i64, view_f32, view_u8
@@ -161,7 +161,7 @@ def _grey_block(weights: tuple[int, int, int]) -> Any:
         store_ir(builder, builder.trunc(shifted, ir.VectorType(I8, _GREY_PIXELS)), args[1])
         return context.get_dummy_value()
 
-    return function_of(types.void(types.int64, types.int64), codegen)
+    return function_of(kinds.void(kinds.int64, kinds.int64), codegen)
 
 
 @cache

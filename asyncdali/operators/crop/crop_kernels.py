@@ -10,11 +10,10 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from numba import njit
 
 from ...compiled.convert_kernels import slicing_converter, storage, view
 from ...compiled.intrinsics import larger, load_i64, smaller, view_i64
-from ...compiled.step import Compiled, inlined, step_variant
+from ...compiled.step import Compiled, inlined, pasted, step_variant
 from ...compiled.tables import laid_out
 from ...device.launch import Kernel, Launch, element_type, grid_of
 from ..base import Step, no_explanation
@@ -28,7 +27,7 @@ _ANCHOR, _IN_EXTENT, _OUT_EXTENT, _IN_STRIDE, _OUT_STRIDE = (
     WINDOW.columns(name) for name in ("anchor", "in_extent", "out_extent", "in_stride", "out_stride")
 )
 
-_inline = njit(inline="always")
+_inline = pasted
 
 
 @inlined

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from ...compiled.addresses import address_of
 from ...compiled.convert_kernels import converter, load_value, storage, view
 from ...compiled.intrinsics import larger, load_i64, smaller, view_f32, view_i64
-from ...compiled.step import Compiled, inlined, step_variant
+from ...compiled.step import Compiled, inlined, pasted, step_variant
 from ...compiled.tables import table_of
 from ...compiled.vectors import prefetch
 from ...device.launch import Kernel, Launch, Unstored, element_type, row_grid
@@ -150,7 +149,7 @@ def normalize_step(in_dtype: str, out_dtype: str, planes: bool) -> Compiled:
     view_out = view(out_dtype)
     in_size, out_size = storage(in_dtype).itemsize, storage(out_dtype).itemsize
 
-    @njit(inline="always")
+    @pasted
     def row(source, out, r, mirror, mean, factor, fills):
         """One row inside the input: `source` is at the row's first column, `out` at the output row.
 

@@ -46,7 +46,7 @@ _FORMATS = {DALIImageType.RGB: "rgb", DALIImageType.ANY_DATA: "rgb", DALIImageTy
 def _kernels() -> Any:
     """The compiled functions, imported at the first call.
 
-    They import Numba, which is slow to import. The cache avoids several import statements per batch.
+    They are imported late, because few programs need them. The cache avoids several import statements per batch.
     """
     from . import jpeg_lane_kernels
 

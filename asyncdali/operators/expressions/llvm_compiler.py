@@ -13,15 +13,9 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite import ir
 
+from ...compiled.target import processor_has, target
+
 _lock = threading.RLock()
-
-
-def _features() -> str:
-    try:
-        features: str = llvm.get_host_cpu_features().flatten()
-        return features
-    except RuntimeError:  # LLVM cannot detect this processor's features.
-        return ""
 
 
 @functools.cache
@@ -29,10 +23,11 @@ def _engine() -> tuple[Any, Any]:
     """The target machine that optimises, and the engine that holds all code (the engine owns a second machine)."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    target = llvm.Target.from_default_triple()
-    machines = [target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=_features(), opt=2, jit=True) for _ in range(2)]
+    machine = llvm.Target.from_default_triple()
+    _, processor, features = target()
+    machines = [machine.create_target_machine(cpu=processor, features=features, opt=2, jit=True) for _ in range(2)]
     empty = llvm.parse_assembly("")
-    empty.triple = target.triple
+    empty.triple = machine.triple
     return machines[0], llvm.create_mcjit_compiler(empty, machines[1])
 
 
@@ -56,8 +51,7 @@ def prefer_long_vectors(function: ir.Function) -> None:
 @functools.cache
 def float_lanes() -> int:
     """Number of float32 in a register, for loops whose operations are mostly on float32; 0: LLVM's choice."""
-    features = _features().split(",")
-    return 16 if "+avx512f" in features else 8 if "+avx2" in features else 0
+    return 16 if processor_has("avx512f") else 8 if processor_has("avx2") else 0
 
 
 def machine_code(module: ir.Module, function: str) -> int:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
 from ...batch import Batch, storage_dtype
+from ...compiled import kinds
 from ...compiled.intrinsics import copy_bytes, load_i64, view_i64, view_of
 from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
@@ -243,7 +243,7 @@ def _middle_of(side: int, kind: str) -> Any:
             found[a], found[b] = builder.select(less, found[a], found[b]), builder.select(less, found[b], found[a])
         return found[side * side // 2]
 
-    return function_of(own(types.int64, types.int64, types.int64), codegen)
+    return function_of(own(kinds.int64, kinds.int64, kinds.int64), codegen)
 
 
 @cache

@@ -36,7 +36,7 @@ class Normal(RandomOperator):
     )
 
     def _compile(self) -> None:
-        from ...compiled.c_library import same_as_platform  # imports Numba: only in build()
+        from ...compiled.c_library import same_as_platform  # only in build()
 
         kernels = random_streams.load_kernels()
         kernels.draw_normal.compile()

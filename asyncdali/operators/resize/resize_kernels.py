@@ -13,20 +13,19 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from ...compiled import kinds
 from ...compiled.intrinsics import call3, larger, load_i32, load_i64, smaller, store_i32, view_f32, view_i32, view_i64, view_of
 from ...compiled.job_tables import THREAD
-from ...compiled.step import Compiled, contracted, step_variant
+from ...compiled.kinds import cgutils, intrinsic
+from ...compiled.step import Compiled, contracted, pasted, step_variant
 from .resize_tables import RESIZE, RESIZE_RECORD, TAP_HEAD
 
 at, word, head_at, thread_at = RESIZE.at, RESIZE_RECORD.word, TAP_HEAD.at, THREAD.at
 ROWS = 4
 """Output rows that are computed together."""
 
-_inner = njit(inline="always")
+_inner = pasted
 
 
 # ------------------------------------------------------------------------------------------------------------ rows: weighted sums
@@ -149,7 +148,7 @@ def _make_pixel(dtype: str, exact: bool) -> Any:
                     builder.store(builder.extract_element(value, ir.Constant(ir.IntType(32), lane)), spot)
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 11), codegen
+        return kinds.void(*[kinds.int64] * 11), codegen
 
     return pixel
 
@@ -200,12 +199,12 @@ def _columns(dtype: str) -> Any:
 def _store(dtype: str) -> Any:
     """``convert(float32) -> dtype``, rounding half to even and saturating."""
     if dtype == "float32":
-        return njit(inline="always")(lambda value: value)
+        return pasted(lambda value: value)
     low, high = _RANGE[dtype]
     kind = getattr(np, dtype)
     low32, high32 = np.float32(low), np.float32(high)
 
-    @njit(inline="always")
+    @pasted
     def convert(value):
         return kind(np.rint(smaller(larger(value, low32), high32)))
 

@@ -10,16 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from ...compiled.intrinsics import larger, load_f64, load_i64, local_array, smaller, store_i64, view_f32, view_i32, view_i64
-from ...compiled.step import compiled
+from ...compiled.step import compiled, pasted
 from .resize_tables import FILTER, INTERVAL, RESIZE, RESIZE_RECORD, TAP_HEAD, TAPS
 
 WIDEST = np.float32(8192)
 """Source pixels that a filter covers at most, as in DALI. A region of interest may be any number of times larger than the image."""
 NN, LINEAR, CUBIC, LANCZOS3, TRIANGULAR, GAUSSIAN = range(6)
-_inner = njit(inline="always")
+_inner = pasted
 _three = local_array(np.int64, 3)
 
 

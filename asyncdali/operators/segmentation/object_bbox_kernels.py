@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from numba import types
 
+from ...compiled import kinds
 from ...compiled.convert_kernels import view
 from ...compiled.intrinsics import c_function, larger, load_f32, load_i64, local_array, smaller, store_f32, store_i32, store_i64, view_i32
 from ...compiled.job_tables import THREAD
@@ -23,8 +23,8 @@ at, object_at, record_at = OBJECT_BBOX.at, OBJECT.at, THREAD.at
 
 _axes_array = local_array(np.int64, MOST_AXES)
 # The number of objects is only known after the search. Memory for the worst case (every pixel an object) would be too large to reserve.
-_allocate = c_function("malloc", types.int64, types.int64)
-_release = c_function("free", types.int64, types.int64)
+_allocate = c_function("malloc", kinds.int64, kinds.int64)
+_release = c_function("free", kinds.int64, kinds.int64)
 
 _HEAD = OBJECT.words
 """Words of an object's record before its box: start, then end, int64[axes] each."""

@@ -12,19 +12,18 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.np.numpy_support import from_dtype
 
+from ...compiled import kinds
 from ...compiled.byte_vectors import shuffled_ir
 from ...compiled.convert_kernels import view
 from ...compiled.intrinsics import address, local_array, smaller, view_u8
+from ...compiled.kinds import Vector, from_dtype
 from ...compiled.step import inlined
 from ...compiled.vectors import (  # fmt: skip
     I8,
     I16,
     I32,
     I64,
-    Vector,
     call_ir,
     element_ir,
     function_of,
@@ -141,7 +140,7 @@ def _leaf_sums(dtype: str, kind: str, apart: int) -> Any:
             total = builder.fadd(*(builder.shuffle_vector(total, total, ir.Constant(kind_ir, part)) for part in (even, odd)))
         return builder.extract_element(total, I32(0))
 
-    return function_of(types.float32(types.int64, types.int64, types.float32), codegen)
+    return function_of(kinds.float32(kinds.int64, kinds.int64, kinds.float32), codegen)
 
 
 @cache
@@ -198,7 +197,7 @@ def _byte_adder(apart: int) -> Any:
             total = builder.add(total, builder.lshr(pairs, ir.Constant(words, [8] * _WORDS)))
         return total
 
-    return function_of(_words_kind(_words_kind, types.int64), codegen)
+    return function_of(_words_kind(_words_kind, kinds.int64), codegen)
 
 
 def _words_total_ir(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -206,7 +205,7 @@ def _words_total_ir(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.zext(call_ir(builder, f"llvm.vector.reduce.add.v{_WORDS}i32", [wide], I32), I64)
 
 
-_words_total = function_of(types.int64(_words_kind), _words_total_ir)
+_words_total = function_of(kinds.int64(_words_kind), _words_total_ir)
 _add_near, _add_far, _no_words = _byte_adder(1), _byte_adder(3), lanes("uint16", _WORDS).splat
 
 
@@ -249,7 +248,7 @@ def _square_adder(some: bool) -> Any:
             total = builder.add(total, builder.lshr(squares, ir.Constant(wide, [16] * 16)))
         return total
 
-    return function_of(_sums_kind.kind(_sums_kind.kind, types.int64, types.int64), codegen)
+    return function_of(_sums_kind.kind(_sums_kind.kind, kinds.int64, kinds.int64), codegen)
 
 
 _add_squares, _add_some_squares = _square_adder(False), _square_adder(True)
@@ -278,7 +277,7 @@ def _extreme_block(dtype: str, largest: bool, apart: int) -> Any:
         symbol = ">" if largest else "<"
         for block in range(apart):
             loaded = load_ir(builder, builder.add(args[1], I64(64 * block)), shape)
-            if isinstance(kind.element, types.Float):
+            if kind.element.is_float:
                 better = builder.fcmp_ordered(symbol, loaded, found)
             else:
                 better = (builder.icmp_signed if signed else builder.icmp_unsigned)(symbol, loaded, found)
@@ -288,7 +287,7 @@ def _extreme_block(dtype: str, largest: bool, apart: int) -> Any:
             found = builder.select(better, loaded, found)
         return found
 
-    return function_of(kind(kind, types.int64), codegen)
+    return function_of(kind(kind, kinds.int64), codegen)
 
 
 @cache

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from ...batch import Batch, storage_dtype
+from ...compiled import kinds
 from ...compiled.convert_kernels import view
 from ...compiled.intrinsics import (
     address,
@@ -33,8 +33,8 @@ from .displacement_tables import DISPLACEMENT, IMAGE
 from .rotate_kernels import make_edge
 
 _F = np.float32
-_sinf = c_function("sinf", types.float32, types.float32)
-_cosf = c_function("cosf", types.float32, types.float32)
+_sinf = c_function("sinf", kinds.float32, kinds.float32)
+_cosf = c_function("cosf", kinds.float32, kinds.float32)
 at, word, thread_at = DISPLACEMENT.at, IMAGE.word, THREAD.at
 _AHEAD, _EVERY = 8, 7  # Rows of the input that are fetched early, at every eighth pixel; see rotate_kernels.py.
 _TILE = 64

@@ -16,11 +16,9 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from ...batch import Batch, storage_dtype, storage_name
+from ...compiled import kinds
 from ...compiled.convert_kernels import converter, view
 from ...compiled.intrinsics import (
     bits_of_float,
@@ -36,7 +34,8 @@ from ...compiled.intrinsics import (
     view_f32,
     view_i64,
 )
-from ...compiled.step import Compiled, contracted, step_variant
+from ...compiled.kinds import cgutils, intrinsic
+from ...compiled.step import Compiled, contracted, inlined, pasted, step_variant
 from ...compiled.tables import laid_out
 from ...compiled.vectors import prefetch
 from ...device.launch import BLOCK, Kernel, Launch, element_type, grid_of
@@ -55,7 +54,7 @@ _SOURCE = Path(__file__).with_suffix(".cu")
 # Spans are computed without the rounding of positions. Positions this near to the ends of a span are therefore checked one by one.
 _MARGIN = 1e-3
 
-_inline = njit(inline="always")
+_inline = pasted
 
 
 @contracted
@@ -81,7 +80,7 @@ def _drift(start, slope, count):
     return _MARGIN + (_RUN + (count >> 8)) * largest * 2.0**-23
 
 
-@njit
+@inlined
 def advanced(x, step, count):
     """The float32 `x` after `count` additions of `step`, each rounded.
 
@@ -148,7 +147,7 @@ def _make_blend(out_dtype: str) -> Any:
             builder.store(value, builder.inttoptr(args[4], value.type.as_pointer()), align=1 if out_dtype == "uint8" else 4)
             return context.get_dummy_value()
 
-        return types.void(types.int64, types.int64, types.float32, types.float32, types.int64), codegen
+        return kinds.void(kinds.int64, kinds.int64, kinds.float32, kinds.float32, kinds.int64), codegen
 
     return blend
 

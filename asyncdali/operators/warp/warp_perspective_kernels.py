@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
+from ...compiled import kinds
 from ...compiled.intrinsics import (
     address,
     copy_bytes,
@@ -134,7 +134,7 @@ def _blender(channels: int) -> Any:
         _store_planes(builder, planes, out)
         return context.get_dummy_value()
 
-    return function_of(types.void(*[types.int64] * 4), codegen)
+    return function_of(kinds.void(*[kinds.int64] * 4), codegen)
 
 
 def _store_planes(builder: Any, planes: list[Any], out: Any) -> None:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from ...compiled import kinds
 from ...compiled.intrinsics import copy_bytes, load_i32, load_i64, load_u8, store_i64, store_u8
 from ...compiled.step import compiled, inlined, step
 from .record_tables import ADVISE_RECORDS, COPY_PARTS, MAPPED_RECORDS, READ_RECORDS
 
-_open = types.ExternalFunction("open", types.int32(types.int64, types.int32))
-_close = types.ExternalFunction("close", types.int32(types.int32))
-_pread = types.ExternalFunction("pread", types.int64(types.int32, types.int64, types.int64, types.int64))
-_advise = types.ExternalFunction("posix_fadvise", types.int32(types.int32, types.int64, types.int64, types.int32))
-_preadv2 = types.ExternalFunction("preadv2", types.int64(types.int32, types.int64, types.int32, types.int64, types.int32))
-_madvise = types.ExternalFunction("madvise", types.int32(types.int64, types.int64, types.int32))
-_errno = types.ExternalFunction("__errno_location", types.int64())
+_open = kinds.ExternalFunction("open", kinds.int32(kinds.int64, kinds.int32))
+_close = kinds.ExternalFunction("close", kinds.int32(kinds.int32))
+_pread = kinds.ExternalFunction("pread", kinds.int64(kinds.int32, kinds.int64, kinds.int64, kinds.int64))
+_advise = kinds.ExternalFunction("posix_fadvise", kinds.int32(kinds.int32, kinds.int64, kinds.int64, kinds.int32))
+_preadv2 = kinds.ExternalFunction("preadv2", kinds.int64(kinds.int32, kinds.int64, kinds.int32, kinds.int64, kinds.int32))
+_madvise = kinds.ExternalFunction("madvise", kinds.int32(kinds.int64, kinds.int64, kinds.int32))
+_errno = kinds.ExternalFunction("__errno_location", kinds.int64())
 
 reading, mapped, copying, advising = READ_RECORDS.at, MAPPED_RECORDS.at, COPY_PARTS.at, ADVISE_RECORDS.at
 

@@ -131,7 +131,7 @@ _FOUND = OPEN_FILES.columns("found")
 
 @cache
 def _kernels() -> tuple[ModuleType, Compiled]:
-    """The steps that open and read files, and the function that closes files. They import Numba, so they are imported late."""
+    """The steps that open and read files, and the function that closes files. They are imported late, by programs that read files."""
     from ..containers import record_kernels
     from . import file_kernels
 

@@ -5,20 +5,19 @@ are known."""
 
 from __future__ import annotations
 
-from numba import types
-
+from ...compiled import kinds
 from ...compiled.intrinsics import call3, copy_bytes, fetch_add, load_i32, load_i64, store_i64, store_u8
 from ...compiled.step import compiled, inlined, step
 from ..containers.record_kernels import open_file, read_at
 from .file_tables import ADVISE_FILES, COPY_PATHS, OPEN_FILES, READ_DIRECT, READ_FILES
 
-_open = types.ExternalFunction("open", types.int32(types.int64, types.int32))
-_close = types.ExternalFunction("close", types.int32(types.int32))
-_lseek = types.ExternalFunction("lseek", types.int64(types.int32, types.int64, types.int32))
-_pread = types.ExternalFunction("pread", types.int64(types.int32, types.int64, types.int64, types.int64))
-_advise = types.ExternalFunction("posix_fadvise", types.int32(types.int32, types.int64, types.int64, types.int32))
-_strlen = types.ExternalFunction("strlen", types.int64(types.int64))
-_errno = types.ExternalFunction("__errno_location", types.int64())
+_open = kinds.ExternalFunction("open", kinds.int32(kinds.int64, kinds.int32))
+_close = kinds.ExternalFunction("close", kinds.int32(kinds.int32))
+_lseek = kinds.ExternalFunction("lseek", kinds.int64(kinds.int32, kinds.int64, kinds.int32))
+_pread = kinds.ExternalFunction("pread", kinds.int64(kinds.int32, kinds.int64, kinds.int64, kinds.int64))
+_advise = kinds.ExternalFunction("posix_fadvise", kinds.int32(kinds.int32, kinds.int64, kinds.int64, kinds.int32))
+_strlen = kinds.ExternalFunction("strlen", kinds.int64(kinds.int64))
+_errno = kinds.ExternalFunction("__errno_location", kinds.int64())
 
 opening, reading, direct, advising, copying = OPEN_FILES.at, READ_FILES.at, READ_DIRECT.at, ADVISE_FILES.at, COPY_PATHS.at
 

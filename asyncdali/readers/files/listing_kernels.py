@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from numba import types
-
+from ...compiled import kinds
 from ...compiled.intrinsics import copy_bytes, load_i32, load_i64, load_u8, store_i32, store_i64, store_u8
 from ...compiled.step import compiled, inlined
 from .listing_tables import LISTING, SUFFIX
 
-_opendir = types.ExternalFunction("opendir", types.int64(types.int64))
-_readdir = types.ExternalFunction("readdir", types.int64(types.int64))
-_closedir = types.ExternalFunction("closedir", types.int32(types.int64))
-_access = types.ExternalFunction("access", types.int32(types.int64, types.int32))
-_strlen = types.ExternalFunction("strlen", types.int64(types.int64))
-_strcmp = types.ExternalFunction("strcmp", types.int32(types.int64, types.int64))
-_errno = types.ExternalFunction("__errno_location", types.int64())
+_opendir = kinds.ExternalFunction("opendir", kinds.int64(kinds.int64))
+_readdir = kinds.ExternalFunction("readdir", kinds.int64(kinds.int64))
+_closedir = kinds.ExternalFunction("closedir", kinds.int32(kinds.int64))
+_access = kinds.ExternalFunction("access", kinds.int32(kinds.int64, kinds.int32))
+_strlen = kinds.ExternalFunction("strlen", kinds.int64(kinds.int64))
+_strcmp = kinds.ExternalFunction("strcmp", kinds.int32(kinds.int64, kinds.int64))
+_errno = kinds.ExternalFunction("__errno_location", kinds.int64())
 
 # struct dirent of 64-bit Linux
 _TYPE, _NAME = 18, 19

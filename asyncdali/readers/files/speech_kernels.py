@@ -7,19 +7,19 @@ into the output. Files with anything else (no WAV, broken parts, long heads) are
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
 from ...codecs.audio.sound_kernels import INT16, PCM, REAL, RIFF, WAVE, convert_wav, scan_wav
 from ...codecs.audio.sound_tables import SOUND
+from ...compiled import kinds
 from ...compiled.intrinsics import larger, load_f64, load_i32, load_i64, smaller, store_i64
 from ...compiled.job_tables import THREAD
 from ...compiled.step import inlined, step
 from ..containers.record_kernels import open_file, read_at
 from .speech_tables import OPEN_SPEECH, READ_SPEECH
 
-_close = types.ExternalFunction("close", types.int32(types.int32))
-_lseek = types.ExternalFunction("lseek", types.int64(types.int32, types.int64, types.int32))
-_pread = types.ExternalFunction("pread", types.int64(types.int32, types.int64, types.int64, types.int64))
+_close = kinds.ExternalFunction("close", kinds.int32(kinds.int32))
+_lseek = kinds.ExternalFunction("lseek", kinds.int64(kinds.int32, kinds.int64, kinds.int32))
+_pread = kinds.ExternalFunction("pread", kinds.int64(kinds.int32, kinds.int64, kinds.int64, kinds.int64))
 
 opening, reading, sound, thread_at = OPEN_SPEECH.at, READ_SPEECH.at, SOUND.at, THREAD.at
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from ...compiled import kinds
 from ...compiled.intrinsics import load_i32, load_i64, store_i32, store_i64
 from ...compiled.step import inlined, step
 from .recordio_tables import IMAGE_RECORD, PARSE_RECORD
@@ -20,7 +20,7 @@ ALL, IN_PLACE, UNJOINED = 0, 1, 2
 
 record, parse = IMAGE_RECORD.at, PARSE_RECORD.at
 
-_memmove = types.ExternalFunction("memmove", types.int64(types.int64, types.int64, types.int64))
+_memmove = kinds.ExternalFunction("memmove", kinds.int64(kinds.int64, kinds.int64, kinds.int64))
 
 
 @inlined

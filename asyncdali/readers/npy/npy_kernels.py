@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
 from ...codecs.npy_header_kernels import LEAST, NOT_NUMPY, TOO_LONG, dictionary, preamble
 from ...codecs.npy_header_tables import NPY_HEADER
+from ...compiled import kinds
 from ...compiled.intrinsics import copy_bytes, load_i32, load_i64, load_u8, store_i64, store_u8
 from ...compiled.job_tables import THREAD
 from ...compiled.step import compiled, inlined, step
 from ..containers.record_kernels import open_file, read_at
 from .npy_tables import OPEN_ARRAYS, READ_ARRAYS
 
-_close = types.ExternalFunction("close", types.int32(types.int32))
-_lseek = types.ExternalFunction("lseek", types.int64(types.int32, types.int64, types.int32))
-_advise = types.ExternalFunction("posix_fadvise", types.int32(types.int32, types.int64, types.int64, types.int32))
-_errno = types.ExternalFunction("__errno_location", types.int64())
+_close = kinds.ExternalFunction("close", kinds.int32(kinds.int32))
+_lseek = kinds.ExternalFunction("lseek", kinds.int64(kinds.int32, kinds.int64, kinds.int32))
+_advise = kinds.ExternalFunction("posix_fadvise", kinds.int32(kinds.int32, kinds.int64, kinds.int64, kinds.int32))
+_errno = kinds.ExternalFunction("__errno_location", kinds.int64())
 
 opening, reading, header, record = OPEN_ARRAYS.at, READ_ARRAYS.at, NPY_HEADER.at, THREAD.at
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import llvmlite.binding
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from ...compiled import kinds
 from ...compiled.intrinsics import I64, load_i64, load_u8
+from ...compiled.kinds import cgutils, intrinsic
 from ...compiled.step import compiled, inlined
+from ...compiled.target import processor_has
 
 _TABLE = np.arange(256, dtype=np.uint32)
 for _ in range(8):
     _TABLE = np.where(_TABLE & 1, (_TABLE >> 1) ^ np.uint32(0x82F63B78), _TABLE >> 1).astype(np.uint32)
 
-HARDWARE = bool(llvmlite.binding.get_host_cpu_features().get("sse4.2", False))
+HARDWARE = processor_has("sse4.2")
 
 
 @intrinsic
@@ -27,7 +26,7 @@ def _crc_word(typingctx, crc, word):
         function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(I64, [I64, I64]), "llvm.x86.sse42.crc32.64.64")
         return builder.call(function, args)
 
-    return types.int64(types.int64, types.int64), codegen
+    return kinds.int64(kinds.int64, kinds.int64), codegen
 
 
 def _by_table(address, count, crc):

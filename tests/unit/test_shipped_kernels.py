@@ -1,0 +1,219 @@
+"""Kernels that come with a wheel: levels of processors, files that are used, stale, damaged or missing, and the build of the wheel."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import platform
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from helpers.pipelines import run_script
+
+from asyncdali.__main__ import main
+from asyncdali.compiled import cache, kernel_store, shipped, step, target
+
+ROOT = Path(__file__).resolve().parents[2]
+x86 = pytest.mark.skipif(platform.machine() != "x86_64" or target.level() is None, reason="no level of x86-64")
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    """Empty folders for the package's kernels and the user's cache."""
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path / "shipped")
+    (tmp_path / "shipped").mkdir()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "setting", lambda name: str(tmp_path / "cache") if name == "CACHE_DIR" else None)
+    monkeypatch.setattr(kernel_store, "_stores", {})
+    shipped.shipped.cache_clear()
+    yield tmp_path / "shipped"
+    shipped.shipped.cache_clear()
+
+
+def made(number):
+    def add(value):
+        return value + number
+
+    return add
+
+
+def kernel_of(number, variant):
+    return step.Compiled(made(number), 1, variant)
+
+
+def ship(folder, number, variant, level=None):
+    """Compile a kernel, write it to the file of a level, and empty the user's cache. Returns the file."""
+    entry = cache.entry(made(number), str(kernel_of(number, variant)._signature), variant)
+    kernel_of(number, variant).compile()
+    path = folder / f"{level or target.target().processor}.kernels"
+    path.write_bytes(shipped.packed({entry.shipped_key: bytes(entry.kept())}))
+    cache.folder()[1].clear()
+    shipped.shipped.cache_clear()
+    return path
+
+
+def compiles(number, variant):
+    """Whether Numba compiles a kernel, whose result is checked."""
+    kernel = kernel_of(number, variant)
+    assert kernel(1) == number + 1
+    return kernel._keep is not None
+
+
+@x86
+def test_a_shipped_kernel_is_used_without_the_users_cache(folder):
+    ship(folder, 2, ("used",))
+    assert not compiles(2, ("used",)) and cache.folder()[1].usage().files == 0
+
+
+@x86
+def test_other_code_and_other_variants_are_compiled(folder):
+    """A stale file: the sources have changed since it was made."""
+    ship(folder, 2, ("stale",))
+    assert compiles(3, ("stale",)) and compiles(2, ("another",))
+    assert cache.folder()[1].usage().files == 2
+
+
+@x86
+def test_a_file_of_another_level_is_not_used(folder):
+    other = next(level for level in target.LEVELS if level != target.target().processor)
+    ship(folder, 2, ("level",), other)
+    assert shipped.shipped() is None and compiles(2, ("level",))
+
+
+@x86
+def test_another_version_is_not_used(folder, monkeypatch):
+    ship(folder, 2, ("version",))
+    monkeypatch.setattr(cache, "__version__", "0.0.1")
+    assert compiles(2, ("version",))
+
+
+@x86
+@pytest.mark.parametrize("place", ["start", "index", "kernel", "cut", "empty"])
+def test_damaged_files_are_not_used(folder, place):
+    path = ship(folder, 2, ("damaged",))
+    data = bytearray(path.read_bytes())
+    if place in ("cut", "empty"):
+        data = data[:-10] if place == "cut" else data[:0]
+    else:
+        data[{"start": 0, "index": 60, "kernel": -10}[place]] ^= 1
+    path.write_bytes(data)
+    assert compiles(2, ("damaged",))
+    states = shipped.states()
+    if place in ("start", "index", "empty"):
+        assert isinstance(states[target.target().processor], ValueError)
+
+
+@x86
+def test_the_command_and_doctor_name_shipped_kernels(folder, capsys):
+    from asyncdali.tooling import checks
+
+    own = target.target().processor
+    main(["cache"])
+    assert f"no kernels came with this package: they are compiled at their first use, for {own}\n" in capsys.readouterr().out
+    path = ship(folder, 2, ("named",))
+    main(["cache"])
+    assert f"came with this package for {own}: 1 kernel, 0.0 MiB (used on this processor)\n" in capsys.readouterr().out
+    assert checks.shipped_kernels(None) is None
+    path.write_bytes(b"no kernels")
+    main(["cache"])
+    assert f"{path} is not a file of kernels of this version" in capsys.readouterr().out
+    assert str(path) in checks.shipped_kernels(None).message
+
+
+# --- levels
+
+
+@pytest.mark.parametrize("machine, missing, expected", [
+    ("x86_64", None, "x86-64-v4"), ("x86_64", "avx512vl", "x86-64-v3"), ("x86_64", "fma", None), ("x86_64", "pclmulqdq", None),
+    ("aarch64", None, None),
+])  # fmt: skip
+def test_the_best_level_of_a_processor(monkeypatch, machine, missing, expected):
+    names = {target._OF_LINUX.get(feature, feature) for feature in target.LEVELS["x86-64-v4"]}
+    monkeypatch.setattr(target, "flags", lambda: frozenset(names - {missing}))
+    monkeypatch.setattr(target.platform, "machine", lambda: machine)
+    assert target.level() == expected
+
+
+@x86
+def test_levels_have_the_features_that_llvm_says():
+    """Kernels ask for features by name. LLVM compiles for the level's name."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    known = llvm.get_host_cpu_features()
+    for features in target.LEVELS.values():
+        assert set(features) <= set(known), "LLVM does not know the name of a feature"
+
+
+_DESCRIBED = """
+from asyncdali.compiled import target
+from asyncdali.engines.handshake import _processor
+print(_processor(), target.is_level(), target.processor_has("avx512bw"), target.processor_has("fma"))
+"""
+
+
+@x86
+def test_machines_of_a_level_describe_themselves_alike():
+    """A fleet compares levels. Here the second process has another processor of the same level, and the third one another level."""
+    own = run_script(_DESCRIBED).stdout
+    named = [run_script(_DESCRIBED, **target.forced(level)).stdout for level in ("x86-64-v4", "x86-64-v3")]
+    assert own in named and named[0] != named[1]
+    assert named[0].endswith("True True True\n") and named[1].endswith("True False True\n")
+    exact = run_script(_DESCRIBED, NUMBA_CPU_NAME="haswell", NUMBA_CPU_FEATURES="+avx2,+fma").stdout
+    assert "'name': 'haswell'" in exact and exact.endswith("False False True\n")
+
+
+# --- the build
+
+
+@pytest.fixture
+def tools(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "build_tools")
+    import kernels
+
+    return kernels
+
+
+def test_settings_of_the_build(tools, monkeypatch):
+    monkeypatch.delenv("ASYNCDALI_SHIP_KERNELS", raising=False)
+    assert tools.chosen(None) == [] and tools.chosen({"kernels": "x86-64-v3, x86-64-v4"}) == ["x86-64-v3", "x86-64-v4"]
+    with pytest.raises(ValueError, match="x86-64-v3, x86-64-v4; the setting `kernels` names x86-64-v9"):
+        tools.chosen({"kernels": "x86-64-v9"})
+    monkeypatch.setenv("ASYNCDALI_SHIP_KERNELS", "x86-64-v4")
+    assert tools.chosen({}) == ["x86-64-v4"]
+    assert any(requirement.startswith("numba") for requirement in tools.requirements())
+    assert set(tools.LEVELS) == set(target.LEVELS)
+
+
+def test_a_wheel_with_kernels_is_complete(tools, tmp_path):
+    """Its record names every file with its digest, and its tag the version of Python."""
+    wheel = tmp_path / "asyncdali-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("asyncdali/__init__.py", "")
+        archive.writestr("asyncdali-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr("asyncdali-1.0.dist-info/RECORD", "old")
+    found = tools.repacked(wheel, {"asyncdali/compiled/shipped/x86-64-v4.kernels": b"kernels"})
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    assert [path.name for path in tmp_path.iterdir()] == [found.name] == [f"asyncdali-1.0-{python}-none-manylinux_2_28_x86_64.whl"]
+    with zipfile.ZipFile(found) as archive:
+        assert f"Tag: {python}-none-manylinux_2_28_x86_64\n" in archive.read("asyncdali-1.0.dist-info/WHEEL").decode()
+        recorded = {name: digest for name, digest, _ in csv.reader(io.StringIO(archive.read("asyncdali-1.0.dist-info/RECORD").decode()))}
+        assert recorded.pop("asyncdali-1.0.dist-info/RECORD") == ""
+        assert recorded == {
+            name: "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(archive.read(name)).digest()).rstrip(b"=").decode()
+            for name in archive.namelist() if not name.endswith("RECORD")
+        }  # fmt: skip
+
+
+def test_every_factory_of_kernels_has_declared_variants(tools):
+    """A new parameter of a factory without values in ``VALUES`` would fail the build of a release."""
+    import compile_kernels
+
+    found = compile_kernels.kernels()
+    modules = {kernel._function.__module__.rpartition(".")[2] for kernel in found}
+    assert len(found) > 400
+    assert {"jpeg_kernels", "crop_mirror_normalize_kernels", "png_kernels", "sound_kernels", "npy_kernels", "driver"} <= modules
