@@ -42,12 +42,12 @@ class Repository:
         command = ["git", "-C", str(self.folder), *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True, env=environment, timeout=60).stdout
 
-    def commit(self, message: str, lines: int, file: str = "file") -> None:
+    def commit(self, message: str, lines: int, file: str = "file", date: str = "2027-01-01T00:00:00+00:00") -> None:
         path = self.folder / file
         path.parent.mkdir(exist_ok=True)
         path.write_text((path.read_text() if path.exists() else "") + "line\n" * lines)
         self.git("add", "-A")
-        self.git("commit", "-q", "-m", message)
+        self.git("commit", "-q", "-m", message, "--date", date)
 
 
 @pytest.fixture
@@ -89,11 +89,11 @@ def test_commits_of_main_and_merges_are_not_checked(repository):
     assert messages.main(repository.folder) == 0
 
 
-def test_commits_before_this_check_are_not_checked(repository):
-    repository.commit("E" * 100, 1)
-    repository.commit("Check messages", 1, ".ci/messages.py")
+def test_commits_before_the_check_was_binding_are_not_checked(repository):
+    repository.commit("E" * 100, 1, date="2026-11-26T22:19:59+00:00")
     assert messages.main(repository.folder) == 0
-    repository.commit("F" * 100, 1)
+    assert messages.main(repository.folder, since=None) == 1
+    repository.commit("F" * 100, 1, date="2026-11-26T22:20:00+00:00")
     assert messages.main(repository.folder) == 1
 
 
