@@ -491,6 +491,8 @@ def test_mypy_sees_both_packages():
     settings = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["tool"]["mypy"]
     assert settings["packages"] == ["asyncdali", "asyncdali_workers"]
     link = ROOT.parent / settings["mypy_path"].removeprefix("$MYPY_CONFIG_FILE_DIR/") / "asyncdali_workers"
+    if not (ROOT.parent / ".git").exists():
+        pytest.skip("an archive of the sources has no links")
     assert link.resolve() == ROOT.parent / "workers"
 
 

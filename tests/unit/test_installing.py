@@ -33,7 +33,8 @@ def copied(folder):
     """A copy of the project as users download it."""
     pytest.importorskip("setuptools", minversion="77")
     for name in ("asyncdali", "workers", "build_tools"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "typed")  # a link for mypy, which copies would follow
+        shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
     for name in ("pyproject.toml", "setup.py", "README.md", "MANIFEST.in", "LICENSE"):
         shutil.copy(ROOT / name, folder)
     return folder
