@@ -80,7 +80,7 @@ class TiffFile(NamedTuple):
         """Of the decoded picture, if all are wanted. As in DALI, CMYK becomes RGB and a full alpha channel."""
         if self.colour in (YCBCR, LAB):
             return 3
-        return 3 if self.colour == PALETTE else self.samples
+        return {PALETTE: 3, CMYK: 4}.get(self.colour, self.samples)
 
     def rows(self) -> list[int]:
         """Rows that each strip or tile holds. Only the last strip may hold fewer than the others."""
@@ -143,6 +143,11 @@ def refuse(file: TiffFile) -> None:
         raise ValueError(f"TIFF palettes of {file.bits} bits are not supported; up to 8 bits are")
     if file.colour in (CMYK, YCBCR, LAB) and (file.bits != 8 or file.samples < (4 if file.colour == CMYK else 3)):
         raise ValueError(f"TIFF of {_COLOURS[file.colour]} with {file.samples} channels of {file.bits} bits is not supported; 8 bits are")
+    inner = file.coding in (JPEG, OLD_JPEG, *PICTURES)
+    if inner and file.colour == PALETTE and file.bits != 8:
+        raise ValueError(f"broken TIFF: a palette of {file.bits} bits for pixels of {CODINGS[file.coding]}")
+    if inner and file.colour == LAB:
+        raise ValueError(f"TIFF of CIELab as {CODINGS[file.coding]} is not supported; uncompressed and others are")
     if file.colour == RGB and file.samples < 3:
         raise ValueError(f"broken TIFF: RGB of {file.samples} channels")
     if file.colour in (YCBCR, LAB) and file.coding not in (JPEG, OLD_JPEG) and (

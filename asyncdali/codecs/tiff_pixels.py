@@ -61,7 +61,7 @@ def decode(data: bytes, file: TiffFile, picture: Picture, to_rgb: Callable[[byte
     pixels, stored = file.width * file.height, file.across * file.segment_width * file.down * file.segment_height
     if file.tiled and stored > 4 * pixels + (1 << 24):
         raise ValueError(f"broken TIFF: tiles of {file.segment_width}x{file.segment_height} pixels for {file.width}x{file.height}")
-    size = pixels * file.samples * file.bits // 8
+    size = max(pixels, stored) * file.samples * file.bits // 8
     if size > _FREE_BYTES and size > PIXELS_PER_BYTE * len(data):
         raise ValueError(f"the header gives an image of {size} bytes, which {len(data)} bytes of data cannot hold")
     if file.coding == OLD_JPEG:
@@ -214,14 +214,14 @@ def _uncompressed(data: bytes, file: TiffFile) -> bytes:
     more: list[tuple[int, int, int, bytes]] = []
     if file.colour == YCBCR:
         fields.append((530, 3, [across, down]))
-        for tag in (529, 531, 532):  # Coefficients, positions, black and white.
+        for tag, count in ((529, 3), (531, 1), (532, 6)):  # Coefficients, positions, black and white.
             if tag in file.entries:
                 entry = file.entries[tag]
-                numbers = np.frombuffer(contents_of(data, entry), np.uint8)
-                size = {5: 4, 3: 2, 4: 4}.get(entry.kind, 1)
-                if file.order == ">" and len(numbers) % size == 0:
-                    numbers = numbers.reshape(-1, size)[:, ::-1]
-                more.append((tag, entry.kind, entry.number, numbers.tobytes()))
+                letter, each = {3: ("u2", 1), 4: ("u4", 1), 5: ("u4", 2)}.get(entry.kind, ("", 0))
+                found = contents_of(data, entry) if each and entry.number == count else b""
+                if not found or len(found) != np.dtype(letter).itemsize * each * count:
+                    raise ValueError(f"broken TIFF: tag {tag} is not {count} numbers")
+                more.append((tag, entry.kind, count, np.frombuffer(found, file.order + letter).astype("<" + letter).tobytes()))
     return _tiff(fields, [raw], more)
 
 

@@ -24,7 +24,7 @@ There is one module per operator, except for operators with one shape rule and o
     samples.py          Base class of operators that compute every sample by a function of arrays
     spec.py             Inputs of an operator instance
     steps.py            The results of `plan` and `prepare`: compiled steps, output batches, and jobs before planning
-    traits.py           What few operators have, and what an operator knows of its neighbours
+    traits.py           Attributes that few operators have, and facts about neighbours
     two_files.py        The shared part of operators in two files
 
 May import `codecs`, `sampling`, `compiled`, `batch`, `types`, `errors`, `device.launch`; never the graph, the runtime or a reader.

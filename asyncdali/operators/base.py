@@ -18,7 +18,7 @@ State is a position, an immutable value that the runtime keeps. A stateful opera
 ``iteration.position``, and computes with ``after(position, samples)`` the position after an iteration that produced `samples` samples.
 
 The parts of the contract have their own modules: ``schema`` (the declaration), ``spec`` (what an instance receives), ``arguments`` (values
-per sample), ``steps`` (what `plan` and `prepare` return), ``traits`` (what few operators have, and what they know of their neighbours),
+per sample), ``steps`` (what `plan` and `prepare` return), ``traits`` (attributes that few operators have, facts about neighbours),
 ``gate`` (the check of inputs), ``registry``. Other modules import them from here.
 """
 
@@ -68,9 +68,9 @@ class Operator:
     on_cuda: ClassVar[bool] = False
     """Whether the operator runs on a CUDA device: every step has a launch, or there are no steps. GPU pipelines refuse other operators."""
     traits: ClassVar[Trait] = Trait.NONE
-    """Properties of few operators."""
+    """Attributes that few operators have."""
     neighbours: Neighbours = Neighbours()
-    """Set in ``build()``: what the operator may know of the operators that read its first output."""
+    """Set in ``build()``: facts about the operators that read its first output."""
 
     def __init__(self, spec: Spec, environment: Environment):
         self.spec = spec

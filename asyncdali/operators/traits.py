@@ -1,4 +1,4 @@
-"""Properties of few operators, which the runtime and passes over the graph ask for; and what such a pass tells an operator."""
+"""Attributes that few operators have, and facts about an operator's neighbours. The runtime and passes over the graph use them."""
 
 from __future__ import annotations
 

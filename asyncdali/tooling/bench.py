@@ -316,13 +316,16 @@ def _run_sweep(made: Any, options: argparse.Namespace, step: Consumer | None) ->
     best = max(rows, key=lambda row: row["samples_per_second"]["median"])
     if options.json:
         return json.dumps({"sweep": name, "rows": rows, "best": best["value"]}, indent=1)
-    lines = [f"{name:>12}  samples/s     quartiles           µs/sample  bottleneck"]
+    lines = [f"{name:>12}  samples/s     quartiles           µs/sample  others  bottleneck"]
     for row in rows:
         rate = row["samples_per_second"]
         spread = f"{rate['lower_quartile']:,.0f} to {rate['upper_quartile']:,.0f}"
         mark = "*" if row is best else " "
         used = row["processor_us_per_sample"]
-        lines.append(f"{row['value']:>11}{mark}  {rate['median']:>9,.0f}  {spread:>16}  {used:>13,.0f}  {row['bottleneck']['kind']}")
+        others = f"{100 * row['sharing']['others_share']:.0f} %"
+        lines.append(
+            f"{row['value']:>11}{mark}  {rate['median']:>9,.0f}  {spread:>16}  {used:>13,.0f}  {others:>6}  {row['bottleneck']['kind']}"
+        )
     return "\n".join([*lines, f"best: {name}={best['value']}; with it: {best['bottleneck']['sentence']}"])
 
 

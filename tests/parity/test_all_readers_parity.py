@@ -553,7 +553,7 @@ FILE_PATHS = [[b"a", b"b"], [b"a\0more", b"b"], [b"empty", b"a"], [b"gone", b"a"
 
 
 @pytest.mark.parametrize("paths", FILE_PATHS, ids=str)
-@pytest.mark.parametrize("arguments", [{}, {"dont_use_mmap": True}], ids=str)
+@pytest.mark.parametrize("arguments", [{}, {"dont_use_mmap": True}, {"use_o_direct": True}], ids=str)
 def test_io_file_read(tmp_path, monkeypatch, paths, arguments):
     for name, data in ((b"a", b"first"), (b"b", b"second" * 999), (b"empty", b"")):
         (tmp_path / name.decode()).write_bytes(data)

@@ -228,3 +228,27 @@ def test_types_given_by_number(both, number):  # noqa: F811
 def test_angles_of_shear(both, angles):  # noqa: F811
     assert_equal(both, lambda lib: lib.fn.transforms.shear(angles=angles), rtol=1e-5)
     assert_equal(both, lambda lib: lib.fn.transforms.shear(angles=lib.source([np.float32(angles)])), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["prob", "salt_vs_pepper"])
+@pytest.mark.parametrize("number", [-1.0, 0.0, 1.0, 1.5, float("nan"), float("inf")])
+def test_probabilities_of_salt_and_pepper(both, name, number):  # noqa: F811
+    assert_equal(both, lambda lib: lib.fn.noise.salt_and_pepper(lib.source([IMAGE], "HWC"), seed=3, **{name: number}))
+    given = [np.float32(0.5), np.float32(number)]
+    assert_equal(both, lambda lib: lib.fn.noise.salt_and_pepper(lib.source([IMAGE] * 2, "HWC"), seed=3, **{name: lib.source(given)}), 2)
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
+def test_cepstra_and_mel_filters_of_empty_axes(both, shape):  # noqa: F811
+    samples = [RAMPS[3], np.zeros(shape, np.float32)]
+    for axis in (0, 1):
+        assert_equal(both, lambda lib: lib.fn.mfcc(lib.source(samples), axis=axis), 2, rtol=1e-4)
+    assert_equal(both, lambda lib: lib.fn.mel_filter_bank(lib.source(samples), nfilter=3), 2, rtol=1e-4)
+
+
+@pytest.mark.parametrize("decibels", [-1e30, -500.0, 0.0, 3.0, 500.0, 3e38])
+def test_cut_offs_of_any_number_of_decibels(both, decibels):  # noqa: F811
+    signal = np.int16([0, 1, 30, 500, 4, 0, 0])
+    for reference in ({}, {"reference_power": 2.0}):
+        options = {"window_length": 2, "cutoff_db": decibels} | reference
+        assert_equal(both, lambda lib: tuple(lib.fn.nonsilent_region(lib.source([signal]), **options)), told=str(options))

@@ -192,3 +192,28 @@ def test_windows_of_images_without_pixels(both, policy):  # noqa: F811
         lambda lib: lib.fn.slice(lib.source([source], "HWC"), start=[0, 0], shape=[3, 2], axes=[0, 1], **options),
     ):
         np.testing.assert_array_equal(run(both[0], graph)[0], np.zeros((3, 2, 3)))
+
+
+def test_fill_values_beyond_32_bits(both):  # noqa: F811
+    """Smaller numbers keep their low bits in both libraries."""
+    for value in (-5.0, 300.7, 70_000.0, 1e10):
+
+        def graph(lib):
+            return lib.fn.one_hot(lib.source([np.int32([0, 0])]), num_classes=2, off_value=value, dtype=lib.types.UINT16)
+
+        here, there = (int(run(lib, graph)[0][0, 1]) for lib in both)
+        assert here == int(value) % 65536
+        assert there == (0 if value > 2**31 else here)
+
+
+def test_nearest_pixels_beside_a_filter_in_a_region(both):  # noqa: F811
+    """Columns are repeated, rows are averaged. A row has its number as its value, so centres of the output's rows are known."""
+    rows = np.tile(np.arange(7, dtype=np.float32)[:, None, None] * 10, (1, 7, 1))
+    results = []
+    for library in both:
+        options = {"min_filter": library.types.INTERP_LINEAR, "mag_filter": library.types.INTERP_NN}
+        options |= {"size": [4.0, 5.0], "roi_start": [1.0, 2.0], "roi_end": [6.0, 6.0]}
+        (made,) = run(library, lambda lib: lib.fn.resize(lib.source([rows], "HWC"), **options))
+        results.append(made[:, 0, 0])
+    np.testing.assert_allclose(results[0], [11.25, 23.75, 36.25, 48.75], atol=0.5)
+    np.testing.assert_allclose(results[1], [23.75, 36.25, 48.75, 48.75], atol=0.5)

@@ -599,7 +599,7 @@ def test_killed_cold_starts_leave_no_process_and_lose_no_kernel(tmp_path):
     found = _kernel_files(folder)
     assert {name: found.get(name) for name in kept} == kept
     _check_whole(folder, found)
-    assert kernels > 30
+    assert kernels > 10  # otherwise the kills came before anything was compiled
 
 
 def _check_whole(folder: Path, kept: dict[str, tuple[int, int, int]]) -> None:

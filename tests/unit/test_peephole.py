@@ -82,7 +82,7 @@ def test_data_without_a_pass(name, without, paths, monkeypatch):
 
 
 def facts(name: str, paths) -> dict:
-    """The changes that the passes have made to a plan."""
+    """Changes that the passes have made to a plan."""
     with closing(built(name, paths)) as pipe:
         plan = pipe._core.session.plan
         known = [planned.neighbours for planned in plan.operators]

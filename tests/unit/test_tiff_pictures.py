@@ -15,6 +15,8 @@ from PIL import Image
 
 from asyncdali import types
 from asyncdali.codecs import tiff_pixels
+from asyncdali.codecs.image_formats import decode_other
+from asyncdali.codecs.image_headers import read_header
 from asyncdali.operators.base import SampleError
 
 H, W = 37, 53
@@ -359,3 +361,83 @@ def test_strips_of_any_number_of_rows(coding, rows, planar):
         rowsperstrip=rows, predictor=True if coding else None,
     )  # fmt: skip
     assert np.array_equal(decode(data), values)
+
+
+def own(entries: dict[int, tuple[int, int, bytes]], pixels: bytes, big: bool = False) -> bytes:
+    """A little-endian file of one strip or tile: tag -> type, count, value. Longer values lie behind the directory."""
+    head, count, field = (16, "<Q", "<HHQ") if big else (8, "<H", "<HHI")
+    inline, begin = 8 if big else 4, head + len(pixels)
+    behind, out = b"", struct.pack(count, len(entries))
+    at = begin + len(out) + (20 if big else 12) * len(entries) + inline
+    for tag, (kind, number, value) in sorted(entries.items()):
+        if len(value) > inline:
+            value, behind = struct.pack("<Q" if big else "<I", at + len(behind)), behind + value
+        out += struct.pack(field, tag, kind, number) + value.ljust(inline, b"\0")
+    start = struct.pack("<HHQ", 8, 0, begin) if big else struct.pack("<I", begin)
+    return (b"II+\0" if big else b"II*\0") + start + pixels + out + bytes(inline) + behind
+
+
+def fields(width: int, height: int, bits: int, coding: int, colour: int, samples: int, size: int, big: bool = False) -> dict:
+    numbers = {256: width, 257: height, 278: height, 273: 16 if big else 8, 279: size}
+    short = {258: [bits] * samples, 259: [coding], 262: [colour], 277: [samples]}
+    made = {tag: (4, 1, struct.pack("<I", value)) for tag, value in numbers.items()}
+    return made | {tag: (3, len(values), struct.pack(f"<{len(values)}H", *values)) for tag, values in short.items()}
+
+
+def test_a_tile_that_is_larger_than_the_picture():
+    """Its bytes decide how much memory is taken: 34 GB here."""
+    packed = zlib.compress(bytes(1 << 20))
+    for coding, pixels in ((8, packed), (5, b"\x80\0\x50" * 700), (32773, b"\x81\0" * 700)):
+        entries = fields(1, 1, 16, coding, 1, 1024, len(pixels))
+        entries |= {tag: (4, 1, struct.pack("<I", value)) for tag, value in ((322, 4096), (323, 4096), (324, 8), (325, len(pixels)))}
+        with pytest.raises(SampleError, match="34359738368 bytes, which .* cannot hold|take at least"):
+            decode(own(entries, pixels))
+
+
+def test_jpegs_with_palettes_of_few_colours_and_of_cielab():
+    grey, colours = encode(picture(16, 16, 1), "JPEG"), encode(picture(16, 16), "JPEG", subsampling=0)
+    entries = fields(16, 16, 4, 7, 3, 1, len(grey)) | {320: (3, 48, struct.pack("<48H", *range(0, 48 * 256, 256)))}
+    with pytest.raises(SampleError, match="a palette of 4 bits for pixels of JPEG"):
+        decode(own(entries, grey))
+    with pytest.raises(SampleError, match="TIFF of CIELab as JPEG is not supported"):
+        decode(own(fields(16, 16, 8, 7, 8, 3, len(colours)), colours))
+
+
+@pytest.mark.parametrize("extra", [0, 1, 2])
+def test_inks_with_further_channels(extra):
+    data = own(fields(4, 4, 8, 1, 5, 4 + extra, 16 * (4 + extra)), bytes(range(16 * (4 + extra))))
+    assert run_operator("peek_image_shape", [data], image_type=types.ANY_DATA)[0].tolist() == [4, 4, 4] == list(decode(data).shape)
+
+
+@pytest.mark.parametrize("number", [0, 2, 4, 1 << 33, (1 << 64) - 1])
+@pytest.mark.parametrize("kind", [0, 3, 4, 5, 16])
+def test_coefficients_of_a_wrong_number(kind, number):
+    entries = fields(4, 4, 8, 1, 6, 3, 48, big=True) | {530: (3, 2, struct.pack("<HH", 1, 1)), 529: (kind, number, struct.pack("<Q", 20))}
+    with pytest.raises(SampleError, match="tag 529 is not 3 numbers"):
+        decode(own(entries, bytes(100), big=True))
+
+
+@pytest.mark.parametrize("coding, tile, big, order", [
+    ("lzw", None, False, "<"), ("zlib", (16, 16), True, ">"), ("jpeg", (16, 16), False, ">"), ("packbits", None, True, "<"),
+])  # fmt: skip
+def test_any_value_of_any_field_of_the_directory(coding, tile, big, order):
+    """A ValueError, or a picture of the shape in the header; no other exception."""
+    data = bytearray(stored(SMOOTH[:, :, :3], coding, False, tile, order, bigtiff=big))
+    place = struct.unpack_from(order + ("Q" if big else "I"), data, 8 if big else 4)[0]
+    (count,) = struct.unpack_from(order + ("Q" if big else "H"), data, place)
+    first, step, letter, width = (place + 8, 20, "Q", 8) if big else (place + 2, 12, "I", 4)
+    values = [0, 1, 2, 3, 5, 7, 16, 255, 65535, 65536, 1 << 31, (1 << 32) - 1, *([1 << 40, (1 << 62) - 1, 1 << 63] if big else [])]
+    changes = ((0, "H", [320, 322, 530]), (2, "H", range(19)), (4, letter, values), (step - width, letter, values))
+    pictures = 0
+    for field, (at, kind, wanted) in itertools.product(range(first, first + step * count, step), changes):
+        for value in wanted:
+            changed = bytearray(data)
+            struct.pack_into(order + kind, changed, field + at, value)
+            try:
+                found, _ = decode_other(np.frombuffer(changed, np.uint8), types.ANY_DATA)
+            except ValueError:
+                continue
+            header = read_header(bytes(changed))
+            assert found.shape == (header.height, header.width, header.channels)
+            pictures += 1
+    assert pictures > 20

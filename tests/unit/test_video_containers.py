@@ -366,3 +366,14 @@ def test_two_frames_in_a_packet(tmp_path, name, everywhere):
             container.mux(written)
     assert placeholder in (tmp_path / name).read_bytes()
     assert equal_to_sequential((tmp_path / name).read_bytes(), 40) == COUNT
+
+
+@pytest.mark.parametrize("side", [0, 20_000, 65_535])
+def test_an_impossible_size_in_the_header(tmp_path, side):
+    """Of uncompressed frames, whose size is nowhere else. FFmpeg makes 0 of a size that is too large; it was taken for a size."""
+    data = bytearray(Path(write(tmp_path / "raw.mov", "rawvideo", pixels="rgb24", count=3)).read_bytes())
+    size = data.index(b"raw ") + 28
+    assert struct.unpack_from(">HH", data, size) == (64, 48)
+    struct.pack_into(">HH", data, size, side, side)
+    with pytest.raises(ValueError, match=r"the frames of the video have \d+x\d+ pixels; 1 to 268435456 pixels"):
+        read_index(io.BytesIO(data))

@@ -80,7 +80,7 @@ class VideoIndex:
 
 def mark_of(packet: Any) -> int:
     """A number that identifies a packet of a file: its offset, size and bytes."""
-    return hash((packet.pos, packet.size, crc32(packet)))
+    return hash((-1 if packet.pos is None else packet.pos, packet.size, crc32(packet)))
 
 
 def sum_of(packet: Any) -> int:
@@ -308,11 +308,16 @@ class _Table:
         self.times.append(packet.pts)
 
     def index(self, packets: Packets, places: list[int | None], keys: list[int], size: tuple[int, int]) -> VideoIndex:
-        """The index of frames whose packets are at these `places`; `keys` are the numbers of frames at which decoding can start."""
+        """The index of frames whose packets are at these `places`; `keys` are the numbers of frames at which decoding can start.
+
+        ValueError for an impossible `size`.
+        """
+        _check_size(*size)
         stamps = [None if place is None else self.times[place] for place in places]
         known = [stamp for stamp in stamps if stamp is not None]
         rate, tick = packets.stream.average_rate or packets.stream.guessed_rate, packets.stream.time_base
-        timed = len(known) == len(stamps) and all(map(le, known, known[1:]))
+        rate = rate if rate is not None and rate > 0 else None
+        timed = tick is not None and tick > 0 and len(known) == len(stamps) and all(map(le, known, known[1:]))
         if not timed:
             tick, known = 1 / Fraction(rate or _DEFAULT_RATE), list(range(len(places)))
         distinct = None not in places and len(set(places)) == len(places)  # Some packets have two frames.
@@ -380,7 +385,6 @@ def _index_of_decoded(packets: Packets) -> VideoIndex:
             places.append(place)
     if size is None:
         raise ValueError(f"no frame of the video can be decoded: {reason(broken)}" if broken else "the video has no frames")
-    _check_size(*size)
     return table.index(packets, places, keys, size)
 
 

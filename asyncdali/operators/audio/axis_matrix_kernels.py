@@ -161,12 +161,13 @@ def make_axis_matrix_step(source: Batch, output: Batch, axis: int, matrix: np.nd
     sizes = AXIS_SIZES.zeros(len(source))  # Other samples have no elements.
     sizes[:, word.outer], sizes[:, word.inner] = shapes[:, :axis].prod(axis=1), shapes[:, axis + 1 :].prod(axis=1)
     sizes[shapes[:, axis] != matrix.shape[1], word.outer] = 0
-    used = matrix != 0
-    some = used.any(axis=1)
-    ends = np.where(some, matrix.shape[1] - used[:, ::-1].argmax(axis=1), 0)
     rows, columns = matrix.shape
     ranges = COLUMN_RANGE.zeros(rows)
-    ranges[:, COLUMN_RANGE.word.begin], ranges[:, COLUMN_RANGE.word.end] = np.where(some, used.argmax(axis=1), 0), ends
+    if columns:
+        used = matrix != 0
+        some = used.any(axis=1)
+        ranges[:, COLUMN_RANGE.word.begin] = np.where(some, used.argmax(axis=1), 0)
+        ranges[:, COLUMN_RANGE.word.end] = np.where(some, columns - used[:, ::-1].argmax(axis=1), 0)
     entries = AXIS_MATRIX.entries(
         inputs=source.addresses, outputs=output.addresses, sizes=sizes, matrix=matrix, rows=rows, columns=columns, ranges=ranges,
         scratch=0, samples=len(sizes),

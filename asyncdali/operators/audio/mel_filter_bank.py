@@ -10,7 +10,7 @@ from asyncdali_workers import limits
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import Input, Output, at_least, matching
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
 
 _BREAK, _PER_MEL, _LOG_STEP = 1000.0, 200.0 / 3, float(np.log(6.4)) / 27
 
@@ -68,13 +68,17 @@ class _AxisMatrix(Operator):
         """The matrix float64[rows, length]."""
         raise NotImplementedError
 
+    def rows_of_nothing(self) -> int:
+        """Rows of the matrix for an axis without elements."""
+        raise NotImplementedError
+
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         axis = self.axis(source)
         shapes, lengths = source.shapes.copy(), source.shapes[:, axis]
-        if (lengths < 1).any():
-            raise SampleError(int(np.argmax(lengths < 1)), f"axis {axis} has no elements")
-        matrices = {length: self.matrix(length) for length in sorted(set(lengths.tolist()))}
+        matrices = {
+            length: self.matrix(length) if length else np.zeros((self.rows_of_nothing(), 0)) for length in sorted(set(lengths.tolist()))
+        }
         shapes[:, axis] = [len(matrices[length]) for length in lengths.tolist()]
         output = Batch(shapes, DALIDataType.FLOAT, source.layout, device=source.device, source_info=source.source_info)
         return Planned([output], [self._kernels.make_axis_matrix_step(source, output, axis, matrix) for matrix in matrices.values()])
@@ -120,6 +124,10 @@ class MelFilterBank(_AxisMatrix):
         if not source.layout:
             return max(source.ndim - 2, 0)
         return source.layout.index("f")
+
+    def rows_of_nothing(self) -> int:
+        filters: int = self.spec.constant("nfilter")
+        return filters
 
     def matrix(self, length: int) -> np.ndarray:
         spec = self.spec

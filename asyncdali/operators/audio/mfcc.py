@@ -80,6 +80,9 @@ class Mfcc(_AxisMatrix):
             raise ValueError(f"Axis {axis} is out of bounds [0,{source.ndim})")
         return axis
 
+    def rows_of_nothing(self) -> int:
+        return 0
+
     def matrix(self, length: int) -> np.ndarray:
         spec = self.spec
         kind, normalize = spec.constant("dct_type"), bool(spec.constant("normalize"))

@@ -71,7 +71,9 @@ class NonsilentRegion(Operator):
         spec = self.spec
         decibels = spec.constant("cutoff_db")
         # DALI's factor: the exponent and the power are FLOAT.
-        factor = 10.0 ** (decibels / 10.0) if self._exact else float(np.float32(10.0 ** float(np.float32(decibels) * np.float32(0.1))))
+        exponent = np.float64(decibels / 10.0) if self._exact else np.float64(np.float32(decibels) * np.float32(0.1))
+        with np.errstate(over="ignore"):  # A cut-off of 400 dB and more is infinite.
+            factor = float(10.0**exponent if self._exact else np.float32(10.0**exponent))
         step = self._kernels.make_nonsilent_step(
             source, outputs, window, interval, spec.constant("reference_power"), factor, self._exact
         )

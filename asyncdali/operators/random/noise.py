@@ -10,7 +10,7 @@ from ...batch import Batch, storage_dtype
 from ...sampling.random_streams import StreamPosition
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output
-from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, Step, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, Step, register
 from .random import StreamOperator
 
 _TYPES = (
@@ -135,8 +135,8 @@ class SaltAndPepper(Noise):
 
     def step(self, source: Batch, output: Batch, position: StreamPosition, arguments: Arguments) -> Step:
         dtype = storage_dtype(source.dtype)
-        chance = arguments.scalars("prob")
-        parameters = np.stack([chance, chance * arguments.scalars("salt_vs_pepper")], axis=1)
+        chance, share = (_probabilities(arguments, name) for name in ("prob", "salt_vs_pepper"))
+        parameters = np.stack([chance, chance * share], axis=1)
         integers = dtype.kind in "iu"
         largest, smallest = (np.iinfo(dtype).max, np.iinfo(dtype).min) if integers else (1, -1)
         values = [self._value("salt_val", largest, dtype, arguments), self._value("pepper_val", smallest, dtype, arguments)]
@@ -165,3 +165,13 @@ class SaltAndPepper(Noise):
             )
         inner = source.shapes[:, 1:].prod(axis=1) if axis == 0 and source.ndim > 1 else ones
         return np.ascontiguousarray(source.shapes[:, axis]), np.ascontiguousarray(inner)
+
+
+def _probabilities(arguments: Arguments, name: str) -> np.ndarray:
+    """float32[samples]; SampleError for a number that is no probability."""
+    found = arguments.scalars(name)
+    wrong = ~((found >= 0) & (found <= 1))
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise SampleError(i, f"`{name}` must be from 0 to 1, got {found[i]:g}")
+    return found

@@ -72,7 +72,7 @@ class FileRead(Operator):
             REMOTE_ARG,
             REDIRECT_ARG,
             Arg("dont_use_mmap", "bool", False, "Files may be empty."),
-            Arg("use_o_direct", "bool", False, "Read past the system's cache; needs `dont_use_mmap`."),
+            Arg("use_o_direct", "bool", False, "Read past the system's cache."),
         ),
     )
     reads = (0,)
@@ -91,8 +91,6 @@ class FileRead(Operator):
         self._expected = ExpectedSizes()
         self._remote = spec.constant("allow_remote_entries")
         self._direct = spec.constant("use_o_direct")
-        if self._direct and not spec.constant("dont_use_mmap"):
-            raise RuntimeError("Cannot use use_o_direct with `dont_use_mmap=False`.")
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.UINT8]
