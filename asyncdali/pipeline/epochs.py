@@ -81,14 +81,14 @@ class AsyncEpoch(_Epoch):
         if pipeline is None:
             raise StopAsyncIteration
         try:
-            batch = await pipeline._run_async(None, self._end)
+            batch = await pipeline._run_async(None, self._end, pipeline._named)
         except StopAsyncIteration:
             self._over()
             raise
         if batch is None:  # other tasks have got the last batches
             self._pipeline = None
             raise StopAsyncIteration
-        return pipeline._named(batch)
+        return batch
 
     async def aclose(self) -> None:
         """End the iteration. A task that waits gets its batch; the next iterator gets the rest of the epoch."""

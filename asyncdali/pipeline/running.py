@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..data_node import DataNode
-from ..runtime.claims import claim, take_next
+from ..runtime.claims import IterationClaim, take_next
 from ..types import PipelineAPIType
 from .epochs import AsyncEpoch, Epoch
 from .front import Front
@@ -145,33 +145,53 @@ class Running(Front):
         """
         self._core.refuse_in_callbacks("run_async()")
         self._core.use_api(PipelineAPIType.BASIC)
-        batch = await self._run_async(stream, None)
-        assert batch is not None
+        batch: tuple[TensorListCPU | TensorListGPU, ...] = await self._run_async(stream, None)
         return batch
 
-    async def _run_async(self, stream: object, end: int | None) -> tuple[TensorListCPU | TensorListGPU, ...] | None:
-        """:meth:`run_async`. None when the batch would be iteration number `end` of the epoch: the next call gets that batch."""
+    async def _run_async(self, stream: object, end: int | None, then: Callable[[Any], Any] | None = None) -> Any:
+        """:meth:`run_async`, or what `then` makes of its result. None when the batch would be iteration number `end` of the epoch: the next
+        call gets that batch."""
         session = self._core.built()
         _check_stream(stream, self._core)
-        async with session.turn() as turn:  # before any `await`, so that callers get batches in the order of their calls
-            async with claim(session, self._core.fill) as claimed:
-                while True:
-                    await turn.come()
-                    if end is not None and session.iteration >= end:
-                        claimed.leave()
-                        return None
-                    session.arrives()
-                    if session.in_flight:
-                        await session.in_flight[0].wait_async()
-                        if stream is None:
-                            await session.device_done()
-                    if turn.is_mine:  # it is lost if this event loop stood still meanwhile
-                        break
+        turn, claimed, taken = session.turn(), IterationClaim(session), list[Any]()
+
+        def leave() -> None:
+            """Return nothing: the next call gets the batch, if it was taken. May be repeated."""
+            if taken:
+                session.give_back(taken[0], taken)
+            claimed.leave()
+            turn.leave()
+
+        try:
+            turn.join()  # before any `await`, so that callers get batches in the order of their calls
+            claimed.join()
+            await claimed.queue(self._core.fill)
+            batch = None
+            while True:
+                await turn.come()
+                if end is not None and session.iteration >= end:
+                    break
+                session.arrives()
+                if session.in_flight:
+                    await session.in_flight[0].wait_async()
+                    if stream is None:
+                        await session.device_done()
+                if turn.is_mine:  # it is lost if this event loop stood still meanwhile
+                    claimed.leave()
+                    batch = session.fetch(stream, None, then, taken)
+                    break
+            claimed.leave()
+            turn.leave()
+            return batch
+        except BaseException as error:  # also of a signal's handler, after the fetch
             try:
-                batch: tuple[TensorListCPU | TensorListGPU, ...] = session.fetch(stream)
-                return batch
-            except StopIteration:
+                leave()
+            except BaseException:  # another handler has raised meanwhile
+                leave()
+                raise
+            if isinstance(error, StopIteration):
                 raise StopAsyncIteration from None
+            raise
 
     def __aiter__(self) -> AsyncEpoch:
         """One epoch: until the sources end, or, for pipelines with readers, until `epoch_size` samples were delivered.

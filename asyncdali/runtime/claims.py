@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from asyncdali_workers.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from .session import Session
@@ -36,33 +37,37 @@ def _launched_elsewhere(session: Session, launch: Callable[[Session], None]) -> 
 
 
 class IterationClaim:
-    """A coroutine that waits for an iteration."""
+    """A coroutine that waits for an iteration, from :meth:`join` to :meth:`leave`, which may both be repeated after an interrupt.
+
+    Meanwhile an iteration is queued that no other call takes.
+    """
 
     def __init__(self, session: Session):
+        self._session = session
         self._calls: set[Any] = session.producer.calls
+
+    def join(self) -> None:
+        """The coroutine waits."""
         self._calls.add(self)
 
     def leave(self) -> None:
-        """The coroutine does not wait any more. Idempotent."""
+        """The coroutine does not wait any more."""
         self._calls.discard(self)
 
-
-@asynccontextmanager
-async def claim(session: Session, launch: Callable[[Session], None]) -> AsyncIterator[IterationClaim]:
-    """While the block runs, an iteration is queued that no other call takes. Sources are asked on the pipeline's source thread."""
-    claimed = IterationClaim(session)
-    try:
-        if session.producer.sources.pullers:
-            asked = session.source_thread.submit(partial(_launched_elsewhere, session, launch))
-            try:
-                await asyncio.wrap_future(asked)
-            except (asyncio.CancelledError, GeneratorExit):
-                asked.cancel()  # if it was begun, the next call takes the iteration
-                raise
-            finally:
-                del asked  # the future keeps its error, whose traceback holds this frame
-        else:
+    async def queue(self, launch: Callable[[Session], None]) -> None:
+        """Queue what is missing (by `launch`). Sources are asked on the pipeline's source thread."""
+        session = self._session
+        if not session.producer.sources.pullers:
             launch(session)
-        yield claimed
-    finally:
-        claimed.leave()
+            return
+        with uninterrupted():  # an exception in the middle of `Condition.__enter__` leaves the future's lock held, and its thread waits
+            asked = session.source_thread.submit(partial(_launched_elsewhere, session, launch))
+            done = asyncio.wrap_future(asked)
+        try:
+            await done
+        except (asyncio.CancelledError, GeneratorExit):
+            with uninterrupted():
+                asked.cancel()  # if it was begun, the next call takes the iteration
+            raise
+        finally:
+            del asked, done  # the futures keep their error, whose traceback holds this frame

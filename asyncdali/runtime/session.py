@@ -245,12 +245,15 @@ class Session:
         for record in list(self.in_flight):
             record.wait()
 
-    def fetch(self, stream: Any = None, caller: Any = None, then: Callable[[Any], Any] | None = None) -> Any:
+    def fetch(
+        self, stream: Any = None, caller: Any = None, then: Callable[[Any], Any] | None = None, taken: list[Record] | None = None
+    ) -> Any:
         """Wait for the oldest iteration and return its outputs, or raise its error. The consumer moves on in both cases.
 
         Any other exception leaves the iteration to the next call. GPU outputs are complete on return. With a `stream` they are only ordered
         before the later work of that stream. Threads that fetch at the same time are served one after another. `caller`: the member of
-        ``Producer.calls`` that this call is. `then`: makes the result of the outputs, before the consumer moves on.
+        ``Producer.calls`` that this call is. `then`: makes the result of the outputs, before the consumer moves on. `taken`: gets the
+        iteration whose outputs are returned, for :meth:`give_back`.
         """
         record: Record | None = None
         try:
@@ -260,6 +263,8 @@ class Session:
                 if then is not None and record.error is None:
                     outputs = then(outputs)
                 self.producer.calls.discard(caller)
+                if taken is not None and record.error is None:
+                    taken.append(record)
                 self._take(record)
             if record.error is not None:
                 raise record.error
@@ -272,9 +277,9 @@ class Session:
                 record.error = None  # the record must not keep the frames of its traceback alive
             else:
                 try:
-                    self._give_back(record)
+                    self.give_back(record, taken)
                 except BaseException:  # another signal's handler has raised meanwhile
-                    self._give_back(record)
+                    self.give_back(record, taken)
                     raise
             raise
 
@@ -309,10 +314,12 @@ class Session:
         except ValueError:  # closed meanwhile
             pass
 
-    def _give_back(self, record: Record) -> None:
-        """A call that has taken an iteration does not return it: the next call does. May be repeated."""
+    def give_back(self, record: Record, taken: list[Record] | None = None) -> None:
+        """A call that has taken an iteration does not return it: the next call does. May be repeated. `taken`: see :meth:`fetch`."""
         if record not in self.in_flight:
             self.in_flight.appendleft(record)
+        if taken is not None:
+            taken.clear()
 
     async def device_done(self) -> None:
         """Wait, without blocking the event loop, until the GPU has made the outputs of the oldest iteration."""

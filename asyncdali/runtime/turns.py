@@ -12,12 +12,14 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from asyncdali_workers.interrupts import uninterrupted
+
 PAUSE = 0.05
 """Seconds after which a waiting place looks whether the first place takes its turn. The second look that finds it idle ends its turn."""
 
 
 class Turn:
-    """One coroutine's place in the queue. ``async with Turn(turns, ready)`` gives the place up at the end.
+    """One coroutine's place in the queue, from :meth:`join` to :meth:`leave`, which may both be repeated after an interrupt.
 
     `ready` tells whether the place whose turn has come could continue.
     """
@@ -27,10 +29,17 @@ class Turn:
         self._ready = ready
         self.loop = asyncio.get_running_loop()
         self._come: asyncio.Future[None] = self.loop.create_future()
-        turns.join(self)  # now, so that the order is that of the calls
+
+    def join(self) -> None:
+        """Queue at the end, unless the place is in the queue already."""
+        self._turns.join(self)
+
+    def leave(self) -> None:
+        """Give up the place, whether the turn has come or not."""
+        self._turns.leave(self)
 
     async def come(self) -> None:
-        """Wait for the turn. Cancelling the wait keeps the place until the end of the block."""
+        """Wait for the turn. Cancelling the wait keeps the place."""
         seen: Turn | None = None  # the first place, if it was idle at the last look
         while True:
             first, several = self._turns.look(self)
@@ -48,12 +57,6 @@ class Turn:
     def is_mine(self) -> bool:
         """Whether the turn has come and was not lost."""
         return self._turns.is_first(self)
-
-    async def __aenter__(self) -> Turn:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        self._turns.leave(self)
 
     def wake(self) -> bool:
         """Wake the coroutine, because its turn has come. Returns False if its loop is closed."""
@@ -98,10 +101,11 @@ class Turns:
         with self._lock:
             if turn not in self._waiting:
                 return  # it was passed over
-            had_turn = self._waiting[0] is turn
-            self._waiting.remove(turn)
-            while had_turn and self._waiting and not self._waiting[0].wake():
-                self._waiting.popleft()  # its loop was closed while the wait was pending
+            with uninterrupted():  # the next place would wait
+                had_turn = self._waiting[0] is turn
+                self._waiting.remove(turn)
+                while had_turn and self._waiting and not self._waiting[0].wake():
+                    self._waiting.popleft()  # its loop was closed while the wait was pending
 
     def pass_over(self, turn: Turn) -> None:
         """The place has its turn and does not take it: the next place gets the turn."""

@@ -143,6 +143,12 @@ STORM = """
             from asyncdali.pipeline.epochs import Epoch
             epoch = pipe.epoch()
             call, inside = lambda: next(epoch)[0].as_array(), Epoch.__next__
+        elif use in ("async", "anext"):
+            import asyncio
+            from asyncdali.pipeline.running import Running
+            loop, inside, epoch = asyncio.new_event_loop(), Running._run_async, pipe.__aiter__()
+            step = pipe.run_async if use == "async" else epoch.__anext__
+            call = lambda: loop.run_until_complete(step())[0].as_array()
         elif use == "next":
             iterator = Numpy([pipe], ["x"])
             call, inside = lambda: next(iterator), BaseIterator.__next__
@@ -181,7 +187,7 @@ SOURCES = (
     "callable", "batches", "generator", "iterable", "async", "async generator", "parallel", "parallel iterable", "parallel generator",
     "drawn",
 )  # fmt: skip
-USES = "run", "next", "outputs", "epoch"
+USES = "run", "next", "outputs", "epoch", "async", "anext"
 CASES = [
     f"{source}/{engines}/{kind}/0/{use}"
     for source in SOURCES for engines in (0, 1, 2) for kind in ("int", "alarm", "base") for use in USES
@@ -190,7 +196,7 @@ FEW = [
     "drawn/1/int/1/run", "drawn/1/alarm/0/run", "drawn/2/alarm/0/next", "async/0/alarm/0/run", "async generator/0/alarm/0/run",
     "generator/0/alarm/0/run", "parallel iterable/0/alarm/0/run", "parallel generator/0/base/0/next", "callable/1/alarm/0/run",
     "iterable/2/int/0/run", "batches/0/alarm/0/next", "drawn/1/base/0/outputs", "generator/0/alarm/0/outputs", "drawn/0/alarm/0/epoch",
-    "async generator/0/int/0/epoch",
+    "async generator/0/int/0/epoch", "drawn/0/alarm/0/async", "drawn/1/int/0/anext", "callable/0/base/0/anext", "generator/0/alarm/0/async",
 ]  # fmt: skip
 
 

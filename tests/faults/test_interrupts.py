@@ -143,6 +143,27 @@ def test_interrupts_at_chosen_places_of_run(parts):
     print(done.stderr)
 
 
+AWAITED_RUNS = """
+    import asyncio
+    from asyncdali.pipeline.running import Running
+
+    loop = asyncio.new_event_loop()
+
+    def run(pipe):
+        return loop.run_until_complete(pipe.run_async())
+""" + CHOSEN_RUNS.replace("Pipeline.run)", "Running._run_async)").replace("(pipe.run,", "(lambda: run(pipe),").replace(
+    "pipe.run()", "run(pipe)"
+)
+
+
+@pytest.mark.parametrize("parts", [8, pytest.param(1, marks=pytest.mark.slow)])
+def test_interrupts_at_chosen_places_of_run_async(parts):
+    """Also while a lock is taken that the source thread needs, and between the fetch and the end of the coroutine."""
+    done = run_script(RUNS + AWAITED_RUNS, parts, "random-2", "called-2", "stream-3", "engines-2", timeout=600 if parts > 1 else 3600)
+    print(done.stderr)
+    assert done.stdout == "nothing lost\n", done.stderr
+
+
 RAIN = """
     SECONDS = float(sys.argv[1])
     interrupts = Interrupts(Pipeline.run)

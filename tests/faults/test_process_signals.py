@@ -12,6 +12,12 @@ PLACES = [(what, method) for what in ("engines", "workers") for method in ("fork
 places = pytest.mark.parametrize("what, method", PLACES)
 
 PIPELINE = """
+import signal
+
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGINT):
+    signal.signal(number, signal.SIG_DFL)  # `nohup` and shells start programs that ignore some of them
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 def made(what, method, function):
     import numpy as np
     from asyncdali import Pipeline, fn

@@ -180,3 +180,29 @@ def test_two_gpus_at_once(cuda):
             np.testing.assert_array_equal(np.array(images.as_cpu()[1]), np.full((4, 5, 3), k))
     for pipe in pipes:
         pipe.close()
+
+
+def test_memory_that_a_finalizer_releases_while_it_is_searched():
+    """The garbage collector may run in the middle of any call of the simulated driver, on the same thread ("dictionary changed size")."""
+    driver = StandIn()
+    driver.use(0)
+    blocks = [np.zeros(64, np.uint8) for _ in range(3)]
+    first, second, third = sorted(block.ctypes.data for block in blocks)  # the length of blocks below is asked for
+    for address in (first, second):
+        driver.host_register(address, 64)
+
+    class Collects(np.ndarray):
+        """Its length is asked for during the search."""
+
+        def __len__(self):
+            if second in driver._pinned and not released:
+                released.append(second)
+                driver.host_unregister(second)
+            return super().__len__()
+
+    released = []
+    driver._pinned[first] = driver._pinned[first].view(Collects)
+    driver.host_register(third, 64)
+    assert released == [second]
+    assert list(driver._pinned) == [first, third]
+    driver.host_register(second, 64)  # it was released when the search was over
