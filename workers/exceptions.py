@@ -464,7 +464,8 @@ def _filled(error: Any, node: dict[str, Any], made: list[Any]) -> None:
         try:
             if name in slots:
                 slots[name].__set__(error, value)
-            elif not (name.startswith("__") and name.endswith("__")):
+            elif not (name.startswith("__") and name.endswith("__")) and not hasattr(BaseException, name):
+                # An attribute in place of a method, such as `with_traceback`, would break its callers.
                 error.__dict__.setdefault(name, value)
         except _FAILURES:  # a read-only member
             continue
@@ -484,8 +485,10 @@ def _telling(error: Any, node: dict[str, Any], fallback: type[Exception]) -> Any
     return retold(error, node["text"], fallback)
 
 
-def _value(data: Any, made: list[Any]) -> Any:
+def _value(data: Any, made: list[Any], deep: int = 0) -> Any:
     """The value that :func:`_plain` encoded. ValueError for other data."""
+    if deep > _DEEPEST:  # data from elsewhere must not reach the interpreter's limit of recursion
+        raise ValueError("no value of an exception: it is nested too deeply")
     if not isinstance(data, (list, dict)):
         return data
     if isinstance(data, dict) or len(data) != 2 or not isinstance(data[0], str):
@@ -506,11 +509,11 @@ def _value(data: Any, made: list[Any]) -> Any:
         if kind == "numpy":
             return _array(*content)
         if kind == "dict":
-            return {_value(key, made): _value(item, made) for key, item in content}
+            return {_value(key, made, deep + 1): _value(item, made, deep + 1) for key, item in content}
         make: Any = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}.get(kind)
         if make is not None:
-            return make(_value(item, made) for item in content)
-        return {"complex": complex, "range": range, "slice": slice}[kind](*(_value(item, made) for item in content))
+            return make(_value(item, made, deep + 1) for item in content)
+        return {"complex": complex, "range": range, "slice": slice}[kind](*(_value(item, made, deep + 1) for item in content))
     except (TypeError, KeyError, OverflowError) as error:
         raise ValueError(f"no value of an exception: {error}") from None
 

@@ -100,6 +100,7 @@ class _Walk:
     def __init__(self) -> None:
         self.entries: dict[str, str] = {}
         self._seen: dict[int, str] = {}
+        self._paths: set[str] = set()
         self._kept: list[Any] = []  # an id is unique only while its object lives
 
     def begin(self, path: str, value: Any) -> None:
@@ -116,6 +117,16 @@ class _Walk:
             if text is not None:
                 self.entries[at] = text
 
+    def _path(self, at: str, name: str) -> str:
+        """A new path of a part. Parts may have equal names, as the keys 1 and "1", and long keys that begin alike: each has its entry."""
+        first = path = f"{at} > {name}" if not at.endswith(":") else f"{at} {name}"
+        more = 1
+        while path in self._paths:
+            more += 1
+            path = f"{first} ({more})"
+        self._paths.add(path)
+        return path
+
     def _entry(self, value: Any, at: str, waiting: list[tuple[str, Any]]) -> str | None:
         """The description of a value without what has a path of its own. That is appended to `waiting`."""
         parts: list[str] = []
@@ -127,7 +138,7 @@ class _Walk:
                 return plain
             known = self._seen.get(id(item))
             if known is None:
-                known = self._seen[id(item)] = f"{at} > {name}" if not at.endswith(":") else f"{at} {name}"
+                known = self._seen[id(item)] = self._path(at, name)
                 self._kept.append(item)
                 waiting.append((known, item))
             return f"@{known}"
@@ -136,7 +147,7 @@ class _Walk:
             """A part that gets an entry of its own, also if it is data: a changed constant is then named."""
             text = child(name, item)
             if not text.startswith("@"):
-                self.entries[f"{at} > {name}" if not at.endswith(":") else f"{at} {name}"] = _short(text)
+                self.entries[self._path(at, name)] = _short(text)
 
         plain = self._data(value, child, "item")
         if plain is not None:
@@ -272,7 +283,9 @@ class _Walk:
         if kind in (list, tuple):
             return f"{kind.__name__}({', '.join(child(f'{name} {k}', item) for k, item in enumerate(value))})"
         if kind in (set, frozenset):
-            return f"{kind.__name__}({', '.join(sorted(child(f'{name} item', item) for item in value))})"
+            # The order of a set differs between processes. What has a path of its own is sorted by name; all else by its text, below.
+            items = sorted(value, key=lambda item: (type(item).__qualname__, _name(item)))
+            return f"{kind.__name__}({', '.join(sorted(child(f'{name} item', item) for item in items))})"
         if kind is dict:
             items = sorted(value.items(), key=lambda pair: (str(type(pair[0])), str(pair[0])))
             pairs = [f"{child(name, key)}: {child(f'{name} {str(key)[:40]}', item)}" for key, item in items]

@@ -254,3 +254,38 @@ def test_large_programs_are_described_together():
         with pytest.raises(RuntimeError, match="its functions and values: 601, .* here, 602, .* there"):
             changed.pipeline.build()
         changed.close()
+
+
+def first(x):
+    return x + 1
+
+
+def second(x):
+    return x + 2
+
+
+def changed(x):
+    return x + 3
+
+
+changed.__name__ = changed.__qualname__ = "second"
+LONG = "a key of a table with more than forty characters, number "
+
+
+@pytest.mark.parametrize("make", [
+    lambda *items: {items[0], items[1]}, lambda *items: {LONG + "1": items[0], LONG + "2": items[1]},
+    lambda *items: {1: items[0], "1": items[1]}, lambda *items: types.SimpleNamespace(table={1: items[0], "1": items[1]}),
+])  # fmt: skip
+def test_parts_with_equal_names_have_an_entry_each(make):
+    """The last part replaced the entries of the others, so a change of those was not noticed."""
+
+    def entries(*items):
+        walk = _Walk()
+        walk.begin("value", make(*items))
+        return walk.entries
+
+    was = entries(first, second)
+    assert was == entries(first, second)
+    assert was != entries(first, changed)
+    assert was != entries(changed, second) or isinstance(make(first, second), set)
+    assert sum(text.startswith("code ") for text in was.values()) == 2

@@ -295,3 +295,24 @@ def test_rebuilding_calls_no_constructor():
         assert type(rebuilt(data, EngineError)) is TwoArguments and not calls
     finally:
         TwoArguments.__init__ = original
+
+
+def test_deep_values_of_another_machine_are_refused():
+    """Not with a RecursionError, which would end the thread that receives."""
+    data = described(ValueError(1))
+    value = 1
+    for _ in range(300):
+        value = ["list", [value]]
+    data["errors"][0]["args"] = [value]
+    with pytest.raises(ValueError, match="nested too deeply"):
+        rebuilt(json.loads(json.dumps(data)), EngineError)
+    deepest = [[[[[[[b"x"]]]]]]]
+    assert rebuilt(json.loads(json.dumps(described(ValueError(deepest)))), EngineError).args == (deepest,)
+
+
+def test_attributes_do_not_replace_methods():
+    data = described(ValueError(1))
+    data["errors"][0]["state"] = {"with_traceback": 1, "add_note": 2, "__reduce_ex__": 3, "args": 4, "own": 5}
+    error = rebuilt(data, EngineError)
+    assert error.with_traceback(None) is error and error.args == (1,) and error.own == 5
+    assert pickle.loads(pickle.dumps(error)).args == (1,)
