@@ -17,6 +17,9 @@ from asyncdali_workers.interrupts import uninterrupted
 PAUSE = 0.05
 """Seconds after which a waiting place looks whether the first place takes its turn. The second look that finds it idle ends its turn."""
 
+LOOK = 1.0
+"""Seconds after which a waiting place looks whether the first place is over."""
+
 
 class Turn:
     """One coroutine's place in the queue, from :meth:`join` to :meth:`leave`, which may both be repeated after an interrupt.
@@ -29,6 +32,12 @@ class Turn:
         self._ready = ready
         self.loop = asyncio.get_running_loop()
         self._come: asyncio.Future[None] = self.loop.create_future()
+        self.task = asyncio.current_task()
+
+    def is_over(self, other: Turn) -> bool:
+        """Whether the coroutine has ended without leaving, because exceptions of signals' handlers came in all its attempts: its task has
+        ended, or is in the call of `other` now."""
+        return self is not other and self.task is not None and (self.task is other.task or self.task.done())
 
     def join(self) -> None:
         """Queue at the end, unless the place is in the queue already."""
@@ -47,7 +56,7 @@ class Turn:
                 return
             if self._come.done():  # the turn had come, and was lost while this loop stood still
                 self._come = self.loop.create_future()
-            await asyncio.wait((self._come,), timeout=PAUSE if several else None)
+            await asyncio.wait((self._come,), timeout=PAUSE if several else LOOK)
             idle = first if first.loop is not self.loop and self._turns.is_first(first) and self._ready() else None
             if idle is not None and idle is seen:
                 self._turns.pass_over(idle)
@@ -82,6 +91,8 @@ class Turns:
         """Queue `turn` again if it was passed over. Returns the place whose turn has come, and whether the places have several loops."""
         with self._lock:
             self.join(turn)
+            while self._waiting[0].is_over(turn):
+                self._waiting.popleft()
             first = self._waiting[0]
             return first, any(other.loop is not first.loop for other in self._waiting)
 

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from asyncdali import fn, pipeline_def
+from asyncdali import Pipeline, fn, pipeline_def
 from tests.helpers.iterators import numbered_files
 
 LIMIT = 60
@@ -352,3 +352,28 @@ def test_two_runs_of_asyncio_and_two_loops():
     for thread in threads:
         thread.join(LIMIT)
     assert sorted(found) == batches(8)[4:]
+
+
+def test_a_place_in_the_queue_that_no_coroutine_has_left_is_skipped():
+    """Exceptions of signals' handlers may come in every attempt to leave. The place stayed first, and all later calls waited."""
+    pipe = Pipeline(2, 1, seed=5)
+    with pipe:
+        pipe.set_outputs(fn.random.uniform(range=[0, 1]))
+    pipe.build()
+    session = pipe._core.session
+
+    async def ends():
+        session.turn().join()
+
+    async def returns():
+        await asyncio.create_task(ends())  # of a task that has ended
+        await pipe.run_async()
+        session.turn().join()  # of an earlier call of this task
+        return await pipe.run_async()
+
+    async def limited():
+        return await asyncio.wait_for(returns(), 60)
+
+    assert len(asyncio.run(limited())) == 1
+    assert not session._turns._waiting
+    pipe.close()
