@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import random
 import struct
@@ -377,3 +378,20 @@ def test_an_impossible_size_in_the_header(tmp_path, side):
     struct.pack_into(">HH", data, size, side, side)
     with pytest.raises(ValueError, match=r"the frames of the video have \d+x\d+ pixels; 1 to 268435456 pixels"):
         read_index(io.BytesIO(data))
+
+
+def test_runs_leave_nothing_for_the_garbage_collector(tmp_path):
+    """Each run of frames has a decoder of its own, which is freed behind the run."""
+    prepare_decoding()
+    video = open_video(open(made(tmp_path, "m.avi"), "rb"))
+    frame = np.empty((1, 48, 64, 3), np.uint8)
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(COUNT):
+            video.read(np.array([number]), frame, [0])
+        kinds = [type(found).__name__ for found in gc.get_objects()]
+        assert kinds.count("OutputContainer") <= 2 and kinds.count("VideoCodecContext") <= 4
+    finally:
+        gc.enable()
+        video.close()
