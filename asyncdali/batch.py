@@ -159,7 +159,7 @@ class _InfoPart(Sequence[str]):
 class Extents(NamedTuple):
     """The sizes of samples that lie one after another, in bytes: each size and its place, int64[samples] each, the largest, and their sum.
 
-    They are known for batches whose shapes occurred before (``runtime/replays.py``), and where compiled code has computed them.
+    They are known for batches whose shapes occurred before (``runtime/templates``), and where compiled code has computed them.
     """
 
     sizes: np.ndarray

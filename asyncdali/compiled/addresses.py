@@ -35,8 +35,27 @@ def _address_by_numpy(array: Any) -> int:
 address_of = _address_in_head if _KNOWN else _address_by_numpy
 
 
+class Within:
+    """An array of which some words are addresses of elements of `base`, for tables. The array has the elements' indices instead.
+
+    words   the words of the last axis that are addresses; by default all
+    """
+
+    __slots__ = ("base", "indices", "words")
+
+    def __init__(self, indices: np.ndarray, base: np.ndarray, words: slice = slice(None)):
+        self.indices, self.base, self.words = indices, base, words
+
+    def placed(self, address: int) -> np.ndarray:
+        """The array for a `base` at `address`."""
+        made = self.indices.copy()
+        made[..., self.words] *= self.base.itemsize
+        made[..., self.words] += address
+        return made
+
+
 def words_of(entries: Iterable[Any]) -> tuple[list[Any], list[Any]]:
-    """The words of a table, with addresses in place of arrays and of tuples, which are tables themselves; and the arrays.
+    """The words of a table, with addresses in place of arrays, of tuples (which are tables), and of :class:`Within`; and the arrays.
 
     A plan of three operators has 60 words, so the loop calls nothing: it takes half the time of a comprehension for each result.
     """
@@ -57,6 +76,10 @@ def words_of(entries: Iterable[Any]) -> tuple[list[Any], list[Any]]:
             table = np.fromiter(inner, np.int64, len(inner))
             arrays += (table, *more)
             words.append(address_of(table))
+        elif kind is Within:
+            placed = value.placed(address_of(value.base))
+            arrays += (placed, value.base)
+            words.append(address_of(placed))
         else:
             words.append(value)
     return words, arrays

@@ -16,6 +16,7 @@ All users of the table take its fields by name from the declaration:
   ``load_i64(context + at.inputs)``;
 - ``FLIP_RECORD.zeros(samples)`` makes records. ``records[:, FLIP_RECORD.columns("width")]`` is a field of all of them. Compiled code reads
   ``view_i64(address + word.size * sample, word.words)[word.width]`` with ``word = FLIP_RECORD.word``;
+  A value is a word; an array (its address); a tuple (the address of a table of these values); or :class:`~.addresses.Within`;
 - ``FLIP.entries(inputs=..., ...)`` gives the words of a ``Launch``. ``#include "flip_tables.py"`` in a CUDA source defines ``FLIP_INPUTS``,
   ``FLIP_RECORD_WIDTH`` and ``FLIP_RECORD_WORDS``.
 
@@ -160,10 +161,67 @@ def _entries_of(table: str, names: Sequence[str]) -> Callable[..., tuple[Any, ..
     return functools.partial(constructor, tuple)
 
 
-def laid_out(entries: Iterable[Any]) -> tuple[np.ndarray, list[Any]]:
-    """int64[words] of integers and of arrays (as addresses), and the arrays to keep alive."""
-    words, arrays = words_of(entries)
-    return table_of(words), arrays
+class Handle:
+    """Stands for a value that is not known yet, while a plan is made as a template (``runtime/templates``).
+
+    `of` names the value: the edge whose samples' addresses are meant, or an operator whose position. It has no number, so nothing can be
+    computed from it; a table takes it like an array or a word. `len` is the number of samples. An index of some samples gives their handle.
+    """
+
+    __slots__ = ("count", "of", "samples")
+
+    def __init__(self, of: Any, count: int = 0, samples: np.ndarray | None = None):
+        self.of, self.count, self.samples = of, count, samples
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, samples: np.ndarray) -> Handle:
+        if self.samples is not None or not isinstance(samples, np.ndarray):
+            raise TypeError("a handle takes the numbers of samples")
+        return Handle(self.of, len(samples), samples)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the address array."""
+        return WORD * self.count
+
+
+class Declared:
+    """A table with handles among its values, which has no words yet. `entries`: its values. Compiled code cannot read it."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self, entries: tuple[Any, ...]):
+        self.entries = entries
+
+
+class Kept(list[Any]):
+    """The arrays that a table needs, with the table, its words, and its values, which declare the words that are addresses."""
+
+    __slots__ = ("entries", "table", "words")
+
+    def __init__(self, arrays: Iterable[Any], table: Any, words: list[Any], entries: Sequence[Any]):
+        super().__init__(arrays)
+        self.table, self.words, self.entries = table, words, entries
+
+
+def laid_out(entries: Sequence[Any]) -> tuple[np.ndarray, list[Any]]:
+    """int64[words] of integers and of arrays (as addresses), and the arrays to keep alive. A tuple is a table itself: its address.
+
+    With a :class:`Handle` among the values the table is :class:`Declared`."""
+    try:
+        words, arrays = words_of(entries)
+        table = table_of(words)
+    except TypeError:
+        if not _has_handles(entries):
+            raise
+        return Declared(tuple(entries)), []  # type: ignore[return-value]  # plans treat it as a table
+    return table, Kept(arrays, table, words, entries)
+
+
+def _has_handles(entries: Iterable[Any]) -> bool:
+    return any(isinstance(value, (Handle, Declared)) or (isinstance(value, tuple) and _has_handles(value)) for value in entries)
 
 
 def table_of(words: Sequence[int]) -> np.ndarray:

@@ -21,7 +21,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..compiled.tables import Table
+from ..compiled.addresses import Within
+from ..compiled.tables import Handle, Table
 
 BLOCK = 256
 """Threads per block, unless a launch sets another number."""
@@ -62,7 +63,7 @@ class Scratch:
     size: int
 
 
-Entry: TypeAlias = "int | np.ndarray | Scratch"
+Entry: TypeAlias = "int | np.ndarray | Scratch | Within | Handle"
 
 
 @dataclass

@@ -28,6 +28,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar
 
 from ..batch import Batch
+from ..compiled.tables import Handle
 from ..errors import SampleError
 from ..types import DALIDataType
 from .accepts import Input, declared
@@ -61,8 +62,8 @@ class Operator:
     """Whether outputs have their contents after `plan` if the inputs have theirs."""
     repeatable: ClassVar[bool] = False
     """Whether iterations with equal inputs may get a copy of an earlier plan. `plan` must then be a function of constants, of the shapes,
-    types and layouts of inputs, and of contents that `reads` declares. The runtime verifies the inputs before it copies a plan. A subclass
-    with another `plan` declares it again."""
+    types and layouts of inputs, and of contents that `reads` declares. It sees nothing else while a plan is made to be copied
+    (``runtime/templates``). A subclass with another `plan` declares it again."""
     barrier: ClassVar[bool] = False
     """Whether it must be alone in its segment (user Python)."""
     on_cuda: ClassVar[bool] = False
@@ -110,8 +111,8 @@ class Operator:
     # --- state
 
     places_position: ClassVar[bool] = False
-    """Whether `plan` only writes the position into tables: the moving word (:meth:`split`), or sums of it and constants. So a copied plan
-    can get another position."""
+    """Whether `plan` only writes the position's words into tables (:meth:`split`, :meth:`placed`). So a copied plan can get another
+    position."""
     stateful: ClassVar[bool] = False
 
     @property
@@ -133,6 +134,10 @@ class Operator:
     def split(self, position: Any) -> tuple[Hashable, int]:
         """The part of a position that is equal in all iterations, and the 64-bit word that moves."""
         raise TypeError(f"operator {self.schema.name} does not implement split()")
+
+    def placed(self, position: Any, word: Handle) -> Any:
+        """The position with a handle in place of the word that moves."""
+        raise TypeError(f"operator {self.schema.name} does not implement placed()")
 
     @classmethod
     def why_whole(cls, spec: Spec) -> str:

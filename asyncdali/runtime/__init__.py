@@ -5,15 +5,14 @@
     placement.py, admission.py            on which threads this is decided, planned and awaited
     stages.py, loop.py, turns.py          the threads and streams
     segments.py, device_segments.py       one segment of one iteration: prepare, plan, place, compute
-    replays.py, repeats.py                plans, and whole segments, that are copied while shapes stay equal
-    watched.py                            what a plan reads; plans that read more than the key covers are not copied
-    device_repeats.py                     launches of a GPU's segments that are copied while shapes stay equal
+    templates/                            plans, whole segments, and uploads of a GPU that are copied while shapes stay equal
     jobs.py                               work for threads
     branches.py                           partial batches of conditionals
     output_copies.py                      copies of outputs that lie in the user's memory
     immediate.py                          operators one by one, for debug mode
     counters.py, statistics.py, memory_statistics.py counters, and the reports made of them
 
+    built.py             Operators of a built pipeline, as jobs and templates know them
     blueprint.py         The input of a session's construction
     compiling.py         The kernels that a pipeline needs are compiled in ``build()``, by all usable processors, before the first batch
     device_decoding.py   A batch that the GPU's decoders and the CPU's threads decode together

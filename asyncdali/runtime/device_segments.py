@@ -9,7 +9,7 @@ make its pixels in pinned memory, and the result is uploaded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from asyncdali_workers import limits
@@ -20,6 +20,7 @@ from ..compiled.places import lay_out, to_addresses
 from ..device.cuda.arrays import buffers_of, pieces
 from ..device.cuda.device import CudaStream
 from ..device.cuda.driver import DriverError
+from ..device.cuda.fusion import fused
 from ..device.cuda.gather import dense_windows, gather_launch
 from ..device.cuda.memory import CudaEvent, DeviceBuffer
 from ..device.cuda.nvjpeg import AllDecoded
@@ -27,11 +28,11 @@ from ..device.joint import Joint
 from ..device.launch import Launch
 from ..operators.base import Arguments, Iteration, Planned, Role, Step, Trait
 from .device_decoding import SplitDecode
-from .device_repeats import DeviceRepeat, DeviceRepeats, Queueable
 from .jobs import CompiledSamples, Jobs, Timed, Waiting
 from .record import Record
-from .repeats import TooLargeOutput
 from .segments import BuiltOperator, BuiltSegment, Fresh, Host, SegmentRun, Slots, Steps
+from .templates import Templates
+from .templates.whole import TooLargeOutput
 
 if TYPE_CHECKING:
     from .segment_counters import DeviceTimes, Lap
@@ -40,6 +41,14 @@ _ANY_SIZE = 1 << 62
 
 Launches: TypeAlias = "list[tuple[BuiltOperator | None, Launch]]"
 """Launches, and the operators that errors name."""
+
+
+class Queueable(NamedTuple):
+    """An iteration that is copied: its clock, its marks so far, and the objects that must stay alive."""
+
+    times: DeviceTimes | None
+    marks: list[Any]
+    keep: list[object]
 
 
 class DeviceSegmentRun(SegmentRun):
@@ -60,7 +69,7 @@ class DeviceSegmentRun(SegmentRun):
         self._read: list[DeviceBuffer] = []  # buffers of others that this iteration's commands use
         self._ordered: set[int] = set()  # buffers and events (by id) that the stream already waits for
         self._joint: Joint | None = None  # of the decoders' parts, until the worker threads' part joins it
-        self._repeating: DeviceRepeats | None = None  # may serve the iteration, or learn from it
+        self._queueable: Queueable | None = None  # the iteration, if it is copied
         self._split: set[int] = set()  # address arrays (by id) whose samples also belong to other batches
 
     def phases(self) -> Jobs:
@@ -76,38 +85,30 @@ class DeviceSegmentRun(SegmentRun):
         AllDecoded([images for decode in self._decoded for images in decode.images]).wait()
         self._stream.settle()
 
-    # --- repeated iterations
+    # --- copied iterations
 
-    def _repeats(self, lap: Lap | None) -> DeviceRepeats | None:
-        self._repeating = self.segment.device_repeats if self._is_plain() else None
-        return self._repeating
+    def _templates(self, lap: Lap | None) -> Templates | None:
+        return self.segment.templates if self._is_plain() else None
 
-    def _learn(self, repeats: object) -> None:
-        """The launches are not known yet; see :meth:`_pixels`."""
-
-    def _repeated(self, repeat: DeviceRepeat, produced: dict[int, int], lap: Lap | None) -> Queueable:
+    def _copied(self, templates: Templates, steps: Steps, fresh: Fresh, produced: dict[int, int], lap: Lap | None) -> bool:
         """Make the outputs of an iteration that is copied, and record its commands."""
+        edges = self.record.edges
+        template = None if fresh or steps else templates.find(edges, self.record.batch_size)
+        if template is None:
+            return False
         times, marks = self._marks(Timed.NO if lap is None else lap.timed)
-        keep: list[object] = [self._uploads, repeat]
+        keep: list[object] = [self._uploads, template]
         for batch, source in self._uploads:
             keep.extend(self._copy(batch, source))
-        assert self._repeating is not None
         try:
-            keep.append(self._repeating.queue(repeat, self.record.edges, self._device, self._commands, self._made, self._passing))
+            keep.append(template.queue(edges, self._device, self._commands, self._made, self._passing))
         except TooLargeOutput as error:
             raise self._wrap(error.built, error.error) from error.error
         if lap is not None:
-            for built in self._repeating.rest:
-                lap.planned(built.counters)  # type: ignore[arg-type]  # counted segments have counters for all operators
-        return Queueable(times, marks, keep)
-
-    def _computed(self, job: CompiledSamples | Queueable) -> Jobs:
-        """Queue an iteration that is copied; or let the worker threads do a job."""
-        if isinstance(job, Queueable):
-            self.segment.pace.without_pixels()
-            self._ran(*job)
-        else:
-            yield from super()._computed(job)
+            for built in templates.rest:
+                lap.planned(built.counters)
+        self._queueable = Queueable(times, marks, keep)
+        return True
 
     # --- planning
 
@@ -183,6 +184,10 @@ class DeviceSegmentRun(SegmentRun):
     # --- queueing
 
     def _pixels(self, steps: Steps, fresh: Fresh, slots: Slots, scratch: int, timed: Timed) -> Jobs:
+        if self._queueable is not None:
+            self.segment.pace.without_pixels()
+            self._ran(*self._queueable)
+            return
         compiled = [(built, step) for built, step in steps if isinstance(step, Step)]  # addresses of partial batches are known by now
         by_host: Steps = [(built, step) for built, step in compiled if step.launches is None and step.hardware is None]
         self._device.enter()  # this may be a worker thread, after Python work of an operator
@@ -218,14 +223,8 @@ class DeviceSegmentRun(SegmentRun):
         for built, step in compiled:
             if step.launches is not None:
                 launches += [(built, launch) for launch in step.launches()]
-        gathered = self._gathered(keep)
-        launches = self._launch(launches + gathered, keep)
+        self._launch(launches + self._gathered(keep), keep)
         told = [(built, step.afterwards) for built, step in compiled if step.afterwards is not None]
-        more = gathered or told or self._downloads or self._by_host or self._decoded
-        if self._repeating is not None and not more:
-            iteration = Iteration(self.record.number, self.record.batch_size, self.record.fed, self._issue_on)
-            uploaded = [batch for batch, _ in self._uploads]
-            self._repeating.learn(self.record.edges, launches, self._device, self._made, uploaded, iteration)
         event = self._ran(times, marks, keep)
         if self._downloads or told:
             yield Waiting(event)
@@ -254,10 +253,10 @@ class DeviceSegmentRun(SegmentRun):
         if joint is not None:
             joint.leave()
 
-    def _launch(self, launches: Launches, keep: list[object]) -> Launches:
-        """Queue the launches, for operators or on behalf of none. An error of the compiler names the operator. Returns what is queued."""
+    def _launch(self, launches: Launches, keep: list[object]) -> None:
+        """Queue the launches, for operators or on behalf of none. An error of the compiler names the operator."""
         if self.segment.fuses_launches and any(launch.offers is not None for _, launch in launches):
-            launches = self._fused(launches)
+            launches = fused(launches, self._stored(launches))
         ready = []
         for built, launch in launches:
             try:
@@ -266,7 +265,6 @@ class DeviceSegmentRun(SegmentRun):
                 raise (error if built is None else self._wrap(built, error)) from error
         if ready:
             keep.append(self._device.launch_all(ready, self._commands, self._passing))
-        return launches
 
     def _marks(self, timed: Timed) -> tuple[DeviceTimes | None, list[Any]]:
         """The clock of the device's work, and the mark before this work. An untimed iteration has neither."""
@@ -305,21 +303,11 @@ class DeviceSegmentRun(SegmentRun):
         self._stream.keep(event, keep)
         return event
 
-    def _fused(self, launches: Launches) -> Launches:
-        """If a launch's pixels have a single reader that can compute them while reading, leave the launch out."""
-        kept = {id(self.record.edges[edge].addresses) for edge in self.segment.kept} | self._split
-        items = [(owner, launch, set(map(id, launch.context))) for owner, launch in launches]  # sets, because each offer asks all launches
-        for offer in [item for item in items if item[1].offers is not None]:
-            pixels = offer[1].offers
-            assert pixels is not None
-            target = id(pixels.target)
-            users = [item for item in items if target in item[2] and item is not offer]
-            takes = users[0][1].takes if len(users) == 1 and self._readers(target) == 1 else None
-            taken = None if takes is None or target in kept else takes(pixels)
-            if taken is not None:
-                made = users[0][0], taken, set(map(id, taken.context))
-                items = [made if item is users[0] else item for item in items if item is not offer]
-        return [(owner, launch) for owner, launch, _ in items]
+    def _stored(self, launches: Launches) -> set[int]:
+        """The address arrays, by id, of batches that are needed in memory: other segments, or several operators, read them."""
+        offered = [launch.offers.target for _, launch in launches if launch.offers is not None]
+        shared = {id(target) for target in offered if self._readers(id(target)) != 1}
+        return shared | {id(self.record.edges[edge].addresses) for edge in self.segment.kept} | self._split
 
     def _readers(self, target: int) -> int:
         """The number of operators that read the batch whose address array has the id `target`. A launch need not name what it reads:

@@ -34,8 +34,8 @@ from .segments import BuiltOperator, BuiltSegment, Progress, SegmentRun
 from .stages import CLOSING, Stages
 
 if TYPE_CHECKING:
-    from .device_repeats import DeviceRepeats
     from .device_segments import DeviceSegmentRun
+    from .templates import Templates
 
 log = logging.getLogger("asyncdali")
 
@@ -144,7 +144,7 @@ class Executor:
             if self._on_gpu(segment):
                 operators = [built.operator for built in segment.operators]
                 segment.instant = False  # the deciding thread must not make calls that can block
-                segment.device_repeats = _repeats_of(segment)
+                segment.templates = _device_templates(segment)
                 segment.anywhere = all(Trait.ACTS_OUTSIDE not in one.traits and not one.barrier for one in operators)
         if self.counters is not None:
             self._count(self.counters, segments)
@@ -434,10 +434,10 @@ def _device_run() -> type[DeviceSegmentRun]:
     return DeviceSegmentRun
 
 
-def _repeats_of(segment: BuiltSegment) -> DeviceRepeats | None:
-    from .device_repeats import device_repeats_of
+def _device_templates(segment: BuiltSegment) -> Templates | None:
+    from .templates.device import device_templates
 
-    return device_repeats_of(segment.operators)
+    return device_templates(segment.operators, segment.kept, segment.returned, segment.fuses_launches)
 
 
 def _nothing() -> None:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from time import perf_counter_ns as now
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,9 +20,7 @@ from ..device.joint import Joint
 from ..device.threads import WorkerState, WorkerThreads
 from ..errors import message_of
 from ..operators.base import PythonJob, SampleError, Step
-
-if TYPE_CHECKING:
-    from .segments import BuiltOperator
+from .built import Built
 
 ERROR_TEXT_BYTES = 192
 _TEXT = ERROR_TEXT_BYTES // 8
@@ -196,7 +194,7 @@ class CompiledSamples(Job):
     def __init__(
         self,
         count: int,
-        steps: Sequence[tuple[BuiltOperator, Step]],
+        steps: Sequence[tuple[Built, Step]],
         slots: Sequence[tuple[int, int]] = (),
         own_scratch: int = 0,
         timed: Timed = Timed.NO,

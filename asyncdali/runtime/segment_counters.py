@@ -18,13 +18,14 @@ from ..batch import Batch, storage_dtype
 from ..compiled.addresses import address_of
 from ..compiled.tables import table_of
 from ..types import DALIDataType
+from .built import Built
 from .jobs import Job, JobTimes, Timed
 
 if TYPE_CHECKING:
     from ..device.cuda.commands import Commands
     from ..graph.plan import PlannedOperator
     from .record import Record
-    from .segments import BuiltOperator, BuiltSegment
+    from .segments import BuiltSegment
 
 SAMPLED = 16
 """Processor time is measured in one of this many timed iterations."""
@@ -296,7 +297,7 @@ class SegmentCounters:
 
     # --- on the worker that leaves last
 
-    def made(self, job: Job, owners: Sequence[BuiltOperator], record: Record, samples: int) -> None:
+    def made(self, job: Job, owners: Sequence[Built], record: Record, samples: int) -> None:
         """The pixels of an iteration are computed. `owners` own the job's steps. Times stand for the iterations that are not timed."""
         weight = record.weight
         times, ended = (job.times(), now()) if weight else (None, 0)
@@ -315,7 +316,7 @@ class SegmentCounters:
             self.pixels_busy += busy
             self.slowest_sum += self._slowest_last * weight
             for owner, took in zip(owners, times.steps):
-                owner.counters.steps += took * weight  # type: ignore[union-attr]  # counted segments have counters for all operators
+                owner.counters.steps += took * weight
         if self.recorder is not None:
             self.recorder.span("pixels", times.begun, ended, record.index, f"segment {self.index} ({self.backend})")
 

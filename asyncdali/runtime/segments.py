@@ -24,16 +24,16 @@ from ..graph.peephole import enabled
 from ..graph.plan import PlannedOperator, Segment
 from ..operators.base import Arguments, CompiledJob, Gate, Iteration, Operator, Planned, PythonJob, SampleError, Step, Trait
 from . import branches
+from .built import Built
 from .engine_protocol import Remote
 from .jobs import CompiledSamples, Job, Jobs, PythonSamples, Timed
 from .pace import AWAITED_FILES_NS, AWAITED_NS, Pace
-from .repeats import Repeats, TooLargeOutput, repeats_of
-from .replays import replays_of
 from .segment_counters import Lap, OperatorCounters, SegmentCounters
+from .templates import Templates, operator_templates, segment_templates
+from .templates.whole import TooLargeOutput
 
 if TYPE_CHECKING:
     from ..device.cuda.device import CudaStream
-    from .device_repeats import DeviceRepeats, Queueable
     from .memory_statistics import MemoryStatistics
     from .record import Record
 
@@ -47,7 +47,7 @@ class BuiltOperator:
     """An operator instance of a built pipeline with its place in the plan."""
 
     __slots__ = ("arguments", "counters", "gate", "inputs", "operator", "output_device", "outputs", "planned", "position", "prepares",
-                 "replays", "sources")  # fmt: skip
+                 "sources", "templates")  # fmt: skip
 
     def __init__(self, planned: PlannedOperator, operator: Operator):
         self.planned = planned
@@ -58,14 +58,14 @@ class BuiltOperator:
         self.output_device = operator.output_device
         self.prepares = operator.prepares(operator.spec)
         self.gate = Gate(operator) if planned.inputs or planned.arguments else None
-        self.replays = replays_of(planned, operator)
-        """Plans of earlier iterations that may be repeated; None: every iteration is planned."""
         by_predicate = Trait.PREDICATE_DECIDES in operator.traits
         self.sources = [planned.arguments["predicate"]] if by_predicate else [*self.inputs, *planned.arguments.values()]
         """Edges that decide in which branch of a conditional the operator is."""
         self.counters: OperatorCounters | None = None
         self.position: Any = operator.start if operator.stateful else None
         """The position of a stateful operator. It moves when an iteration has been planned."""
+        self.templates = operator_templates(self)
+        """Plans that are copied; None: every iteration is planned."""
 
     def save(self, position: Any) -> Any:
         """The position as JSON data; see :meth:`Operator.save`."""
@@ -110,10 +110,8 @@ class BuiltSegment:
         """The engines that make the segment; None: this process makes it."""
         self.counters: SegmentCounters | None = None
         self.pace = _pace_of([built.operator for built in operators])
-        self.repeats = repeats_of(operators, self.kept)
-        """Iterations that may be repeated as a whole; None: an operator is planned in every iteration."""
-        self.device_repeats: DeviceRepeats | None = None
-        """The same on a GPU."""
+        self.templates = segment_templates(operators, self.kept, MAX_SCRATCH)
+        """Iterations that are copied as a whole; None: an operator is planned in every iteration."""
         self.stream: Stream
         """The thread or stream of its stage, which the executor chooses."""
 
@@ -196,6 +194,7 @@ class SegmentRun:
         self.started = 0  # for statistics: when it was started
         self._issue_on = stream
         self._scratch_places: dict[int, int] = {}  # offsets of partial batches in scratch memory
+        self._job: CompiledSamples | None = None  # of an iteration that is copied
 
     def phases(self) -> Jobs:
         """Yield the jobs of this run. Raises the error of the iteration."""
@@ -205,22 +204,19 @@ class SegmentRun:
         counters, pace = self.segment.counters, self.segment.pace
         pace.begins()
         lap = None if counters is None or not self.record.weight else counters.lap(self.record, self.started)
-        repeats = self._repeats(lap)
-        job: Any = None
+        templates, copied = self._templates(lap), False
+        slots: Slots = []
+        scratch = 0
         try:
-            operators = self.segment.operators
-            if repeats is not None:
-                yield from self._each(repeats.heads, steps, fresh, produced, lap)
-                operators = repeats.rest
-                repeat = None if fresh else repeats.find(self.record.edges, self.record.batch_size)
-                job = None if repeat is None else self._repeated(repeat, produced, lap)
-            if job is None:
+            operators: Sequence[BuiltOperator] = self.segment.operators
+            if templates is not None:
+                yield from self._each(templates.heads, steps, fresh, produced, lap)
+                operators, copied = templates.rest, self._copied(templates, steps, fresh, produced, lap)
+            if not copied:
                 yield from self._each(operators, steps, fresh, produced, lap)
                 self._note_memory()
                 slots, scratch = self._place(fresh)
                 self._take_over(steps)
-                if repeats is not None:
-                    self._learn(repeats)
         finally:
             self.segment.commit_positions(self.record, produced)
             self.committed = True
@@ -232,25 +228,32 @@ class SegmentRun:
             else:
                 counters.passed(self.record.edges)
         pace.planned()
-        if job is not None:
-            yield from self._computed(job)
-        else:
-            yield from self._pixels(steps, fresh, slots, scratch, Timed.NO if lap is None else lap.timed)
+        yield from self._pixels(steps, fresh, slots, scratch, Timed.NO if lap is None else lap.timed)
 
     def abandon(self) -> None:
         """The phases have ended with an error or an interrupt, and the memory of this run will be reused."""
 
-    def _repeats(self, lap: Lap | None) -> Any:
-        """The repeats that may serve the iteration, or None. An iteration that measures every operator is planned."""
+    def _templates(self, lap: Lap | None) -> Templates | None:
+        """The templates that may serve the iteration, or None. An iteration that measures every operator is planned."""
         whole = lap is None or lap.timed is not Timed.PROCESSOR
-        return self.segment.repeats if whole and self._is_plain() else None
+        return self.segment.templates if whole and self._is_plain() else None
 
-    def _learn(self, repeats: Repeats) -> None:
-        timed = Timed.NO if self.segment.counters is None else Timed.YES
-        repeats.learn(self.record.edges, self.record.batch_size, MAX_SCRATCH, timed)
+    def _copied(self, templates: Templates, steps: Steps, fresh: Fresh, produced: dict[int, int], lap: Lap | None) -> bool:
+        """Copy the plans of ``templates.rest``, if there is a template for the batches."""
+        template = None if fresh or steps else templates.find(self.record.edges, self.record.batch_size)
+        if template is None:
+            return False
+        if lap is not None:
+            lap.repeats()
+        produced.update(template.produced)
+        try:
+            self._job = template.job_for(self.record.edges, templates.positions(), self.executor.allocate, lap is not None)
+        except TooLargeOutput as error:
+            raise self._wrap(error.built, error.error) from error.error
+        return True
 
     def _is_plain(self) -> bool:
-        """Whether the iteration may be repeated: no tool observes single operators, and the record is of a whole iteration."""
+        """Whether the iteration may be copied: no tool observes single operators, and the record is of a whole iteration."""
         record, executor = self.record, self.executor
         return not record.whole and not record.careful and executor.progress is None and executor.memory is None
 
@@ -266,18 +269,11 @@ class SegmentRun:
             if lap is not None:
                 lap.planned(built.counters)  # type: ignore[arg-type]  # counted segments have counters for all operators
 
-    def _repeated(self, repeat: Any, produced: dict[int, int], lap: Lap | None) -> Any:
-        """The job of an iteration that is copied."""
-        if lap is not None:
-            lap.repeats()
-        produced.update(repeat.produced)
-        try:
-            return repeat.job_for(self.record.edges, self.executor.allocate, lap is not None)
-        except TooLargeOutput as error:
-            raise self._wrap(error.built, error.error) from error.error
-
     def _pixels(self, steps: Steps, fresh: Fresh, slots: Slots, scratch: int, timed: Timed) -> Jobs:
         """Compute the outputs' contents: all steps as one job."""
+        if self._job is not None:
+            yield from self._computed(self._job)
+            return
         if self.record.careful:
             yield from self._one_by_one(steps, fresh)
             return
@@ -292,9 +288,8 @@ class SegmentRun:
             if batch.links:
                 batch.settle()
 
-    def _computed(self, job: CompiledSamples | Queueable) -> Jobs:
+    def _computed(self, job: CompiledSamples) -> Jobs:
         """Compute the outputs' contents."""
-        assert isinstance(job, CompiledSamples)
         counters, pace = self.segment.counters, self.segment.pace
         job.is_pixels = True
         self._begins(job)
@@ -402,9 +397,12 @@ class SegmentRun:
             preparation.close()
 
     def _plan(self, built: BuiltOperator, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        if built.replays is None or self.record.whole or self.record.careful:
+        templates, record = built.templates, self.record
+        found = None if templates is None or record.whole or record.careful else templates.find(record.edges, record.batch_size)
+        if templates is None or found is None:
             return built.operator.plan(inputs, arguments, iteration)
-        return built.replays.plan(inputs, arguments, iteration)
+        planned: Planned = found.planned(record.edges, templates.positions())
+        return planned
 
     def _skip(self, built: BuiltOperator, produced: dict[int, int], rows: np.ndarray) -> None:
         """An operator in a branch without samples: it is not called, and its outputs are empty."""
@@ -471,7 +469,7 @@ class SegmentRun:
                 spec = built.planned.spec
                 statistics.note(f"{spec.device.upper()}_{spec.name}", [self.record.edges[edge] for edge in built.outputs])
 
-    def _wrap(self, built: BuiltOperator, error: BaseException, whole: bool = False) -> BaseException:
+    def _wrap(self, built: Built, error: BaseException, whole: bool = False) -> BaseException:
         """The error for the user. `whole`: its sample is numbered in the whole batch, not in the branch's part."""
         if not isinstance(error, Exception):
             return error
@@ -486,16 +484,16 @@ class SegmentRun:
             error.sample += self.record.first
         return operator_error(built.planned, error, self.record.number, source)
 
-    def _rows(self, built: BuiltOperator) -> np.ndarray | None:
+    def _rows(self, built: Built) -> np.ndarray | None:
         """The branch of a conditional that contains an operator; None outside of branches."""
         edges = self.record.edges
         for edge in built.sources:
-            rows = edges[edge].rows
+            rows: np.ndarray | None = edges[edge].rows
             if rows is not None:
                 return rows
         return None
 
-    def _source_info(self, built: BuiltOperator, sample: int) -> str | None:
+    def _source_info(self, built: Built, sample: int) -> str | None:
         for edge in built.inputs:
             batch = self.record.edges[edge]
             if batch is not None and batch.source_info and sample < len(batch.source_info):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled.tables import Field, Table
+from ..compiled.tables import Field, Handle, Table
 from .random_streams import SAMPLE_STRIDE, StreamPosition
 
 POSITION = Field("position", "uint64", "of the random stream at the first sample", ("key", "hi", "lo", "phase"))
@@ -14,15 +14,15 @@ STREAM = Table("STREAM", POSITION)
 """A position as a table of its own, for compiled code that reads one in another table."""
 
 
-def position_words(position: StreamPosition) -> dict[str, int]:
+def position_words(position: StreamPosition) -> dict[str, Any]:
     """The words of POSITION by name."""
     return {"position_key": signed(position.key), "position_hi": signed(position.hi), "position_lo": signed(position.lo),
             "position_phase": position.phase}  # fmt: skip
 
 
-def signed(word: int) -> int:
-    """A 64-bit word as the signed integer with the same bits. Four words take a third of the time of an array's view."""
-    return word - ((word >> 63) << 64)
+def signed(word: Any) -> Any:
+    """A 64-bit word as the signed integer with the same bits. Four words take a third of the time of an array's view. A handle stays."""
+    return word if isinstance(word, Handle) else word - ((word >> 63) << 64)
 
 
 def sample_positions(position: StreamPosition, samples: int) -> dict[str, Any]:

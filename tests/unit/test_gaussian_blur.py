@@ -12,6 +12,7 @@ from asyncdali.compiled.addresses import address_of
 from asyncdali.operators.filters import survey_kernels, window_kernels
 from asyncdali.operators.filters.plane_tables import PLANES
 from asyncdali.operators.filters.separable_tables import GAUSSIANS, WINDOW, WINDOWS
+from asyncdali.operators.filters.windows import FilterWindows
 
 
 def along(data: np.ndarray, axis: int, window: np.ndarray) -> np.ndarray:
@@ -88,10 +89,9 @@ def test_windows_of_a_batch_equal_windows_of_single_samples():
     sigmas[1], sizes[1] = sigmas[0], sizes[0]  # the same as in the row before
     sigmas[2, 1], sizes[2, 1] = sigmas[2, 0], sizes[2, 0]  # the same along both axes
     described = np.empty((count, WINDOWS.words), np.int64)
-    placed = np.empty_like(described)
     table, keep = GAUSSIANS.make(
         rows=count, axes=2, given_sigmas=sigmas, sigmas_step_row=8, sigmas_step_axis=4, given_sizes=sizes, sizes_step_row=16,
-        sizes_step_axis=8, sigmas=np.empty_like(sigmas), described=described, most=0, weights=0, placed=placed,
+        sizes_step_axis=8, sigmas=np.empty_like(sigmas), described=described, most=0, weights=0,
     )  # fmt: skip
     weights = np.empty(window_kernels.lay_out_windows(address_of(table)), np.float32)
     table[GAUSSIANS.word.weights] = address_of(weights)
@@ -110,6 +110,7 @@ def test_windows_of_a_batch_equal_windows_of_single_samples():
             np.testing.assert_array_equal(weights[first : first + taps], [*side, np.float32(1) / total, *side[::-1]])
     np.testing.assert_array_equal(described[0], described[1])
     assert table[GAUSSIANS.word.most] == sizes.max()
+    placed = FilterWindows(weights, described, 1).placed.placed(address_of(weights))
     np.testing.assert_array_equal(placed[:, 1::2], described[:, 1::2])
     np.testing.assert_array_equal(placed[:, ::2], address_of(weights) + 4 * described[:, ::2])
     assert described[2, WINDOW.words] == described[2, 2 * WINDOW.words]

@@ -7,6 +7,7 @@ Only `driver.py` calls CuPy and CUDA; all other code uses addresses and handles.
     command_tables.py            Commands for CUDA's driver: one table per kind
     compiler.py                  CUDA sources to machine code, by NVRTC
     fed_arrays.py                The user's device memory as batches of a pipeline
+    fusion.py                    Launches that are left out, because their reader computes the pixels
     gates.py                     Single waits for the GPU's work on an iteration and for something else
     gather.py, gather_tables.py  Gathers windows from any places in device memory
     idle.py                      Keeps streams of closed pipelines for later pipelines

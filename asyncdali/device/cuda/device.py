@@ -16,7 +16,7 @@ from ...batch import Batch
 from ...compiled import gate
 from ...compiled.addresses import address_of
 from ...compiled.places import lay_out, to_addresses
-from ...compiled.tables import table_of
+from ...compiled.tables import Handle, table_of
 from ..launch import Code, Kernel, Launch, LaunchPerSample, Scratch
 from ..threads import OrderedThread, Reports, WorkerState, WorkerThreads
 from .arrays import CudaMemory, buffers_of, pending_events
@@ -276,7 +276,7 @@ class Tables:
     """The layout of the tables of launches: arrays first, then the launches' own tables, then scratch memory.
 
     upload_bytes    size of arrays and tables;  total_bytes  size of all
-    arrays          (offset, array), the arrays C-contiguous;  start  offset of the first table
+    arrays          (offset, array), the arrays C-contiguous, or handles of address arrays;  start  offset of the first table
     words           of all tables, with offsets in place of addresses: of arrays, and of scratch memory within its part
     addresses       indices of the words that are offsets of arrays;  scratches  of those that are offsets of scratch memory
     begins          start of each launch's table, in words from the first table
@@ -284,7 +284,7 @@ class Tables:
 
     def __init__(self, launches: Sequence[Launch]):
         places: dict[int, int] = {}  # by id: offset of an array, or of scratch memory within the part for scratch memory
-        arrays: list[tuple[int, np.ndarray]] = []
+        arrays: list[tuple[int, Any]] = []
         words: list[int] = []  # words of all tables; offsets in them become addresses later
         addresses, scratches = [], []  # indices of the words that are offsets of arrays, and of scratch memory
         self.begins: list[int] = []
@@ -296,10 +296,11 @@ class Tables:
                     words.append(entry)
                     continue
                 place = places.get(id(entry))
-                if isinstance(entry, np.ndarray):
+                if isinstance(entry, (np.ndarray, Handle)):
                     if place is None:
                         place = places[id(entry)] = at
-                        arrays.append((at, entry if entry.flags.c_contiguous else np.ascontiguousarray(entry)))
+                        dense = isinstance(entry, Handle) or entry.flags.c_contiguous
+                        arrays.append((at, entry if dense else np.ascontiguousarray(entry)))
                         at += (entry.nbytes + _ALIGNMENT - 1) & -_ALIGNMENT
                     addresses.append(len(words))
                 elif isinstance(entry, Scratch):

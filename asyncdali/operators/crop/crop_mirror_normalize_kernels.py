@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ...compiled.addresses import address_of
 from ...compiled.convert_kernels import converter, load_value, storage, view
 from ...compiled.intrinsics import larger, load_i64, smaller, view_f32, view_i64
 from ...compiled.step import Compiled, inlined, pasted, step_variant
-from ...compiled.tables import table_of
+from ...compiled.tables import laid_out
 from ...compiled.vectors import prefetch
 from ...device.launch import Kernel, Launch, Unstored, element_type, row_grid
 from ..base import Step, no_explanation
@@ -275,7 +274,6 @@ class Normalisation:
         mean, multiplier = np.ascontiguousarray(mean, np.float32), np.ascontiguousarray(multiplier, np.float32)
         fills = np.ascontiguousarray(fills, out_dtype)
         self._arrays = mean, multiplier, fills
-        self._arrays_at = address_of(mean), address_of(multiplier), address_of(fills)
         types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype))
         self._in_size = np.dtype(in_dtype).itemsize
         self._kernel = Kernel(_SOURCE, "crop_mirror_normalize", (*types, ("RESIZED", 0)))
@@ -290,27 +288,22 @@ class Normalisation:
 
     def step(self, in_addresses: np.ndarray, out_addresses: np.ndarray, mirror: np.ndarray) -> Step:
         """The step for a batch; `mirror` int64[samples]: samples with a number other than 0 are mirrored."""
-        entries = self._entries(
-            address_of(in_addresses), address_of(out_addresses), address_of(mirror), address_of(self._records), self._arrays_at
-        )
-        keep = (in_addresses, out_addresses, mirror, self._records, self._arrays)
-        step = Step(self._compiled.address, table_of(entries), no_explanation, keep=keep)
+        table, keep = laid_out(self._entries(in_addresses, out_addresses, mirror))
+        step = Step(self._compiled.address, table, no_explanation, keep=keep)
         step.launches = lambda: [self._launch(in_addresses, out_addresses, mirror)]
         return step
 
-    def _entries(
-        self, in_addresses: Any, out_addresses: Any, mirror: Any, records: Any, arrays: tuple[Any, Any, Any]
-    ) -> tuple[Any, ...]:
-        """The words of the table: `arrays` are means, multipliers and fills. Arrays are given as such or by their addresses."""
-        mean, multiplier, fills = arrays
+    def _entries(self, in_addresses: np.ndarray, out_addresses: np.ndarray, mirror: np.ndarray) -> tuple[Any, ...]:
+        """The words of the table."""
+        mean, multiplier, fills = self._arrays
         return NORMALIZE.entries(
-            inputs=in_addresses, outputs=out_addresses, records=records, step=self._step, mirrors=mirror, means=mean,
-            multipliers=multiplier, fills=fills, channels=self._arrays[0].shape[1], samples=self._count,
+            inputs=in_addresses, outputs=out_addresses, records=self._records, step=self._step, mirrors=mirror, means=mean,
+            multipliers=multiplier, fills=fills, channels=mean.shape[1], samples=self._count,
         )  # fmt: skip
 
     def _launch(self, in_addresses: np.ndarray, out_addresses: np.ndarray, mirror: np.ndarray) -> Launch:
         """The launch for a GPU. Pictures that are resized or coloured only for this operator are resized or coloured here."""
-        count, context = len(mirror), self._entries(in_addresses, out_addresses, mirror, self._records, self._arrays)
+        count, context = len(mirror), self._entries(in_addresses, out_addresses, mirror)
         # The kernel for planes computes four elements at a time, so blocks have twice as many rows.
         grid = row_grid(-(-self._rows // 2) if self._planes else self._rows, self._width, count)
 

@@ -47,7 +47,7 @@ class BoxEncoder(Operator):
             raise ValueError(f"`criteria` must be from 0 to 1, got {spec.constant('criteria')}")
         if len(means) != 4 or len(stds) != 4 or 0 in stds:
             raise ValueError(f"`means` and `stds` must have four values, and stds not 0; got {means} and {stds}")
-        self._anchors = np.array(anchors, np.float32).reshape(-1, 4)
+        self._anchors = np.array(anchors, np.float32).reshape(-1, 4).copy()
         self._numbers = np.zeros(ENCODING.words, np.float32)
         self._numbers[ENCODING.word.scale], self._numbers[ENCODING.word.criteria] = spec.constant("scale"), spec.constant("criteria")
         self._numbers[ENCODING.columns("mean")], self._numbers[ENCODING.columns("std")] = means, stds
@@ -55,6 +55,8 @@ class BoxEncoder(Operator):
 
         self._kernels = box_kernels
         self._given = box_kernels.Anchors(self._anchors, box_kernels.anchor_columns(self._anchors), self._numbers)
+        for array in self._given:
+            array.flags.writeable = False  # copied plans share it
         self._kernels.box_encoder_step.compile()
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:

@@ -119,11 +119,10 @@ def make_expression_step(
     explain: Callable[[int, str, int], str],
 ) -> Step:
     """The step for a batch. `inputs` and `output` are arrays of addresses; the records contain their kernels."""
-    pointers = np.array([addresses.ctypes.data for addresses in inputs], np.int64)
     sizes = np.array(itemsizes, np.int64)
     table, keep = EXPRESSION.make(
         outputs=output, records=plan.records, width=plan.records.shape[1], groups=plan.groups, input_count=len(inputs), itemsize=itemsize,
-        inputs=pointers, scratch=0, itemsizes=sizes,
+        inputs=tuple(inputs), scratch=0, itemsizes=sizes,
     )  # fmt: skip
     scratch = scratch_bytes(plan.groups, len(inputs))
-    return Step(expression_step.address, table, explain, scratch, EXPRESSION.word.scratch, keep=[*keep, *inputs])
+    return Step(expression_step.address, table, explain, scratch, EXPRESSION.word.scratch, keep)

@@ -93,11 +93,10 @@ class GaussianBlur(SeparableFilter):
         count, number = arguments.count, axes.number
         sigma, size = arguments.per_axis("sigma", number), arguments.per_axis("window_size", number, np.int64)
         sigmas, described = np.empty((count, number), np.float32), np.empty((count, WINDOWS.words), np.int64)
-        placed = np.empty_like(described)
         table, keep = GAUSSIANS.make(
             rows=count, axes=number, given_sigmas=sigma, sigmas_step_row=sigma.strides[0], sigmas_step_axis=sigma.strides[1],
             given_sizes=size, sizes_step_row=size.strides[0], sizes_step_axis=size.strides[1], sigmas=sigmas, described=described,
-            most=1, weights=0, placed=placed,
+            most=1, weights=0,
         )  # fmt: skip
         total = self._window_kernels.lay_out_windows(address_of(table))
         if total < 0:
@@ -107,7 +106,7 @@ class GaussianBlur(SeparableFilter):
         table[GAUSSIANS.word.weights] = address_of(weights)
         self._window_kernels.fill_windows(address_of(table))
         del keep
-        return FilterWindows(weights, described, placed, int(table[GAUSSIANS.word.most])), np.ones((count, 1), np.float32)
+        return FilterWindows(weights, described, int(table[GAUSSIANS.word.most])), np.ones((count, 1), np.float32)
 
     def _refuse(self, sample: int, axis: int, sigmas: np.ndarray, sizes: np.ndarray) -> NoReturn:
         """Raise the error for a pair of sigma and size that the kernel refused."""

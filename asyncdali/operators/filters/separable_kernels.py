@@ -208,7 +208,7 @@ def make_separable_step(source: Batch, output: Batch, records: np.ndarray, windo
         scratch=0, most_taps=most, axes=axes,
     )  # fmt: skip
     scratch = survey_kernels.most_scratch(address_of(records), len(records), terms, most, axes)
-    step = Step(compiled_step.address, table, no_explanation, scratch, SEPARABLE.word.scratch, (*keep, windows))
+    step = Step(compiled_step.address, table, no_explanation, scratch, SEPARABLE.word.scratch, keep)
     step.launches = lambda: separable_launches(source, output, records, windows, factors, axes)
     return step
 

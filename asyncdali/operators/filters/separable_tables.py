@@ -27,7 +27,6 @@ GAUSSIANS = Table(
     Field("described", "WINDOWS[rows]", "result: index of each window's first weight, and its size"),
     Field("most", "int64", "result: elements of the largest window"),
     Field("weights", "float32[]", "result of the second call: weights of all windows"),
-    Field("placed", "WINDOWS[rows]", "result of the second call: as `described`, with addresses in place of indices"),
 )
 """Arguments and results of ``window_kernels``."""
 

@@ -74,10 +74,6 @@ def fill_windows(table):
     axes, sigmas = load_i64(table + _at.axes), load_i64(table + _at.sigmas)
     described, weights = load_i64(table + _at.described), load_i64(table + _at.weights)
     store_f32(weights, np.float32(1))
-    placed = load_i64(table + _at.placed)
-    for k in range(load_i64(table + _at.rows) * _AXES):
-        store_i64(placed + _WINDOW_BYTES * k + _window.weights, weights + 4 * load_i64(described + _WINDOW_BYTES * k + _window.weights))
-        store_i64(placed + _WINDOW_BYTES * k + _window.taps, load_i64(described + _WINDOW_BYTES * k + _window.taps))
     filled = 1
     for row in range(load_i64(table + _at.rows)):
         for axis in range(axes):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...compiled.addresses import address_of
+from ...compiled.addresses import Within
 from .separable_tables import WINDOW, WINDOWS
 
 
@@ -17,14 +17,17 @@ class FilterWindows(NamedTuple):
 
     weights    float32[]: the weights of all windows, one after another
     described  WINDOWS of each term of each sample, int64[samples * terms, words]: index of each window's first weight, and its size
-    placed     the same with addresses instead of indices, for compiled steps
     most       elements of the largest window
     """
 
     weights: np.ndarray
     described: np.ndarray
-    placed: np.ndarray
     most: int
+
+    @property
+    def placed(self) -> Within:
+        """The same with addresses instead of indices, for compiled steps."""
+        return Within(self.described, self.weights, slice(WINDOWS.word.depth_weights, None, WINDOW.words))
 
 
 def together(windows: Sequence[Sequence[np.ndarray]]) -> FilterWindows:
@@ -35,16 +38,12 @@ def together(windows: Sequence[Sequence[np.ndarray]]) -> FilterWindows:
     described = np.array([[(first[id(window)], len(window)) for window in three] for three in windows], np.int64)
     described = described.reshape(-1, WINDOWS.words)
     weights = np.concatenate(list(distinct.values())).astype(np.float32) if distinct else np.ones(1, np.float32)
-    placed = described.copy()
-    placed[:, WINDOWS.word.depth_weights :: WINDOW.words] *= weights.itemsize
-    placed[:, WINDOWS.word.depth_weights :: WINDOW.words] += address_of(weights)
-    return FilterWindows(weights, described, placed, max(sizes, default=1))
+    return FilterWindows(weights, described, max(sizes, default=1))
 
 
 def repeated(windows: FilterWindows, count: int) -> FilterWindows:
     """The windows of one sample for `count` samples."""
-    weights, described, placed, most = windows
-    return FilterWindows(weights, np.tile(described, (count, 1)), np.tile(placed, (count, 1)), most)
+    return windows._replace(described=np.tile(windows.described, (count, 1)))
 
 
 @lru_cache(64)

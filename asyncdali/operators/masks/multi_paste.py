@@ -335,9 +335,8 @@ def _picked(source: Batch, samples: np.ndarray) -> Batch:
     """A batch that refers to samples of another batch, any number of times, in place."""
     origins = None if source.source_info is None else [source.source_info[i] for i in samples.tolist()]
     return Batch(
-        source.shapes[samples], source.dtype, source.layout, source.addresses[samples], source.owner, device=source.device,
-        source_info=origins,
-    )  # fmt: skip
+        source.shapes[samples], source.dtype, source.layout, source.addresses[samples], device=source.device, source_info=origins
+    )
 
 
 def _origins(pasted: list[Batch], counts: np.ndarray, first: Batch) -> list[str] | None:

@@ -14,6 +14,7 @@ from ...compiled.tables import laid_out
 from ...device.launch import Kernel, Launch, element_type, grid_of
 from ...sampling.random_streams import StreamPosition
 from ...sampling.random_streams_kernels import word_pair
+from ...sampling.stream_tables import position_words
 from ..base import Step, no_explanation
 from .jitter_tables import JITTER, JITTER_RECORD
 
@@ -67,7 +68,7 @@ def jitter_step(dtype: str) -> Compiled:
 
 def make_jitter_step(source: Batch, output: Batch, records: np.ndarray, degree: int, per_pixel: bool, position: StreamPosition) -> Step:
     """The step for a batch whose draws begin at `position`; `records` are JITTER_RECORDs."""
-    key, hi, lo, phase = np.array([position.key, position.hi, position.lo, position.phase], _U).view(np.int64).tolist()
+    key, hi, lo, phase = position_words(position).values()
     entries = JITTER.entries(
         inputs=source.addresses, outputs=output.addresses, records=records, degree=degree, per_pixel=per_pixel, key=key, counter_hi=hi,
         counter_lo=lo, phase=phase, samples=len(records),

@@ -32,6 +32,7 @@ from ...sampling.random_distributions_kernels import (
 )
 from ...sampling.random_streams import KINDS, StreamPosition
 from ...sampling.random_streams_kernels import cast_bound, normal32, normal64, open_stream, store_value, word
+from ...sampling.stream_tables import position_words
 from ..base import Step, no_explanation
 from .noise_tables import NOISE
 
@@ -329,7 +330,7 @@ def make_step(
     cuda  the kernel of ``noise_kernels.cu``
     """
     counts = np.ascontiguousarray(source.shapes.prod(axis=1), np.int64)
-    key, hi, lo, phase = np.array([position.key, position.hi, position.lo, position.phase], np.uint64).view(np.int64).tolist()
+    key, hi, lo, phase = position_words(position).values()
     entries = NOISE.entries(
         inputs=source.addresses,
         outputs=output.addresses,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ...batch import Batch
+from ...compiled.tables import Handle
 from ...sampling.random_streams import StreamPosition
 from ...sampling.stream_tables import signed
 from ...types import DALIDataType
@@ -36,6 +38,9 @@ class StreamOperator(Operator):
 
     def split(self, position: StreamPosition) -> tuple[Hashable, int]:
         return (position.key, position.lo, position.phase), signed(position.hi)
+
+    def placed(self, position: StreamPosition, word: Handle) -> StreamPosition:
+        return replace(position, hi=word)  # type: ignore[arg-type]  # tables take handles
 
     def save(self, position: StreamPosition) -> str:
         return str(position)

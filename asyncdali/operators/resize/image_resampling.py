@@ -184,12 +184,11 @@ class Resampling:
         """The step for samples whose addresses are known only at run time; uint8, int16, uint16 or float32 to the same type, or to
         float32."""
         compiled = _resampling(np.dtype(in_dtype), np.dtype(out_dtype), self._volume)
-        entries = RESIZE.entries(
-            inputs=address_of(in_addresses), outputs=address_of(out_addresses), records=self._records_at, intervals=self._intervals_at,
-            filters=_TABLES_AT, descriptions=_DESCRIPTIONS_AT, scratch=0, tap_tables=tap_tables.address, fed=0,
+        table, keep = RESIZE.make(
+            inputs=in_addresses, outputs=out_addresses, records=self._records, intervals=self._intervals, filters=_TABLES_AT,
+            descriptions=_DESCRIPTIONS_AT, scratch=0, tap_tables=tap_tables.address, fed=0,
         )  # fmt: skip
-        keep = (in_addresses, out_addresses, self._memory)
-        step = Step(compiled.address, table_of(entries), no_explanation, self._scratch, RESIZE.word.scratch, keep)
+        step = Step(compiled.address, table, no_explanation, self._scratch, RESIZE.word.scratch, keep)
         step.launches = lambda: self._launches(in_addresses, out_addresses, in_dtype, out_dtype)
         return step
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...compiled.addresses import Within
 from ...compiled.tables import laid_out
 from ...device.launch import PACK, Entry, Kernel, Launch, Scratch, element_type, grid_of
 from ...types import DALIDataType
@@ -53,7 +54,7 @@ class _Parameter:
     place       the values' place on a GPU: 0, a block of memory, offsets int64[samples] in it
     """
 
-    def __init__(self, addresses: np.ndarray, shapes: np.ndarray, keep: Any, place: Place):
+    def __init__(self, addresses: np.ndarray | Within, shapes: np.ndarray, keep: Any, place: Place):
         self.addresses = addresses
         self.shapes = shapes
         self.keep = keep
@@ -63,9 +64,9 @@ class _Parameter:
     def empty(cls, shapes: np.ndarray) -> _Parameter:
         """Memory for values that are computed later; the samples are contiguous."""
         counts = shapes.prod(axis=1)
-        values = np.zeros(int(counts.sum()) + 1, np.float32)  # zeros, because replays.py compares the tables of two plans
-        offsets = 4 * (np.cumsum(counts) - counts)
-        return cls(values.ctypes.data + offsets, shapes, values, (0, Scratch(values.nbytes), offsets))
+        values = np.empty(int(counts.sum()) + 1, np.float32)
+        first = np.cumsum(counts) - counts
+        return cls(Within(first, values), shapes, values, (0, Scratch(values.nbytes), 4 * first))
 
     @classmethod
     def of(cls, rows: list[np.ndarray], ndim: int) -> _Parameter:
@@ -74,15 +75,15 @@ class _Parameter:
         shapes = np.array([row.shape for row in rows], np.int64).reshape(len(rows), ndim)
         counts = shapes.prod(axis=1)
         together = np.concatenate([row.reshape(-1) for row in rows]) if rows else np.empty(0, np.float32)
-        addresses = np.array([row.ctypes.data for row in rows], np.int64)
-        return cls(addresses, shapes, rows, (0, together, 4 * (np.cumsum(counts) - counts)))
+        first = np.cumsum(counts) - counts
+        return cls(Within(first, together), shapes, rows, (0, together, 4 * first))
 
     @classmethod
     def shared(cls, value: np.ndarray, count: int) -> _Parameter:
         """The same values for all samples."""
         value = np.ascontiguousarray(value, np.float32).reshape(value.shape)
         shapes = np.tile(np.array(value.shape, np.int64), (count, 1))
-        return cls(np.full(count, value.ctypes.data), shapes, value, (0, value, np.zeros(count, np.int64)))
+        return cls(Within(np.zeros(count, np.int64), value), shapes, value, (0, value, np.zeros(count, np.int64)))
 
     @classmethod
     def on_gpu(cls, shape: np.ndarray, count: int) -> _Parameter:
@@ -305,7 +306,7 @@ class Normalize(Operator):
         )  # fmt: skip
         table, keep = reduction.table(out.addresses, means)
         function = self._reductions.float_step(storage_dtype(source.dtype).name, kind)
-        step = Step(function.address, table, no_explanation, keep=[*keep, out.keep, mean.keep if mean else None])
+        step = Step(function.address, table, no_explanation, keep=keep)
         step.launches = reduction.launches
         return step
 
@@ -320,7 +321,7 @@ class Normalize(Operator):
         known = np.ascontiguousarray(source.shapes[:, axes].prod(axis=1) > ddof, np.int64)
         counts = factor.shapes.prod(axis=1)
         table, keep = laid_out(self._factor_entries((factor.addresses, 0, 0), counts, known))
-        step = Step(self._kernels.factor_step.address, table, no_explanation, keep=[*keep, factor.keep])
+        step = Step(self._kernels.factor_step.address, table, no_explanation, keep=keep)
         step.launches = lambda: [self._factor_launch(factor, counts, known)]
         steps.append(step)
         return factor
@@ -345,7 +346,7 @@ class Normalize(Operator):
             return mean, None
         known_mean = self._number("mean", source) if mean is None else mean
         factor = self._over_batch(source, axes, shapes, "deviation", known_mean, self._per_element(elements), steps)
-        one = _Parameter(factor.addresses[:1], factor.shapes[:1], None, factor.place)
+        one = _Parameter(np.zeros(1, np.int64), factor.shapes[:1], None, factor.place)
         steps.append(_on_gpu_only(lambda: [self._factor_launch(one, one.shapes.prod(axis=1), np.ones(1, np.int64))]))
         return known_mean, factor
 
@@ -368,7 +369,7 @@ class Normalize(Operator):
         records = np.ascontiguousarray(np.stack([source.shapes, mean.strides(), factor.strides()], axis=1))
         table, keep = laid_out(self._apply_entries(source, output, records, (mean.addresses, 0, 0), (factor.addresses, 0, 0)))
         names = storage_dtype(source.dtype).name, storage_dtype(self._dtype).name
-        step = Step(self._kernels.apply_step(*names).address, table, no_explanation, keep=[*keep, mean.keep, factor.keep])
+        step = Step(self._kernels.apply_step(*names).address, table, no_explanation, keep=[keep, mean.keep, factor.keep])
         step.launches = lambda: [self._apply_launch(source, output, axes, mean, factor)]
         return step
 

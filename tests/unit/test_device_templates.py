@@ -1,4 +1,4 @@
-"""Repeated segments of a GPU (``runtime/device_repeats.py``), over the simulator: which iterations are copied, and that this changes
+"""Copied segments of a GPU (``runtime/templates/device.py``), over the simulator: which iterations are copied, and that this changes
 nothing."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from helpers import kernels
 from helpers.cuda import LazyArray, StandIn, use
 
 from asyncdali import fn, pipeline_def, types
-from asyncdali.runtime.device_repeats import DeviceRepeat, DeviceRepeats
+from asyncdali.runtime.templates.device import DeviceTemplate, DeviceTemplates
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 
@@ -32,13 +32,13 @@ def cuda(monkeypatch):
 def copied(monkeypatch):
     """Counts the iterations that are copied."""
     counts: Counter[str] = Counter()
-    queue = DeviceRepeat.queue
+    queue = DeviceTemplate.queue
 
     def counted(*args):
         counts["copies"] += 1
         return queue(*args)
 
-    monkeypatch.setattr(DeviceRepeat, "queue", counted)
+    monkeypatch.setattr(DeviceTemplate, "queue", counted)
     return counts
 
 
@@ -97,7 +97,7 @@ def assert_same(cuda, monkeypatch, body, make=Source, **options):
     """Compare with a pipeline that plans every iteration."""
     found = run_all(make(cuda), body, **options)
     with monkeypatch.context() as planned:
-        planned.setattr(DeviceRepeats, "find", lambda self, edges, batch_size: None)
+        planned.setattr(DeviceTemplates, "find", lambda self, edges, batch_size: None)
         expected = run_all(make(cuda), body, **options)
     for one, other in zip(found, expected, strict=True):
         for a, b in zip(one, other, strict=True):
@@ -139,7 +139,7 @@ OPERATORS = {
 
 @pytest.mark.parametrize("name", list(OPERATORS))
 def test_copies_compute_the_same(cuda, copied, monkeypatch, name):
-    """Pixels and addresses change, shapes do not. The first two iterations are planned, and compared."""
+    """Pixels and addresses change, shapes do not. The first iteration is planned."""
     assert_same(cuda, monkeypatch, OPERATORS[name])
     assert copied["copies"] >= ITERATIONS - 4
 
@@ -159,7 +159,7 @@ def test_batches_that_are_always_new_are_planned(cuda, copied, monkeypatch):
 
 @pytest.mark.parametrize("name", ["flip", "cat", "erase", "slice"])
 def test_the_same_arrays_and_later_others(cuda, copied, monkeypatch, name):
-    """With equal addresses nothing shows what an address belongs to, so the copies serve these arrays only."""
+    """Tables say what an address belongs to, also while all iterations have equal addresses."""
     assert_same(cuda, monkeypatch, OPERATORS[name], lambda cuda: Source(cuda, kept=dict.fromkeys(range(6), 0)), iterations=16)
     assert copied["copies"] >= 10
 

@@ -1,4 +1,4 @@
-"""Repeated segments (``runtime/repeats.py``): conditions for copying a segment, and equal results of copies."""
+"""Copied segments (``runtime/templates``): conditions for copying a segment, and equal results of copies."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from helpers.pipelines import pipeline_of, values
 
 from asyncdali import fn, types
 from asyncdali.runtime import counters, jobs, segments
-from asyncdali.runtime.repeats import Repeat
+from asyncdali.runtime.jobs import Timed
 from asyncdali.runtime.segment_counters import SegmentCounters
 from asyncdali.runtime.segments import SegmentRun
 
 PLAIN = 12
-"""Iterations: two plans that are compared, one copied plan, and then copied segments."""
+"""Iterations: one that is planned, and then copied ones."""
 
 
 class Source:
@@ -61,13 +61,15 @@ GRAPHS = {
 def copied(monkeypatch):
     """A list with one entry for each copied segment."""
     counts: Counter[str] = Counter()
-    made = Repeat.job_for
+    copies = SegmentRun._copied
 
-    def counted(self, edges, allocate, timed):
-        counts["copied"] += 1
-        return made(self, edges, allocate, timed)
+    def counted(self, *args):
+        found = copies(self, *args)
+        if found:
+            counts["copied"] += 1
+        return found
 
-    monkeypatch.setattr(Repeat, "job_for", counted)
+    monkeypatch.setattr(SegmentRun, "_copied", counted)
     return counts
 
 
@@ -81,7 +83,7 @@ def results(graph, iterations=PLAIN, **options):
 def test_copies_compute_what_plans_compute(name, threads, copied, monkeypatch):
     repeated = results(GRAPHS[name], 30, num_threads=threads, prefetch_queue_depth=threads)
     assert copied["copied"] >= 12, name
-    monkeypatch.setattr(segments, "repeats_of", lambda *_: None)
+    monkeypatch.setattr(segments, "segment_templates", lambda *_: None)
     assert repeated == results(GRAPHS[name], 30)
 
 
@@ -103,7 +105,7 @@ def test_large_intermediates_are_in_pooled_memory(copied, monkeypatch):
     monkeypatch.setattr(segments, "MAX_SCRATCH", 100)
     repeated = results(chain)
     assert copied["copied"]
-    monkeypatch.setattr(segments, "repeats_of", lambda *_: None)
+    monkeypatch.setattr(segments, "segment_templates", lambda *_: None)
     assert repeated == results(chain)
 
 
@@ -113,7 +115,7 @@ def test_a_segment_with_draws_as_arguments_is_planned(copied):
 
 
 def test_an_iteration_with_other_shapes_is_planned(copied):
-    results(lambda: fn.cast(fed(4, 3, 2, 1), dtype=types.FLOAT), 5)
+    results(lambda: fn.cast(fed(4, 3, 2, 1), dtype=types.FLOAT), 2)
     assert not copied
 
 
@@ -186,8 +188,8 @@ def test_statistics_count_copied_segments(copied):
 def test_one_timed_iteration_in_sixteen_measures_every_operator(monkeypatch):
     """Times of pixels stand for the iterations that are not timed. Other timed iterations are copied like those between them."""
     monkeypatch.setattr(counters, "SHORT", 1 << 40)
-    timed: list[tuple[int, bool]] = []
-    planned, made, job_for = segments.SegmentRun._one, SegmentCounters.made, Repeat.job_for
+    timed: list[bool] = []
+    planned, made, copies = SegmentRun._one, SegmentCounters.made, SegmentRun._copied
     every: list[int] = []
 
     def noted(self, built, steps, fresh, produced, lap):
@@ -195,10 +197,11 @@ def test_one_timed_iteration_in_sixteen_measures_every_operator(monkeypatch):
             every.append(self.record.index)
         yield from planned(self, built, steps, fresh, produced, lap)
 
-    def copied(self, edges, allocate, measures):
-        job = job_for(self, edges, allocate, measures)
-        timed.append((len(timed), job.times() is not None and measures))
-        return job
+    def copied(self, templates, steps, fresh, produced, lap):
+        found = copies(self, templates, steps, fresh, produced, lap)
+        if found:
+            timed.append(lap is not None and lap.timed is not Timed.NO)
+        return found
 
     def counted(self, job, owners, record, samples):
         before = self.pixels_busy
@@ -206,14 +209,14 @@ def test_one_timed_iteration_in_sixteen_measures_every_operator(monkeypatch):
         assert (self.pixels_busy > before) == (record.weight > 0)
 
     monkeypatch.setattr(SegmentRun, "_one", noted)
-    monkeypatch.setattr(Repeat, "job_for", copied)
+    monkeypatch.setattr(SegmentRun, "_copied", copied)
     monkeypatch.setattr(SegmentCounters, "made", counted)
     with pipeline_of(chain, batch_size=4, num_threads=1, prefetch_queue_depth=1) as pipeline:
         for _ in range(1024):
             pipeline.run()
         found = pipeline.statistics()
     assert set(range(512, 1024, 256)) <= set(every) and not set(every) & set(range(513, 768))
-    assert sum(measures for _, measures in timed) >= 1024 // 16 - 20
+    assert sum(timed) >= 1024 // 16 - 20
     (segment,) = [item for item in found.segments if item.pixels_seconds]
     assert segment.batches == 1024 and segment.samples == 4 * 1024
     operators = [item for item in found.operators if item.name in segment.operators]

@@ -1,0 +1,219 @@
+"""Templates of a GPU's uploads: the tables and arrays of all launches of an iteration are one block of words, copied to pinned memory.
+
+On a GPU nothing runs per sample on the host. So not plans are copied but the upload of an iteration with its launches. Fed batches,
+constants and uploads of other segments' batches are planned in every iteration, and first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...batch import Batch, Extents
+from ...compiled.addresses import address_of
+from ...compiled.tables import Handle
+from ...device.cuda.device import CudaDevice, Tables
+from ...device.cuda.fusion import fused
+from ...device.cuda.memory import DeviceBuffer
+from ...device.launch import Launch
+from ..built import Built
+from .keys import has_key
+from .outlines import Outline, PlannedOutput
+from .tables import Templates
+from .views import overlaps
+from .whole import TooLargeOutput
+
+if TYPE_CHECKING:
+    from ...device.cuda.commands import Commands
+
+_MOST_WORDS = 1 << 15
+"""Segments with a larger upload are planned in every iteration: copying it would take longer than 50 us."""
+_WORD = 8
+_NOWHERE = 1 << 60
+"""Addresses of outputs while their launches are made: no number, and no address of a machine."""
+
+
+def device_templates(operators: Sequence[Built], kept: Iterable[int], returned: Iterable[int], fuses: bool) -> DeviceTemplates | None:
+    """The templates of a segment of a GPU. None if one of its operators must be planned in every iteration, or an output may have to be
+    gathered.
+
+    kept, returned: edges that other segments read, and outputs of the pipeline;  fuses: whether launches may be left out
+    """
+    heads: list[Built] = []
+    for built in operators:
+        uploads = built.planned.is_transfer and built.output_device == "gpu"
+        if not uploads and (built.sources or not built.operator.instant):
+            break
+        heads.append(built)
+    rest = operators[len(heads) :]
+    made = {edge for built in rest for edge in built.outputs}
+    if not rest or not all(has_key(built, True) for built in rest) or not made.issuperset(returned):
+        return None
+    return DeviceTemplates(rest, heads, kept, fuses)
+
+
+class DeviceTemplates(Templates):
+    """The templates of a segment of a GPU."""
+
+    __slots__ = ("_device", "_fuses", "_kept", "_readers")
+
+    def __init__(self, rest: Sequence[Built], heads: Sequence[Built], kept: Iterable[int], fuses: bool):
+        super().__init__(rest, heads, on_gpu=True)
+        device = rest[0].operator.environment.gpu
+        assert device is not None
+        self._device: CudaDevice = device
+        self._kept, self._fuses = set(kept), fuses
+        edges = [edge for built in rest for edge in set(built.inputs)]
+        self._readers = {edge: edges.count(edge) for edge in edges}
+
+    def _template(self, outline: Outline) -> DeviceTemplate:
+        return DeviceTemplate(outline, self._launches(outline), self._device)
+
+    def _launches(self, outline: Outline) -> list[tuple[Built, Launch]]:
+        """The launches of the steps, with handles in place of address arrays. TypeError if a step is none for the GPU."""
+        handles = outline.handles
+        for k, output in enumerate(outline.outputs):
+            output.batch.addresses[:] = _NOWHERE + (k << 32)
+        made = []
+        for built, step in outline.steps:
+            if step.launches is None:
+                raise TypeError("a step has no launches")
+            for launch in step.launches():
+                if type(launch) is not Launch:
+                    raise TypeError("a launch has no table")
+                made.append((built, _declared(launch, handles)))
+        stored = {id(handle) for handle in handles.values() if handle.of in self._kept or self._readers.get(handle.of, 0) != 1}
+        return [(built, _declared(launch, handles)) for built, launch in (fused(made, stored) if self._fuses else made)]
+
+
+def _declared(launch: Launch, handles: Mapping[int, Handle]) -> Launch:
+    """The launch with handles in place of the address arrays of outputs."""
+    offers = launch.offers
+    if offers is not None:
+        target: Any = offers.target
+        offers = dataclasses.replace(offers, target=handles.get(id(target), target))
+    context = tuple(handles.get(id(entry), entry) for entry in launch.context)
+    return dataclasses.replace(launch, context=context, offers=offers)
+
+
+class _Copied:
+    """An output of a template, without memory."""
+
+    __slots__ = ("batch", "built", "edge", "extents", "origins")
+
+    def __init__(self, output: PlannedOutput):
+        self.edge, self.built, self.batch, _ = output
+        self.origins = output.origins
+        self.extents = Extents.of(self.batch.shapes, self.batch.dtype)
+
+
+class DeviceTemplate:
+    """The launches of a segment for inputs with one key. The bases of addresses are the upload, inputs (the samples of those that are not
+    contiguous), and the memory of outputs."""
+
+    __slots__ = ("_inputs", "_launches", "_outputs", "_places", "_relocate", "_template", "_total", "_upload")
+
+    def __init__(self, outline: Outline, launches: Sequence[tuple[Built, Launch]], device: CudaDevice):
+        """TypeError if the tables are too large, or have addresses that are not declared."""
+        from ...compiled.relocation import relocate
+
+        self._relocate = relocate
+        tables = Tables([launch for _, launch in launches])
+        if tables.upload_bytes > _WORD * _MOST_WORDS:
+            raise TypeError("the tables are large")
+        self._outputs = [_Copied(output) for output in outline.outputs]
+        bases: dict[int, int] = {}  # by edge: the number of the first base
+        self._inputs: list[tuple[int, bool]] = []
+        count = 1
+        read = dict.fromkeys(entry.of for _, launch in launches for entry in launch.context if isinstance(entry, Handle))
+        if any(isinstance(entry, Handle) and entry.samples is not None for _, launch in launches for entry in launch.context):
+            raise TypeError("a launch picks samples")
+        for edge, view in outline.inputs.items():
+            if edge in read:
+                if view._elements is not None or not len(view):
+                    raise TypeError("an input is in the host's memory, or empty")
+                bases[edge] = count
+                self._inputs.append((edge, view.contiguous))
+                count += 1 if view.contiguous else len(view)
+        for output in self._outputs:
+            bases[output.edge] = count
+            count += 1
+        block, places = self._block(tables, outline, bases)
+        self._template, self._places = block, np.array(places, np.int64).reshape(-1, 2)
+        self._upload, self._total = tables.upload_bytes, tables.total_bytes
+        functions = [device.function(launch.kernel) for _, launch in launches]
+        self._launches = [
+            (owner, function, launch.grid, launch.block, launch.shared, tables.start + _WORD * begin)
+            for (owner, launch), function, begin in zip(launches, functions, tables.begins, strict=True)
+        ]
+
+    def _block(self, tables: Tables, outline: Outline, bases: dict[int, int]) -> tuple[np.ndarray, list[tuple[int, int]]]:
+        """The words of the upload, and (word, base) of the addresses among them."""
+        block = np.zeros(tables.upload_bytes // _WORD, np.int64)
+        raw, places = block.view(np.uint8), []
+        extents = {output.edge: output.extents for output in self._outputs}
+        nowhere = np.array([(_NOWHERE, _NOWHERE + (1 << 59))])
+        for at, array in tables.arrays:
+            first = at // _WORD
+            if isinstance(array, Handle):
+                edge, words = array.of, slice(first, first + len(array))
+                view = outline.inputs.get(edge)
+                apart = view is not None and not view.contiguous
+                if not apart:
+                    block[words] = extents[edge].offsets if view is None else Extents.of(view.shapes, view.dtype).offsets
+                places += [(first + k, bases[edge] + (k if apart else 0)) for k in range(len(array))]
+                continue
+            if overlaps(array, nowhere):
+                raise TypeError("a word is an address that no table declares")
+            dense = np.ascontiguousarray(array)
+            raw[at : at + dense.nbytes] = dense.reshape(-1).view(np.uint8)
+        first = tables.start // _WORD
+        words_of_tables = block[first : first + len(tables.words)]
+        words_of_tables[:] = tables.words
+        if overlaps(words_of_tables, nowhere):
+            raise TypeError("a word is an address that no table declares")
+        places += [(first + k, 0) for k in tables.addresses]
+        for k in tables.scratches:
+            words_of_tables[k] += tables.upload_bytes
+            places.append((first + k, 0))
+        return block, places
+
+    def queue(
+        self, edges: list[Any], device: CudaDevice, commands: Commands, made: list[DeviceBuffer], passing: list[DeviceBuffer]
+    ) -> Any:  # fmt: skip
+        """Make the outputs of an iteration in `edges`, and add the upload and the launches to `commands`.
+
+        Returns the host memory that must stay alive until they are done. Buffers are appended to `made` and `passing`. TooLargeOutput if
+        there is no memory for an output."""
+        staged = device.staging.allocate(self._upload)
+        upload = device.pool.allocate(self._total, commands)
+        passing.append(upload)
+        bases = [np.array([upload.address], np.int64)]
+        for edge, contiguous in self._inputs:
+            addresses = edges[edge].addresses
+            bases.append(addresses[:1] if contiguous else addresses)
+        buffers = []
+        for output in self._outputs:
+            of, extents = output.batch, output.extents
+            try:
+                buffer = device.pool.allocate(extents.total, commands)
+            except MemoryError as error:
+                raise TooLargeOutput(output.built, error) from None
+            buffers.append(buffer.address)
+            made.append(buffer)
+            batch = Batch(of.shapes, of.dtype, of.layout, extents.offsets + buffer.address, buffer, contiguous=True, device="gpu")
+            if output.origins is not None:
+                batch.source_info = edges[output.origins].source_info
+            edges[output.edge] = batch
+        found = np.concatenate([*bases, np.array(buffers, np.int64)])
+        at, words, places = address_of(staged), len(self._template), self._places
+        self._relocate(at, words, address_of(self._template), address_of(places), address_of(found), len(places))
+        commands.copy(upload.address, at, self._upload, pinned=True)
+        for owner, function, grid, block, shared, begin in self._launches:
+            commands.record_for(owner)
+            commands.launch(function, grid, block, shared, upload.address + begin)
+        commands.record_for(None)
+        return staged
