@@ -364,6 +364,7 @@ class _Other:
                 if len(samples) == count:
                     return _as_type(samples, dtype)
                 self._file = self._open()
+                self._file.seek(0)
             self._skip(first, name)
             return _as_type(self._joined(count, name), dtype)
         except soundfile.SoundFileError as error:
