@@ -26,7 +26,7 @@ from ..device.cuda.memory import CudaEvent, DeviceBuffer
 from ..device.cuda.nvjpeg import AllDecoded
 from ..device.joint import Joint
 from ..device.launch import Launch
-from ..operators.base import Arguments, Iteration, Planned, Role, Step, Trait
+from ..operators.base import Arguments, Iteration, Planned, Role, Step
 from .device_decoding import SplitDecode
 from .jobs import CompiledSamples, Jobs, Timed, Waiting
 from .record import Record
@@ -116,7 +116,7 @@ class DeviceSegmentRun(SegmentRun):
         if built.planned.is_transfer:
             return Planned([self._moved(inputs[0], built.operator.output_device)])
         planned = super()._plan(built, inputs, arguments, iteration)
-        if Trait.HANDS_OUT_SAMPLES in built.operator.traits:
+        if built.hands_out_samples:
             self._split.update(id(batch.addresses) for batch in inputs)
         if any(step.launches is None for step in planned.steps):
             if built.planned.spec.device != "mixed":
