@@ -168,7 +168,7 @@ class TensorList:
 
     def _as_tensor(self) -> Any:
         layout = self._batch.layout
-        return self._view(self._as_one(), f"N{layout}" if layout else "")
+        return self._view(self._as_one(), f"N{layout}" if len(layout) == self.ndim() else "")
 
     def _as_reshaped_tensor(self, shape: Sequence[int]) -> Any:
         extents = checked_extents(shape)
@@ -179,7 +179,7 @@ class TensorList:
                 f"requested: {extents} ({math.prod(extents)}) expected: {volume}"
             )
         layout = self._batch.layout
-        named = layout and len(extents) == self.ndim() + 1
+        named = len(extents) == len(layout) + 1
         return self._view(self._array_of(extents), f"N{layout}" if named else "")
 
     def data_ptr(self) -> int:

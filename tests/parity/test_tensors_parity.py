@@ -393,3 +393,21 @@ def test_constants(both, expression):
         assert issubclass(ours, theirs)
     else:
         np.testing.assert_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    "samples, layout", [([np.arange(3)] * 2, ""), ([np.arange(3)] * 2, "X"), ([np.float32(1)] * 6, ""), ([np.ones((2, 1))] * 3, "HW")]
+)
+def test_layouts_of_lists_as_tensors(samples, layout):
+    """A layout of the samples, and none of samples without axes, is behind the N of samples."""
+    results = []
+    for library in (importlib.import_module("asyncdali.tensors"), importlib.import_module("nvidia.dali.tensors")):
+        made = library.TensorListCPU([np.asarray(sample) for sample in samples], layout)
+        found = [made.as_tensor().layout()]
+        for extents in ([6], [2, 3], [3, 2], [1, 2, 3], [3, 2, 1]):
+            try:
+                found.append(made.as_reshaped_tensor(extents).layout())
+            except RuntimeError:
+                found.append(None)
+        results.append(found)
+    assert results[0] == results[1]
