@@ -26,7 +26,7 @@ from unittest import mock
 import asyncdali
 from asyncdali.device.buffers import BufferPool
 from asyncdali.fleet import Actor, link, loader, near, read_token
-from asyncdali.runtime.loop import shared_loop
+from asyncdali.runtime.order.loop import shared_loop
 
 from . import engines, programs
 from .pictures import picture_folder

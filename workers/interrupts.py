@@ -12,7 +12,7 @@ What does not work:
   system calls, and does not reach a signal that another thread has received already.
 - A second thread for all such steps: a hand-over costs 20 to 60 us per iteration.
 
-The solution. Most code needs nothing: it is written so that the next call finds out what is missing (``runtime.claims``). For short steps
+The solution. Most code needs nothing: it is written so that the next call finds out what is missing (``claims``). For short steps
 that change several things, :class:`uninterrupted` replaces the handlers by one that notes the signal, and calls the real handlers at the
 end of the block. Only the main thread runs handlers, so the block does nothing on other threads. :class:`delayed` is for a step of the
 user's code that an exception would end, as a generator; its delay has a limit, because the code may never end.

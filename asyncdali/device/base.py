@@ -1,7 +1,7 @@
 """The device interface that the executor uses: streams that run calls in order, and events to wait for.
 
 There are two devices: `host` (plain memory, everywhere) and `cuda`. This module has only the interface that both share.
-`runtime/device_segments.py` and the
+`runtime/gpu/device_segments.py` and the
 modules that it names use memory, command lists and kernels of a GPU directly.
 """
 

@@ -20,16 +20,16 @@ from typing import Any
 from asyncdali_workers.shared.system import Descriptors
 
 from ..batch import Batch
+from ..engines.child.maker import Maker
 from ..engines.cut import narrow_cut
-from ..engines.encoding import Frame, PayloadPacker
-from ..engines.failures import packed
-from ..engines.maker import Maker
+from ..engines.wire.encoding import Frame, PayloadPacker
+from ..engines.wire.failures import packed
 from ..graph.plan import build_plan
 from ..pipeline import Pipeline
 from ..pipeline.engines import program_of, start_engines
 from ..pipeline.front import core_of
-from ..runtime.loop import shared_loop
-from ..runtime.making import Seeds
+from ..runtime.order.loop import shared_loop
+from ..runtime.work.making import Seeds
 from . import messages
 from .addresses import Address, bound
 from .link import FrameError, Link

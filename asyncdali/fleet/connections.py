@@ -19,13 +19,13 @@ import numpy as np
 from asyncdali_workers.shared.system import Descriptors
 
 from ..engines.cut import Cut
-from ..engines.failures import EngineError
-from ..engines.ordered import Ordered
+from ..engines.parent.ordered import Ordered
+from ..engines.wire.failures import EngineError
 from ..errors import operator_error
 from ..graph.plan import Plan
-from ..runtime.executor import Executor
-from ..runtime.placement import OnLoop
-from ..runtime.segments import BuiltSegment
+from ..runtime.order.executor import Executor
+from ..runtime.order.placement import OnLoop
+from ..runtime.work.segments import BuiltSegment
 from . import near
 from .addresses import Address
 from .link import Link

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime.loop import shared_loop
+from ..runtime.order.loop import shared_loop
 from .inflow import Inflow
 from .near import Borrower, Lender, receive_near
 

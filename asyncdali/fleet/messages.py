@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..batch import Batch, storage_dtype
-from ..engines.encoding import Form, Payloads, unpack
-from ..engines.failures import unpacked
+from ..engines.wire.encoding import Form, Payloads, unpack
+from ..engines.wire.failures import unpacked
 from ..types import DALIDataType
 
 MOST = 1 << 62
@@ -96,7 +96,7 @@ def answer(
 
 
 def batch(entry: Any, body: memoryview, payloads: Sequence[np.ndarray], samples: int | None = None) -> Batch:
-    """The batch of an entry (``engines.encoding``). `samples`: those of the iteration. None: any number."""
+    """The batch of an entry (``engines.wire.encoding``). `samples`: those of the iteration. None: any number."""
     fields = _list(entry, "an entry")
     if len(fields) < 11:
         raise WrongMessage(f"an entry has {len(fields)} fields")

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..batch import AddressView
 from ..device.buffers import BufferPool
-from ..engines.blocks import ForeignBlocks, Lease, OwnBlocks
+from ..engines.wire.blocks import ForeignBlocks, Lease, OwnBlocks
 
 NAME = 16
 MOST_DESCRIPTORS = 64

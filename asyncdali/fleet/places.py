@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..engines.ordered import Asked
-from ..runtime.segments import SegmentRun
+from ..engines.parent.ordered import Asked
+from ..runtime.work.segments import SegmentRun
 from .link import Link
 
 SUSPECT = 2

@@ -20,17 +20,17 @@ from asyncdali_workers.shared.system import Descriptors
 
 from ..batch import Batch
 from ..device.buffers import BufferPool
+from ..engines.child.spans import hand_on
 from ..engines.cut import Cut, make_cut, narrow_cut, segments_behind
-from ..engines.encoding import Frame, PayloadPacker
-from ..engines.handshake import Description, description, difference
-from ..engines.reach import unchecked
-from ..engines.spans import hand_on
+from ..engines.wire.encoding import Frame, PayloadPacker
+from ..engines.wire.handshake import Description, description, difference
+from ..engines.wire.reach import unchecked
 from ..errors import operator_error
 from ..graph.plan import Plan
 from ..pipeline.core import Core
-from ..runtime.executor import Executor
-from ..runtime.placement import OnLoop
-from ..runtime.segments import BuiltSegment
+from ..runtime.order.executor import Executor
+from ..runtime.order.placement import OnLoop
+from ..runtime.work.segments import BuiltSegment
 from ..sources.group import Group
 from ..sources.ports import Port
 from . import messages

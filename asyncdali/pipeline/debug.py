@@ -29,7 +29,7 @@ from ..errors import OperatorError, OperatorTypeError
 from ..graph import context
 from ..graph.constants import output_constant
 from ..options import PipelineOptions
-from ..runtime.immediate import Engine, repeated
+from ..runtime.work.immediate import Engine, repeated
 from ..tensors import TensorListCPU, TensorListGPU
 from ..tensors.lists import cpu_list
 from .closing import close_at_exit
@@ -40,7 +40,7 @@ from .debug_nodes import DataNodeDebug
 from .pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from ..runtime.statistics import Statistics
+    from ..runtime.counting.statistics import Statistics
 
 _WITHOUT = "is not available in debug mode (debug=True)"
 

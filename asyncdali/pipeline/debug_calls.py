@@ -8,7 +8,7 @@ from typing import Any
 
 from ..data_node import DataNode
 from ..graph.node import OperatorInstance
-from ..runtime.immediate import Engine, Immediate, stand_in
+from ..runtime.work.immediate import Engine, Immediate, stand_in
 from ..sources.sources import Fed, Sources
 from .debug_arguments import are_interchangeable, arguments_of, is_equal
 

@@ -21,7 +21,7 @@ from ..graph import context
 from ..graph.node import Definition, OperatorInstance
 from ..operators.base import Role, Schema
 from ..options import PipelineOptions
-from ..runtime.immediate import Engine, repeated, stand_in
+from ..runtime.work.immediate import Engine, repeated, stand_in
 from ..sources.external_source import ExternalInput
 from ..sources.sources import Sources, batch_size_of
 from ..tensors import TensorListCPU, TensorListGPU

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..engines.pool import EnginePool
-    from ..engines.program import Program
+    from ..engines.parent.pool import EnginePool
+    from ..engines.wire.program import Program
     from .core import Core
 
 
 def program_of(core: Core) -> Program:
     """The graph of a pipeline, as engines need it. Draws the seed if none was given."""
-    from ..engines.program import Program
+    from ..engines.wire.program import Program
 
     options = core.options
     seed = secrets.randbits(62) if options.seed is None else int(options.seed)
@@ -26,7 +26,7 @@ def program_of(core: Core) -> Program:
 
 def start_engines(core: Core, opened: Callable[[Callable[[], None]], None]) -> EnginePool:
     """Start the engines of a pipeline that is about to be built. `opened` is called first, with the function that ends them."""
-    from ..engines.pool import EnginePool
+    from ..engines.parent.pool import EnginePool
 
     options = core.options
     # Functions that the pipeline calls in an engine cannot build a pipeline there.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..runtime.claims import take_next
+from ..runtime.order.claims import take_next
 from ..types import PipelineAPIType
 from .front import core_of
 

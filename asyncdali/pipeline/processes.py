@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..engines.program import Program
+    from ..engines.wire.program import Program
     from ..runtime.engine_protocol import Engines
     from ..sources.parallel import Parallel
     from .core import Core

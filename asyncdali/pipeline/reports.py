@@ -9,7 +9,7 @@ from .._notices import warn
 from .front import Front
 
 if TYPE_CHECKING:
-    from ..runtime.statistics import Statistics
+    from ..runtime.counting.statistics import Statistics
 
 
 class Reporting(Front):

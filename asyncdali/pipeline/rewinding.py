@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .. import checkpoint as checkpoints
 from ..errors import CheckpointError
 from ..operators.base import Role
-from ..runtime.claims import take_next
+from ..runtime.order.claims import take_next
 from .front import core_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..data_node import DataNode
-from ..runtime.claims import IterationClaim, take_next
+from ..runtime.order.claims import IterationClaim, take_next
 from ..types import PipelineAPIType
 from .epochs import AsyncEpoch, Epoch
 from .front import Front

@@ -23,7 +23,7 @@ from .epochs import CountedEpochs, LastBatchPolicy, OpenEpochs, ReaderEpochs, ep
 
 if TYPE_CHECKING:
     from ..pipeline import Pipeline
-    from ..runtime.record import Record
+    from ..runtime.order.record import Record
     from ..runtime.session import Mark, Session
 
 __all__ = ["BaseIterator", "LastBatchPolicy"]

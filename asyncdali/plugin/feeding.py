@@ -9,7 +9,7 @@ from ..pipeline.front import core_of
 
 if TYPE_CHECKING:
     from ..pipeline import Pipeline
-    from ..runtime.record import Record
+    from ..runtime.order.record import Record
 
 
 def fed_inputs(pipeline: Pipeline) -> list[str]:

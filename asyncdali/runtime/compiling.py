@@ -34,7 +34,7 @@ from asyncdali_workers.interrupts import uninterrupted
 from .._processes import interpreter, processors, python_command
 from ..graph.plan import PlannedOperator
 from ..operators.base import Environment, Operator, Spec, Trait
-from .statistics import KernelStatistics
+from .counting.statistics import KernelStatistics
 
 if TYPE_CHECKING:
     from ..compiled.step import Compiled

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from ..sources.group import Group
     from ..sources.ports import Port
     from ..sources.pullers import Puller
-    from .executor import Executor
-    from .placement import Placement
-    from .segments import BuiltSegment, SegmentRun
+    from .order.executor import Executor
+    from .order.placement import Placement
+    from .work.segments import BuiltSegment, SegmentRun
 
 
 class Remote(Protocol):

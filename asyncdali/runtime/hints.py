@@ -12,7 +12,7 @@ from ..graph.plan import PlannedOperator
 from ..operators.base import Role
 
 if TYPE_CHECKING:
-    from .executor import Executor
+    from .order.executor import Executor
 
 HINT = "bytes_per_sample_hint"
 

@@ -12,7 +12,7 @@ from ..graph.plan import Plan
 from ..operators.base import Role
 
 if TYPE_CHECKING:
-    from .record import Record
+    from .order.record import Record
 
 
 class Part(NamedTuple):

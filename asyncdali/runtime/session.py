@@ -36,20 +36,20 @@ from ..tensors.lists import cpu_list, gpu_list
 from ..types import OperatorConcurrency, StreamPolicy
 from .blueprint import Blueprint
 from .compiling import Compilation
-from .counters import PipelineCounters
-from .executor import Executor, Observers
+from .counting.counters import PipelineCounters
+from .counting.memory_statistics import MemoryStatistics
+from .counting.statistics import NO_STATISTICS, Statistics, take
 from .hints import reserve
-from .making import Seeds, check_kernels, make_operators
-from .memory_statistics import MemoryStatistics
-from .output_copies import OutputCopies
+from .order.executor import Executor, Observers
+from .order.placement import usual
+from .order.producer import EpochPlace, Producer
+from .order.record import Record
+from .order.stages import Stages
+from .order.turns import Turn, Turns
 from .parts import Part, why_whole
-from .placement import usual
-from .producer import EpochPlace, Producer
-from .record import Record
-from .segments import BuiltOperator, BuiltSegment
-from .stages import Stages
-from .statistics import NO_STATISTICS, Statistics, take
-from .turns import Turn, Turns
+from .work.making import Seeds, check_kernels, make_operators
+from .work.output_copies import OutputCopies
+from .work.segments import BuiltOperator, BuiltSegment
 
 if TYPE_CHECKING:
     from ..sources.parallel import Parallel

@@ -21,8 +21,9 @@ from helpers.processes import children, wait_until
 
 from asyncdali import fn, pipeline_def, types
 from asyncdali.compiled.intrinsics import store_i64
-from asyncdali.engines import blocks, faults
-from asyncdali.engines.search import Search
+from asyncdali.engines.parent import faults
+from asyncdali.engines.parent.search import Search
+from asyncdali.engines.wire import blocks
 from asyncdali.fleet import loader
 
 TESTS = Path(__file__).resolve().parent.parent

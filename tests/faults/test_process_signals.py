@@ -139,7 +139,7 @@ def group_signals():
 for number in numbers:
     signal.signal(number, handler)
 os.register_at_fork(after_in_child=group_signals)  # before and after the package's own function
-import asyncdali.engines.process
+import asyncdali.engines.child.process
 os.register_at_fork(after_in_child=group_signals)
 os.environ["EARLY_SIGNALS"] = "1"  # see `sitecustomize`
 count = iter(range(100))

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from asyncdali_workers.shared.control import SINCE, TASK_ID
 
-from asyncdali.engines import answers, faults, sending, source_requests
-from asyncdali.runtime import counters, executor, segment_counters
+from asyncdali.engines.parent import answers, faults, sending, source_requests
+from asyncdali.runtime.counting import counters, segment_counters
+from asyncdali.runtime.order import executor
 
 from .processes import wait_until
 

@@ -16,7 +16,7 @@ from asyncdali.batch import Batch, from_numpy_dtype
 from asyncdali.device.threads import WorkerState
 from asyncdali.operators import load_registry
 from asyncdali.operators.base import Arguments, CompiledJob, Environment, Gate, Iteration, Operator, PythonJob, Spec, Step
-from asyncdali.runtime.jobs import CompiledSamples, PythonSamples
+from asyncdali.runtime.work.jobs import CompiledSamples, PythonSamples
 from asyncdali.types import DALIDataType
 
 _GUARD = 64

@@ -21,7 +21,7 @@ import pytest
 from asyncdali.__main__ import main
 from asyncdali.compiled import crew
 from asyncdali.compiled.step import Compiled
-from asyncdali.runtime import pace
+from asyncdali.runtime.work import pace
 from asyncdali.tooling import bench, interpreter, program, report, trace
 from asyncdali.tooling.consumer import TrainingStep
 from asyncdali.tooling.interpreter import interpreter_time

@@ -8,7 +8,7 @@ import pytest
 
 from asyncdali.operators import load_registry
 from asyncdali.operators.python.python_function import PythonFunction
-from asyncdali.runtime.statistics import (
+from asyncdali.runtime.counting.statistics import (
     BufferStatistics,
     ConsumerStatistics,
     EngineStatistics,

@@ -250,7 +250,7 @@ def test_outputs_are_dense_and_contiguous():
 
 
 def test_large_intermediates_do_not_fill_every_threads_scratch(monkeypatch):
-    from asyncdali.runtime import segments
+    from asyncdali.runtime.work import segments
 
     monkeypatch.setattr(segments, "MAX_SCRATCH", 1000)
     graph = lambda: fn.copy(fn.copy(call(StepProbe, elements=100, factor=2)))  # noqa: E731

@@ -10,10 +10,11 @@ import pytest
 from helpers.pipelines import pipeline_of, values
 
 from asyncdali import fn, types
-from asyncdali.runtime import counters, jobs, segments
-from asyncdali.runtime.jobs import Timed
-from asyncdali.runtime.segment_counters import SegmentCounters
-from asyncdali.runtime.segments import SegmentRun
+from asyncdali.runtime.counting import counters
+from asyncdali.runtime.counting.segment_counters import SegmentCounters
+from asyncdali.runtime.work import jobs, segments
+from asyncdali.runtime.work.jobs import Timed
+from asyncdali.runtime.work.segments import SegmentRun
 
 PLAIN = 12
 """Iterations: one that is planned, and then copied ones."""

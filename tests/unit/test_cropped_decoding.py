@@ -10,7 +10,7 @@ from asyncdali import fn, pipeline_def, types
 from asyncdali.codecs.jpeg import progressive, window
 from asyncdali.device.buffers import BufferPool
 from asyncdali.operators.resize import resize_rows
-from asyncdali.runtime import segments
+from asyncdali.runtime.work import segments
 
 JPEGS, UPRIGHT = 12, 9
 

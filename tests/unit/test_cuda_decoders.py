@@ -21,7 +21,7 @@ from asyncdali.codecs.jpeg.jpeg_tables import CPU
 from asyncdali.device.cuda import nvjpeg_library
 from asyncdali.operators.decode.decoder_lanes import Encoded
 from asyncdali.operators.decode.lane_balance import Balance
-from asyncdali.runtime.jobs import PythonSamples
+from asyncdali.runtime.work.jobs import PythonSamples
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 

@@ -18,7 +18,7 @@ from asyncdali.device.cuda.device import CudaStream
 from asyncdali.device.cuda.memory import CudaEvent, Events
 from asyncdali.device.cuda.nvjpeg import HYBRID_MINIMUM, AllDecoded
 from asyncdali.operators.base import REGISTRY
-from asyncdali.runtime.device_segments import DeviceSegmentRun
+from asyncdali.runtime.gpu.device_segments import DeviceSegmentRun
 from asyncdali.tensors import TensorListGPU
 from asyncdali.tensors.lists import memory_of
 

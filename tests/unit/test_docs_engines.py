@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncdali.engines import faults, source_requests
+from asyncdali.engines.parent import faults, source_requests
 from asyncdali.options import PipelineOptions
 
 PAGE = Path(__file__).parents[2] / "docs" / "engines.md"

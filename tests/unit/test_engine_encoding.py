@@ -11,8 +11,8 @@ import pytest
 
 from asyncdali.batch import Batch
 from asyncdali.device.buffers import BufferPool
-from asyncdali.engines.blocks import ForeignBlocks, Lease, OwnBlocks
-from asyncdali.engines.encoding import Form, Frame, Packer, lease_of, unpack
+from asyncdali.engines.wire.blocks import ForeignBlocks, Lease, OwnBlocks
+from asyncdali.engines.wire.encoding import Form, Frame, Packer, lease_of, unpack
 from asyncdali.types import DALIDataType
 
 

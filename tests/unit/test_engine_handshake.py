@@ -9,8 +9,8 @@ import pytest
 from helpers.engines import pipeline, stream
 
 from asyncdali import fn
-from asyncdali.engines import handshake
-from asyncdali.engines.handshake import difference
+from asyncdali.engines.wire import handshake
+from asyncdali.engines.wire.handshake import difference
 from asyncdali.pipeline.front import core_of
 
 

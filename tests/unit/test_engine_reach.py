@@ -15,8 +15,8 @@ import pytest
 from helpers.fleets import TOKEN, actors
 
 from asyncdali import fn, pipeline_def
-from asyncdali.engines.handshake import difference
-from asyncdali.engines.reach import UNCHECKED, _Walk
+from asyncdali.engines.wire.handshake import difference
+from asyncdali.engines.wire.reach import UNCHECKED, _Walk
 from asyncdali.fleet import loader
 
 BASE = '''
@@ -143,7 +143,7 @@ def test_descriptions_do_not_depend_on_the_process(tmp_path):
     program.write_text(BASE)
     names.write_text(
         "import sys; sys.path.insert(0, sys.argv[1]); import json, functools\nfrom program import *\n"
-        "from asyncdali.engines.reach import _Walk\nimport program\n"
+        "from asyncdali.engines.wire.reach import _Walk\nimport program\n"
         f"for name, text in {EXPRESSIONS!r}.items():\n"
         "    walk = _Walk(); walk.begin(name, eval(text, vars(program))); print(walk.entries)\n"
     )

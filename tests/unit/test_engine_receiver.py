@@ -22,11 +22,11 @@ from asyncdali.device.cuda.arrays import pending_events
 from asyncdali.device.cuda.commands import Commands
 from asyncdali.device.cuda.gates import CompletionGate, CompletionWatch
 from asyncdali.device.cuda.memory import DevicePool, Events
-from asyncdali.engines import channel as channels
-from asyncdali.engines import receiver as receivers
-from asyncdali.engines.receiver import Receiver
-from asyncdali.runtime import placement
-from asyncdali.runtime.record import Record
+from asyncdali.engines.parent import receiver as receivers
+from asyncdali.engines.parent.receiver import Receiver
+from asyncdali.engines.wire import channel as channels
+from asyncdali.runtime.order import placement
+from asyncdali.runtime.order.record import Record
 
 LONG = 300.0
 

@@ -10,7 +10,8 @@ from helpers.engines import pipeline, stream
 from helpers.processes import children
 
 from asyncdali import fn
-from asyncdali.engines import process, server, starting
+from asyncdali.engines.child import process, server
+from asyncdali.engines.parent import starting
 
 
 def numbers():

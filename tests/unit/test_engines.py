@@ -12,9 +12,9 @@ from helpers.images import encode, picture
 from helpers.processes import children, descriptors, wait_until
 
 from asyncdali import Pipeline, fn, pipeline_def, types
-from asyncdali.engines import engine_statistics
-from asyncdali.engines.blocks import OwnBlocks
 from asyncdali.engines.cut import make_cut
+from asyncdali.engines.parent import engine_statistics
+from asyncdali.engines.wire.blocks import OwnBlocks
 
 METHODS = ("fork", "spawn", "forkserver")
 

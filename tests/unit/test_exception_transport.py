@@ -21,7 +21,7 @@ from asyncdali_workers.errors import decode_exception, encode_exception
 from asyncdali_workers.exceptions import described, named, rebuilt
 
 from asyncdali import errors
-from asyncdali.engines.failures import EngineError, packed, unpacked
+from asyncdali.engines.wire.failures import EngineError, packed, unpacked
 from asyncdali.errors import RaisedBefore
 
 

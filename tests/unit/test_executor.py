@@ -17,7 +17,7 @@ from helpers.probes import BarrierProbe, CounterProbe, PairProbe, Probe, SampleP
 from asyncdali import OperatorConcurrency, Pipeline, StreamPolicy, fn
 from asyncdali.device.threads import WorkerThreads
 from asyncdali.operators.base import SampleError, Step
-from asyncdali.runtime.jobs import CompiledSamples, Timed
+from asyncdali.runtime.work.jobs import CompiledSamples, Timed
 
 # --- overlap
 
@@ -460,7 +460,7 @@ def test_loops(loop):
 pipeline = make()
 first = values(pipeline.run())
 assert asyncio.run(make().run_async()) is not None
-from asyncdali.runtime.loop import shared_loop
+from asyncdali.runtime.order.loop import shared_loop
 print(type(shared_loop().loop).__module__.split(".")[0], sum(sum(row) for row in first[0]))
 """, ASYNCDALI_LOOP=loop)  # fmt: skip
     assert done.returncode == 0, done.stderr

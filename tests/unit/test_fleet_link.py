@@ -16,7 +16,7 @@ from asyncdali import fleet
 from asyncdali.device.buffers import BufferPool
 from asyncdali.fleet import link, near
 from asyncdali.fleet.inflow import BUFFER
-from asyncdali.runtime.loop import shared_loop
+from asyncdali.runtime.order.loop import shared_loop
 
 LONG = 300.0
 """Seconds after which a test fails instead of waiting forever."""

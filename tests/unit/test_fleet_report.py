@@ -11,7 +11,7 @@ from helpers.fleets import TOKEN, actors
 
 from asyncdali import fn, pipeline_def
 from asyncdali.__main__ import main
-from asyncdali.engines import engine_statistics
+from asyncdali.engines.parent import engine_statistics
 from asyncdali.fleet import Actor, loader, remote
 
 PROGRAM = """

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from asyncdali_workers.shared import system
 
-from asyncdali.engines.blocks import ForeignBlocks, OwnBlocks
+from asyncdali.engines.wire.blocks import ForeignBlocks, OwnBlocks
 
 HUGE = 2 << 20
 SIZE = 3 * HUGE + 5 * system.PAGE
@@ -58,7 +58,7 @@ def test_pages_stay_small_without_huge_pages(monkeypatch, reason):
     elif reason == "administrator":
         monkeypatch.setattr(system, "_allows_huge_pages", lambda: False)
     else:
-        monkeypatch.setattr("asyncdali.engines.blocks.huge_place", lambda size: start + system.PAGE)
+        monkeypatch.setattr("asyncdali.engines.wire.blocks.huge_place", lambda size: start + system.PAGE)
         start = system.huge_place(SIZE)
     own, memory, _, _ = block()
     memory[:] = 7
@@ -70,7 +70,7 @@ def test_an_interrupt_leaves_a_block_that_can_be_closed(monkeypatch):
     def interrupted(mapping):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("asyncdali.engines.blocks.use_huge_pages", interrupted)
+    monkeypatch.setattr("asyncdali.engines.wire.blocks.use_huge_pages", interrupted)
     own = OwnBlocks()
     with pytest.raises(KeyboardInterrupt):
         own.make(SIZE)

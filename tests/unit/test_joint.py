@@ -17,7 +17,7 @@ from asyncdali.compiled.step import compiled
 from asyncdali.device.joint import Joint
 from asyncdali.device.threads import WorkerState, WorkerThreads
 from asyncdali.operators.base import Step
-from asyncdali.runtime.jobs import CompiledSamples
+from asyncdali.runtime.work.jobs import CompiledSamples
 
 LONG = 300.0
 _read = numba_types.ExternalFunction("read", numba_types.int64(numba_types.int32, numba_types.int64, numba_types.int64))

@@ -11,8 +11,8 @@ from asyncdali.batch import Batch, move_by_c
 from asyncdali.compiled.addresses import address_of
 from asyncdali.compiled.copies import copy_samples
 from asyncdali.device.buffers import BufferPool
-from asyncdali.runtime import output_copies
-from asyncdali.runtime.output_copies import OutputCopies
+from asyncdali.runtime.work import output_copies
+from asyncdali.runtime.work.output_copies import OutputCopies
 from asyncdali.types import DALIDataType
 
 

@@ -11,7 +11,7 @@ from asyncdali import fn, pipeline_def
 from asyncdali.operators.base import PythonJob, SampleError
 from asyncdali.readers.files.contents import FileContentsReader
 from asyncdali.readers.files.file_table import FileTable
-from asyncdali.runtime.pace import AWAITED_FILES_NS, AWAITED_NS, QUICK_NS, SHORT_PIXELS_NS, Pace
+from asyncdali.runtime.work.pace import AWAITED_FILES_NS, AWAITED_NS, QUICK_NS, SHORT_PIXELS_NS, Pace
 
 
 def _run(pace: Pace, pixels: int, planning: int = 1000) -> None:

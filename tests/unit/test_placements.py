@@ -22,7 +22,7 @@ from PIL import Image
 
 from asyncdali import fn, types
 from asyncdali.errors import OperatorError, PipelineClosed
-from asyncdali.runtime.placement import BesideEngines, OnCaller, OnLoop, OnThreads
+from asyncdali.runtime.order.placement import BesideEngines, OnCaller, OnLoop, OnThreads
 
 BATCH, RUNS, BAD = 4, 9, 4
 """Samples of an iteration, iterations of a test, and the iteration that fails or is interrupted."""

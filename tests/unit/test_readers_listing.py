@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from asyncdali.batch import encoded_origins
-from asyncdali.engines.encoding import SourceInfo
+from asyncdali.engines.wire.encoding import SourceInfo
 from asyncdali.readers.files import file_table, listing
 from asyncdali.readers.files.contents import SampleNames
 from asyncdali.readers.files.file_table import FileTable, scan_classes

@@ -19,7 +19,7 @@ from asyncdali.operators.resize import resize_rows
 from asyncdali.operators.resize.image_resampling import Resampling, compile_kernels
 from asyncdali.operators.resize.resize_rules import Geometry
 from asyncdali.operators.row_feeds import BAND, FEED_STATE, STATE_BYTES, RowFeed
-from asyncdali.runtime import segments
+from asyncdali.runtime.work import segments
 
 NEVER = 1 << 60
 

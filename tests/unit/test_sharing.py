@@ -11,7 +11,7 @@ import threading
 import pytest
 from helpers.benches import ROOT, bench
 
-from asyncdali.runtime.statistics import ThreadStatistics
+from asyncdali.runtime.counting.statistics import ThreadStatistics
 from asyncdali.tooling import bench as command
 from asyncdali.tooling import sharing
 from asyncdali.tooling.sharing import CONSUMER, STAGES, WORKERS

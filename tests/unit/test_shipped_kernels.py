@@ -151,7 +151,7 @@ def test_levels_have_the_features_that_llvm_says():
 
 _DESCRIBED = """
 from asyncdali.compiled import target
-from asyncdali.engines.handshake import _processor
+from asyncdali.engines.wire.handshake import _processor
 print(_processor(), target.is_level(), target.processor_has("avx512bw"), target.processor_has("fma"))
 """
 

@@ -22,10 +22,10 @@ from asyncdali.batch import Batch
 from asyncdali.device.buffers import BlockOwner
 from asyncdali.device.threads import WorkerState
 from asyncdali.operators.base import Step, no_explanation
-from asyncdali.runtime import counters as counting
-from asyncdali.runtime.counters import PipelineCounters
-from asyncdali.runtime.jobs import CompiledSamples, Timed
-from asyncdali.runtime.segment_counters import Estimate, SegmentCounters
+from asyncdali.runtime.counting import counters as counting
+from asyncdali.runtime.counting.counters import PipelineCounters
+from asyncdali.runtime.counting.segment_counters import Estimate, SegmentCounters
+from asyncdali.runtime.work.jobs import CompiledSamples, Timed
 
 
 def ragged(count):

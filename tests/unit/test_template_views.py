@@ -17,9 +17,9 @@ from asyncdali.operators import REGISTRY
 from asyncdali.operators.base import Iteration
 from asyncdali.operators.moves.copy import Copy
 from asyncdali.operators.moves.copy_kernels import copy_step
-from asyncdali.runtime import segments
 from asyncdali.runtime.templates.host import HostTemplate
 from asyncdali.runtime.templates.keys import is_repeatable
+from asyncdali.runtime.work import segments
 
 COUNT, FILES, ITERATIONS = 3, 12, 9
 NUMBERS = Table("NUMBERS", Field("sources", "addresses", "of the numbers"), OUTPUTS, Field("sizes", "int64[samples]", "bytes"))

@@ -11,8 +11,9 @@ from asyncdali.batch import Batch
 from asyncdali.operators.crop.crop import Crop
 from asyncdali.operators.crop.slice import Slice
 from asyncdali.operators.random.random import StreamOperator
-from asyncdali.runtime import segments, templates
+from asyncdali.runtime import templates
 from asyncdali.runtime.templates import keys
+from asyncdali.runtime.work import segments
 from asyncdali.sampling.random_streams import StreamPosition
 
 

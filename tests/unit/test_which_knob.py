@@ -24,7 +24,7 @@ from helpers.slow_files import compiler, slow_files
 from asyncdali import fn, pipeline_def
 from asyncdali.operators.crop.slice import Slice
 from asyncdali.options import option_names
-from asyncdali.runtime import statistics as report
+from asyncdali.runtime.counting import statistics as report
 from asyncdali.types import OperatorConcurrency
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -7,7 +7,7 @@
     heads.py        readers scan the heads of files for decoders
     narrow.py       engines on other machines send narrow elements instead of wide ones
 
-Launches of a GPU are fused when they are known, in ``runtime.device_segments``.
+Launches of a GPU are fused when they are known, in ``runtime.gpu.device_segments``.
 
 ``ASYNCDALI_WITHOUT`` switches passes off, to find out whether one of them is at fault: a list of names separated by commas, or ``all``. The
 names are those of the modules, and ``launches``.

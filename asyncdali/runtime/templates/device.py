@@ -19,7 +19,7 @@ from ...device.cuda.device import CudaDevice, Tables
 from ...device.cuda.fusion import fused
 from ...device.cuda.memory import DeviceBuffer
 from ...device.launch import Launch
-from ..built import Built
+from ..work.built import Built
 from .keys import has_key
 from .outlines import Outline, PlannedOutput
 from .tables import Templates

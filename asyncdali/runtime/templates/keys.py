@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 
 from ...batch import Batch
 from ...operators.base import Operator, Trait
-from ..built import Built
+from ..work.built import Built
 
 _MOST_CONTENTS = 1 << 12
 """Larger contents have no key: comparing them would take as long as small plans."""

@@ -13,7 +13,7 @@ from ...batch import Batch
 from ...compiled.addresses import Within, address_of
 from ...compiled.tables import Declared, Handle, Kept
 from ...operators.base import Arguments, Step
-from ..built import Built
+from ..work.built import Built
 from .keys import edges_of, edges_read
 from .views import Now, OriginsOf, Uncovered, View, is_plain, overlaps
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
 from ...compiled.tables import Handle
-from ..built import Built
-from ..jobs import Timed
+from ..work.built import Built
+from ..work.jobs import Timed
 from .host import HostTemplate
 from .keys import edges_of, edges_read, has_key, key_of
 from .outlines import Outline, outlined

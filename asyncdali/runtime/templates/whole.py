@@ -18,8 +18,8 @@ from ...compiled.addresses import address_of
 from ...compiled.job_tables import JOB
 from ...compiled.tables import Handle
 from ...operators.base import Step
-from ..built import Built
-from ..jobs import CompiledSamples, Timed
+from ..work.built import Built
+from ..work.jobs import CompiledSamples, Timed
 from .outlines import Outline, PlannedOutput, WordBlock
 
 _MOST_WORDS = 1 << 14

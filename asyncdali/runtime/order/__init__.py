@@ -1,0 +1,12 @@
+"""The order of iterations: which may start, on which threads, and how callers get them.
+
+    producer.py, claims.py   iterations as `run()` queues and takes them
+    admission.py, record.py  the queue of iterations; one iteration in flight, and how callers wait for it
+    scheduler.py             which segment of which iteration may start
+    executor.py              what happens to an iteration
+    placement.py             on which threads this is decided, planned and awaited
+    stages.py, loop.py       the threads and streams
+    turns.py                 the queue of coroutines that wait for iterations
+
+May import: what the room may import; ``work`` and ``counting``.
+"""

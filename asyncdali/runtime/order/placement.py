@@ -1,0 +1,347 @@
+"""Where the work on iterations happens: one object per executor, chosen when the pipeline is built.
+
+| placement | chosen for | admits | decides | plans |
+|---|---|---|---|---|
+| :class:`OnThreads` | most pipelines | the stage or loop thread | any thread that reports a result | stage threads |
+| :class:`OnCaller` | nothing can overlap | also the caller that waits | the same | also the caller that waits |
+| :class:`OnLoop` | engines, and pipelines with engines on the CPU | the loop's thread | the loop's thread | stage threads |
+| :class:`BesideEngines` | pipelines with engines and a GPU | the caller | any thread, and the receiver's | any thread |
+
+A decision is a short step that changes which iterations and segments are in progress. Decisions are made one at a time.
+
+The problem. Several iterations are in flight. Stage threads, worker threads, streams and engines report results at any time, and each
+result may allow another segment to start. Beside a thread that runs pure Python, every return to the interpreter may wait 5 ms, so a
+decision must not cost a wake-up of another thread.
+
+What does not work:
+
+- One thread that decides, such as the event loop: every report wakes it. With uvloop an iteration of a GPU pipeline entered the interpreter
+  12 times, because the loop returns for the descriptor, for its queue of calls, and from each call of a socket.
+- A lock around all state: a thread that waits for the lock is a thread that waits, and user code may run while the lock is held.
+- Unprotected decisions on the thread that calls ``run()``: a signal handler may raise an exception between any two of its steps, and then
+  part of a decision is missing (docs/decisions/35-one-owner-of-iterations.md).
+
+The solution (:class:`OnThreads`). A report is put on a list. The thread that finds no other thread deciding works on the list until it is
+empty; any other thread leaves its report there and continues. So no thread is woken, and the deciding thread is one that is awake anyway.
+The same thread plans the GPU segments that may start. User code and readers stay on the threads of their streams. Where a caller decides,
+the handlers of signals are delayed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from asyncdali_workers.interrupts import only_ctrl_c, uninterrupted
+
+from ...device.threads import Reports, WorkerState
+from ..work.jobs import Jobs
+from ..work.segments import BuiltSegment, SegmentRun
+from .admission import Admission
+from .loop import LoopThread, shared_loop
+from .record import Record
+from .stages import Stages
+
+if TYPE_CHECKING:
+    from ...device.cuda.device import CudaDevice
+    from ...device.cuda.gates import CompletionWatch
+
+
+class Runs(Protocol):
+    """The part of an executor that a placement uses."""
+
+    gpu: CudaDevice | None
+    stages: Stages
+    admission: Admission
+    reports: Reports | None
+    caller_makes: bool
+    """Whether the pipeline is such that a caller that waits may do the work: no thread would work at the same time."""
+
+    def guarded(self, function: Callable[..., None], *args: Any) -> None:
+        """Call a function that decides, and treat its errors."""
+
+    def admit(self, record: Record) -> None:
+        """The decision to begin an iteration."""
+
+    def admit_all(self) -> None:
+        """The decision to begin all queued iterations."""
+
+    def advance(self, run: SegmentRun, phases: Jobs, state: WorkerState | None, error: BaseException | None) -> None:
+        """Resume a run until other threads have its next job, or until it ends."""
+
+    def run_now(self, run: SegmentRun, phases: Jobs) -> None:
+        """Plan a segment of instant operators in a decision."""
+
+    def failed(self, run: SegmentRun, error: BaseException) -> None:
+        """A run has ended with an error."""
+
+
+class Placement:
+    """The common part of all placements."""
+
+    def __init__(self, executor: Runs):
+        self._executor = executor
+        self._loop = shared_loop()
+
+    def admit(self, record: Record, awaited: bool) -> None:
+        """Queue an iteration. Called on the user's thread; `awaited`: the caller is about to wait for it."""
+        raise NotImplementedError
+
+    def decide(self, function: Callable[..., None], *args: Any) -> None:
+        """Request a decision. Called on threads of the executor."""
+        raise NotImplementedError
+
+    def request(self, function: Callable[..., None], *args: Any) -> None:
+        """Request a decision. Called on any thread; the decision is made on another one."""
+        self._loop.call(self.decide, function, *args)
+
+    def decides_here(self) -> bool:
+        """Whether the calling thread is in a decision."""
+        raise NotImplementedError
+
+    def begin(self, run: SegmentRun, phases: Jobs) -> None:
+        """In a decision: a segment may start."""
+        raise NotImplementedError
+
+    def wait(self, record: Record, complete: bool) -> None:
+        """Wait for an iteration on the user's thread. `complete`: with a GPU, also until it has made the outputs, if that costs less than
+        a second wait."""
+        gpu = self._executor.gpu
+        if record.finished:
+            return
+        if gpu is None:
+            record.wait()
+            return
+        with gpu.entered():
+            record.wait(gpu.completion_gate() if complete else None)
+
+    def _on_stage(self, run: SegmentRun, phases: Jobs) -> None:
+        try:
+            run.segment.stream.submit(lambda state: self._executor.advance(run, phases, state, None))
+        except BaseException as error:  # no thread could be started
+            self._executor.failed(run, error)
+
+
+class OnLoop(Placement):
+    """Only the loop's thread decides, because it talks to engines, or receives requests as an engine."""
+
+    @property
+    def thread(self) -> LoopThread:
+        """The thread that talks to engines."""
+        return self._loop
+
+    def admit(self, record: Record, awaited: bool) -> None:
+        self._loop.call(self._executor.guarded, self._executor.admit, record)
+
+    def admit_here(self, record: Record) -> None:
+        """Begin an iteration. Called on the loop's thread."""
+        self._executor.guarded(self._executor.admit, record)
+
+    def decide(self, function: Callable[..., None], *args: Any) -> None:
+        self._loop.call(self._executor.guarded, function, *args)
+
+    def request(self, function: Callable[..., None], *args: Any) -> None:
+        self.decide(function, *args)
+
+    def receive(self, function: Callable[..., None], *args: Any) -> None:
+        """Make the decision that a message of an engine asks for. Called on :attr:`thread`."""
+        self._executor.guarded(function, *args)
+
+    def decide_next(self, function: Callable[..., None]) -> None:
+        """Request a decision after the present one. Called in a decision."""
+        self.decide(function)
+
+    def decides_here(self) -> bool:
+        return self._loop.is_current()
+
+    def begin(self, run: SegmentRun, phases: Jobs) -> None:
+        if run.segment.instant:
+            self._executor.run_now(run, phases)
+        else:
+            self._on_stage(run, phases)
+
+
+class OnThreads(Placement):
+    """A thread that reports a result decides, unless another thread is deciding: that one then decides for both.
+
+    Waking a dedicated thread would take the interpreter lock two or three times per stage of an iteration. Beside a busy thread, each time
+    takes up to a switch interval. The user's threads do not decide, because an interrupt could come between any two steps.
+    """
+
+    def __init__(self, executor: Runs, segments: list[BuiltSegment]):
+        super().__init__(executor)
+        self._decisions: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._deciding = threading.Lock()
+        self._decider = 0
+        """The thread that is deciding."""
+        self._plannable: deque[tuple[SegmentRun, Jobs]] = deque()
+        self._planning = threading.Lock()
+        self._state = WorkerState()
+        first = [segment for segment in segments if not segment.producers]
+        on_stage = all(segment.backend == "cpu" and not segment.instant and not segment.in_engines for segment in first)
+        self._stage = executor.stages.cpu if on_stage else None
+        """The stage thread if every iteration begins there: it is woken in any case, so it admits iterations. Otherwise the loop does."""
+        if self._stage is not None:
+            self._stage.start()
+
+    def admit(self, record: Record, awaited: bool) -> None:
+        self._executor.admission.queue(record)
+        if not self._executor.admission.gathers:
+            self._request_admission()
+
+    def _request_admission(self) -> None:
+        # The stage thread instead of the loop's thread: two switches of the interpreter lock less.
+        if self._stage is None or not self._stage.submit(self._admit_queued):
+            self._loop.call(self._admit_queued)
+
+    def _admit_queued(self, state: WorkerState | None = None) -> None:
+        self.decide(self._executor.admit_all)
+
+    def decide(self, function: Callable[..., None], *args: Any) -> None:
+        self._decisions.append((function, args))
+        self._make_decisions()
+        self._plan_waiting()
+
+    def decides_here(self) -> bool:
+        return self._decider == threading.get_ident()
+
+    def begin(self, run: SegmentRun, phases: Jobs) -> None:
+        segment = run.segment
+        if segment.instant:
+            self._executor.run_now(run, phases)
+        elif self._makes_here(segment):
+            self._executor.advance(run, phases, self._state, None)
+        elif segment.anywhere and not self._loop.is_current():  # the loop's thread must not wait for a GPU
+            self._plannable.append((run, phases))
+        else:
+            self._on_stage(run, phases)
+
+    def _makes_here(self, segment: BuiltSegment) -> bool:
+        """Whether the deciding thread makes the segment: waking another one would take longer."""
+        return segment.pace.quick and self._executor.gpu is None
+
+    def _make_decisions(self) -> None:
+        """Make the decisions that were requested, unless another thread does."""
+        while self._decisions and self._deciding.acquire(blocking=False):
+            self._decider = threading.get_ident()
+            try:
+                while self._decisions:
+                    function, args = self._decisions.popleft()
+                    self._executor.guarded(function, *args)
+            finally:
+                self._decider = 0
+                self._deciding.release()
+
+    def _plan_waiting(self) -> None:
+        """Plan the segments of a GPU that may start, unless another thread plans. A thread of its own would have to be woken for each."""
+        while self._plannable and self._planning.acquire(blocking=False):
+            try:
+                while self._plannable:
+                    run, phases = self._plannable.popleft()
+                    self._executor.advance(run, phases, None, None)
+            finally:
+                self._planning.release()
+
+    def _decide_here(self, function: Callable[[], None]) -> None:
+        """Request a decision on the user's thread. If another thread is deciding, that thread makes it."""
+        gpu = self._executor.gpu
+        # numpy's treatment of errors belongs to the context, and the user's must not apply here.
+        with uninterrupted(), contextlib.nullcontext() if gpu is None else gpu.entered():
+            contextvars.Context().run(function)
+
+
+class OnCaller(OnThreads):
+    """A caller that waits for its iteration makes short segments itself, and plans segments of a GPU.
+
+    Nothing would happen at the same time, and waking another thread and waiting for it would take 20 to 60 us of processor time.
+    """
+
+    def __init__(self, executor: Runs, segments: list[BuiltSegment]):
+        super().__init__(executor, segments)
+        self._caller = 0
+        """The thread of the user that decides while it waits."""
+
+    def admit(self, record: Record, awaited: bool) -> None:
+        if not (awaited and only_ctrl_c()):
+            super().admit(record, awaited)
+            return
+        self._executor.admission.queue(record)
+        self._decide_here(self._admit_here)
+
+    def _admit_here(self) -> None:
+        self._caller = threading.get_ident()
+        try:
+            self._admit_queued()
+        finally:
+            self._caller = 0
+
+    def _makes_here(self, segment: BuiltSegment) -> bool:
+        here = segment.pace.awaited and self._decider == self._caller
+        return (segment.pace.quick or here) and self._executor.gpu is None
+
+
+class Receiving(Protocol):
+    """The thread that talks to the engines of a pipeline for a GPU (``engines.parent.receiver``)."""
+
+    def is_current(self) -> bool: ...
+    def call(self, function: Callable[..., object], *args: Any) -> None: ...
+    def call_later(self, seconds: float, function: Callable[..., object], *args: Any) -> None: ...
+    def add_reader(self, descriptor: int, function: Callable[..., object], *args: Any) -> None: ...
+    def remove_reader(self, descriptor: int) -> None: ...
+    def help(self, record: Record, watch: CompletionWatch | None) -> None: ...
+
+
+class BesideEngines(OnThreads):
+    """With engines and a GPU. A caller admits its iteration, which sends a request, and does the receiver's work while it waits.
+
+    Another thread would have to be woken, and beside a thread that runs pure Python it would get the interpreter after a switch interval.
+    """
+
+    def __init__(self, executor: Runs, segments: list[BuiltSegment], receiver: Receiving):
+        super().__init__(executor, segments)
+        self.thread = receiver
+        if executor.reports is not None:
+            receiver.call(receiver.add_reader, executor.reports.descriptor, executor.reports.report)
+
+    def _request_admission(self) -> None:
+        if only_ctrl_c():
+            self._decide_here(self._admit_queued)
+        else:
+            self.thread.call(self._admit_queued)
+
+    def receive(self, function: Callable[..., None], *args: Any) -> None:
+        """Make the decision that a message of an engine asks for, after waiting for a thread that is deciding."""
+        with self._deciding:
+            self._decider = threading.get_ident()
+            try:
+                self._executor.guarded(function, *args)
+            finally:
+                self._decider = 0
+        self._make_decisions()
+        self._plan_waiting()
+
+    def decide_next(self, function: Callable[..., None]) -> None:
+        """Request a decision after the present one. Called in a decision."""
+        self._decisions.append((function, ()))
+
+    def wait(self, record: Record, complete: bool) -> None:
+        gpu = self._executor.gpu
+        assert gpu is not None
+        if record.finished and not complete:
+            return
+        with gpu.entered():
+            watch = gpu.completion_watch() if complete else None
+            if watch is not None and record.finished and watch.over(record.outputs):
+                return  # a consumer that is slower than the pipeline does not do the pipeline's work
+            self.thread.help(record, watch)
+            if not record.finished:
+                record.wait(gpu.completion_gate() if complete else None)
+
+
+def usual(executor: Runs, segments: list[BuiltSegment]) -> Placement:
+    """The placement of a pipeline without engines."""
+    return (OnCaller if executor.caller_makes else OnThreads)(executor, segments)

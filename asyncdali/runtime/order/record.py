@@ -1,0 +1,141 @@
+"""The record of one iteration in flight, and how callers wait for the iteration."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from ..._deadlocks import FIRST_LOOK, DeadlockWait
+from ...batch import Batch
+from ..work.segments import SegmentRun
+
+if TYPE_CHECKING:
+    from ...device.cuda.gates import CompletionGate
+
+_PHASES = SegmentRun.phases.__code__
+
+
+class Record:
+    """One iteration in flight: its batches, the positions after it, and the callers that wait for it."""
+
+    __slots__ = (
+        "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "before", "careful", "done_at", "done_segments",
+        "edges", "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "number", "on_planned", "outputs",
+        "place", "positions", "produced", "sources", "weight", "whole",
+    )  # fmt: skip
+
+    def __init__(self, index: int, batch_size: int, edge_count: int):
+        self.index = index
+        self.number = index  # number of the iteration, for operators and errors; an engine's records have another `index`
+        self.given: Mapping[str, Any] | None = None  # in an engine: positions before the iteration, by operator
+        self.produced: dict[str, int] = {}  # in an engine: samples that stateful operators produced, if not the batch's
+        self.on_planned: Callable[[], None] | None = None  # in an engine: called for every segment whose positions are known
+        self.batch_size = batch_size
+        self.whole = 0  # number of samples of the whole iteration if only a part (`batch_size` samples) is made; 0: all are made
+        self.first = 0  # the number in the iteration of the first sample that is made
+        self.careful = False  # in an engine: the steps of pixels run and are noted one by one, to find the step that ends the process
+        self.handed: tuple[int, int] | None = None  # range of the computed samples that is returned; None: all
+        self.edges: list[Batch] = [None] * edge_count  # type: ignore[list-item]  # the scheduler starts a segment when its inputs are set
+        self.fed: dict[str, Any] = {}  # batches of external inputs
+        self.place = (0, 0)  # epoch, and iteration in it
+        self.positions: Mapping[str, Any] = {}  # of stateful operators, behind this iteration
+        self.before: Mapping[str, Any] | None = None  # of stateful operators, before this iteration, once a consumer has taken it
+        self.sources: dict[str, Any] = {}  # positions of the sources before this iteration
+        self.done_segments: set[int] = set()
+        self.error: BaseException | None = None
+        self.outputs: list[Batch] = []
+        self.finished = False
+        self.weight = 0  # for statistics: number of iterations that this record stands for; 0: this iteration is not timed
+        self.admitted = self.finished_at = 0  # for statistics: when it was queued, when it was done
+        self.arrived = 0  # for statistics: when the consumer requested it
+        self.done_at: dict[int, int] = {}  # for statistics: when each segment was done
+        self._failed_segment = 0
+        self._waiters: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    def fail(self, segment: int, error: BaseException) -> None:
+        """The iteration has failed. Of several errors, the one of the earliest segment is kept, independent of timing."""
+        with self._lock:
+            if self.error is None or segment < self._failed_segment:
+                self.error, self._failed_segment = error, segment
+
+    def finish(self) -> None:
+        """Wake the waiting callers (on the loop's thread, or in close)."""
+        with self._lock:
+            if self.finished:
+                return
+            self.finished = True
+            waiters, self._waiters = self._waiters, []
+        for wake in waiters:
+            wake()
+
+    def on_finished(self, wake: Callable[[], None]) -> None:
+        """Call `wake` when the iteration is finished; immediately if it already is."""
+        with self._lock:
+            if not self.finished:
+                self._waiters.append(wake)
+                return
+        wake()
+
+    def runs_in(self, frame: FrameType) -> bool:
+        """Whether a frame runs a segment of this iteration."""
+        return frame.f_code is _PHASES and frame.f_locals["self"].record is self
+
+    def _forget(self, wake: Callable[[], None]) -> None:
+        """Undo :meth:`on_finished`."""
+        with self._lock:
+            if wake in self._waiters:
+                self._waiters.remove(wake)
+
+    def wait(self, gate: CompletionGate | None = None) -> None:
+        """Block until finished; signals interrupt the wait. RuntimeError if a function of an operator waits for the calling thread.
+
+        With a `gate`, block until the GPU has made the outputs, too. This takes the interpreter lock once in place of twice.
+        """
+        if self.finished:
+            return
+        wake: Callable[[], None]
+        passed: Callable[[float], bool]
+        if gate is None:
+            lock = threading.Lock()
+            lock.acquire()
+            wake, passed = lock.release, functools.partial(lock.acquire, True)
+        else:
+            wake, passed = functools.partial(self._let_pass, gate), gate.wait
+        self.on_finished(wake)
+        try:
+            # A signal between the interpreter's last check and the wait would not be noticed until the end, so check periodically.
+            if passed(FIRST_LOOK):
+                return
+            patience = DeadlockWait(self.runs_in)
+            while not passed(patience.seconds()):
+                patience.look(notice=False)
+        except BaseException:  # a signal handler raised (Ctrl-C)
+            self._forget(wake)
+            raise
+
+    def _let_pass(self, gate: CompletionGate) -> None:
+        gate.open(self.outputs)
+
+    async def wait_async(self) -> None:
+        """Wait inside any running event loop. Cancelling the wait loses nothing."""
+        if self.finished:
+            return
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            try:
+                loop.call_soon_threadsafe(lambda: None if future.done() else future.set_result(None))
+            except RuntimeError:
+                pass  # that loop was closed while the wait was pending
+
+        self.on_finished(wake)
+        try:
+            await future
+        finally:
+            self._forget(wake)

@@ -1,0 +1,121 @@
+"""The order in which segments of iterations start, and the stream of each segment.
+
+Iterations are admitted in order. A segment of iteration k starts when its producers have finished iteration k and the same segment is
+planned for iteration k-1, because its position is known then. `OperatorConcurrency` and the streams of `StreamPolicy` limit this further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ...device.base import Stream
+from ...types import OperatorConcurrency, StreamPolicy
+from ..work.segments import BuiltSegment
+from .record import Record
+
+
+class Scheduler:
+    """Decides which segments start. It keeps the state of iterations and runs nothing. Not thread-safe."""
+
+    def __init__(self, segments: list[BuiltSegment], concurrency: OperatorConcurrency, start: Callable[[BuiltSegment, Record], None]):
+        self._segments = segments
+        self._start = start
+        self._one_at_a_time = concurrency == OperatorConcurrency.NONE
+        self._limited = {"cpu"} if concurrency == OperatorConcurrency.FULL else {"cpu", "mixed", "gpu"}
+        self._records: dict[int, Record] = {}
+        self._next = [0] * len(segments)
+        self._planning: dict[int, int] = {}  # segment -> iteration that is being planned
+        self._running = 0
+        self._pumping = False
+        self._busy_backends: set[str] = set()
+
+    def resume(self, records: Iterable[Record], admitted: int) -> None:
+        """Continue with iterations in flight. All `admitted` iterations were started without this scheduler."""
+        self._records = {record.index: record for record in records}
+        self._next = [admitted] * len(self._segments)
+        self._running = len(self._records)
+
+    def admit(self, record: Record) -> None:
+        self._records[record.index] = record
+        self.pump()
+
+    def planned(self, segment: BuiltSegment, record: Record) -> None:
+        """The segment's positions after this iteration are known, so the next iteration may be planned.
+
+        Reported once or twice per iteration; the second report may come when the next iteration is already being planned.
+        """
+        if self._planning.get(segment.index) == record.index:
+            del self._planning[segment.index]
+            self._busy_backends.discard(segment.backend)
+
+    def done(self, segment: BuiltSegment, record: Record) -> bool:
+        """The segment is done for this record. Returns True if the whole record is done."""
+        self.planned(segment, record)
+        self._running -= 1
+        record.done_segments.add(segment.index)
+        if len(record.done_segments) < len(self._segments):
+            return False
+        del self._records[record.index]
+        return True
+
+    def pump(self) -> None:
+        """Start every segment that may start, oldest iterations first."""
+        if self._pumping:
+            return  # a nested call (an iteration that failed immediately); the outer loop continues
+        self._pumping = True
+        try:
+            self._pump()
+        finally:
+            self._pumping = False
+
+    def _pump(self) -> None:
+        progress = True
+        while progress:
+            progress = False
+            for segment in self._segments:
+                record = self._records.get(self._next[segment.index])
+                if record is not None and self._may_start(segment, record):
+                    self._next[segment.index] += 1
+                    self._planning[segment.index] = record.index
+                    self._running += 1
+                    if segment.backend in self._limited:
+                        self._busy_backends.add(segment.backend)
+                    self._start(segment, record)
+                    progress = True
+
+    def _may_start(self, segment: BuiltSegment, record: Record) -> bool:
+        if segment.index in self._planning or not segment.producers <= record.done_segments:
+            return False
+        if self._one_at_a_time and self._running:
+            return False
+        return segment.backend not in self._busy_backends
+
+
+def assign_streams(segments: list[BuiltSegment], policy: StreamPolicy, make: Callable[[str], Stream]) -> list[Stream]:
+    """Assigns a stream to every segment. CPU segments share the CPU stage; the others follow `policy`.
+
+    SINGLE: one stream for all. PER_BACKEND: one for mixed and one for gpu. PER_OPERATOR: a segment continues the lowest-numbered stream of
+    its producers that no other segment has continued; otherwise it opens a new stream.
+    """
+    streams: list[Stream] = []
+    numbers: dict[int, int] = {}
+    continued: set[int] = set()
+    opened = 0
+    for segment in segments:
+        if segment.backend == "cpu":
+            streams.append(make("cpu"))
+        elif policy == StreamPolicy.SINGLE:
+            streams.append(make("stream"))
+        elif policy == StreamPolicy.PER_OPERATOR:
+            numbered = [index for index in segment.producers if index in numbers and index not in continued]
+            free = sorted(numbered, key=numbers.__getitem__)
+            if free:
+                continued.add(free[0])
+                numbers[segment.index] = numbers[free[0]]
+            else:
+                numbers[segment.index] = opened
+                opened += 1
+            streams.append(make(f"stream-{numbers[segment.index]}"))
+        else:
+            streams.append(make(segment.backend))
+    return streams

@@ -1,0 +1,77 @@
+"""The threads and streams of one pipeline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from ...device.base import Stream
+from ...device.host import HostDevice, HostStream
+from ...device.threads import OrderedThread, WorkerThreads
+from ...types import StreamPolicy
+
+if TYPE_CHECKING:
+    from ...device.cuda.device import CudaDevice
+
+CLOSING = 0.9
+"""Seconds that closing waits for the threads of a pipeline. A callback of the user may never return."""
+
+
+class HasThreads(Protocol):
+    """A part of a pipeline that has threads."""
+
+    def close(self) -> None: ...
+    def join(self, timeout: float) -> object: ...
+
+
+class Stages:
+    """Worker threads, the CPU's stage thread, and the streams.
+
+    Attributes:
+        name: beginning of the names of its threads.
+        gpu: the GPU; None: the host device.
+        pinned: whether the threads have processors of their own.
+        workers: compute pixels and read files.
+        cpu: plans the CPU's segments.
+        waits: waits for what has no thread of its own.
+    """
+
+    def __init__(
+        self, name: str, num_threads: int, affinity: Sequence[int] | None, policy: StreamPolicy, gpu: CudaDevice | None
+    ):
+        self.workers = WorkerThreads(num_threads, name, affinity)
+        self.cpu = HostStream(f"{name}-cpu", affinity)
+        self.waits = OrderedThread(f"{name}-device")
+        self.policy = policy
+        self.name = name
+        self.gpu = gpu
+        self.pinned = bool(affinity)
+        self._device = HostDevice() if gpu is None else gpu
+        self._streams: dict[str, Stream] = {}
+
+    def stream(self, key: str) -> Stream:
+        """The stream of that name. "cpu": the CPU's stage thread."""
+        if key == "cpu":
+            return self.cpu
+        if key not in self._streams:
+            self._streams[key] = self._device.stream(f"{self.name}-{key}")
+        return self._streams[key]
+
+    def names(self) -> dict[int, str]:
+        """Names of the streams, by their ids."""
+        return {id(stream): key for key, stream in [("cpu", self.cpu), *self._streams.items()]}
+
+    def close(self) -> None:
+        """End the threads within :data:`CLOSING` seconds."""
+        close_all([self.workers, self.cpu, *self._streams.values(), self.waits, *(() if self.gpu is None else self.gpu.parts)])
+
+
+def close_all(parts: Iterable[HasThreads]) -> None:
+    """Close the parts, then wait for their threads, at most :data:`CLOSING` seconds for all."""
+    parts = list(parts)
+    for part in parts:
+        part.close()
+    deadline = time.monotonic() + CLOSING
+    for part in parts:
+        part.join(max(0.0, deadline - time.monotonic()))

@@ -1,0 +1,13 @@
+"""The work on one segment of one iteration: prepare, plan, place, compute.
+
+    segments.py          the phases of a segment
+    jobs.py              work for threads
+    branches.py          partial batches of conditionals
+    pace.py              segments that take less time than waking a thread for them
+    making.py            operators are made from a plan
+    immediate.py         operators one by one, for debug mode
+    built.py             operators of a built pipeline, as jobs and templates know them
+    output_copies.py     copies of outputs that lie in the user's memory
+
+May import: what the room may import; ``templates``, ``counting`` and ``gpu``.
+"""

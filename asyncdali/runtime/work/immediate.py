@@ -1,0 +1,312 @@
+"""Operators that run when they are called, on the calling thread. Debug mode uses them.
+
+There is no queue and no event loop. A plan of one operator is executed segment by segment, and helper threads share its jobs. Mixed and gpu
+operators queue their work on one stream. Operators, checks and error texts are those of the executor.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from asyncdali_workers.interrupts import uninterrupted
+
+from ...batch import Batch
+from ...data_node import DataNode, on_device
+from ...device.buffers import BufferPool
+from ...device.host import FUSES_BACKENDS
+from ...device.select import choose_gpu, users_device
+from ...device.threads import WorkerState, WorkerThreads
+from ...errors import PipelineClosed, operator_error
+from ...graph.node import OperatorInstance
+from ...graph.plan import PlannedOperator, build_plan, cut_for_gpu
+from ...operators.base import Environment, Operator
+from ...options import PipelineOptions
+from ...sources.device_data import DeviceData
+from ...sources.external_source import ExternalInput
+from ...sources.sources import Fed, Sources
+from ...tensors import TensorListCPU, TensorListGPU
+from ...tensors.data import Converter
+from ...tensors.host_memory import HostMemory
+from ...tensors.lists import array_of, cpu_list, gpu_list, memory_of
+from ...types import DALIDataType
+from ..counting.counters import PipelineCounters
+from ..counting.memory_statistics import MemoryStatistics
+from ..counting.statistics import NO_STATISTICS, Statistics, take
+from ..order.record import Record
+from ..order.stages import close_all
+from .jobs import CompiledSamples, Job, Waiting
+from .making import check_kernels
+from .segments import BuiltOperator, BuiltSegment, Progress, SegmentRun
+
+if TYPE_CHECKING:
+    from ...device.cuda.device import CudaDevice, CudaStream
+
+_ON_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
+
+class Engine:
+    """Memory and threads that the operators of a pipeline share. `seed` is the pipeline's seed; one is drawn if none was given.
+
+    `calling(seed)` becomes the :attr:`Environment.calling` of its operators. The GPU is chosen for the first mixed or gpu operator.
+    """
+
+    progress: Progress | None = None
+    one_at_a_time = False  # the calling thread works on every job
+    memory: MemoryStatistics | None = None  # no memory statistics in debug mode
+
+    def __init__(self, options: PipelineOptions, name: str, calling: Callable[[int], Callable[[], AbstractContextManager[None]]]):
+        from ...compiled import driver, places
+
+        driver.run_job.compile()
+        places.lay_out.compile()
+        self._pool = BufferPool()
+        self.allocate: Callable[[int], np.ndarray] = self._pool.allocate
+        self.counters = PipelineCounters() if options.enable_statistics else None
+        self._options = options
+        self.batch_size = int(options.batch_size)
+        self.device_id: int | None = options.device_id
+        self.seed = secrets.randbits(62) if options.seed is None else int(options.seed)
+        choose_gpu(self.device_id, False)  # its warning belongs to the build
+        self.gpu: CudaDevice | None = None
+        self.stream: CudaStream | None = None
+        self._chosen = self._closed = False
+        self._transfers: dict[str, Immediate] = {}
+        threads = int(options.num_threads)
+        self.environment = Environment(self.batch_size, threads, self.device_id, False, self.allocate, calling(self.seed))
+        self._name = name
+        self._state = WorkerState()
+        # One thread less, because the calling thread works as well.
+        self._helpers = WorkerThreads(threads - 1, name, options.affinity()) if threads > 1 else None
+        self._device_memory: Any = HostMemory(self.allocate)
+        self._converter = Converter(self.allocate, None, no_copy=True)
+
+    def choose(self) -> CudaDevice | None:
+        """The GPU for mixed and gpu operators. None: they use the host device."""
+        if not self._chosen:
+            if self._closed:
+                raise PipelineClosed("the pipeline was closed")
+            with uninterrupted(), users_device():
+                gpu = choose_gpu(self.device_id, True)
+                if gpu is not None:
+                    self.stream = gpu.stream(f"{self._name}-device")
+                    self.gpu, self._device_memory, self._pool = gpu, gpu.memory, gpu.pinned
+                    self.allocate = gpu.pinned.allocate
+                    # The decoders of a graph with this depth decode each picture, so the pixels are the same.
+                    depth = self._options.depth
+                    self.environment = replace(self.environment, gpu=gpu, allocate=self.allocate, depth=depth)
+            self._chosen = True
+        return self.gpu
+
+    def entered(self) -> AbstractContextManager[None]:
+        """Make the GPU, if there is one, the calling thread's device within the block. The thread is the user's."""
+        return nullcontext() if self.gpu is None else self.gpu.entered()
+
+    def following(self, record: Record) -> int:
+        """No iteration is known before the program asks for it."""
+        return 0
+
+    def work(self, job: Job) -> BaseException | None:
+        """Run a job and return its error, if any."""
+        done = threading.Event()
+        job.finished = done.set
+        samples = job.count if isinstance(job, CompiledSamples) else 1 if isinstance(job, Waiting) else self.batch_size
+        if self._helpers is not None and samples > 1:
+            self._helpers.submit(job, samples - 1)
+        try:
+            job.work(self._state)
+            done.wait()
+        except BaseException:  # an interrupt
+            job.stop()
+            raise
+        try:
+            job.raise_error()
+        except BaseException as error:
+            return error
+        return None
+
+    def tensors(self, batch: Batch) -> TensorListCPU | TensorListGPU:
+        """A batch in the form that users get. Waits until the GPU has made it."""
+        batch = batch.private()
+        if self.gpu is not None:
+            self.gpu.complete([batch])
+        if batch.device == "gpu":
+            return gpu_list(batch, self.device_id or 0, None, self._device_memory)
+        return cpu_list(batch)
+
+    def batch_of(self, data: Any) -> Batch:
+        """The batch of a tensor list or of a list of arrays. Shares memory of the host, and of tensor lists of this GPU."""
+        if isinstance(data, TensorListCPU):
+            return data._batch
+        if isinstance(data, TensorListGPU):
+            gpu, memory = self.choose(), memory_of(data)
+            here = isinstance(memory, HostMemory) if gpu is None else gpu.fed_arrays().owns(memory)
+            return data._batch if here else self.moved(data.as_cpu()._batch, "gpu", 0)
+        found = self._on_gpu(data, None)
+        return self._converter.samples(data) if found is None else found
+
+    def _on_gpu(self, data: Any, stream: Any) -> Batch | None:
+        """A copy of data in the GPU's memory, which is ready on the user's `stream`. None: the data is not there."""
+        first = data[0] if isinstance(data, (list, tuple)) and data else data
+        gpu = self.choose() if _is_on_gpu(array_of(first)) else None
+        made = None if gpu is None else DeviceData(gpu.fed_arrays(), no_copy=False).batch(data, True, stream)
+        if made is not None:
+            made.device = "gpu"
+        return made
+
+    def copied(self, data: Any, stream: Any) -> TensorListCPU | TensorListGPU:
+        """A copy of any object that can be a batch. Data in the GPU's memory is ready on `stream`."""
+        made = self._on_gpu(data, stream)
+        return cpu_list(Converter(self.allocate, None, no_copy=False).batch(data)) if made is None else self.tensors(made)
+
+    def moved(self, batch: Batch, device: str, index: int) -> Batch:
+        """A batch on another device, "cpu" or "gpu". `index` is the iteration's number."""
+        transfer = self._transfers.get(device)
+        if transfer is None:
+            source = stand_in("__input_0", "cpu" if device == "gpu" else "gpu")
+            transfer = self._transfers[device] = Immediate(self, [on_device(source, device)], [])
+        (made,) = transfer.run({"__input_0": batch}, len(batch), index)
+        return made
+
+    def sources(self, planned: Sequence[PlannedOperator]) -> Sources:
+        """The inputs of one call of `external_source`, whose operators are made."""
+        return Sources(planned, self.batch_size, self.allocate, False, None, self.gpu)
+
+    def statistics(self) -> Statistics:
+        """The counters' report; see ``Pipeline.statistics``."""
+        if self.counters is None:
+            raise RuntimeError(NO_STATISTICS)
+        return take(self.counters, self._options, 1, (), self._pool, None)
+
+    def close(self) -> None:
+        """End the helper threads, wait for them and the GPU, and return the stream. Later calls run without helpers. Idempotent."""
+        with uninterrupted(), self.entered():
+            self._closed = True
+            closing: list[Any] = [] if self.gpu is None else [self.stream, *self.gpu.parts]
+            if self._helpers is not None:
+                closing.append(self._helpers)
+                self._helpers = None
+            close_all(closing)
+            self._transfers.clear()  # they refer to this object
+
+
+def _is_on_gpu(value: Any) -> bool:
+    """Whether an array or DLPack object is in a GPU's memory."""
+    if isinstance(value, (np.ndarray, type)):
+        return False
+    place = getattr(value, "__dlpack_device__", None)
+    return hasattr(value, "__cuda_array_interface__") or (place is not None and place()[0] in _ON_CUDA)
+
+
+def repeated(values: np.ndarray, dtype: DALIDataType, layout: str, count: int) -> Batch:
+    """A batch of `count` times the same array."""
+    return Batch.from_values(np.repeat(values[None], count, 0), layout, dtype)
+
+
+def stand_in(name: str, device: str) -> DataNode:
+    """A node for data that will be given when an :class:`Immediate` runs."""
+    return OperatorInstance(ExternalInput.schema, name, device, (), {}, {}, explicit_name=True, definition=None).outputs[0]
+
+
+class Immediate:
+    """A small built graph: one operator, with placeholders for its inputs.
+
+    `seed` is used by operators without a seed of their own.
+    """
+
+    def __init__(self, engine: Engine, outputs: Sequence[DataNode], instances: Sequence[OperatorInstance], seed: int = 0):
+        self._engine = engine
+        self.plan = build_plan(outputs, instances, None, lambda k: seed, FUSES_BACKENDS)
+        self._gpu = engine.choose() if any(planned.backend != "cpu" for planned in self.plan.operators) else None
+        if self._gpu is not None:
+            check_kernels(self.plan.operators)
+            cut_for_gpu(self.plan)
+        self._built: dict[int, BuiltOperator] = {}
+        try:
+            with engine.entered():
+                for planned in self.plan.operators:
+                    self._built[id(planned)] = BuiltOperator(planned, self._make(planned))
+        except BaseException:
+            self.close()
+            raise
+        self._segments = [BuiltSegment(item, [self._built[id(planned)] for planned in item.operators]) for item in self.plan.segments]
+        if engine.counters is not None:
+            for segment in self._segments:
+                counted = engine.counters.segment(segment)
+                counted.stream = "caller"
+                if engine.stream is not None and self._on_gpu(segment):
+                    counted.times = engine.stream.times()
+        self._before: list[tuple[BuiltOperator, Any]] = []
+
+    def _make(self, planned: PlannedOperator) -> Operator:
+        try:
+            operator = planned.kind(planned.spec, self._engine.environment)
+            operator.infer([None] * len(planned.inputs))  # element types may differ from call to call
+        except Exception as error:
+            raise operator_error(planned, error, None) from error
+        return operator
+
+    def _on_gpu(self, segment: BuiltSegment) -> bool:
+        return self._gpu is not None and segment.backend != "cpu"
+
+    @property
+    def stateful(self) -> bool:
+        """Whether a call depends on earlier calls."""
+        return any(segment.stateful for segment in self._segments)
+
+    def run(self, fed: Fed, batch_size: int, index: int) -> list[Batch]:
+        """The output batches for the inputs `fed`. `index` is the iteration's number, for messages. Raises the operator's error."""
+        self._before = [(built, built.position) for segment in self._segments for built in segment.stateful]
+        record = Record(index, batch_size, self.plan.edge_count)
+        record.weight = 1
+        record.fed = dict(fed)
+        with self._engine.entered():
+            for segment in self._segments:
+                run = self._run_of(segment, record)
+                run.started = record.admitted = perf_counter_ns()
+                self._run(run)
+        return [record.edges[edge] for edge in self.plan.outputs]
+
+    def _run_of(self, segment: BuiltSegment, record: Record) -> SegmentRun:
+        stream = self._engine.stream
+        if stream is None or not self._on_gpu(segment):
+            return SegmentRun(segment, record, self._engine)
+        from ..gpu.device_segments import DeviceSegmentRun
+
+        return DeviceSegmentRun(segment, record, self._engine, stream)
+
+    def _run(self, run: SegmentRun) -> None:
+        phases: Any = run.phases()
+        error = None
+        try:
+            while True:
+                job = next(phases) if error is None else phases.throw(error)
+                error = self._engine.work(job)
+        except StopIteration:
+            return
+        except BaseException:
+            with uninterrupted():
+                phases.close()  # after an interrupt: move the positions now, not when the generator is collected
+                run.abandon()
+            raise
+
+    def skip(self, batch_size: int, index: int) -> None:
+        """Move the positions as if an iteration had run."""
+        for segment in self._segments:
+            segment.commit_positions(Record(index, batch_size, 0), {})
+
+    def take_back(self) -> None:
+        """Return to the position before the last run."""
+        for built, position in self._before:
+            built.position = position
+
+    def close(self) -> None:
+        """Release the operators' resources."""
+        with self._engine.entered():
+            for built in self._built.values():
+                built.operator.close()
