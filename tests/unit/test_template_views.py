@@ -330,7 +330,10 @@ def test_another_plan_must_be_declared_again():
     assert [is_repeatable(kind) for kind in (Looker, Other, Same, Declared, Operator)] == [True, False, True, True, False]
 
 
-@pytest.mark.parametrize("use", [lambda hi: hi, lambda hi: hi + 1, lambda hi: hi // 2, lambda hi: -hi, int], ids=str)
+USES = {"as it is": lambda hi: hi, "plus": lambda hi: hi + 1, "half": lambda hi: hi // 2, "negative": lambda hi: -hi, "number": int}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
 def test_a_plan_may_only_place_its_position(use, files, copies, monkeypatch):
     for kind in _registered(Placer):
         kind.use = staticmethod(use)
