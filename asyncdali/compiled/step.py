@@ -53,7 +53,7 @@ class Helper:
         return self.dispatcher._numba_type_
 
     def __call__(self, *args: Any) -> Any:
-        return self.dispatcher(*args)
+        raise TypeError(f"{self.py_func.__qualname__} is compiled into kernels and has no code of its own: compile a kernel that calls it")
 
 
 def _helpers(**options: Any) -> Callable[[Callable[..., Any]], Helper]:

@@ -16,7 +16,7 @@ RUNS = """
     from helpers.pipelines import pipeline_of
     from helpers.sources import Positions
     from asyncdali import Pipeline, fn
-    from asyncdali.runtime import executor
+    from asyncdali.runtime.order import executor
 
     executor.CLOSING = 300.0
 
@@ -213,7 +213,7 @@ BUILDS = """
     from helpers.processes import children, descriptors
     from helpers.sources import Positions
     from asyncdali import Pipeline, fn
-    from asyncdali.runtime import executor
+    from asyncdali.runtime.order import executor
 
     executor.CLOSING = 300.0
     folder = sys.argv[1]

@@ -315,8 +315,8 @@ def test_threads_of_engines(monkeypatch):
     assert checks.engine_threads(MachineSetup(num_threads=4)) is None
 
 
-def test_there_are_seventeen_checks():
-    assert len(checks.ALL) == len({check.__name__ for check in checks.ALL}) == 17
+def test_every_check_has_a_name_and_says_what_it_looks_at():
+    assert len(checks.ALL) == len({check.__name__ for check in checks.ALL})
     assert all(check.__doc__ for check in checks.ALL)
 
 
@@ -341,7 +341,7 @@ def test_the_command(capsys, tmp_path, monkeypatch):
     )
     assert main(["doctor", f"{file}:many"]) == 1
     out = capsys.readouterr().out
-    assert "warning (affinity): this process may run on" in out and "17 checks, " in out and "usable CPUs" in out
+    assert "warning (affinity): this process may run on" in out and f"{len(checks.ALL)} checks, " in out and "usable CPUs" in out
     assert main(["doctor", f"{file}:many", "--json"]) == 1
     (found,) = [item for item in json.loads(capsys.readouterr().out) if item["check"] == "affinity"]
     assert found["message"] == f"{found['problem']}. {found['fix']}." and not found["fatal"]

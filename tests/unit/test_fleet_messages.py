@@ -310,8 +310,8 @@ def fuzz(found_actors, wanted, count, seed):
 
 
 def test_changed_messages_end_with_right_data_or_an_error(found_actors, wanted, caplog):
-    outcome = fuzz(found_actors, wanted, 60, 1)
-    assert sum(outcome.values()) == 60
+    outcome = fuzz(found_actors, wanted, 20, 1)  # the slow test has 2,000
+    assert sum(outcome.values()) == 20
     assert "unexpected error" not in caplog.text
 
 
