@@ -23,6 +23,7 @@ from asyncdali.device.cuda.commands import Commands
 from asyncdali.device.cuda.gates import CompletionGate, CompletionWatch
 from asyncdali.device.cuda.memory import DevicePool, Events
 from asyncdali.engines.parent import receiver as receivers
+from asyncdali.engines.parent.pool import EnginePool
 from asyncdali.engines.parent.receiver import Receiver
 from asyncdali.engines.wire import channel as channels
 from asyncdali.runtime.order import placement
@@ -491,3 +492,18 @@ def test_a_caller_helps_while_the_gpu_works(receiver, cuda):
     assert made.ready.is_over()
     goes_on.set()
     ours.close(), theirs.close()
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_the_thread_ends_if_the_build_fails(tmp_path, cuda, monkeypatch, error):
+    """The thread is made before the engines are ready."""
+
+    def fails(self):
+        raise error("no engine")
+
+    monkeypatch.setattr(EnginePool, "_wait_until_ready", fails)
+    pipe = pipeline(graph(data_files(tmp_path)), 1, device_id=0)
+    with pytest.raises(error, match="no engine"):
+        pipe.build()
+    pipe.close()
+    wait_until(lambda: not [thread for thread in threading.enumerate() if thread.name.endswith("-engines")])
