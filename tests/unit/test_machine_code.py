@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import platform
 import shutil
@@ -111,6 +112,29 @@ def test_llvm_is_not_needed_for_the_code_of_kernels(root, monkeypatch):
             again = step.Compiled(kernel._function, kernel._count, ("no LLVM",))
             again.compile()
         assert again.ready and again._keep is None
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="other processors have other forms of addresses")
+def test_both_ways_of_linking_make_the_same_function(root, monkeypatch):
+    """Constants, loops and functions of the C library, for random numbers."""
+
+    def mixed(a, b):
+        table, found = (3, 1, 4, 1, 5, 9, 2, 6), 0
+        for k in range(b & 15):
+            found += np.int64(1e6 * math.sin(a * 1e-3 + k) * table[(b + k) & 7]) ^ table[k & 7]
+        return found
+
+    made = []
+    monkeypatch.setattr(cache.Entry, "save", lambda self, code: made.append(code))
+    step.Compiled(mixed, 2, ("linked twice",)).compile()
+    (code,) = made
+    outside = machine_code._needed(code.needs)
+    assert "sin" in outside
+    kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+    ours = kind(machine_code._placed(machine_code._image_of(code.file), outside)[code.symbol])
+    theirs = kind(machine_code._linked_by_llvm(code, outside))
+    for a, b in np.random.default_rng(5).integers(-(1 << 20), 1 << 20, (500, 2)).tolist():
+        assert ours(a, b) == theirs(a, b) == mixed(a, b)
 
 
 _OTHER_FORM = """
