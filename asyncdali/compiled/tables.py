@@ -72,7 +72,7 @@ class Table:
 
     at      named tuple for compiled code: byte offset of each word; and `words`, `size` of the whole
     word    the same with the index of each word
-    words   number of words;  size  number of bytes
+    names   names of the words;  words  number of words;  size  number of bytes
     entries function that returns the table's words in order, from values by name: integers, or arrays (which become their addresses).
             TypeError unless each word is given exactly once
     """
@@ -85,7 +85,7 @@ class Table:
             raise ValueError(f"table {name} declares a word twice, or one called 'words' or 'size': {', '.join(sorted(names))}")
         self.words = len(names)
         self.size = WORD * self.words
-        self._names = tuple(names)
+        self.names = tuple(names)
         self._columns: dict[str, slice] = {}
         begin = 0
         for field in fields:
@@ -96,7 +96,7 @@ class Table:
 
     @functools.cached_property
     def _offsets(self) -> Any:
-        return _named(self.name, [*self._names, "words", "size"])
+        return _named(self.name, [*self.names, "words", "size"])
 
     @functools.cached_property
     def word(self) -> Offsets:
@@ -108,17 +108,17 @@ class Table:
 
     @functools.cached_property
     def entries(self) -> Callable[..., tuple[Any, ...]]:
-        return _entries_of(self.name, self._names)
+        return _entries_of(self.name, self.names)
 
     def __repr__(self) -> str:
-        return f"Table({self.name}: {', '.join(self._names)})"
+        return f"Table({self.name}: {', '.join(self.names)})"
 
     def extended(self, *fields: Field) -> Table:
         """The same table with more fields at its end, for values that only a CUDA kernel needs."""
         return Table(self.name, *self.fields, *fields)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._names
+        return name in self.names
 
     # ------------------------------------------------------------------------------------------------------------- values
 
@@ -147,7 +147,7 @@ class Table:
 
     def defines(self) -> tuple[tuple[str, int], ...]:
         """Macros with the index of each word, and the number of words: ``FLIP_INPUTS``, ..., ``FLIP_WORDS``."""
-        words = [(f"{self.name}_{name}".upper(), index) for index, name in enumerate(self._names)]
+        words = [(f"{self.name}_{name}".upper(), index) for index, name in enumerate(self.names)]
         return (*words, (f"{self.name}_WORDS".upper(), self.words))
 
 

@@ -109,6 +109,7 @@ class Input:
     name      the input's name in errors and docs
     ranks     numbers of dimensions; None: those of listed layouts
     like      properties that must equal those of the first input: "type", "rank", "shape"
+    likely    the type for which ``build()`` prepares if the type is known only at run time; the first of `types` if it is not accepted
     """
 
     types: tuple[DALIDataType, ...]
@@ -116,6 +117,15 @@ class Input:
     name: str = "data"
     ranks: Sequence[int] | None = None
     like: tuple[str, ...] = ()
+    likely: DALIDataType = DALIDataType.UINT8
+
+    def known_type(self, dtype: DALIDataType | None) -> DALIDataType | None:
+        """`dtype`, or the only type that is accepted."""
+        return self.types[0] if dtype is None and len(self.types) == 1 else dtype
+
+    def likely_type(self, dtype: DALIDataType | None) -> DALIDataType:
+        """`dtype`, or the type for which ``build()`` prepares."""
+        return dtype if dtype is not None else self.likely if self.likely in self.types else self.types[0]
 
     def layout(self, batch: Batch) -> str:
         """The layout of an accepted batch, or the assumed one."""
@@ -184,6 +194,12 @@ DATA = Input(ELEMENTS, ranks=ANY_RANK)
 # --- outputs
 
 
+class _Typed(NamedTuple):
+    """Stands for an input of which only the type is known, or not even this."""
+
+    dtype: Any
+
+
 class Rule(NamedTuple):
     """How a property of an output follows from inputs and arguments.
 
@@ -200,7 +216,7 @@ def of_input(position: int) -> Rule:
     """The property of an input."""
 
     def value(what: str, spec: Spec, inputs: Sequence[Batch], layouts: Sequence[str]) -> Any:
-        return {"type": inputs[position].dtype, "rank": inputs[position].ndim, "layout": layouts[position]}[what]
+        return layouts[position] if what == "layout" else inputs[position].dtype if what == "type" else inputs[position].ndim
 
     return Rule(f"as input {position}", value)
 
@@ -261,6 +277,15 @@ class Output:
                 if not isinstance(value, Rule):
                     found[what] = value
         return found
+
+    def known_type(self, spec: Spec, dtypes: Sequence[DALIDataType | None]) -> DALIDataType | None:
+        """The type for given types of the inputs. None: known only at run time."""
+        rule = self.type
+        if isinstance(rule, Rule):
+            inputs: Any = [_Typed(dtype) for dtype in dtypes]
+            known = rule.value and rule.value("type", spec, inputs, ())
+            return known if isinstance(known, DALIDataType) else None
+        return rule
 
     def describe(self) -> str:
         """For the docs."""

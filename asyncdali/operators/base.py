@@ -24,10 +24,10 @@ per sample), ``steps`` (what `plan` and `prepare` return), ``traits`` (attribute
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..batch import Batch
+from ..batch import Batch, storage_name
 from ..compiled.tables import Handle
 from ..errors import SampleError
 from ..types import DALIDataType
@@ -39,6 +39,9 @@ from .schema import COMMON_ARGUMENTS, REQUIRED, SEED_ARGUMENT, Arg, Example, Rol
 from .spec import Environment, Iteration, Spec, check_access
 from .steps import NOTHING, CompiledJob, HeadScan, Planned, Preparation, PythonJob, Step, no_explanation
 from .traits import Neighbours, Trait
+
+if TYPE_CHECKING:
+    from ..compiled.step import Compiled
 
 __all__ = [
     "Operator", "Schema", "Arg", "Example", "Role", "REQUIRED", "COMMON_ARGUMENTS", "SEED_ARGUMENT", "camel_case",
@@ -164,9 +167,27 @@ class Operator:
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         """Element types of the outputs for given types of the inputs; None for types known only at run time.
 
-        Called once in ``build()``, so that kernels that depend on element types are compiled there and not on a worker thread.
+        Called once in ``build()``, so that kernels that depend on element types are compiled there and not on a worker thread. By default
+        the types are those that the schema gives, and :meth:`kernels_for` names the kernels.
         """
-        return [None] * self.spec.output_count
+        accepted = [declared(self.schema.accepts, k) for k in range(len(dtypes))] if self.schema.accepts else []
+        likely = [one.likely_type(dtype) for one, dtype in zip(accepted, dtypes)]
+        if len(likely) == len(dtypes) and all(dtype in one.types for one, dtype in zip(accepted, likely)):
+            self._compile_kernels(likely, self._declared_types(likely))
+        return self._declared_types([one.known_type(dtype) for one, dtype in zip(accepted, dtypes)] or dtypes)
+
+    def _declared_types(self, dtypes: Sequence[DALIDataType | None]) -> list[DALIDataType | None]:
+        gives = self.schema.gives
+        return [declared(gives, k).known_type(self.spec, dtypes) if gives else None for k in range(self.spec.output_count)]
+
+    def _compile_kernels(self, inputs: Sequence[DALIDataType | None], outputs: Sequence[DALIDataType | None]) -> None:
+        first, second = (tuple("" if dtype is None else storage_name(dtype) for dtype in dtypes) for dtypes in (inputs, outputs))
+        for kernel in self.kernels_for(first, second):
+            kernel.compile()
+
+    def kernels_for(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Iterable[Compiled]:
+        """The compiled functions that `plan` needs for element types of inputs and outputs (NumPy names; "" if they are not known)."""
+        return ()
 
     @property
     def instant(self) -> bool:

@@ -4,51 +4,83 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..compiled.byte_vectors import has_byte_tables, translator
 from ..compiled.convert_kernels import converter, view
 from ..compiled.element_tables import ELEMENTS
-from ..compiled.intrinsics import load_i64, view_f32
+from ..compiled.intrinsics import address, load_f32, load_i64, local_array
 from ..compiled.step import Compiled, inlined, step_variant
-from ..compiled.tables import laid_out
-from ..device.launch import PACK, Kernel, Launch, element_type, grid_of
-from .base import Step, no_explanation
 
 at = ELEMENTS.at
 
 
-@cache
-def elements_step(element: Callable[[Any, Any], Any], dtype: str) -> Compiled:
-    """The step that applies ``element(value, numbers)`` to every element of a numpy dtype."""
-    view_elements, to_float, from_float, compute = view(dtype), converter(dtype, "float32"), converter("float32", dtype), inlined(element)
+@inlined
+def _nothing(memory):
+    return ()
 
-    @step_variant(element.__module__, element.__qualname__, dtype)
+
+def _with_number(before: Any, count: int) -> Any:
+    """``numbers(memory)``: the numbers of `before`, and float32 number `count` at an address."""
+
+    @inlined
+    def numbers(memory):
+        return before(memory) + (load_f32(memory + 4 * count),)  # noqa: RUF005, because Numba does not know (*a, b)
+
+    return numbers
+
+
+@cache
+def elements_step(element: Callable[[Any, Any], Any], in_dtype: str, out_dtype: str, width: int, group: int) -> Compiled:
+    """The step that applies ``element(value, numbers)`` to every element, or group of elements. Dtypes are NumPy names."""
+    view_in, view_out = view(in_dtype), view(out_dtype)
+    to_float, from_float = converter(in_dtype, "float32"), converter("float32", out_dtype)
+    compute, loaded = inlined(element), _nothing
+    for count in range(width):
+        loaded = _with_number(loaded, count)
+    row = 4 * max(width, 1)
+    key = (element.__module__, element.__qualname__, in_dtype, out_dtype)
+    if group == 1 and in_dtype == out_dtype == "uint8" and has_byte_tables():
+        return _by_table(compute, loaded, row, from_float, key)
+
+    @step_variant(*key)
     def elements(context, sample, thread):
         count = load_i64(load_i64(context + at.counts) + 8 * sample)
-        source = view_elements(load_i64(load_i64(context + at.inputs) + 8 * sample), count)
-        out = view_elements(load_i64(load_i64(context + at.outputs) + 8 * sample), count)
-        width = load_i64(context + at.width)
-        numbers = view_f32(load_i64(context + at.numbers) + 4 * width * sample, width)
+        source = view_in(load_i64(load_i64(context + at.inputs) + 8 * sample), count)
+        out = view_out(load_i64(load_i64(context + at.outputs) + 8 * sample), count)
+        numbers = loaded(load_i64(context + at.numbers) + row * sample)
         for i in range(count):
             out[i] = from_float(np.float32(compute(to_float(source[i]), numbers)))
         return 0
 
+    @step_variant(*key)
+    def pixels(context, sample, thread):
+        count = load_i64(load_i64(context + at.counts) + 8 * sample)
+        source = view_in(load_i64(load_i64(context + at.inputs) + 8 * sample), 3 * count)
+        out = view_out(load_i64(load_i64(context + at.outputs) + 8 * sample), 3 * count)
+        numbers = loaded(load_i64(context + at.numbers) + row * sample)
+        for i in range(count):
+            a, b, c = compute((to_float(source[3 * i]), to_float(source[3 * i + 1]), to_float(source[3 * i + 2])), numbers)
+            out[3 * i], out[3 * i + 1], out[3 * i + 2] = from_float(np.float32(a)), from_float(np.float32(b)), from_float(np.float32(c))
+        return 0
+
+    return elements if group == 1 else pixels
+
+
+def _by_table(compute: Any, loaded: Any, row: int, from_float: Any, key: tuple[Any, ...]) -> Compiled:
+    """Bytes to bytes: all 256 results are computed once per sample."""
+    new_table, translate = local_array(np.uint8, 256), translator(1)
+
+    @step_variant(*key, "table")
+    def elements(context, sample, thread):
+        count = load_i64(load_i64(context + at.counts) + 8 * sample)
+        numbers, table = loaded(load_i64(context + at.numbers) + row * sample), new_table()
+        for k in range(256):
+            table[k] = from_float(np.float32(compute(np.float32(k), numbers)))
+        source, out = load_i64(load_i64(context + at.inputs) + 8 * sample), load_i64(load_i64(context + at.outputs) + 8 * sample)
+        translate(source, out, address(table), count)
+        return 0
+
     return elements
-
-
-def make_elements_step(
-    function: Compiled, cuda_source: Path, inputs: np.ndarray, outputs: np.ndarray, counts: np.ndarray, numbers: np.ndarray, dtype: np.dtype
-) -> Step:
-    """The step for a batch: addresses and counts are int64[samples], `numbers` float32[samples, arguments]."""
-    samples, width = numbers.shape
-    entries = ELEMENTS.entries(inputs=inputs, outputs=outputs, counts=counts, numbers=numbers, width=width, samples=samples)
-    table, keep = laid_out(entries)
-
-    def launches() -> list[Launch]:
-        kernel = Kernel(cuda_source, "elements", (("T", element_type(dtype)),))
-        return [Launch(kernel, entries, grid_of(-(-int(counts.max(initial=0)) // PACK), samples))]
-
-    return Step(function.address, table, no_explanation, keep=keep, launches=launches)

@@ -1,4 +1,4 @@
-"""Base class of operators that compute every element by itself: two files declare such an operator.
+"""Base class of operators that compute every element, or every pixel, by itself: two files declare such an operator.
 
 The module has the schema and the function of an element. The CUDA source beside it, with the same name, has the same function for GPUs.
 docs/adding_an_operator.md shows both. Table, step, launch and tests follow from the declaration.
@@ -6,33 +6,50 @@ docs/adding_an_operator.md shows both. Table, step, launch and tests follow from
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ..batch import Batch, storage_dtype
+from ..batch import Batch, storage_name
+from ..compiled.element_tables import ELEMENTS as TABLE
+from ..device.launch import LINE, PACK, Unstored
 from ..types import DALIDataType
 from .accepts import ANY_RANK, Input
-from .base import Arguments, Environment, Iteration, Planned, Spec
-from .two_files import TwoFileOperator
+from .base import Arguments, Environment, Planned, Spec
+from .kernel_operator import Cuda, TwoFileOperator, types_of
+from .sequences.per_frame_arguments import Frames
+
+if TYPE_CHECKING:
+    from ..compiled.step import Compiled
 
 FLOAT32_TYPES = (DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.FLOAT)
 """Element types with only values that float32 represents exactly."""
 
 ELEMENTS = Input(FLOAT32_TYPES, ranks=ANY_RANK)
-"""The inputs that such an operator accepts: samples of any shape and layout."""
+"""Inputs of such an operator: samples of any shape and layout."""
 
 
 class ElementOperator(TwoFileOperator):
     """An operator with one input. Each output element is a function of the input element and of the sample's arguments.
 
-    A subclass has a `schema` that accepts :data:`ELEMENTS` and gives ``Output()``, the names of its float arguments in `numbers`, and the
-    static method :meth:`element`. The output has the type, shape and layout of the input.
+    A subclass has a `schema`, the names of its float arguments in `numbers`, and the static method :meth:`element`. The output has the
+    shape and layout of the input, and the type that ``gives`` declares: the input's, or that of the argument `dtype`. Arguments that
+    ``per_frame`` names may have a value for each frame.
     """
+
+    group: ClassVar[int] = 1
+    """Neighbouring elements that are computed together: 1, or the 3 channels of a pixel. `element` then gets and returns a tuple."""
+
+    entry: ClassVar[str] = "elements"
+    """The CUDA kernel, if the source does not use ``elements.cuh``."""
+
+    colored: ClassVar[int] = 0
+    """The number of this function in kernels that can apply it to bytes while they read (``color.cuh``); 0: they cannot."""
 
     @staticmethod
     def element(value: Any, numbers: Any) -> Any:
-        """The output element for an input element, as float32. `numbers` is float32[arguments].
+        """The output element for an input element, as float32. `numbers` is a tuple of float32, in the order of the class's `numbers`.
 
         Numba compiles it into the step. The result is rounded and clamped to the output type, as ``cast`` does.
         """
@@ -42,23 +59,35 @@ class ElementOperator(TwoFileOperator):
         super().__init__(spec, environment)
         from . import element_kernels  # only in build()
 
-        self._kernels: Any = element_kernels
+        self._steps: Any = element_kernels
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        if dtypes[0] in FLOAT32_TYPES:
-            self._step(storage_dtype(dtypes[0])).compile()
-        return dtypes[:1]
+    def kernels_for(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Iterable[Compiled]:
+        return [self._steps.elements_step(self.element, inputs[0], outputs[0], len(self.numbers), self.group)]
 
-    def _step(self, dtype: np.dtype) -> Any:
-        return self._kernels.elements_step(self.element, dtype.name)
+    def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
+        source = inputs[0]
+        dtype = self.schema.gives[0].known_type(self.spec, [source.dtype])
+        assert dtype is not None
+        output = Batch(source.shapes, dtype, self.layout_of(source), device=source.device, source_info=source.source_info)
+        return self.planned(source, output, self.numbers_for(source, output, arguments))
 
-    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        (source,) = inputs
-        output = Batch(source.shapes, source.dtype, source.layout, device=source.device, source_info=source.source_info)
-        numbers = self.numbers_of(arguments, len(source))
-        dtype = storage_dtype(source.dtype)
-        counts = np.ascontiguousarray(source.shapes.prod(axis=1))
-        step = self._kernels.make_elements_step(
-            self._step(dtype), self.cuda_source, source.addresses, output.addresses, counts, numbers, dtype
+    def numbers_for(self, source: Batch, output: Batch, arguments: Arguments) -> np.ndarray:
+        """The numbers that `element` reads, float32[samples, numbers]. By default the arguments in `numbers`."""
+        return self.numbers_of(arguments, len(source))
+
+    def planned(self, source: Batch, output: Batch, numbers: np.ndarray) -> Planned:
+        """The plan of a batch."""
+        counts = np.ascontiguousarray(source.shapes.prod(axis=1) // self.group)
+        entries = TABLE.entries(
+            inputs=source.addresses, outputs=output.addresses, counts=counts, numbers=numbers, width=numbers.shape[1], samples=len(source)
         )
-        return Planned([output], [step])
+        (function,) = self.kernels_for((storage_name(source.dtype),), (storage_name(output.dtype),))
+
+        def cuda() -> Cuda:
+            offers, bytes_only = None, source.dtype == output.dtype == DALIDataType.UINT8
+            if bytes_only and self.colored:
+                unstored = tuple(0 if word is output.addresses else word for word in entries)
+                offers = Unstored("colored", output.addresses, unstored, (("COLORED", self.colored),))
+            return Cuda(self.entry, counts, LINE if bytes_only else PACK, types_of(source, output), offers)
+
+        return Planned([output], [self.step(function, entries, cuda)])

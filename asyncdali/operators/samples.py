@@ -6,7 +6,7 @@ function for GPUs. docs/adding_an_operator.md shows both. Table, step, launch an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from types import FunctionType
 from typing import Any, ClassVar
@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..batch import Batch, storage_dtype
+from ..compiled.step import Compiled
 from ..compiled.tables import Table
 from ..types import DALIDataType
-from .accepts import LIKE, declared
 from .base import Arguments, Environment, Planned, Spec
-from .two_files import TwoFileOperator
+from .kernel_operator import TwoFileOperator
 
 
 @cache
@@ -84,13 +84,8 @@ class SampleOperator(TwoFileOperator):
 
         self._kernels: Any = sample_kernels
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        """The types that the schema gives. The step is compiled if they are known."""
-        rules = [declared(self.schema.gives, k).type for k in range(self.spec.output_count)]
-        made = [dtypes[0] if rule is LIKE else rule if isinstance(rule, DALIDataType) else None for rule in rules]
-        if None not in dtypes and None not in made:
-            self._step(dtypes, made).compile()
-        return made
+    def kernels_for(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Iterable[Compiled]:
+        return [] if "" in outputs else [self._kernels.samples_step(type(self).sample, inputs, outputs, self.uses_scratch)]
 
     def _step(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
         return self._kernels.samples_step(type(self).sample, _dtype_names(*inputs), _dtype_names(*outputs), self.uses_scratch)

@@ -9,15 +9,18 @@ import numpy as np
 import pytest
 from helpers.documented import registered
 from helpers.guarded import Call, calls
-from helpers.operators import run
+from helpers.operators import batch_of, first_iteration, make, run
 from helpers.pipelines import values
 from helpers.twins import both
 
 from asyncdali import Pipeline, fn, pipeline_def
+from asyncdali.compiled.element_tables import ELEMENTS as TABLE
 from asyncdali.device.launch import Kernel, element_type, source_of
 from asyncdali.graph.reference import operator_modules, reference_table, stub_files
 from asyncdali.operators import load_registry
+from asyncdali.operators.base import Arguments
 from asyncdali.operators.elements import ELEMENTS, FLOAT32_TYPES, ElementOperator
+from asyncdali.types import DALIDataType
 from asyncdali.types.conversions import STORAGE
 
 SAMPLES = [np.random.default_rng(k).integers(0, 256, (3 + k, 7, 3)) for k in range(3)]
@@ -39,17 +42,39 @@ def test_the_operator_of_the_page_is_found(solarize):
     assert calls("solarize", solarize.schema) == [Call()], "other tests find the operator without further code"
 
 
-@pytest.mark.parametrize("dtype", [STORAGE[kind] for kind in FLOAT32_TYPES], ids=str)
-def test_steps_and_kernels_compute_the_function(dtype):
-    samples = [(sample if np.dtype(dtype).kind == "f" else sample % 128).astype(dtype) for sample in SAMPLES]
+def numbers_of(name, samples):
+    """The numbers of each sample that a step reads."""
+    operator = make(name, len(samples), {}, {})
+    planned = operator.plan([batch_of(samples, "HWC")], Arguments(operator.spec, {}, len(samples)), first_iteration(operator, len(samples)))
+    table = dict(zip(TABLE.names, planned.steps[0].context, strict=True))
+    arrays = {array.ctypes.data: array for array in planned.steps[0].keep if isinstance(array, np.ndarray)}
+    return arrays[table["numbers"]]
+
+
+def stored_as(dtype):
+    """A float32 as an element of `dtype`: halves are rounded away from zero, and the result is clamped."""
+    if np.dtype(dtype).kind == "f":
+        return np.dtype(dtype).type
+    bounds = np.iinfo(dtype)
+    return lambda x: np.dtype(dtype).type(np.clip(np.trunc(np.float64(x) + np.copysign(0.5, np.float64(x))), bounds.min, bounds.max))
+
+
+@pytest.mark.parametrize("kind", [*FLOAT32_TYPES, DALIDataType.INT32], ids=lambda kind: kind.name)
+def test_steps_and_kernels_compute_the_function(kind):
+    """The results of the function in plain Python, of the step, and of the GPU's kernel are equal for each operator."""
+    dtype = np.dtype(STORAGE[kind])
+    samples = [(sample if dtype.kind == "f" else sample % 128).astype(dtype) for sample in SAMPLES]
     for name in names():
-        kind = load_registry()[name]
-        numbers = np.float32([kind.schema.by_name[number].default for number in kind.numbers])
+        operator = load_registry()[name]
+        if kind not in operator.schema.accepts[0].types:
+            continue
         steps, kernels = both(name, samples, "HWC")
-        for sample, step, kernel in zip(samples, steps, kernels, strict=True):
-            wanted = [kind.element(value, numbers) for value in sample.astype(np.float32).ravel()]
-            np.testing.assert_array_equal(step.ravel(), np.array(wanted, np.float32).astype(dtype))
-            np.testing.assert_array_equal(kernel, step)
+        store = stored_as(steps[0].dtype)
+        for sample, numbers, step, kernel in zip(samples, numbers_of(name, samples), steps, kernels, strict=True):
+            values = sample.astype(np.float32).reshape((-1, operator.group) if operator.group > 1 else -1)
+            wanted = [operator.element(tuple(value) if operator.group > 1 else value, tuple(numbers)) for value in values]
+            np.testing.assert_array_equal(step.ravel(), [store(value) for value in np.ravel(wanted)], err_msg=name)
+            np.testing.assert_array_equal(kernel, step, err_msg=name)
 
 
 def test_arguments_per_sample_and_results_out_of_range():
@@ -81,7 +106,7 @@ def test_the_kernel_compiles_for_a_gpu(solarize):
     from test_cuda_compile import ARCHITECTURES, compile_for, library_of
 
     for kind in ("uint8", "float32"):
-        kernel = Kernel(solarize.cuda_source, "elements", (("T", element_type(kind)),))
+        kernel = Kernel(solarize.cuda_source, "elements", (("IN", element_type(kind)), ("OUT", element_type(kind))))
         assert compile_for(library_of(12), source_of(kernel), ARCHITECTURES[12][0]) > 0
 
 

@@ -370,7 +370,7 @@ def test_operator_modules_have_tests_of_their_own():
 
     Operators in two files need no such file: test_element_operators.py and test_sample_operators.py find their declarations.
     """
-    from asyncdali.operators.two_files import TwoFileOperator
+    from asyncdali.operators.kernel_operator import TwoFileOperator
 
     own = [cls for cls in load_registry().values() if cls.__module__.startswith("asyncdali.") and not issubclass(cls, TwoFileOperator)]
     modules = {cls.__module__ for cls in own}

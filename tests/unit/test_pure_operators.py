@@ -13,7 +13,7 @@ from asyncdali.batch import storage_dtype
 from asyncdali.operators import load_registry
 from asyncdali.operators.accepts import declared
 from asyncdali.operators.base import Arguments, Iteration
-from asyncdali.operators.two_files import TwoFileOperator
+from asyncdali.operators.kernel_operator import TwoFileOperator
 
 IMAGES = [np.arange(12 * 10 * 3, dtype=np.uint8).reshape(12, 10, 3), np.full((9, 14, 3), 7, np.uint8)]
 NUMBERS = [np.arange(6, dtype=np.float32), np.arange(4, dtype=np.float32)]

@@ -11,7 +11,7 @@ from helpers.mentions import mentions
 from helpers.readers import EVERY_KIND
 
 from asyncdali.operators import load_registry
-from asyncdali.operators.two_files import TwoFileOperator
+from asyncdali.operators.kernel_operator import TwoFileOperator
 
 TESTS = Path(__file__).resolve().parent.parent
 REGISTRY = load_registry()

@@ -56,7 +56,7 @@ def stored_as(dtype):
 
 def records_of(step, operator, samples):
     """The records of the samples and the numbers that a step reads."""
-    table = dict(zip(SAMPLE._names, step.context, strict=False))
+    table = dict(zip(SAMPLE.names, step.context, strict=False))
     arrays = {array.ctypes.data: array for array in step.keep if isinstance(array, np.ndarray)}
     return arrays[table["records"]].reshape(samples, -1), arrays[table["numbers"]].reshape(samples, -1)
 

@@ -57,9 +57,6 @@ class _AxisMatrix(Operator):
         self._kernels = axis_matrix_kernels
         self._kernels.axis_matrix_step.compile()
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [DALIDataType.FLOAT]
-
     def axis(self, source: Batch) -> int:
         """The axis along which the matrix is applied."""
         raise NotImplementedError

@@ -78,9 +78,6 @@ class Spectrogram(_Spectrum):
         self._transform = transform_of(self._nfft)
         self._kernels.compile_spectrogram(self._transform)
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [DALIDataType.FLOAT]
-
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source, centred = inputs[0], self.spec.constant("center_windows")
         lengths = source.shapes.prod(axis=1)
@@ -125,9 +122,6 @@ class PowerSpectrum(_Spectrum):
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         self._kernels.compile_power_spectrum(row_transform_of(self._nfft or 2))
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [DALIDataType.FLOAT]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source, axis = inputs[0], self.spec.constant("axis")

@@ -36,9 +36,6 @@ class ToDecibels(Operator):
         self._kernels = signal_kernels
         self._kernels.decibels_step.compile()
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [DALIDataType.FLOAT]
-
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         multiplier = self.spec.constant("multiplier")

@@ -46,9 +46,6 @@ class BatchPermutation(StreamOperator):
     def instant(self) -> bool:
         return self.environment.batch_size <= 1024
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [DALIDataType.INT32]
-
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         indices, position = np.empty(arguments.count, np.int32), iteration.position
         repeated, moved = arguments.constant("allow_repetitions"), arguments.constant("no_fixed_points")

@@ -356,9 +356,6 @@ class Not(Operator):
     reads = (0,)
     eager = True
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [DALIDataType.BOOL]
-
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         made = Batch.from_values(~truth(inputs[0]))
         made.rows = inputs[0].rows

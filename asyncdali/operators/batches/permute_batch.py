@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch
-from ...types import DALIDataType
 from ..accepts import ANYTHING, Output
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 
@@ -35,9 +34,6 @@ class PermuteBatch(Operator):
     @classmethod
     def why_whole(cls, spec: Spec) -> str:
         return "a sample may end up anywhere in the batch"
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return dtypes
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)

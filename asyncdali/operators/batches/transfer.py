@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ...batch import Batch
-from ...types import DALIDataType
 from ..accepts import ANYTHING, Output
 from ..base import Arg, Arguments, Iteration, Operator, Planned, Role, Schema, register
 
@@ -24,9 +23,6 @@ class Transfer(Operator):
     eager = True
     reads = (0,)
     on_cuda = True  # device_segments.py copies the data.
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return dtypes
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]

@@ -52,9 +52,6 @@ class Clahe(Operator):
         self._kernels: Any = clahe_kernels
         clahe_kernels.clahe_step.compile()
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [DALIDataType.UINT8]
-
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         layout = self.layout_of(source)

@@ -1,6 +1,7 @@
-// The functions of the colour operators, for their kernels and for kernels that compute colours while reading. The table is COLOR.
+// The functions of the colour operators, for their kernels and for kernels that compute colours while reading. The table is ELEMENTS.
 #include "kernel.cuh"
 #include "color_tables.py"
+#include "../../compiled/element_tables.py"
 
 // Multiply a pixel by a 3 x 3 matrix and add an offset.
 struct ColorMatrix {
@@ -8,7 +9,7 @@ struct ColorMatrix {
 
     DEVICE_MEMBER void look_up(const int64 *context, int64 sample) {
         #pragma unroll
-        for (int32 k = 0; k < MATRIX_FACTORS_WORDS; ++k) f[k] = array<float32>(context, COLOR_FACTORS)[MATRIX_FACTORS_WORDS * sample + k];
+        for (int32 k = 0; k < MATRIX_FACTORS_WORDS; ++k) f[k] = array<float32>(context, ELEMENTS_NUMBERS)[MATRIX_FACTORS_WORDS * sample + k];
     }
     template <class In, class Out> DEVICE_MEMBER void operator()(const In *in, Out *out) const {
         const float32 a = real(value_of(in[0])), b = real(value_of(in[1])), c = real(value_of(in[2]));
@@ -25,8 +26,8 @@ template <int32 COUNT> struct ColorFactor {
     float32 multiplier, addend;
 
     DEVICE_MEMBER void look_up(const int64 *context, int64 sample) {
-        const float32 *f = array<float32>(context, COLOR_FACTORS) + LINEAR_FACTORS_WORDS * sample;
-        multiplier = f[LINEAR_FACTORS_MULTIPLIER], addend = f[LINEAR_FACTORS_ADDEND];
+        const float32 *f = array<float32>(context, ELEMENTS_NUMBERS) + 2 * sample;
+        multiplier = f[0], addend = f[1];
     }
     template <class In, class Out> DEVICE_MEMBER void operator()(const In *in, Out *out) const {
         #pragma unroll

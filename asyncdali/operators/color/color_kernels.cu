@@ -5,11 +5,11 @@
 #include "color.cuh"
 
 template <int32 GROUP, class Color> DEVICE void color(const int64 *context) {
-    FOR_SAMPLES(sample, context[COLOR_SAMPLES]) {
+    FOR_SAMPLES(sample, context[ELEMENTS_SAMPLES]) {
         Color function;
         function.look_up(context, sample);
-        const int64 source = address(context, COLOR_INPUTS, sample), target = address(context, COLOR_OUTPUTS, sample);
-        map_all<GROUP, IN, OUT>(source, target, array<int64>(context, COLOR_COUNTS)[sample], function);
+        const int64 source = address(context, ELEMENTS_INPUTS, sample), target = address(context, ELEMENTS_OUTPUTS, sample);
+        map_all<GROUP, IN, OUT>(source, target, array<int64>(context, ELEMENTS_COUNTS)[sample], function);
     }
 }
 

@@ -5,16 +5,21 @@ Colours are converted to luma and two chroma axes (YIQ). The hue rotates the chr
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from ...batch import Batch
 from ...compiled.addresses import address_of
 from ...types import DALIDataType, DALIImageType
 from ..accepts import Input, listed
-from ..base import Arg, Arguments, Planned, SampleError
-from ..sequences.per_frame_arguments import Frames
-from .color import LAYOUTS, ElementwiseColor
+from ..base import Arg, Arguments, SampleError
+from .color import LAYOUTS, Color
 from .color_tables import MATRIX_FACTORS, TWISTS
+
+if TYPE_CHECKING:
+    from ...compiled.step import Compiled
 
 _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]], np.float32)
 # The inverse with the precision that DALI's results show; an inverse computed here would differ in the last bits.
@@ -30,34 +35,36 @@ TYPES = (DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataTyp
 IMAGES = (Input(TYPES, listed(*LAYOUTS), "images"),)
 
 
-class Matrix(ElementwiseColor):
+class Matrix(Color):
     """``matrix @ colour + offset``. Arguments that an operator lacks have neutral values."""
 
     types = TYPES
+    numbers = MATRIX_FACTORS.names
+    group, entry, colored = 3, "matrix", 1
 
-    def compile(self, in_dtype: str, out_dtype: str) -> None:
-        self._kernels.matrix_step(in_dtype, out_dtype).compile()
-        self._kernels.plan_twists.compile()
+    @staticmethod
+    def element(value: Any, numbers: Any) -> Any:
+        a, b, c = value
+        m0, m1, m2, m3, m4, m5, m6, m7, m8, offset = numbers
+        return m0 * a + m1 * b + m2 * c + offset, m3 * a + m4 * b + m5 * c + offset, m6 * a + m7 * b + m8 * c + offset
 
-    def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
-        source = inputs[0]
-        output = self.output(source)
-        half = 0.5 if source.dtype in (DALIDataType.FLOAT, DALIDataType.FLOAT16) else 128
-        rows, pixels = np.empty((len(source), MATRIX_FACTORS.words), np.float32), np.empty(len(source), np.int64)
-        table, keep = TWISTS.make(
-            samples=len(source), hues=self._value("hue", arguments, 0.0), saturations=self._value("saturation", arguments),
-            values=self._value("value", arguments), brightnesses=self._value("brightness", arguments),
-            contrasts=self._value("contrast", arguments), half=int(np.float32(half).view(np.int32)), to_yiq=_TO_YIQ, from_yiq=_FROM_YIQ,
-            rows=rows, shapes=np.ascontiguousarray(source.shapes, np.int64), ndim=source.ndim, pixels=pixels,
-        )  # fmt: skip
-        largest = self._kernels.plan_twists(address_of(table))
-        del keep
-        if largest < 0:
-            i = -1 - largest
+    def kernels_for(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Iterable[Compiled]:
+        self.kernels.plan_twists.compile()
+        return super().kernels_for(inputs, outputs)
+
+    def numbers_for(self, source: Batch, output: Batch, arguments: Arguments) -> np.ndarray:
+        wrong = source.shapes[:, -1] != 3
+        if wrong.any():
+            i = int(np.argmax(wrong))
             raise SampleError(i, f"the operator works on three channels, got shape {tuple(source.shapes[i].tolist())}")
-        return Planned([output], [self._kernels.make_matrix_step(source, output, rows, pixels, largest)])
-
-    def _value(self, name: str, arguments: Arguments, default: float = 1.0) -> np.ndarray:
-        if name in self.schema.by_name:
-            return arguments.scalars(name)
-        return np.full(arguments.count, default, np.float32)
+        half = 0.5 if source.dtype in (DALIDataType.FLOAT, DALIDataType.FLOAT16) else 128
+        rows = np.empty((len(source), MATRIX_FACTORS.words), np.float32)
+        table, keep = TWISTS.make(
+            samples=len(source), hues=self.value("hue", arguments, 0.0), saturations=self.value("saturation", arguments),
+            values=self.value("value", arguments), brightnesses=self.value("brightness", arguments),
+            contrasts=self.value("contrast", arguments), half=int(np.float32(half).view(np.int32)), to_yiq=_TO_YIQ, from_yiq=_FROM_YIQ,
+            rows=rows,
+        )  # fmt: skip
+        self.kernels.plan_twists(address_of(table))
+        del keep
+        return rows

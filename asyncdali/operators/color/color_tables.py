@@ -4,27 +4,12 @@ from __future__ import annotations
 
 from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 
-LINEAR_FACTORS = Table(
-    "LINEAR_FACTORS",
-    Field("multiplier", "float32", "of an element"),
-    Field("addend", "float32", "added to the product"),
-)
-"""A record of float32: ``element * multiplier + addend``."""
 MATRIX_FACTORS = Table(
     "MATRIX_FACTORS",
     Field("m", "float32", "matrix[3, 3], a row for each channel of the output", "012345678"),
     Field("offset", "float32", "added to each channel"),
 )
 """A record of float32: ``matrix @ pixel + offset``."""
-COLOR = Table(
-    "COLOR",
-    INPUTS,
-    OUTPUTS,
-    Field("counts", "int64[samples]", "elements, or pixels for a matrix"),
-    Field("factors", "LINEAR_FACTORS[samples], or MATRIX_FACTORS[samples]", "factors of each sample"),
-    SAMPLES,
-)
-
 TWISTS = Table(
     "TWISTS",
     SAMPLES,
@@ -37,9 +22,6 @@ TWISTS = Table(
     Field("to_yiq", "float32[3, 3]", "matrix from colours to luma and two chroma axes"),
     Field("from_yiq", "float32[3, 3]", "its inverse"),
     Field("rows", "MATRIX_FACTORS[samples]", "result: a matrix and an offset for each sample"),
-    Field("shapes", "int64[samples, ndim]", "of the input, channels last"),
-    Field("ndim", "int64", "axes of a sample"),
-    Field("pixels", "int64[samples]", "result: of each sample"),
 )
 """Arguments and results of ``color_kernels.plan_twists``."""
 

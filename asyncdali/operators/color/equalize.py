@@ -40,9 +40,6 @@ class Equalize(Operator):
         self._kernels: Any = equalize_kernels
         equalize_kernels.equalize_step.compile()
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [DALIDataType.UINT8]
-
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         layout = self.layout_of(source)

@@ -40,9 +40,6 @@ class JpegCompressionDistortion(Operator):
         self._kernels: Any = jpeg_distortion_kernels
         jpeg_distortion_kernels.distortion_step.compile()
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [DALIDataType.UINT8]
-
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         layout = self.layout_of(source)

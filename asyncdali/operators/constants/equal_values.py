@@ -99,9 +99,6 @@ class Filled(OneValue):
     def instant(self) -> bool:
         return not self.spec.argument_inputs
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [self._dtype]
-
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         made = self._made
         if made is not None and len(made) == arguments.count:
@@ -117,9 +114,6 @@ class Filled(OneValue):
 
 class FilledLike(OneValue):
     """zeros_like and ones_like."""
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return dtypes if self._dtype is None else [self._dtype]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]

@@ -1,7 +1,7 @@
 // crop_mirror_normalize from pixels of three bytes to planes, the most common case. A thread computes four neighbouring pixels: it reads
 // whole words and writes four elements at a time.
 // Macros: OUT element type; COLORED: a colour operator that this kernel applies while reading (0 none, 1 matrix, 2 factor and addend). With
-// a colour operator, the table COLOR (color_tables.py) follows the operator's own table.
+// a colour operator, the table ELEMENTS (element_tables.py) follows the operator's own table.
 #include "window.cuh"
 #include "../color/color.cuh"
 
@@ -57,7 +57,7 @@ KERNEL normalize_planes(const int64 *context) {
             #pragma unroll
             for (int32 c = 0; c < CHANNELS; ++c) result[c] = convert<OUT>((real(colored[c]) - mean[c]) * factor[c]);
         };
-        const int64 source = COLORED ? address(made_by, COLOR_INPUTS, sample) : address(context, NORMALIZE_INPUTS, sample), out = address(context, NORMALIZE_OUTPUTS, sample);
+        const int64 source = COLORED ? address(made_by, ELEMENTS_INPUTS, sample) : address(context, NORMALIZE_INPUTS, sample), out = address(context, NORMALIZE_OUTPUTS, sample);
         const int32 width = window.width, lanes = lanes_of((width + PIXELS - 1) / PIXELS * 2);
         const bool mirror = window.mirror != 0;
         FOR_ROWS(row, r[WINDOW_OUT_EXTENT_F] * r[WINDOW_OUT_EXTENT_D] * r[WINDOW_OUT_EXTENT_H], lanes) {

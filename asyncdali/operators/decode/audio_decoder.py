@@ -68,9 +68,6 @@ class DecodeAudio(Operator):
         self._downmix = int(spec.constant("downmix"))
         self._kind = kind_of(storage_dtype(self._dtype))
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [self.spec.constant("dtype"), DALIDataType.FLOAT]
-
     @property
     def may_wait(self) -> bool:
         return False

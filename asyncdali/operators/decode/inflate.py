@@ -55,9 +55,6 @@ class Inflate(Operator):
         self._kernels = inflate_kernels
         inflate_kernels.inflate_step.compile()
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [self.spec.constant("dtype")]
-
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         sizes = source.shapes[:, 0]

@@ -63,9 +63,6 @@ class PeekImageShape(Operator):
         self._kernels = jpeg_kernels
         environment.pictures.append(None)  # This operator needs the files even if decoders have the pictures in a cache.
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [self._dtype]
-
     @property
     def may_wait(self) -> bool:
         return False

@@ -81,9 +81,6 @@ class DecodeVideo(Operator):
         check_fill_value(self._fill)
         prepare_decoding()
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [DALIDataType.UINT8]
-
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
         wanted = self._selection(arguments)

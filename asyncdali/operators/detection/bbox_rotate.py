@@ -72,10 +72,6 @@ class BBoxRotate(Operator):
     def _sized(spec: Spec) -> bool:
         return "size" in spec.argument_inputs or bool(spec.constant("size"))
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        dtypes = [DALIDataType.FLOAT, DALIDataType.INT32]
-        return dtypes[: self.spec.output_count]
-
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         _refuse(source.shapes[:, 1] != 4, "boxes must be of shape [n, 4], got", source.shapes)

@@ -59,9 +59,6 @@ class BoxEncoder(Operator):
             array.flags.writeable = False  # copied plans share it
         self._kernels.box_encoder_step.compile()
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [DALIDataType.FLOAT, DALIDataType.INT32]
-
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         boxes, labels = inputs
         wrong = boxes.shapes[:, 1] != 4

@@ -76,9 +76,6 @@ class DumpImage(Operator):
         self.environment.access.check_write(path, "`dump_image`")
         return path
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return dtypes
-
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
         wrong = ~np.isin(source.shapes[:, 2], (1, 3))

@@ -7,7 +7,6 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...compiled.addresses import address_of
 from ...sampling.random_choice_tables import CHOICE
-from ...types import DALIDataType
 from ..accepts import ANY_RANK, ANYTHING, CHOSEN, ELEMENTS, LIKE, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from .random import StreamOperator
@@ -47,9 +46,6 @@ class Choice(StreamOperator):
 
         self._kernel = kernels.draw_choices
         self._kernel.compile()
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [dtypes[0]]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]

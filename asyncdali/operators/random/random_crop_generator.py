@@ -41,9 +41,6 @@ class RandomCropGenerator(StreamOperator):
         random_streams.draw_windows(self.start, [], [], *self._rules)  # Refuses impossible rules.
         random_streams.load_kernels().draw_windows.compile()
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [DALIDataType.INT32, DALIDataType.INT32]
-
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         sizes = _sizes(inputs[0])
         anchors, extents = random_streams.draw_windows(iteration.position, sizes[:, 0], sizes[:, 1], *self._rules)

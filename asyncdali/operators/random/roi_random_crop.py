@@ -52,9 +52,6 @@ class RoiRandomCrop(StreamOperator):
         spec = self.spec
         return not (spec.input_count or spec.argument_inputs) and self.environment.batch_size <= 1024
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [DALIDataType.INT64]
-
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         window = arguments.vectors("crop_shape", None, np.int64)
         count, axes = window.shape

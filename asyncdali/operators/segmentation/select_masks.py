@@ -34,9 +34,6 @@ class SelectMasks(Operator):
         args=(Arg("reindex_masks", "bool", False, "Ids become their indices among the ids that are selected."),),
     )
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [DALIDataType.INT32, dtypes[2]]
-
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         from ...compiled.step import compile_all

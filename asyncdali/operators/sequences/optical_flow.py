@@ -58,9 +58,6 @@ class OpticalFlow(Operator):
         self._kernels = optical_flow_kernels
         optical_flow_kernels.flow_step.compile()
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [DALIDataType.FLOAT]
-
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         gray = self.spec.constant("image_type") == DALIImageType.GRAY

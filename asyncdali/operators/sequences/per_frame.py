@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ...batch import Batch
-from ...types import DALIDataType
 from ..accepts import CHOSEN, ELEMENTS, Input, Output, at_least
 from ..base import Arg, Arguments, Iteration, Operator, Planned, Schema, register
 
@@ -22,9 +21,6 @@ class PerFrame(Operator):
         devices=("cpu", "gpu"),
         args=(Arg("replace", "bool", False, "Whether another first letter is replaced."),),
     )
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return dtypes
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]

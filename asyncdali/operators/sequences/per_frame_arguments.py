@@ -136,7 +136,7 @@ class PerFrameArguments(Operator):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        if spec.argument_inputs or spec.input_count > 1:
+        if type(self).plan is PerFrameArguments.plan and (spec.argument_inputs or spec.input_count > 1):
             from ...compiled.frame_steps import frames_step
 
             frames_step.compile()
@@ -166,7 +166,7 @@ class PerFrameArguments(Operator):
 
     def data_layout(self, source: Batch) -> str:
         """The layout of the first input, or the assumed one."""
-        raise TypeError("abstract")
+        return self.layout_of(source)
 
 
 def _labelled(source: Batch, layout: str) -> Batch:

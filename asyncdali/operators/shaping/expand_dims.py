@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch
-from ...types import DALIDataType
 from ..accepts import CHOSEN, DATA, LIKE, Output
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
 
@@ -39,9 +38,6 @@ class ExpandDims(Operator):
             raise ValueError(f"an axis occurs more than once in `axes`, got {axes}")
         self._axes = sorted(axes)
         self._names = [name for _, name in sorted(zip(axes, names))] if names else []
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return dtypes
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]

@@ -37,9 +37,6 @@ class GetProperty(Operator):
         if spec.constant("key") not in ("layout", "source_info"):
             raise RuntimeError(f"unknown property key {spec.constant('key')!r}; known are 'layout' and 'source_info'")
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [DALIDataType.UINT8]
-
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         batch = inputs[0]
         if arguments.constant("key") == "layout":

@@ -38,9 +38,6 @@ class Reinterpret(Reshape):
     def _changes_nothing(self) -> bool:
         return self._dtype is None and super()._changes_nothing()
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return dtypes[:1] if self._dtype is None else [self._dtype]
-
     def _view(self, source: Batch, shapes: np.ndarray, layout: str) -> Batch:
         dtype = self._dtype
         if dtype is None or source.itemsize == storage_dtype(dtype).itemsize:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch
-from ...types import DALIDataType
 from ..accepts import CHOSEN, DATA, INTEGERS, LIKE, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 
@@ -48,9 +47,6 @@ class Reshape(Operator):
     def _changes_nothing(self) -> bool:
         """Whether no argument requests a change."""
         return not self.spec.given("src_dims") and self.spec.constant("layout") is None
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return dtypes[:1]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch
-from ...types import DALIDataType
 from ..accepts import CHOSEN, DATA, LIKE, Output
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from ..moves.strided import named_axes, normal_axes
@@ -31,9 +30,6 @@ class Squeeze(Operator):
         super().__init__(spec, environment)
         if spec.given("axes") == spec.given("axis_names"):
             raise ValueError("exactly one of `axes` and `axis_names` must be given")
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return dtypes
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]

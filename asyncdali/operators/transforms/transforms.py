@@ -83,9 +83,6 @@ class _Transform(Operator):
         self._constant: dict[int | None, np.ndarray] = {}
         self._multiply = _multiply()
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [DALIDataType.FLOAT]
-
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         named = named_arguments(arguments)
         frames = agreed(_named(inputs), named, True)
@@ -273,9 +270,6 @@ class Combine(Operator):
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         self._multiply = _multiply()
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [DALIDataType.FLOAT]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         frames = agreed(_named(inputs), (), True)

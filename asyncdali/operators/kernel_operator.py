@@ -1,0 +1,111 @@
+"""Base class of operators whose compiled functions and CUDA kernels stand in files beside the operator's module.
+
+Such an operator declares where its kernels are, and its `plan` returns steps made by :meth:`KernelOperator.step`. ``elements.py`` and
+``samples.py`` are the short forms: there the step, the table and the launch follow from one function. docs/adding_an_operator.md shows all.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ..batch import Batch, storage_dtype
+from ..compiled.tables import laid_out
+from ..device.launch import Entry, Kernel, Launch, Unstored, element_type, grid_of
+from .base import Arguments, Environment, Spec, Step, no_explanation
+from .sequences.per_frame_arguments import PerFrameArguments
+
+if TYPE_CHECKING:
+    from ..compiled.step import Compiled
+
+
+class Cuda(NamedTuple):
+    """The launch of one kernel, for a batch.
+
+    entry   the kernel's name
+    items   int64[samples]: work items of each sample
+    each    work items of a thread
+    types   macros of the source: (name, value)
+    offers  how a consumer's kernel can compute the results itself
+    """
+
+    entry: str
+    items: np.ndarray
+    each: int = 1
+    types: tuple[tuple[str, str | int], ...] = ()
+    offers: Unstored | None = None
+
+    def launch(self, source: Path, entries: tuple[Entry, ...]) -> Launch:
+        """The launch over the entries of a table."""
+        largest = -(-int(self.items.max(initial=0)) // self.each)
+        return Launch(Kernel(source, self.entry, self.types), entries, grid_of(largest, len(self.items)), offers=self.offers)
+
+
+class ThreadScratch(NamedTuple):
+    """Scratch memory of a step: `size` bytes, whose offset is written to the word `field` of the table."""
+
+    size: int
+    field: int
+
+
+def types_of(source: Batch, output: Batch) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The macros IN and OUT: element types of two batches."""
+    return ("IN", element_type(storage_dtype(source.dtype))), ("OUT", element_type(storage_dtype(output.dtype)))
+
+
+class KernelOperator(PerFrameArguments):
+    """An operator with kernels. Arguments that ``Schema.per_frame`` names may have a value for each frame: then it has `plan_samples`.
+
+    kernel_module  name of the module with its compiled functions, in the folder of the class that declares it. ``build()`` imports it as
+                   ``self.kernels``
+    cuda_source    the CUDA source: has the name of this module, or of the operator's module if there is none. If the file exists, the
+                   operator runs on GPUs
+    """
+
+    kernel_module: ClassVar[str] = ""
+    cuda_source: ClassVar[Path]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        owner = next((base for base in cls.__mro__ if "kernel_module" in vars(base) and base is not KernelOperator), cls)
+        path = Path(str(sys.modules[owner.__module__].__file__))
+        cls.cuda_source = path.with_name(f"{cls.kernel_module or path.stem}.cu")
+        cls.on_cuda = cls.cuda_source.exists()
+        cls._package = owner.__module__.rpartition(".")[0]
+
+    _package: ClassVar[str]
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        self.kernels: Any = importlib.import_module(f"{self._package}.{self.kernel_module}") if self.kernel_module else None
+
+    def step(
+        self, function: Compiled, entries: tuple[Any, ...], cuda: Callable[[], Cuda] | None = None, scratch: ThreadScratch | None = None,
+        explain: Callable[[int, str, int], str] = no_explanation,
+    ) -> Step:  # fmt: skip
+        """A step over a table with these `entries`. For a GPU, the launch that `cuda` returns reads the same entries."""
+        table, keep = laid_out(entries)
+        size, field = scratch or (0, None)
+        made = Step(function.address, table, explain, size, field, keep)
+        if cuda is not None:
+            made.launches = lambda: [cuda().launch(self.cuda_source, entries)]
+        return made
+
+
+class TwoFileOperator(KernelOperator):
+    """The shared part of the short forms: an operator whose table, step, launch and tests follow from its declaration."""
+
+    numbers: ClassVar[tuple[str, ...]] = ()
+    """Names of the float arguments, in the order in which the function reads them."""
+
+    def numbers_of(self, arguments: Arguments, samples: int) -> np.ndarray:
+        """The values of the arguments in `numbers`, float32[samples, arguments]; one column of 0 if there are none."""
+        table = np.zeros((samples, max(1, len(self.numbers))), np.float32)
+        for column, name in enumerate(self.numbers):
+            table[:, column] = arguments.scalars(name)
+        return table
