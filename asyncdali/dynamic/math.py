@@ -1,0 +1,67 @@
+"""Mathematical functions on Tensors, Batches and numbers: element by element, with the types of pipelines' arithmetic.
+
+Integers give float32 (`abs`, `min`, `max`, `clamp` and `pow` keep integers); float64 stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..imperative.arithmetic import operation as _operation
+
+_UNARY = {
+    "sqrt": "Square root; NaN for negative numbers.", "rsqrt": "1 / sqrt(input).", "cbrt": "Cube root.", "exp": "e to the power of `input`.",
+    "log": "Natural logarithm.", "log2": "Logarithm to the base of 2.", "log10": "Logarithm to the base of 10.",
+    "abs": "Absolute value; integers stay integers.", "fabs": "Absolute value, as a float.", "floor": "Largest whole number that is not greater.",
+    "ceil": "Smallest whole number that is not less.", "sin": "Sine of radians.", "cos": "Cosine of radians.", "tan": "Tangent of radians.",
+    "asin": "Arcus sine, in radians.", "acos": "Arcus cosine, in radians.", "atan": "Arcus tangent, in radians.", "sinh": "Hyperbolic sine.",
+    "cosh": "Hyperbolic cosine.", "tanh": "Hyperbolic tangent.", "asinh": "Inverse hyperbolic sine.", "acosh": "Inverse hyperbolic cosine.",
+    "atanh": "Inverse hyperbolic tangent.",
+}  # fmt: skip
+
+
+def _unary(name: str, doc: str) -> Callable[[Any], Any]:
+    def function(input: Any) -> Any:
+        return _operation(name, input)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+for _name, _doc in _UNARY.items():
+    globals()[_name] = _unary(_name, _doc)
+
+
+def min(left: Any, right: Any) -> Any:
+    """The smaller of two numbers."""
+    return _operation("min", left, right)
+
+
+def max(left: Any, right: Any) -> Any:
+    """The larger of two numbers."""
+    return _operation("max", left, right)
+
+
+def pow(base: Any, exponent: Any) -> Any:
+    """`base` to the power of `exponent`; integers stay integers."""
+    return _operation("pow", base, exponent)
+
+
+def fpow(base: Any, exponent: Any) -> Any:
+    """`base` to the power of `exponent`, as a float."""
+    return _operation("fpow", base, exponent)
+
+
+def atan2(x: Any, y: Any) -> Any:
+    """Angle of the point (y, x) in radians: the arcus tangent of x / y in the right quadrant."""
+    return _operation("atan2", x, y)
+
+
+def clamp(value: Any, lo: Any, hi: Any) -> Any:
+    """`value`, but not less than `lo` and not more than `hi`."""
+    return _operation("clamp", value, lo, hi)
+
+
+__all__ = [*_UNARY, "min", "max", "pow", "fpow", "atan2", "clamp"]

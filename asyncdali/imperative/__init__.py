@@ -1,0 +1,27 @@
+"""Dynamic mode's machinery; ``asyncdali.dynamic`` has its public names.
+
+    values -> conversion, indexing, printing, sharing       what users hold
+    calls, arithmetic -> bricks -> engine (or cuda)         how a call runs
+    contexts, devices, modes, streams                       where and when it runs
+
+    arithmetic.py  Operators of Python on Tensors and Batches, and the functions of `math`
+    bricks.py      Bricks: operators with their constants, ready to be called with any data
+    calls.py       A call of an operator: what is data and what is constant, how many samples, which device, and which brick
+    contexts.py    Evaluation contexts: which device and threads the calls of a thread use
+    conversion.py  Makes Tensors and Batches of data from Python and from other libraries
+    cuda.py        Calls on a CUDA device: one engine per GPU, whose operators queue their work on one stream
+    devices.py     Devices of dynamic mode: the CPU, and GPUs by number
+    dtypes.py      Element types of dynamic mode: one object per type, with a short name
+    engine.py      Memory and threads of a context: where the bricks of a call run
+    functions.py   Operators as functions of dynamic mode, generated from their declarations
+    indexing.py    Subscripts: ``tensor[...]`` by NumPy's rules, ``batch.slice[...]`` inside of every sample
+    modes.py       When calls are computed: modes of evaluation, per thread
+    printing.py    The text of Tensors and Batches
+    rng.py         Random generators of dynamic mode: streams of 32-bit words whose state is a position
+    sharing.py     Tensors and Batches for other libraries: DLPack, torch, the CUDA array interface
+    streams.py     CUDA streams of dynamic mode
+    values.py      Tensor and Batch: results of calls, and data from Python
+    work.py        Calls that are computed later
+
+May import the runtime, the graph, operators, devices, sources, tensors and types.
+"""

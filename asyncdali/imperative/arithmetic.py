@@ -1,0 +1,153 @@
+"""Operators of Python on Tensors and Batches, and the functions of `math`: types, broadcasting and errors are those of pipelines."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..batch import Batch as Samples
+from ..errors import OperatorOverflowError
+from ..operators.base import REGISTRY
+from ..operators.expressions.types import OPERATIONS, SIGNED, UNSIGNED
+from ..types import DALIDataType
+from ..types.conversions import STORAGE
+from .calls import Function, engine_of, finished, moved_samples, samples_of, users_line
+from .contexts import EvalContext
+from .devices import gpu_number
+from .modes import EvalMode
+from .values import Batch, Tensor, Value, repeated_part
+from .work import Declared, Work
+
+_OPERATION = REGISTRY["_arithmetic_generic_op"].schema
+_INTEGERS = {**SIGNED, **UNSIGNED}
+_NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+
+
+class Unusable(TypeError):
+    """An operand that arithmetic does not take."""
+
+
+@functools.lru_cache(1024)
+def _constant(value: Any, kind: DALIDataType, own: type) -> Tensor:
+    """A number as a tensor. `own`: the number's class, which tells 1 from True."""
+    return Tensor._of(Samples.from_values(np.array([value], STORAGE[kind]), dtype=kind))
+
+
+def _number(value: Any, others: list[DALIDataType]) -> Tensor:
+    """A Python number beside operands of these types.
+
+    It is int32, float32 or bool, as in pipelines. A float beside float64 is float64; an integer beyond 32 bits needs an operand of 64 bits.
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return _constant(bool(value), DALIDataType.BOOL, bool)
+    if isinstance(value, (float, np.floating)):
+        kind = DALIDataType.FLOAT64 if DALIDataType.FLOAT64 in others else DALIDataType.FLOAT
+        return _constant(float(value), kind, float)
+    whole = int(value)
+    for kind in (DALIDataType.INT32, *(item for item in others if _INTEGERS.get(item) == 64)):
+        bits = _INTEGERS[kind]
+        low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if kind in SIGNED else (0, (1 << bits) - 1)
+        if low <= whole <= high:
+            return _constant(whole, kind, int)
+    raise OperatorOverflowError(f"the integer {whole} does not fit into 32 bits; give ndd.int64({whole})")
+
+
+def _operands(given: tuple[Any, ...]) -> list[Value]:
+    """The operands as Tensors and Batches. Unusable for None, texts and the like."""
+    from .conversion import make_tensor
+
+    found: list[Any] = []
+    for item in given:
+        if isinstance(item, Value) or isinstance(item, _NUMBERS) and not isinstance(item, np.generic):
+            found.append(item)
+        elif isinstance(item, np.generic) or isinstance(item, (list, tuple, np.ndarray)):
+            found.append(make_tensor(item, None, None, None))
+        elif item is not None and not isinstance(item, (str, bytes)) and (hasattr(item, "__array__") or hasattr(item, "__dlpack__")):
+            found.append(make_tensor(item, None, None, None))
+        else:
+            raise Unusable(f"unsupported operand: {'None' if item is None else type(item).__name__}")
+    kinds = [item.dtype.type_id for item in found if isinstance(item, Value)]
+    return [item if isinstance(item, Value) else _number(item, kinds) for item in found]  # type: ignore[arg-type]
+
+
+def operation(name: str, *given: Any) -> Any:
+    """One operation, see ``operators.expressions.types`` for the names. A Batch if one operand is one."""
+    operands = _operands(given)
+    count, is_batch = samples_of(_FUNCTIONS[name], operands, {}, None)
+    places = {item._place for item in operands if item._place != "cpu"}
+    owned = [item for item, original in zip(operands, given, strict=True) if item is original]
+    if places and any(item._place == "cpu" for item in owned):
+        raise ValueError(f"{OPERATIONS[name].symbol}: the operands are on different devices, the CPU and {', '.join(sorted(places))}")
+    if len(places) > 1:
+        raise RuntimeError(f"{OPERATIONS[name].symbol}: the operands are on several GPUs: {', '.join(sorted(places))}")
+    place = places.pop() if places else "cpu"
+    kind, number = ("cpu", 0) if place == "cpu" else ("gpu", gpu_number(place))
+    context = EvalContext.current()
+    engine = engine_of(context, kind, number)
+    constants = {"op": name, "operands": list(range(len(operands)))}
+    where = [kind] * len(operands)
+    brick = engine.bricks.find(("", name, kind, len(operands)), lambda: engine.brick(_OPERATION, kind, constants, (), where))
+
+    def compute() -> list[Samples]:
+        given = []
+        for item in operands:
+            samples = item._samples() if item._place == place else moved_samples(item._samples(), place)
+            given.append(repeated_part(samples, count) if is_batch and isinstance(item, Tensor) else samples)
+        return finished(brick.run(engine, given, count))
+
+    result = Batch if is_batch else Tensor
+    if EvalMode.current() is EvalMode.deferred:
+        work = Work(compute, [Declared(device=place)], users_line())
+        context.waits(work)
+        return result._later(work, 0)
+    return result._of(compute()[0])
+
+
+class _Named(Function):
+    """An operation, for checks that name it."""
+
+    def __init__(self, name: str):
+        super().__init__(_OPERATION)
+        self.path = f"ndd {OPERATIONS[name].symbol}"
+
+
+_FUNCTIONS = {name: _Named(name) for name in OPERATIONS}
+
+
+def _binary(name: str, swapped: bool = False) -> Callable[[Any, Any], Any]:
+    def operate(self: Value, other: Any) -> Any:
+        try:
+            return operation(name, other, self) if swapped else operation(name, self, other)
+        except Unusable:
+            return NotImplemented
+
+    return operate
+
+
+def _unary(name: str) -> Callable[[Any], Any]:
+    def operate(self: Value) -> Any:
+        return operation(name, self)
+
+    return operate
+
+
+def _define() -> None:
+    """Give Tensor and Batch the operators of Python."""
+    binary = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "fdiv", "mod": "mod", "pow": "pow"}
+    binary.update({name: name for name in ("and", "or", "xor", "lshift", "rshift")})
+    made: dict[str, Any] = {}
+    for method, name in binary.items():
+        made[f"__{method}__"], made[f"__r{method}__"] = _binary(name), _binary(name, swapped=True)
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        made[f"__{name}__"] = _binary(name)
+    for name in ("neg", "invert", "abs"):
+        made[f"__{name}__"] = _unary(name)
+    for method, function in made.items():
+        function.__name__, function.__qualname__ = method, f"Value.{method}"
+        setattr(Value, method, function)
+
+
+_define()

@@ -1,0 +1,319 @@
+"""A call of an operator: what is data and what is constant, how many samples, which device, and which brick.
+
+Plain Python numbers, truth values, strings, enumerations, and flat lists of them are constants, as in ``fn``, however they are spelled.
+Tensors, Batches, arrays and nested lists are data. A call is a batch call if `batch_size` is given or any data is a Batch; then a Tensor is
+repeated for every sample.
+"""
+
+from __future__ import annotations
+
+import enum
+import operator
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._notices import near
+from ..batch import Batch as Samples
+from ..operators.base import REQUIRED, Arg, Schema
+from ..sampling.random_streams import StreamPosition
+from .bricks import Brick
+from .contexts import EvalContext
+from .devices import Device, device, gpu_number, has_gpu
+from .dtypes import DType
+from .modes import EvalMode
+from .values import Batch, Tensor, Value, place_of, repeated_part
+from .work import Declared, Work
+
+_SCALARS = (int, float, bool, str, bytes, complex, enum.Enum, np.generic)
+_NOT_HERE = {"name", "preserve", "bytes_per_sample_hint", "device", "seed"}
+"""Arguments of graphs that calls do not have."""
+
+
+def is_data(value: Any) -> bool:
+    """Whether an argument is data: a Tensor, a Batch, an array, or nested lists."""
+    if isinstance(value, Value):
+        return True
+    if isinstance(value, (list, tuple)):
+        return any(isinstance(item, (list, tuple, Value, np.ndarray)) for item in value)
+    if isinstance(value, _SCALARS) or value is None or callable(value) or isinstance(value, dict):
+        return False
+    return hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+
+
+class Function:
+    """What calls of one operator need, from its declaration.
+
+    name     as users call it, "reductions.sum"
+    path     how errors name it
+    """
+
+    def __init__(self, schema: Schema):
+        self.schema = schema
+        self.name = schema.name
+        self.path = f"ndd.{schema.name}"
+        self.arguments = {name: arg for name, arg in schema.by_name.items() if name not in _NOT_HERE and not name.startswith("_")}
+        self.required = [arg.name for arg in schema.args if arg.default is REQUIRED]
+        self.random = schema.seeded
+        self.needs_batch = schema.looks_across
+        self.fewest, self.most = schema.inputs
+        self.dtypes = {name for name, arg in self.arguments.items() if arg.kind in ("dtype", "dtype_list")}
+
+    def unknown(self, name: str) -> TypeError:
+        """The error for an argument that does not exist."""
+        if name == "seed" and self.random:
+            return TypeError(f"{self.path}: dynamic mode has no `seed`; give rng=ndd.random.RNG(seed), or call ndd.random.set_seed(seed)")
+        if name == "rng":
+            return TypeError(f"{self.path} draws no random numbers: it has no argument `rng`")
+        return TypeError(f"{self.path} got an unexpected argument {name!r}.{near(name, list(self.arguments))}")
+
+
+def checked_size(batch_size: Any) -> int:
+    """A number of samples. TypeError, ValueError for anything else."""
+    if isinstance(batch_size, bool) or not hasattr(batch_size, "__index__"):
+        raise TypeError(f"batch_size is an integer, got {batch_size!r}")
+    count = operator.index(batch_size)
+    if count < 0:
+        raise ValueError(f"batch_size cannot be negative, got {count}")
+    return count
+
+
+def call(
+    function: Function, inputs: Sequence[Any], batch_size: Any, wanted_device: Any, arguments: dict[str, Any], rng: Any = None
+) -> Any:
+    """The results of a call: a Tensor or Batch, a tuple of several, or a dict of named ones."""
+    from .conversion import make_tensor
+
+    schema, values = function.schema, list(inputs)
+    while len(values) > function.fewest and values[-1] is None:
+        values.pop()
+    if not function.fewest <= len(values) <= function.most:
+        _wrong_count(function, len(values))
+    external = False
+    for k, item in enumerate(values):
+        if not isinstance(item, Value):
+            if item is None:
+                raise TypeError(f"{function.path}: input {k} is None; only the last inputs may be left out")
+            values[k] = item = _input(function, k, item)
+            external = True
+    named: dict[str, Value] = {}
+    constants: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if value is None:
+            continue
+        arg = function.arguments.get(name)
+        if arg is None:
+            raise function.unknown(name)
+        if is_data(value):
+            if not arg.tensor:
+                constants[name] = _plain(function, arg, value)
+                continue
+            named[name] = value if isinstance(value, Value) else make_tensor(value, None, None, None)
+        else:
+            constants[name] = value.type_id if isinstance(value, DType) else value
+            if name in function.dtypes and not isinstance(value, (int, DType)):
+                constants[name] = _dtype(function, name, value)
+    for name in function.required:
+        if name not in constants and name not in named:
+            raise TypeError(f"{function.path}: the argument {name!r} is missing")
+    place, number = _place(function, values, wanted_device)
+    count, is_batch = samples_of(function, values, named, batch_size)
+    context = EvalContext.current()
+    where = place_of_inputs(function, values, place, number)
+    key = (schema.name, place, number, _key(constants), tuple(named), tuple(where))
+    engine = engine_of(context, place, number)
+    brick = engine.bricks.find(key, lambda: engine.brick(schema, place, constants, tuple(named), where))
+    position = None
+    if function.random:
+        from .rng import stream_for
+
+        position = stream_for(rng, function.path)
+    elif rng is not None:
+        raise function.unknown("rng")
+    data = [*values, *named.values()]
+
+    def compute() -> list[Samples]:
+        given = []
+        for k, value in enumerate(data):
+            samples = value._samples()
+            wanted = where[k] if k < len(where) else "cpu"
+            if (samples.device != "cpu") != (wanted != "cpu"):
+                samples = moved_samples(samples, wanted if wanted == "cpu" else f"gpu:{number}")
+            given.append(repeated_part(samples, count) if is_batch and isinstance(value, Tensor) else samples)
+        return finished(brick.run(engine, given, count, position))
+
+    kind = Batch if is_batch else Tensor
+    if EvalMode.current() is EvalMode.deferred and not external:
+        return _later(context, brick, kind, compute)
+    made = compute()
+    return results(brick, [kind._of(samples) for samples in made])
+
+
+def _wrong_count(function: Function, given: int) -> None:
+    expected = str(function.fewest) if function.fewest == function.most else f"{function.fewest} to {function.most}"
+    raise TypeError(f"{function.path} takes {expected} inputs, got {given}")
+
+
+def _input(function: Function, position: int, item: Any) -> Tensor:
+    from .conversion import make_tensor
+
+    if isinstance(item, (str, dict)):
+        raise TypeError(f"{function.path}: input {position} is a {type(item).__name__}; give a Tensor, a Batch, an array or numbers")
+    return make_tensor(item, None, None, None)
+
+
+def _dtype(function: Function, name: str, value: Any) -> Any:
+    from ..types import DALIDataType
+    from .dtypes import type_id
+
+    if isinstance(value, (list, tuple)):
+        return [_dtype(function, name, item) for item in value]
+    if isinstance(value, DALIDataType):
+        return value
+    try:
+        return type_id(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{function.path}: argument {name!r}: {error}") from None
+
+
+def _plain(function: Function, arg: Arg, value: Any) -> Any:
+    """Data for an argument that cannot vary: an array of NumPy is as good as a list."""
+    if isinstance(value, Value):
+        raise TypeError(
+            f"{function.path}: the argument {arg.name!r} is one constant for all samples ({arg.describe()}); give plain Python values"
+        )
+    return np.asarray(value).tolist() if isinstance(value, np.ndarray) or hasattr(value, "__array__") else value
+
+
+def _key(constants: dict[str, Any]) -> Any:
+    """Constants as a key that tells 1 from True and 1.0."""
+    parts = []
+    for name, value in constants.items():
+        if isinstance(value, (list, tuple)):
+            parts.append((name, tuple(map(_hashed, value)), tuple(map(type, value))))
+        else:
+            parts.append((name, _hashed(value), type(value)))
+    return tuple(parts)
+
+
+def _hashed(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        return repr(value) if not callable(value) else id(value)
+    return value
+
+
+def _place(function: Function, values: Sequence[Value], wanted: Any) -> tuple[str, int]:
+    """The device of a call as graphs name it, and the GPU's number."""
+    devices = function.schema.devices
+    numbers = {gpu_number(item._place) for item in values if item._place != "cpu"} if values else set()
+    if len(numbers) > 1:
+        raise RuntimeError(f"{function.path}: the inputs are on several GPUs: {', '.join(map(str, sorted(numbers)))}")
+    if wanted is None:
+        on_gpu = bool(numbers) and ("gpu" in devices or "mixed" in devices) or "cpu" not in devices
+        number = numbers.pop() if numbers else None
+        if on_gpu and number is None and not has_gpu():
+            Device("gpu")  # raises the error: there is none
+    else:
+        if wanted == "mixed":
+            raise ValueError(f"{function.path}: dynamic mode has no device 'mixed'; give device='gpu'")
+        chosen = device(wanted)
+        assert chosen is not None
+        on_gpu, number = chosen.device_type == "gpu", chosen.device_id
+    if on_gpu:
+        if "gpu" not in devices and "mixed" not in devices:
+            raise ValueError(f"{function.path} does not run on a GPU; it runs on {', '.join(devices)}")
+        number = (Device.current().device_id or 0) if number is None else number
+        return ("gpu" if "gpu" in devices else "mixed"), number
+    if "cpu" not in devices:
+        raise ValueError(f"{function.path} does not run on the CPU; give device='gpu'")
+    return "cpu", 0
+
+
+def place_of_inputs(function: Function, values: Sequence[Value], place: str, number: int) -> list[str]:
+    """The device that each positional input must be on."""
+    schema = function.schema
+    if place != "gpu":
+        return ["cpu"] * len(values)
+    return ["cpu" if k in schema.cpu_inputs or schema.uploads else "gpu" for k in range(len(values))]
+
+
+def samples_of(function: Function, values: Sequence[Value], named: dict[str, Value], batch_size: Any) -> tuple[int, bool]:
+    """Number of samples, and whether the results are Batches. ValueError if sizes differ."""
+    size = None if batch_size is None else checked_size(batch_size)
+    what = "batch_size"
+    for k, value in enumerate((*values, *named.values())):
+        if isinstance(value, Batch):
+            count = value.batch_size
+            own = f"input {k}" if k < len(values) else f"the argument {list(named)[k - len(values)]!r}"
+            if size is not None and count != size:
+                raise ValueError(f"{function.path}: {own} has {count} samples, but {what} {'is' if what == 'batch_size' else 'has'} {size}")
+            if size is None:
+                size, what = count, own
+    if size is None and function.needs_batch:
+        raise ValueError(f"{function.path} needs `batch_size`: its result depends on the number of samples")
+    return (1, False) if size is None else (size, True)
+
+
+def engine_of(context: EvalContext, place: str, number: int) -> Any:
+    """Where a call runs: the context's engine, or that of a GPU."""
+    if place == "cpu":
+        return context.engine
+    from .cuda import gpu_engine
+
+    return gpu_engine(number) or context.engine
+
+
+def results(brick: Brick, values: list[Any]) -> Any:
+    """The results in the form that users get."""
+    if brick.names is not None:
+        return dict(zip(brick.names, values, strict=True))
+    return values[0] if brick.single else tuple(values)
+
+
+def finished(made: list[Samples]) -> list[Samples]:
+    """Outputs that own their memory."""
+    return [samples if samples.reused_memory is False else samples.private() for samples in made]
+
+
+def _later(context: EvalContext, brick: Brick, kind: type[Value], compute: Any) -> Any:
+    declared = [Declared(device=brick.output_device) for _ in brick.plan.outputs]
+    work = Work(compute, declared, users_line())
+    context.waits(work)
+    return results(brick, [kind._later(work, k) for k in range(len(declared))])
+
+
+def users_line() -> str:
+    """The user's line that is being executed: "file.py:12"."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("asyncdali."):
+        frame = frame.f_back
+    return "an unknown line" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def moved(value: Value, wanted: Device) -> Any:
+    """A copy of a value on a device."""
+    return type(value)._of(moved_samples(value._samples(), place_of(wanted)))
+
+
+def moved_samples(samples: Samples, place: str) -> Samples:
+    """A copy of samples on a device."""
+    from .cuda import gpu_engine
+    from .values import copied
+
+    number = gpu_number(samples.device if place == "cpu" else place)
+    engine = gpu_engine(number) if "cpu" not in (samples.device, place) or samples.device != place else None
+    if engine is not None:
+        return engine.moved(samples, place)
+    made = copied(samples)
+    made.device = place
+    return made
+
+
+def position_of(words: Sequence[int]) -> StreamPosition:
+    """The state that a call makes of seven random words."""
+    key, lo, hi = (words[k] | words[k + 1] << 32 for k in (0, 2, 4))
+    return StreamPosition(key, hi, lo, words[6] & 3)

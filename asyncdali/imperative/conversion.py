@@ -1,0 +1,370 @@
+"""Makes Tensors and Batches of data from Python and from other libraries."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..batch import Batch as Samples
+from ..batch import from_numpy_dtype
+from ..tensors import TensorCPU, TensorGPU, TensorListCPU, TensorListGPU
+from ..types import DALIDataType
+from ..types.conversions import FROM_DTYPE
+from ..types.enums import ENUM_CLASSES, ENUM_KINDS
+from .devices import Device, device
+from .dtypes import DType, dtype, of_id, stored
+from .values import Batch, Tensor, Value, array_of, copied, gathered, relabelled, repeated_part
+
+
+def make_tensor(data: Any, kind: Any, where: Any, layout: Any, pad: bool = False, copy: bool = False) -> Tensor:
+    """See :func:`values.as_tensor`; `copy` as :func:`values.tensor`."""
+    wanted = None if kind is None else dtype(kind)
+    place = device(where)
+    if isinstance(data, (Batch, TensorListCPU, TensorListGPU)):
+        found = stacked(data if isinstance(data, Batch) else make_batch(data, None, None, None), pad)
+    elif isinstance(data, Tensor):
+        found = data
+    else:
+        samples = _one(data, wanted)
+        if copy and samples.reused is True:
+            samples = copied(samples)
+        copy = False
+        found = Tensor._of(samples)
+    found = _as_asked(found, wanted, layout)
+    if place is not None and place != found.device:
+        return found.to_device(place)
+    if copy and found._samples() is (data._samples() if isinstance(data, Value) else None):
+        return Tensor._of(copied(found._samples()))
+    if copy and isinstance(data, Value):
+        return Tensor._of(copied(found._samples()))
+    return found
+
+
+def make_batch(data: Any, kind: Any, where: Any, layout: Any, copy: bool = False) -> Batch:
+    """See :func:`values.as_batch`; `copy` as :func:`values.batch`."""
+    wanted = None if kind is None else dtype(kind)
+    place = device(where)
+    if isinstance(data, Batch):
+        found = data
+    elif isinstance(data, (TensorListCPU, TensorListGPU)):
+        host = data if isinstance(data, TensorListCPU) else data.as_cpu()
+        found = Batch._of(host._batch)
+    elif isinstance(data, Tensor):
+        found = Batch._of(_cut(data._samples(), data.layout or ""))
+    elif data is None or isinstance(data, (str, bytes, dict, set, int, float, complex)):
+        raise TypeError(f"a batch is a list of samples, an array or a Batch, got {data!r}" if data is None or not isinstance(data, (str, bytes))
+                        else f"a {type(data).__name__} is no batch of samples")  # fmt: skip
+    elif hasattr(data, "__array__") or hasattr(data, "__dlpack__"):
+        tensor = make_tensor(data, None, None, None)
+        found = Batch._of(_cut(tensor._samples(), tensor.layout or ""))
+    else:
+        try:
+            items = list(data)
+        except TypeError:
+            raise TypeError(f"a batch is a list of samples, an array or a Batch, got a {type(data).__name__}") from None
+        found = _listed(items, wanted)
+        copy = False
+    found = _as_asked(found, wanted, layout)
+    if place is not None and place != found.device:
+        return found.to_device(place)
+    return Batch._of(copied(found._samples())) if copy else found
+
+
+def _as_asked(value: Any, kind: DType | None, layout: Any) -> Any:
+    """The value with another type and layout."""
+    if kind is not None and value.dtype != kind:
+        stored(kind)
+        from ..dynamic import cast
+
+        value = cast(value, dtype=kind)
+    if layout is None:
+        return value
+    checked = _checked_layout(layout, value)
+    if value._held is None and value._work is not None:
+        return type(value)._later(value._work, value._number, checked)
+    return type(value)._of(relabelled(value._samples(), checked))
+
+
+def _checked_layout(layout: Any, value: Value) -> str:
+    if not isinstance(layout, str):
+        raise ValueError(f"a layout is a string, got {type(layout).__name__}")
+    if layout and len(layout) != value.ndim and not (isinstance(value, Batch) and value.batch_size == 0):
+        raise ValueError(f"the layout {layout!r} has {len(layout)} letters, the data has {value.ndim} dimensions")
+    return layout
+
+
+# --------------------------------------------------------------------------------------------------------- one sample
+
+
+def _one(data: Any, kind: DType | None) -> Samples:
+    """The samples of a Tensor over the memory of `data`; marked as reused if the memory is not ours."""
+    if isinstance(data, (TensorCPU, TensorGPU)):
+        host = data if isinstance(data, TensorCPU) else data.as_cpu()
+        samples = _shared(np.asarray(host._array)[None], host.layout(), host.dtype)
+        info = host.source_info()
+        samples.source_info = [info] if info else None
+        return samples
+    if isinstance(data, np.ndarray):
+        return _of_array(data)
+    if isinstance(data, np.generic):
+        return Samples.from_values(_numbers(np.asarray(data))[None])
+    if isinstance(data, (bool, int, float, list, tuple, range)) or isinstance(data, ENUM_CLASSES):
+        return _of_python(data, kind)
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        return _of_array(np.frombuffer(data, np.uint8))
+    picture = _of_picture(data)
+    if picture is not None:
+        return picture
+    return _foreign(data)
+
+
+def _of_array(array: np.ndarray, layout: str = "") -> Samples:
+    usable = _numbers(array)
+    if usable is array and array.flags.c_contiguous and array.flags.writeable:
+        return _shared(array[None], layout)
+    own = np.array(usable, order="C", copy=True)
+    return Samples.from_values(own[None], layout)
+
+
+def _shared(values: np.ndarray, layout: str = "", kind: DALIDataType | None = None) -> Samples:
+    samples = Samples.from_values(values, layout, kind)
+    samples.reused = True
+    return samples
+
+
+def _numbers(array: np.ndarray) -> np.ndarray:
+    """An array whose elements have a DALIDataType; foreign byte order is converted. TypeError for other elements."""
+    if array.dtype in FROM_DTYPE:
+        return array
+    native = array.dtype.newbyteorder("=")
+    if native in FROM_DTYPE:
+        return array.astype(native)
+    raise TypeError(f"elements of numpy type {array.dtype} are not supported; supported are bool, integers and floats of up to 64 bits")
+
+
+def _of_python(data: Any, kind: DType | None) -> Samples:
+    """Python numbers: int32 (uint32 if they need it), float32, bool; or the type `kind`, by NumPy's rules."""
+    enumeration = _enumerations(data)
+    if enumeration is not None:
+        return enumeration
+    if kind is not None:
+        stored(kind)
+    if isinstance(data, complex):
+        raise TypeError("complex numbers are not supported")
+    if isinstance(data, (list, tuple)) and any(isinstance(item, Value) for item in data):
+        data = [array_of(item.cpu()) if isinstance(item, Tensor) else item for item in data]
+    try:
+        array = np.array(data)
+    except ValueError as error:
+        raise ValueError(f"nested lists must have rows of equal length: {error}") from None
+    except OverflowError as error:
+        raise OverflowError(str(error)) from None
+    if array.size == 0 and array.dtype == np.float64:
+        array = array.astype(np.float32)
+    if array.dtype.kind == "O" and array.size and all(type(item) is int for item in array.reshape(-1).tolist()):
+        raise OverflowError(f"an integer does not fit into 64 bits: {data!r}")
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"expected numbers or nested lists of numbers, got {_shown(data)}")
+    if kind is not None and kind.storage is not None:
+        return Samples.from_values(_in_type(array, kind)[None], dtype=kind.type_id)
+    if array.dtype.kind in "iu":
+        array = _narrow(array)
+    elif array.dtype.kind == "f":
+        array = array.astype(np.float32) if not _has_numpy_floats(data) else array
+    return Samples.from_values(array[None])
+
+
+def _has_numpy_floats(data: Any) -> bool:
+    """Whether a list has numbers or arrays of numpy, which keep their type."""
+    if isinstance(data, (list, tuple)):
+        return any(map(_has_numpy_floats, data))
+    return isinstance(data, (np.ndarray, np.generic))
+
+
+def _shown(data: Any) -> str:
+    text = repr(data)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _in_type(array: np.ndarray, kind: DType) -> np.ndarray:
+    """Python numbers in a type, by NumPy's rules: floats are cut, integers out of range raise OverflowError."""
+    target = kind.storage
+    assert target is not None
+    if target.kind in "iu" and array.size:
+        limits = np.iinfo(target)
+        low, high = array.min(), array.max()
+        if not (limits.min <= low and high <= limits.max):
+            raise OverflowError(f"{low if low < limits.min else high} does not fit into {kind.name} [{limits.min}, {limits.max}]")
+    return array.astype(target)
+
+
+def _narrow(array: np.ndarray) -> np.ndarray:
+    """Integers as int32, or as uint32 if none is negative and one needs it. OverflowError beyond."""
+    if not array.size:
+        return array.astype(np.int32)
+    low, high = int(array.min()), int(array.max())
+    if -(2**31) <= low and high < 2**31:
+        return array.astype(np.int32)
+    if 0 <= low and high < 2**32 and array.ndim:
+        return array.astype(np.uint32)
+    raise OverflowError(f"{low if low < -(2**31) else high} does not fit into 32 bits; give dtype=ndd.int64")
+
+
+def _enumerations(data: Any) -> Samples | None:
+    items = data if isinstance(data, (list, tuple)) else [data]
+    if not items or not isinstance(items[0], ENUM_CLASSES):
+        return None
+    if len(set(map(type, items))) > 1:
+        raise TypeError("members of different enumerations cannot be one tensor")
+    values = np.array([int(item) for item in items], np.int32)
+    return Samples.from_values((values if isinstance(data, (list, tuple)) else values.reshape(()))[None], dtype=ENUM_KINDS[type(items[0])])
+
+
+def _of_picture(data: Any) -> Samples | None:
+    """A PIL picture, as HWC."""
+    if not type(data).__module__.startswith("PIL."):
+        return None
+    array = np.array(data)
+    return Samples.from_values(_numbers(array[..., None] if array.ndim == 2 else array)[None], "HWC")
+
+
+def _foreign(data: Any) -> Samples:
+    """An array of another library."""
+    if type(data).__module__.partition(".")[0] == "torch":
+        _check_torch(data)
+    if hasattr(data, "__dlpack_device__"):
+        if Device.type_from_dlpack(int(data.__dlpack_device__()[0])) == "gpu":
+            from .cuda import imported
+
+            return imported(data)
+        from ..tensors.dlpack import from_dlpack
+
+        try:
+            return _of_array(from_dlpack(data))
+        except (BufferError, RuntimeError) as error:
+            raise TypeError(f"the data of a {type(data).__name__} cannot be used: {error}") from None
+    if hasattr(data, "__array__"):
+        return _of_array(np.asarray(data))
+    raise TypeError(f"expected an array, numbers, a PIL picture or a Tensor, got {'None' if data is None else type(data).__name__}")
+
+
+def _check_torch(data: Any) -> None:
+    name = str(getattr(data, "dtype", ""))
+    if getattr(data, "requires_grad", False):
+        raise TypeError("the torch tensor requires a gradient: give tensor.detach()")
+    if getattr(data, "is_sparse", False) or "sparse" in str(getattr(data, "layout", "")):
+        raise TypeError("sparse torch tensors are not supported: give tensor.to_dense()")
+    if name in ("torch.bfloat16", "torch.complex64", "torch.complex128"):
+        raise TypeError(f"elements of {name} are not supported: convert them first, for example with tensor.float()")
+
+
+# ------------------------------------------------------------------------------------------------------------ batches
+
+
+def _cut(samples: Samples, layout: str) -> Samples:
+    """The samples along the first axis of a Tensor's only sample."""
+    shape = samples.shapes[0].tolist()
+    if not shape:
+        raise ValueError("a 0-d array is no batch: its first axis would count the samples")
+    array = samples.sample(0)
+    made = Samples.from_values(array, layout[1:], samples.dtype)
+    made.reused, made.device = samples.reused, samples.device
+    return made
+
+
+def _listed(items: list[Any], kind: DType | None) -> Batch:
+    """A batch of samples. Numbers of different types get a common one."""
+    if not items:
+        if kind is None:
+            raise ValueError("an empty batch needs `dtype`")
+        return Batch._of(Samples(np.empty((0, 0), np.int64), stored(kind), contiguous=True, owner=np.empty(0, np.uint8)))
+    if any(isinstance(item, Batch) for item in items):
+        raise TypeError("a list of batches is no batch; give their samples")
+    if any(item is None for item in items):
+        raise TypeError(f"sample {next(k for k, item in enumerate(items) if item is None)} is None")
+    if kind is None:
+        plain = _plain_arrays(items)
+        if plain is not None:
+            return Batch._of(plain)
+    tensors = [make_tensor(item, kind if not hasattr(item, "dtype") else None, None, None) for item in items]
+    if kind is not None:
+        tensors = [_as_asked(item, kind, None) for item in tensors]
+    first = tensors[0]
+    common = _common([item.dtype for item in tensors], items)
+    layout = next((item.layout for item in tensors if item.layout), None) or ""
+    tensors = [_as_asked(item, common, None).to_device(first.device) for item in tensors]
+    ranks = {item.ndim for item in tensors}
+    if len(ranks) > 1:
+        raise RuntimeError(f"all samples of a batch must have the same number of dimensions, got {', '.join(map(str, sorted(ranks)))}")
+    samples = [item._samples() for item in tensors]
+    shapes = np.concatenate([item.shapes for item in samples])
+    info = [str(item.source_info[0]) if item.source_info else "" for item in samples]
+    made = gathered(shapes, samples[0].dtype, layout, [item.sample(0) for item in samples], samples[0].device, info if any(info) else None)
+    return Batch._of(made)
+
+
+def _plain_arrays(items: list[Any]) -> Samples | None:
+    """Arrays of numpy with one type and rank, which are taken without making a Tensor of each."""
+    first = items[0]
+    if set(map(type, items)) != {np.ndarray} or first.dtype not in FROM_DTYPE:
+        return None
+    if any(item.dtype != first.dtype or item.ndim != first.ndim for item in items):
+        return None
+    shapes = np.array([item.shape for item in items], np.int64).reshape(len(items), first.ndim)
+    return gathered(shapes, from_numpy_dtype(first.dtype), "", items)
+
+
+def _common(kinds: Sequence[DType], items: Sequence[Any]) -> DType:
+    """One type for all samples. TypeError if that would change values."""
+    if len(set(map(id, kinds))) == 1:
+        return kinds[0]
+    storages = [kind.storage for kind in kinds]
+    if any(kind.kind is DType.Kind.enum for kind in kinds) or any(item is None for item in storages):
+        raise TypeError(f"samples of the types {', '.join(sorted({kind.name for kind in kinds}))} are no batch; give `dtype`")
+    python = all(isinstance(item, (bool, int, float, list, tuple)) for item in items)
+    result = np.result_type(*storages)  # type: ignore[arg-type]
+    if python and result == np.float64:
+        result = np.dtype(np.float32)
+    return of_id(from_numpy_dtype(result))
+
+
+def stacked(batch: Batch, pad: bool) -> Tensor:
+    """The samples of a batch as one Tensor [samples, ...]. ValueError for different shapes, unless `pad`."""
+    samples = batch._samples()
+    count, shapes = len(samples), samples.shapes
+    layout = f"N{samples.layout}" if samples.layout else ""
+    uniform = count < 2 or bool((shapes == shapes[0]).all())
+    if not uniform and not pad:
+        raise ValueError(f"samples of different shapes cannot be one tensor: {batch.shape}; give pad=True to fill them up with zeros")
+    if samples.values is not None and uniform:
+        made = Samples.from_values(samples.values[None], layout, samples.dtype)
+        made.reused, made.device = samples.reused, samples.device
+        return Tensor._of(made)
+    extents = tuple(shapes.max(axis=0).tolist()) if count else (0,) * samples.ndim
+    if uniform and samples.contiguous and count and samples.alias_of is None:
+        whole = Samples(np.array([[count, *extents]], np.int64), samples.dtype, layout, device=samples.device)
+        whole.addresses[0] = samples.addresses[0]
+        whole.owner, whole.contiguous, whole.reused = samples.memory_owner, True, samples.reused_memory is not False
+        return Tensor._of(whole)
+    from ..batch import storage_dtype
+
+    values = (np.zeros if not uniform else np.empty)((count, *extents), storage_dtype(samples.dtype))
+    for k in range(count):
+        values[(k, *map(slice, shapes[k].tolist()))] = samples.sample(k)
+    made = Samples.from_values(values[None], layout, samples.dtype)
+    made.device = samples.device
+    return Tensor._of(made)
+
+
+def broadcast(sample: Any, batch_size: Any, where: Any, kind: Any) -> Batch:
+    """See :meth:`values.Batch.broadcast`."""
+    if isinstance(sample, (Batch, TensorListCPU, TensorListGPU)):
+        raise ValueError("Batch.broadcast repeats one sample, and was given a batch")
+    count = operator.index(batch_size)
+    if count < 0:
+        raise ValueError(f"batch_size cannot be negative, got {count}")
+    tensor = make_tensor(sample, kind, where, None)
+    return Batch._of(repeated_part(tensor._samples(), count))

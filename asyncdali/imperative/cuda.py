@@ -1,0 +1,162 @@
+"""Calls on a CUDA device: one engine per GPU, whose operators queue their work on one stream.
+
+The engine and its bricks are those of debug mode (``runtime/work/immediate.py``). A lock orders the calls of several threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from .. import _forks
+from ..batch import Batch as Samples
+from ..device.select import choose_gpu, cuda_driver_present
+from ..graph import context
+from ..graph.node import Definition, make
+from ..operators.base import Schema
+from ..options import PipelineOptions
+from ..runtime.work.immediate import Engine, Immediate, stand_in
+from .bricks import Bricks
+from .values import Batch, Tensor, Value
+
+
+class CudaEngine:
+    """One GPU: memory, stream and bricks."""
+
+    def __init__(self, number: int):
+        from .contexts import get_num_threads
+
+        options = PipelineOptions(batch_size=1, num_threads=get_num_threads(), device_id=number, enable_statistics=False)
+        self.number = number
+        self.engine = Engine(options, f"asyncdali-dynamic-{number}", lambda seed: nullcontext)
+        self.gpu = self.engine.choose()
+        self.bricks = Bricks()
+        self.lock = threading.RLock()
+        self._calls = 0
+
+    def brick(
+        self, schema: Schema, device: str | None, constants: dict[str, Any], named: Sequence[str], places: Sequence[str], seed: int = 0
+    ) -> CudaBrick:
+        """See :class:`bricks.Brick`."""
+        with self.lock:
+            return CudaBrick(self, schema, device, constants, named, places, seed)
+
+    def index(self) -> int:
+        """The number of the next call."""
+        self._calls += 1
+        return self._calls
+
+    def moved(self, samples: Samples, place: str) -> Samples:
+        """A copy of samples on the GPU or on the CPU. On the CPU it is complete."""
+        with self.lock, self.engine.entered():
+            on_gpu = samples.device != "cpu"
+            given = samples
+            if on_gpu:
+                self.engine.gpu.complete([samples])  # type: ignore[union-attr]
+            made = self.engine.moved(given, "gpu" if place != "cpu" else "cpu", self.index())
+            self.engine.gpu.complete([made])  # type: ignore[union-attr]
+        made.device = place
+        return made
+
+
+class CudaBrick:
+    """A brick whose operators run on a GPU."""
+
+    def __init__(
+        self, home: CudaEngine, schema: Schema, device: str | None, constants: dict[str, Any], named: Sequence[str], places: Sequence[str],
+        seed: int,
+    ):  # fmt: skip
+        definition = Definition(None)  # type: ignore[arg-type]  # nothing here asks for the options of a pipeline
+        context.push(None, definition)
+        try:
+            nodes = [stand_in(f"__input_{k}", place) for k, place in enumerate(places)]
+            arguments = {name: stand_in(f"__{name}", "cpu") for name in named}
+            made = make(schema, nodes, {**constants, "device": device, **arguments})
+        finally:
+            context.pop()
+        self.names = list(made) if isinstance(made, dict) else None
+        outputs = list(made.values()) if isinstance(made, dict) else made if isinstance(made, list) else [made]
+        self.single = not isinstance(made, (list, dict))
+        self.output_device = outputs[0].device
+        self._inputs = [node.name for node in (*nodes, *arguments.values())]
+        self._home = home
+        self._immediate = Immediate(home.engine, outputs, definition.instances, seed)
+        self.plan = self._immediate.plan
+
+    def run(self, engine: CudaEngine, inputs: Sequence[Samples], count: int, position: Any = None, index: int = 0) -> list[Samples]:
+        """See :meth:`bricks.Brick.run`. The outputs' memory is filled on the GPU's stream."""
+        with engine.lock:
+            for built in self._immediate.stateful_operators():
+                built.position = position
+            made = self._immediate.run(dict(zip(self._inputs, inputs, strict=True)), count, index or engine.index())
+        if engine.number:
+            for samples in made:
+                if samples.device == "gpu":
+                    samples.device = f"gpu:{engine.number}"
+        return made
+
+
+_engines: dict[int, CudaEngine] = {}
+_lock = threading.Lock()
+
+
+def gpu_engine(number: int) -> CudaEngine | None:
+    """The engine of a GPU. None: the host device stands in for it."""
+    found = _engines.get(number)
+    if found is None and cuda_driver_present() and choose_gpu(number, True) is not None:
+        with _lock:
+            found = _engines.get(number) or _engines.setdefault(number, CudaEngine(number))
+    if found is not None and _forks.pid != _made_in:
+        raise RuntimeError("CUDA cannot be used in a child made by fork after its parent has used it; start the process by spawn")
+    return found
+
+
+_made_in = _forks.pid
+
+
+def is_real(value: Value) -> bool:
+    """Whether a value is in the memory of a CUDA device, not of the host device."""
+    return value._place != "cpu" and gpu_engine(value.device.device_id or 0) is not None
+
+
+def _list_of(value: Value) -> Any:
+    """The samples of a value as the TensorListGPU of a pipeline; complete."""
+    home = gpu_engine(value.device.device_id or 0)
+    assert home is not None
+    with home.lock, home.engine.entered():
+        return home.engine.tensors(value._samples())
+
+
+def exported(value: Tensor) -> Any:
+    """A tensor on a GPU as an object with DLPack and the CUDA array interface."""
+    return _list_of(value)[0]
+
+
+def imported(data: Any) -> Samples:
+    """The samples of a foreign array in a GPU's memory: a copy."""
+    number = int(data.__dlpack_device__()[1])
+    home = gpu_engine(number)
+    if home is None:
+        raise TypeError(f"the data is on GPU {number}, which this process cannot use")
+    with home.lock, home.engine.entered():
+        made = home.engine.batch_of([data])
+    made.device = "gpu" if not number else f"gpu:{number}"
+    return made
+
+
+def sliced_on_gpu(value: Tensor, key: Sequence[Any]) -> Tensor:
+    """``tensor[key]`` by way of the CPU."""
+    return value.cpu()[tuple(key)].gpu(value.device.device_id)
+
+
+def batch_sliced_on_gpu(batch: Batch, keys: Sequence[Any]) -> Batch:
+    """The samples of ``batch.slice`` by way of the CPU; `keys`: of each sample."""
+    host = batch.cpu()
+    from .conversion import make_batch
+
+    made = [np.asarray(host.tensors[k])[key] for k, key in enumerate(keys)]
+    return make_batch(made, None, batch.device, None, copy=True)

@@ -1,0 +1,112 @@
+"""Memory and threads of a context: where the bricks of a call run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..device.buffers import BufferPool
+from ..device.threads import WorkerState, WorkerThreads
+from ..operators.base import Environment, Schema
+from .bricks import Brick, Bricks
+
+if TYPE_CHECKING:
+    from ..runtime.work.jobs import CompiledSamples
+
+
+class _State(threading.local):
+    """The calling thread's scratch memory."""
+
+    def __init__(self) -> None:
+        self.state = WorkerState()
+
+
+_thread = _State()
+
+
+class Crew:
+    """Worker threads, which start at the first shared job. Contexts may share a crew; a forked child makes another one."""
+
+    def __init__(self, num_threads: int, name: str = "asyncdali-dynamic"):
+        self.num_threads = num_threads
+        self._name = name
+        self._workers: WorkerThreads | None = None
+        self._lock = threading.Lock()
+
+    def workers(self) -> WorkerThreads | None:
+        """The threads besides the calling one; None: there are none."""
+        if self._workers is None and self.num_threads > 1:
+            with self._lock:
+                if self._workers is None:
+                    self._workers = WorkerThreads(self.num_threads - 1, self._name)
+        return self._workers
+
+    def __del__(self) -> None:
+        if self._workers is not None:
+            self._workers.close()
+
+
+class Engine:
+    """What bricks need: memory, threads, a table of bricks, and the device.
+
+    Args:
+        crew: the threads.
+        device_id: the GPU's number; None: the CPU, and the host device for GPU operators.
+    """
+
+    gpu: object = None
+
+    def __init__(self, crew: Crew, device_id: int | None = None):
+        from ..compiled import driver, places
+
+        driver.run_job.compile()
+        places.lay_out.compile()
+        self.crew = crew
+        self.device_id = device_id
+        self._pool = BufferPool()
+        self.allocate = self._pool.allocate
+        self.bricks = Bricks()
+        self.environment = Environment(1, crew.num_threads, device_id, False, self.allocate)
+
+    @property
+    def num_threads(self) -> int:
+        return self.crew.num_threads
+
+    def brick(
+        self, schema: Schema, device: str | None, constants: dict[str, Any], named: Sequence[str], places: Sequence[str], seed: int = 0
+    ) -> Brick:
+        """See :class:`bricks.Brick`."""
+        return Brick(self, schema, device, constants, named, places, seed)
+
+    def state(self) -> WorkerState:
+        """The calling thread's memory for compiled code."""
+        return _thread.state
+
+    def share(self, job: CompiledSamples) -> None:
+        """Do a job with the worker threads; it is over when this returns. Its error is not raised."""
+        workers = self.crew.workers()
+        if workers is None or job.count < 2:
+            job.work_alone(self.state())
+            return
+        done = threading.Event()
+        job.finished = done.set
+        workers.submit(job, job.count - 1)
+        try:
+            job.work(self.state())
+            done.wait()
+        except BaseException:  # an interrupt: nobody may work on memory that this call drops
+            job.stop()
+            done.wait()
+            raise
+
+
+def new_array(engine: Engine, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An uninitialised array in memory of the pool."""
+    size = dtype.itemsize
+    for extent in shape:
+        size *= extent
+    memory = engine.allocate(size)
+    return memory[:size].view(dtype).reshape(shape)

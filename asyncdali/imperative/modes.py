@@ -1,0 +1,56 @@
+"""When calls are computed: modes of evaluation, per thread."""
+
+from __future__ import annotations
+
+import enum
+import threading
+from typing import Any
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.modes: list[EvalMode] = []
+
+
+class EvalMode(enum.Enum):
+    """When the work of a call is done. A member is a context manager that sets the mode of the calling thread.
+
+    deferred   when a result is read (its values, or its shape)
+    eager      in the call (the default). Long work of several samples is shared with worker threads
+    sync_cpu   in the call
+    sync_full  in the call, which also waits for the GPU
+    """
+
+    deferred = 1
+    eager = 2
+    sync_cpu = 3
+    sync_full = 4
+    default = eager
+
+    def __lt__(self, other: Any) -> bool:
+        return self.value < other.value if isinstance(other, EvalMode) else NotImplemented
+
+    def __le__(self, other: Any) -> bool:
+        return self.value <= other.value if isinstance(other, EvalMode) else NotImplemented
+
+    def __gt__(self, other: Any) -> bool:
+        return self.value > other.value if isinstance(other, EvalMode) else NotImplemented
+
+    def __ge__(self, other: Any) -> bool:
+        return self.value >= other.value if isinstance(other, EvalMode) else NotImplemented
+
+    @staticmethod
+    def current() -> EvalMode:
+        """The calling thread's mode."""
+        modes = _stack.modes
+        return modes[-1] if modes else EvalMode.eager
+
+    def __enter__(self) -> EvalMode:
+        _stack.modes.append(self)
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        _stack.modes.pop()
+
+
+_stack = _Stack()

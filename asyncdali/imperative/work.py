@@ -1,0 +1,59 @@
+"""Calls that are computed later: when one of their results is read, or when their context is left."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..batch import Batch as Samples
+from ..errors import set_aside
+
+
+class Declared:
+    """What is known about an output before it is computed. None: it has to be computed."""
+
+    __slots__ = ("device", "dtype", "layout", "ndim")
+
+    def __init__(self, dtype: Any = None, ndim: int | None = None, layout: str | None = None, device: str = "cpu"):
+        self.dtype, self.ndim, self.layout, self.device = dtype, ndim, layout, device
+
+
+class Work:
+    """One call. Any thread may ask for its outputs; the first one computes them. An error is raised each time that somebody asks."""
+
+    __slots__ = ("__weakref__", "_compute", "_error", "_lock", "_made", "declared", "told", "where")
+
+    def __init__(self, compute: Callable[[], Sequence[Samples]], declared: Sequence[Declared], where: str):
+        """`where`: the user's line that made the call."""
+        self._compute: Callable[[], Sequence[Samples]] | None = compute
+        self._made: Sequence[Samples] = ()
+        self._error: BaseException | None = None
+        self._lock = threading.Lock()
+        self.declared = declared
+        self.where = where
+        self.told = False
+        """Whether somebody has seen its error."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is computed, or has failed and somebody has seen the error."""
+        return self._compute is None and (self._error is None or self.told)
+
+    def batches(self) -> Sequence[Samples]:
+        """The outputs. Raises the error of the call, with the lines of the call and of the read."""
+        if self._compute is not None:
+            with self._lock:
+                if self._compute is not None:
+                    try:
+                        self._made = self._compute()
+                    except Exception as error:
+                        self._error = error
+                        if hasattr(error, "add_note"):
+                            error.add_note(f"The operator was called at {self.where}.")
+                        set_aside(error)
+                    self._compute = None
+        if self._error is not None:
+            self.told = True
+            raise self._error
+        return self._made
