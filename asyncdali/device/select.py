@@ -103,6 +103,16 @@ def choose_gpu(device_id: int | None, needs_gpu: bool) -> CudaDevice | None:
     return CudaDevice(_driver, 0 if device_id is None else int(device_id))
 
 
+def device_count() -> int:
+    """Number of CUDA devices; 0 if CUDA cannot be used. This initialises CUDA."""
+    global _driver
+    try:
+        _driver = _driver or make_driver()
+    except NoCuda:
+        return 0
+    return _driver.device_count()
+
+
 def _on_host(which: str, reason: str, wish: str) -> None:
     if wish == "cuda":
         raise RuntimeError(f"{which}: {reason}, and ASYNCDALI_DEVICE=cuda forbids the host device")

@@ -16,7 +16,6 @@ from __future__ import annotations
 import sys as _sys
 
 from ..imperative import dtypes as _dtypes
-from ..imperative import arithmetic as _arithmetic
 from ..imperative.contexts import EvalContext as EvalContext
 from ..imperative.contexts import ThreadPool as ThreadPool
 from ..imperative.contexts import get_num_threads as get_num_threads

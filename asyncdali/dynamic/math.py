@@ -11,14 +11,30 @@ from typing import Any
 from ..imperative.arithmetic import operation as _operation
 
 _UNARY = {
-    "sqrt": "Square root; NaN for negative numbers.", "rsqrt": "1 / sqrt(input).", "cbrt": "Cube root.", "exp": "e to the power of `input`.",
-    "log": "Natural logarithm.", "log2": "Logarithm to the base of 2.", "log10": "Logarithm to the base of 10.",
-    "abs": "Absolute value; integers stay integers.", "fabs": "Absolute value, as a float.", "floor": "Largest whole number that is not greater.",
-    "ceil": "Smallest whole number that is not less.", "sin": "Sine of radians.", "cos": "Cosine of radians.", "tan": "Tangent of radians.",
-    "asin": "Arcus sine, in radians.", "acos": "Arcus cosine, in radians.", "atan": "Arcus tangent, in radians.", "sinh": "Hyperbolic sine.",
-    "cosh": "Hyperbolic cosine.", "tanh": "Hyperbolic tangent.", "asinh": "Inverse hyperbolic sine.", "acosh": "Inverse hyperbolic cosine.",
+    "sqrt": "Square root; NaN for negative numbers.",
+    "rsqrt": "1 / sqrt(input).",
+    "cbrt": "Cube root.",
+    "exp": "e to the power of `input`.",
+    "log": "Natural logarithm.",
+    "log2": "Logarithm to the base of 2.",
+    "log10": "Logarithm to the base of 10.",
+    "abs": "Absolute value; integers stay integers.",
+    "fabs": "Absolute value, as a float.",
+    "floor": "Largest whole number that is not greater.",
+    "ceil": "Smallest whole number that is not less.",
+    "sin": "Sine of radians.",
+    "cos": "Cosine of radians.",
+    "tan": "Tangent of radians.",
+    "asin": "Arcus sine, in radians.",
+    "acos": "Arcus cosine, in radians.",
+    "atan": "Arcus tangent, in radians.",
+    "sinh": "Hyperbolic sine.",
+    "cosh": "Hyperbolic cosine.",
+    "tanh": "Hyperbolic tangent.",
+    "asinh": "Inverse hyperbolic sine.",
+    "acosh": "Inverse hyperbolic cosine.",
     "atanh": "Inverse hyperbolic tangent.",
-}  # fmt: skip
+}
 
 
 def _unary(name: str, doc: str) -> Callable[[Any], Any]:
@@ -63,5 +79,3 @@ def clamp(value: Any, lo: Any, hi: Any) -> Any:
     """`value`, but not less than `lo` and not more than `hi`."""
     return _operation("clamp", value, lo, hi)
 
-
-__all__ = [*_UNARY, "min", "max", "pow", "fpow", "atan2", "clamp"]

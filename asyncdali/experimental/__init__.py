@@ -1,11 +1,11 @@
-"""DALI's experimental modules, which are not here: asking for one says what to use instead.
+"""DALI's experimental modules.
 
 ``asyncdali.fn.experimental`` and ``asyncdali.ops.experimental`` are something else: they have DALI's experimental operators.
 
-    dynamic.py      DALI's ``experimental.dynamic`` is not here: importing it says what to use instead
+    dynamic.py      DALI's place of dynamic mode, which is ``asyncdali.dynamic``
     torchvision.py  DALI's ``experimental.torchvision`` is not here: importing it says what to use instead
 
-May import private modules only.
+May import private modules, and `dynamic`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 from .._absent import refuser
 
 ABSENT = {
-    "dynamic": "the imperative mode comes later; use pipeline_def, or pipeline_def(debug=True) to run a graph function line by line",
     "torchvision": "use the operators of asyncdali.fn in a pipeline, and asyncdali.plugin.pytorch for tensors of torch",
 }
 """Modules, and what to use instead."""

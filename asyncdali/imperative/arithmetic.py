@@ -14,12 +14,13 @@ from ..operators.base import REGISTRY
 from ..operators.expressions.types import OPERATIONS, SIGNED, UNSIGNED
 from ..types import DALIDataType
 from ..types.conversions import STORAGE
-from .calls import Function, engine_of, finished, moved_samples, samples_of, users_line
+from .calls import OperatorFunction, engine_of, finished, moved_samples, samples_of, users_line
 from .contexts import EvalContext
+from .conversion import make_tensor
 from .devices import gpu_number
 from .modes import EvalMode
 from .values import Batch, Tensor, Value, repeated_part
-from .work import Declared, Work
+from .work import DelayedCall, KnownOutput
 
 _OPERATION = REGISTRY["_arithmetic_generic_op"].schema
 _INTEGERS = {**SIGNED, **UNSIGNED}
@@ -55,17 +56,20 @@ def _number(value: Any, others: list[DALIDataType]) -> Tensor:
     raise OperatorOverflowError(f"the integer {whole} does not fit into 32 bits; give ndd.int64({whole})")
 
 
+def _is_array(item: Any) -> bool:
+    """Whether an operand has numbers, but is no Python number."""
+    if isinstance(item, (np.generic, list, tuple, np.ndarray)):
+        return True
+    return item is not None and not isinstance(item, (str, bytes)) and (hasattr(item, "__array__") or hasattr(item, "__dlpack__"))
+
+
 def _operands(given: tuple[Any, ...]) -> list[Value]:
     """The operands as Tensors and Batches. Unusable for None, texts and the like."""
-    from .conversion import make_tensor
-
     found: list[Any] = []
     for item in given:
-        if isinstance(item, Value) or isinstance(item, _NUMBERS) and not isinstance(item, np.generic):
+        if isinstance(item, Value) or (isinstance(item, _NUMBERS) and not isinstance(item, np.generic)):
             found.append(item)
-        elif isinstance(item, np.generic) or isinstance(item, (list, tuple, np.ndarray)):
-            found.append(make_tensor(item, None, None, None))
-        elif item is not None and not isinstance(item, (str, bytes)) and (hasattr(item, "__array__") or hasattr(item, "__dlpack__")):
+        elif _is_array(item):
             found.append(make_tensor(item, None, None, None))
         else:
             raise Unusable(f"unsupported operand: {'None' if item is None else type(item).__name__}")
@@ -100,13 +104,13 @@ def operation(name: str, *given: Any) -> Any:
 
     result = Batch if is_batch else Tensor
     if EvalMode.current() is EvalMode.deferred:
-        work = Work(compute, [Declared(device=place)], users_line())
+        work = DelayedCall(compute, [KnownOutput(device=place)], users_line())
         context.waits(work)
         return result._later(work, 0)
     return result._of(compute()[0])
 
 
-class _Named(Function):
+class _Named(OperatorFunction):
     """An operation, for checks that name it."""
 
     def __init__(self, name: str):

@@ -5,7 +5,7 @@ threads share it: a call gives the position of a random stream, and gets batches
 it was made: operator, device, constants, names of argument inputs, and number of inputs. It forgets the one that was not used for longest.
 
 Small work is done on the calling thread, which never waits for another one. A call that repeats types and shapes runs a template of its job
-(``runtime/templates``). Work that took longer than :data:`_LONG_NS` last time is shared with the worker threads of the context.
+(``runtime/templates``). DelayedCall that took longer than :data:`_LONG_NS` last time is shared with the worker threads of the context.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from ..runtime.work.jobs import CompiledSamples, PythonSamples
 from ..runtime.work.segments import MAX_SCRATCH, BuiltOperator
 
 if TYPE_CHECKING:
-    from .engine import Engine
+    from .engine import CallEngine
 
 MOST = 1024
 """Bricks that a table keeps."""
 _LONG_NS = 700_000
-"""Work that takes longer is worth waking other threads."""
+"""DelayedCall that takes longer is worth waking other threads."""
 
 
 class Brick:
@@ -53,8 +53,8 @@ class Brick:
     """
 
     def __init__(
-        self, engine: Engine, schema: Schema, device: str | None, constants: dict[str, Any], named: Sequence[str], places: Sequence[str],
-        seed: int = 0,
+        self, engine: CallEngine, schema: Schema, device: str | None, constants: dict[str, Any], named: Sequence[str],
+        places: Sequence[str], seed: int = 0,
     ):  # fmt: skip
         definition = Definition(None)  # type: ignore[arg-type]  # nothing here asks for the options of a pipeline
         context.push(None, definition)
@@ -92,7 +92,7 @@ class Brick:
         """The operators with a position: at most one."""
         return [built for built in self.operators if built.operator.stateful]
 
-    def run(self, engine: Engine, inputs: Sequence[Batch], count: int, position: Any = None, index: int = 0) -> list[Batch]:
+    def run(self, engine: CallEngine, inputs: Sequence[Batch], count: int, position: Any = None, index: int = 0) -> list[Batch]:
         """The outputs for `inputs`, the positional ones and then the named ones. `count`: samples, if there are no inputs.
 
         `position`: of the operator that has one. Raises the operator's error.
@@ -117,7 +117,7 @@ class Brick:
                 raise _wrapped(built, edges, error) from error
         return [edges[edge] for edge in self.plan.outputs]
 
-    def _one(self, engine: Engine, built: BuiltOperator, edges: list[Any], count: int, position: Any, index: int) -> None:
+    def _one(self, engine: CallEngine, built: BuiltOperator, edges: list[Any], count: int, position: Any, index: int) -> None:
         """Prepare, plan and compute one operator. The outputs are placed in memory of their own."""
         operator = built.operator
         inputs = [edges[edge] for edge in built.inputs]
@@ -148,7 +148,7 @@ class Brick:
             if batch.links:
                 batch.settle()
 
-    def _compute(self, engine: Engine, job: CompiledSamples) -> None:
+    def _compute(self, engine: CallEngine, job: CompiledSamples) -> None:
         """Do a job: alone, or with the worker threads if such work took long before."""
         began = perf_counter_ns()
         if self._took > _LONG_NS and job.count > 1:
@@ -166,7 +166,7 @@ class Brick:
             built.operator.close()
 
 
-def _built(planned: PlannedOperator, engine: Engine) -> BuiltOperator:
+def _built(planned: PlannedOperator, engine: CallEngine) -> BuiltOperator:
     try:
         operator = planned.kind(planned.spec, engine.environment)
         operator.infer([None] * len(planned.inputs))
@@ -175,7 +175,7 @@ def _built(planned: PlannedOperator, engine: Engine) -> BuiltOperator:
     return BuiltOperator(planned, operator)
 
 
-def _prepared(engine: Engine, built: BuiltOperator, preparation: Any) -> Any:
+def _prepared(engine: CallEngine, built: BuiltOperator, preparation: Any) -> Any:
     """Run the jobs of a preparation and return its result. The preparation gets the error of its job."""
     error: BaseException | None = None
     try:

@@ -18,14 +18,17 @@ import numpy as np
 from .._notices import near
 from ..batch import Batch as Samples
 from ..operators.base import REQUIRED, Arg, Schema
-from ..sampling.random_streams import StreamPosition
+from ..types import DALIDataType
 from .bricks import Brick
 from .contexts import EvalContext
+from .conversion import make_tensor
+from .cuda import gpu_engine
 from .devices import Device, device, gpu_number, has_gpu
-from .dtypes import DType
+from .dtypes import DType, type_id
 from .modes import EvalMode
-from .values import Batch, Tensor, Value, place_of, repeated_part
-from .work import Declared, Work
+from .rng import stream_for
+from .values import Batch, Tensor, Value, copied, place_of, repeated_part
+from .work import DelayedCall, KnownOutput
 
 _SCALARS = (int, float, bool, str, bytes, complex, enum.Enum, np.generic)
 _NOT_HERE = {"name", "preserve", "bytes_per_sample_hint", "device", "seed"}
@@ -43,7 +46,7 @@ def is_data(value: Any) -> bool:
     return hasattr(value, "__array__") or hasattr(value, "__dlpack__")
 
 
-class Function:
+class OperatorFunction:
     """What calls of one operator need, from its declaration.
 
     name     as users call it, "reductions.sum"
@@ -81,11 +84,9 @@ def checked_size(batch_size: Any) -> int:
 
 
 def call(
-    function: Function, inputs: Sequence[Any], batch_size: Any, wanted_device: Any, arguments: dict[str, Any], rng: Any = None
+    function: OperatorFunction, inputs: Sequence[Any], batch_size: Any, wanted_device: Any, arguments: dict[str, Any], rng: Any = None
 ) -> Any:
     """The results of a call: a Tensor or Batch, a tuple of several, or a dict of named ones."""
-    from .conversion import make_tensor
-
     schema, values = function.schema, list(inputs)
     while len(values) > function.fewest and values[-1] is None:
         values.pop()
@@ -127,8 +128,6 @@ def call(
     brick = engine.bricks.find(key, lambda: engine.brick(schema, place, constants, tuple(named), where))
     position = None
     if function.random:
-        from .rng import stream_for
-
         position = stream_for(rng, function.path)
     elif rng is not None:
         raise function.unknown("rng")
@@ -151,23 +150,18 @@ def call(
     return results(brick, [kind._of(samples) for samples in made])
 
 
-def _wrong_count(function: Function, given: int) -> None:
+def _wrong_count(function: OperatorFunction, given: int) -> None:
     expected = str(function.fewest) if function.fewest == function.most else f"{function.fewest} to {function.most}"
     raise TypeError(f"{function.path} takes {expected} inputs, got {given}")
 
 
-def _input(function: Function, position: int, item: Any) -> Tensor:
-    from .conversion import make_tensor
-
+def _input(function: OperatorFunction, position: int, item: Any) -> Tensor:
     if isinstance(item, (str, dict)):
         raise TypeError(f"{function.path}: input {position} is a {type(item).__name__}; give a Tensor, a Batch, an array or numbers")
     return make_tensor(item, None, None, None)
 
 
-def _dtype(function: Function, name: str, value: Any) -> Any:
-    from ..types import DALIDataType
-    from .dtypes import type_id
-
+def _dtype(function: OperatorFunction, name: str, value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_dtype(function, name, item) for item in value]
     if isinstance(value, DALIDataType):
@@ -178,7 +172,7 @@ def _dtype(function: Function, name: str, value: Any) -> Any:
         raise type(error)(f"{function.path}: argument {name!r}: {error}") from None
 
 
-def _plain(function: Function, arg: Arg, value: Any) -> Any:
+def _plain(function: OperatorFunction, arg: Arg, value: Any) -> Any:
     """Data for an argument that cannot vary: an array of NumPy is as good as a list."""
     if isinstance(value, Value):
         raise TypeError(
@@ -206,14 +200,14 @@ def _hashed(value: Any) -> Any:
     return value
 
 
-def _place(function: Function, values: Sequence[Value], wanted: Any) -> tuple[str, int]:
+def _place(function: OperatorFunction, values: Sequence[Value], wanted: Any) -> tuple[str, int]:
     """The device of a call as graphs name it, and the GPU's number."""
     devices = function.schema.devices
     numbers = {gpu_number(item._place) for item in values if item._place != "cpu"} if values else set()
     if len(numbers) > 1:
         raise RuntimeError(f"{function.path}: the inputs are on several GPUs: {', '.join(map(str, sorted(numbers)))}")
     if wanted is None:
-        on_gpu = bool(numbers) and ("gpu" in devices or "mixed" in devices) or "cpu" not in devices
+        on_gpu = (bool(numbers) and ("gpu" in devices or "mixed" in devices)) or "cpu" not in devices
         number = numbers.pop() if numbers else None
         if on_gpu and number is None and not has_gpu():
             Device("gpu")  # raises the error: there is none
@@ -233,7 +227,7 @@ def _place(function: Function, values: Sequence[Value], wanted: Any) -> tuple[st
     return "cpu", 0
 
 
-def place_of_inputs(function: Function, values: Sequence[Value], place: str, number: int) -> list[str]:
+def place_of_inputs(function: OperatorFunction, values: Sequence[Value], place: str, number: int) -> list[str]:
     """The device that each positional input must be on."""
     schema = function.schema
     if place != "gpu":
@@ -241,7 +235,7 @@ def place_of_inputs(function: Function, values: Sequence[Value], place: str, num
     return ["cpu" if k in schema.cpu_inputs or schema.uploads else "gpu" for k in range(len(values))]
 
 
-def samples_of(function: Function, values: Sequence[Value], named: dict[str, Value], batch_size: Any) -> tuple[int, bool]:
+def samples_of(function: OperatorFunction, values: Sequence[Value], named: dict[str, Value], batch_size: Any) -> tuple[int, bool]:
     """Number of samples, and whether the results are Batches. ValueError if sizes differ."""
     size = None if batch_size is None else checked_size(batch_size)
     what = "batch_size"
@@ -262,8 +256,6 @@ def engine_of(context: EvalContext, place: str, number: int) -> Any:
     """Where a call runs: the context's engine, or that of a GPU."""
     if place == "cpu":
         return context.engine
-    from .cuda import gpu_engine
-
     return gpu_engine(number) or context.engine
 
 
@@ -280,8 +272,8 @@ def finished(made: list[Samples]) -> list[Samples]:
 
 
 def _later(context: EvalContext, brick: Brick, kind: type[Value], compute: Any) -> Any:
-    declared = [Declared(device=brick.output_device) for _ in brick.plan.outputs]
-    work = Work(compute, declared, users_line())
+    declared = [KnownOutput(device=brick.output_device) for _ in brick.plan.outputs]
+    work = DelayedCall(compute, declared, users_line())
     context.waits(work)
     return results(brick, [kind._later(work, k) for k in range(len(declared))])
 
@@ -301,9 +293,6 @@ def moved(value: Value, wanted: Device) -> Any:
 
 def moved_samples(samples: Samples, place: str) -> Samples:
     """A copy of samples on a device."""
-    from .cuda import gpu_engine
-    from .values import copied
-
     number = gpu_number(samples.device if place == "cpu" else place)
     engine = gpu_engine(number) if "cpu" not in (samples.device, place) or samples.device != place else None
     if engine is not None:
@@ -311,9 +300,3 @@ def moved_samples(samples: Samples, place: str) -> Samples:
     made = copied(samples)
     made.device = place
     return made
-
-
-def position_of(words: Sequence[int]) -> StreamPosition:
-    """The state that a call makes of seven random words."""
-    key, lo, hi = (words[k] | words[k + 1] << 32 for k in (0, 2, 4))
-    return StreamPosition(key, hi, lo, words[6] & 3)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import operator
 import os
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from .. import _forks
-from .devices import Device
-from .engine import Crew, Engine
+from .devices import Device, current_number
+from .engine import CallEngine, ThreadCrew
+from .streams import Stream, as_stream, stream_of
 
 if TYPE_CHECKING:
     from .checkpoints import Checkpoint
-    from .streams import Stream
 
 _MOST_PER_CPU = 100
 
@@ -36,7 +37,7 @@ class _Defaults:
     """The default pool of the process."""
 
     threads: int | None = None
-    crew: Crew | None = None
+    crew: ThreadCrew | None = None
     pid = 0
 
 
@@ -61,13 +62,13 @@ def set_num_threads(n: int | None) -> None:
         ValueError: `n` is less than 1, or more than 100 for each processor.
     """
     _Defaults.threads = None if n is None else _checked_threads(n, "n")
+    _Defaults.crew = None
 
 
-def _default_crew() -> Crew:
-    number = get_num_threads()
+def _default_crew() -> ThreadCrew:
     crew = _Defaults.crew
-    if crew is None or crew.num_threads != number or _Defaults.pid != _forks.pid:
-        crew = _Defaults.crew = Crew(number)
+    if crew is None or _Defaults.pid != _forks.pid:
+        crew = _Defaults.crew = ThreadCrew(get_num_threads())
         _Defaults.pid = _forks.pid
     return crew
 
@@ -90,7 +91,7 @@ class ThreadPool:
         elif device_id is not None:
             device_id = _gpu_number(device_id)
         self._device_id = device_id
-        self._crew: Crew | None = None
+        self._crew: ThreadCrew | None = None
         self._pid = 0
 
     @property
@@ -103,9 +104,9 @@ class ThreadPool:
         """The GPU that they work for, or None."""
         return self._device_id
 
-    def _workers(self) -> Crew:
+    def _workers(self) -> ThreadCrew:
         if self._crew is None or self._pid != _forks.pid:
-            self._crew, self._pid = Crew(self._num_threads), _forks.pid
+            self._crew, self._pid = ThreadCrew(self._num_threads), _forks.pid
         return self._crew
 
 
@@ -145,8 +146,9 @@ class EvalContext:
     """
 
     def __init__(
-        self, *, num_threads: int | None = None, device_id: int | None = None, cuda_stream: Any = None, thread_pool: ThreadPool | None = None
-    ):
+        self, *, num_threads: int | None = None, device_id: int | None = None, cuda_stream: Any = None,
+        thread_pool: ThreadPool | None = None,
+    ):  # fmt: skip
         if num_threads is not None and thread_pool is not None:
             raise ValueError("give num_threads or thread_pool, not both: a pool has its threads")
         if thread_pool is not None and not isinstance(thread_pool, ThreadPool):
@@ -157,10 +159,8 @@ class EvalContext:
         self._pool = thread_pool
         if num_threads is not None:
             self._pool = ThreadPool(num_threads, device_id=self._device_id)
-        from .streams import as_stream
-
         self._stream = None if cuda_stream is None else as_stream(cuda_stream, self._device_id)
-        self._engine: Engine | None = None
+        self._engine: CallEngine | None = None
         self._pid = 0
         self._checkpoint: Checkpoint | None = None
         self._thread: int | None = None
@@ -176,7 +176,7 @@ class EvalContext:
     @staticmethod
     def default() -> EvalContext:
         """The calling thread's default context for the current device."""
-        number = Device.current().device_id
+        number = current_number()
         found = _stack.defaults.get(number)
         if found is None:
             found = _stack.defaults[number] = EvalContext(device_id=number)
@@ -201,8 +201,6 @@ class EvalContext:
     def cuda_stream(self) -> Stream | None:
         """The stream of its GPU work; None without a GPU."""
         if self._stream is None and self._device_id is not None:
-            from .streams import stream_of
-
             return stream_of(self._device_id)
         return self._stream
 
@@ -216,12 +214,12 @@ class EvalContext:
         return self._checkpoint
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> CallEngine:
         """Memory, threads and bricks of its calls."""
         found = self._engine
         crew = _default_crew() if self._pool is None else self._pool._workers()
         if found is None or found.crew is not crew or self._pid != _forks.pid:
-            found = Engine(crew, self._device_id)
+            found = CallEngine(crew, self._device_id)
             self._engine, self._pid = found, _forks.pid
         return found
 
@@ -251,8 +249,6 @@ class EvalContext:
 
     def waits(self, work: Any) -> None:
         """A call of mode `deferred` belongs to this context."""
-        import weakref
-
         self._waiting.append(weakref.ref(work))
         if len(self._waiting) > 256:
             self._waiting = [item for item in self._waiting if item() is not None and not item().is_done]

@@ -11,9 +11,11 @@ import numpy as np
 from ..batch import Batch as Samples
 from ..batch import from_numpy_dtype
 from ..tensors import TensorCPU, TensorGPU, TensorListCPU, TensorListGPU
+from ..tensors.lists import batch_of
 from ..types import DALIDataType
 from ..types.conversions import FROM_DTYPE
 from ..types.enums import ENUM_CLASSES, ENUM_KINDS
+from . import values
 from .devices import Device, device
 from .dtypes import DType, dtype, of_id, stored
 from .values import Batch, Tensor, Value, array_of, copied, gathered, relabelled, repeated_part
@@ -51,12 +53,11 @@ def make_batch(data: Any, kind: Any, where: Any, layout: Any, copy: bool = False
         found = data
     elif isinstance(data, (TensorListCPU, TensorListGPU)):
         host = data if isinstance(data, TensorListCPU) else data.as_cpu()
-        found = Batch._of(host._batch)
+        found = Batch._of(batch_of(host))
     elif isinstance(data, Tensor):
         found = Batch._of(_cut(data._samples(), data.layout or ""))
     elif data is None or isinstance(data, (str, bytes, dict, set, int, float, complex)):
-        raise TypeError(f"a batch is a list of samples, an array or a Batch, got {data!r}" if data is None or not isinstance(data, (str, bytes))
-                        else f"a {type(data).__name__} is no batch of samples")  # fmt: skip
+        raise TypeError(f"a batch is a list of samples, an array or a Batch, got a {type(data).__name__}")
     elif hasattr(data, "__array__") or hasattr(data, "__dlpack__"):
         tensor = make_tensor(data, None, None, None)
         found = Batch._of(_cut(tensor._samples(), tensor.layout or ""))
@@ -77,9 +78,7 @@ def _as_asked(value: Any, kind: DType | None, layout: Any) -> Any:
     """The value with another type and layout."""
     if kind is not None and value.dtype != kind:
         stored(kind)
-        from ..dynamic import cast
-
-        value = cast(value, dtype=kind)
+        value = values.language.converted(value, kind)
     if layout is None:
         return value
     checked = _checked_layout(layout, value)
@@ -103,7 +102,7 @@ def _one(data: Any, kind: DType | None) -> Samples:
     """The samples of a Tensor over the memory of `data`; marked as reused if the memory is not ours."""
     if isinstance(data, (TensorCPU, TensorGPU)):
         host = data if isinstance(data, TensorCPU) else data.as_cpu()
-        samples = _shared(np.asarray(host._array)[None], host.layout(), host.dtype)
+        samples = _shared(np.asarray(host)[None], host.layout(), host.dtype)
         info = host.source_info()
         samples.source_info = [info] if info else None
         return samples
@@ -111,7 +110,7 @@ def _one(data: Any, kind: DType | None) -> Samples:
         return _of_array(data)
     if isinstance(data, np.generic):
         return Samples.from_values(_numbers(np.asarray(data))[None])
-    if isinstance(data, (bool, int, float, list, tuple, range)) or isinstance(data, ENUM_CLASSES):
+    if isinstance(data, (bool, int, float, list, tuple, range, *ENUM_CLASSES)):
         return _of_python(data, kind)
     if isinstance(data, (bytes, bytearray, memoryview)):
         return _of_array(np.frombuffer(data, np.uint8))
@@ -129,8 +128,8 @@ def _of_array(array: np.ndarray, layout: str = "") -> Samples:
     return Samples.from_values(own[None], layout)
 
 
-def _shared(values: np.ndarray, layout: str = "", kind: DALIDataType | None = None) -> Samples:
-    samples = Samples.from_values(values, layout, kind)
+def _shared(array: np.ndarray, layout: str = "", kind: DALIDataType | None = None) -> Samples:
+    samples = Samples.from_values(array, layout, kind)
     samples.reused = True
     return samples
 
@@ -206,9 +205,9 @@ def _narrow(array: np.ndarray) -> np.ndarray:
     if not array.size:
         return array.astype(np.int32)
     low, high = int(array.min()), int(array.max())
-    if -(2**31) <= low and high < 2**31:
+    if low >= -(2**31) and high < 2**31:
         return array.astype(np.int32)
-    if 0 <= low and high < 2**32 and array.ndim:
+    if low >= 0 and high < 2**32 and array.ndim:
         return array.astype(np.uint32)
     raise OverflowError(f"{low if low < -(2**31) else high} does not fit into 32 bits; give dtype=ndd.int64")
 
@@ -219,8 +218,9 @@ def _enumerations(data: Any) -> Samples | None:
         return None
     if len(set(map(type, items))) > 1:
         raise TypeError("members of different enumerations cannot be one tensor")
-    values = np.array([int(item) for item in items], np.int32)
-    return Samples.from_values((values if isinstance(data, (list, tuple)) else values.reshape(()))[None], dtype=ENUM_KINDS[type(items[0])])
+    numbers = np.array([int(item) for item in items], np.int32)
+    one = numbers if isinstance(data, (list, tuple)) else numbers.reshape(())
+    return Samples.from_values(one[None], dtype=ENUM_KINDS[type(items[0])])
 
 
 def _of_picture(data: Any) -> Samples | None:
@@ -351,10 +351,10 @@ def stacked(batch: Batch, pad: bool) -> Tensor:
         return Tensor._of(whole)
     from ..batch import storage_dtype
 
-    values = (np.zeros if not uniform else np.empty)((count, *extents), storage_dtype(samples.dtype))
+    stacked_values = (np.zeros if not uniform else np.empty)((count, *extents), storage_dtype(samples.dtype))
     for k in range(count):
-        values[(k, *map(slice, shapes[k].tolist()))] = samples.sample(k)
-    made = Samples.from_values(values[None], layout, samples.dtype)
+        stacked_values[(k, *map(slice, shapes[k].tolist()))] = samples.sample(k)
+    made = Samples.from_values(stacked_values[None], layout, samples.dtype)
     made.device = samples.device
     return Tensor._of(made)
 

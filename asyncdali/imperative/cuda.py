@@ -20,7 +20,9 @@ from ..graph.node import Definition, make
 from ..operators.base import Schema
 from ..options import PipelineOptions
 from ..runtime.work.immediate import Engine, Immediate, stand_in
+from . import values
 from .bricks import Bricks
+from .contexts import get_num_threads
 from .values import Batch, Tensor, Value
 
 
@@ -28,8 +30,6 @@ class CudaEngine:
     """One GPU: memory, stream and bricks."""
 
     def __init__(self, number: int):
-        from .contexts import get_num_threads
-
         options = PipelineOptions(batch_size=1, num_threads=get_num_threads(), device_id=number, enable_statistics=False)
         self.number = number
         self.engine = Engine(options, f"asyncdali-dynamic-{number}", lambda seed: nullcontext)
@@ -156,7 +156,5 @@ def sliced_on_gpu(value: Tensor, key: Sequence[Any]) -> Tensor:
 def batch_sliced_on_gpu(batch: Batch, keys: Sequence[Any]) -> Batch:
     """The samples of ``batch.slice`` by way of the CPU; `keys`: of each sample."""
     host = batch.cpu()
-    from .conversion import make_batch
-
     made = [np.asarray(host.tensors[k])[key] for k, key in enumerate(keys)]
-    return make_batch(made, None, batch.device, None, copy=True)
+    return values.language.make_batch(made, None, batch.device, None, copy=True)

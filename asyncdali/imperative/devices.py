@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import threading
 from typing import Any, TypeAlias
 
-from ..device.select import cuda_driver_present
+from ..device.select import cuda_driver_present, device_count
 
 _NAME = re.compile(r"(cpu|gpu|cuda)(?::(\d+))?")
 _DLPACK_CPU, _DLPACK_GPU, _DLPACK_PINNED, _DLPACK_MANAGED = 1, 2, 3, 13
+
+
+@functools.cache
+def _initial() -> int | None:
+    """The GPU of a thread that has entered no device; None: the CPU."""
+    return 0 if cuda_driver_present() and gpu_count() else None
+
+
+def current_number() -> int | None:
+    """The GPU of the current device; None: the CPU."""
+    return _stack.devices[-1].device_id if _stack.devices else _initial()
 
 
 class _Stack(threading.local):
@@ -30,14 +42,7 @@ def gpu_count() -> int:
     """Number of GPUs. The host device counts as one."""
     if os.environ.get("ASYNCDALI_DEVICE") == "host" or not cuda_driver_present():
         return int(has_gpu())
-    from ..device import select
-
-    try:
-        driver = select._driver or select.make_driver()
-    except select.NoCuda:
-        return 0
-    select._driver = driver
-    return driver.device_count()
+    return device_count()
 
 
 class Device:
@@ -89,7 +94,7 @@ class Device:
         """The calling thread's device: the innermost ``with Device(...)``, else GPU 0 if there is one, else the CPU."""
         if _stack.devices:
             return _stack.devices[-1]
-        return Device("gpu") if cuda_driver_present() and gpu_count() else Device.CPU
+        return Device.CPU if _initial() is None else Device("gpu", _initial())
 
     @staticmethod
     def default_device_id(device_type: str) -> int | None:

@@ -59,9 +59,7 @@ class DType:
 
     def __call__(self, value: Any) -> Any:
         """A tensor of this type, a copy of `value`."""
-        from .values import tensor
-
-        return tensor(value, dtype=self)
+        return made_of(value, self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DType):
@@ -111,6 +109,11 @@ class DType:
         if "bfloat16" in str(framework_type):
             return bfloat16
         return _BY_ID[to_dali_type(framework_type)]
+
+
+def made_of(value: object, kind: DType) -> Any:
+    """A tensor of a type. `language.py` puts the function here, because values are above types."""
+    raise TypeError("import asyncdali.dynamic first")
 
 
 _LONG = re.compile(r"([iu])(\d+)|f(\d+)e(\d+)m(\d+)")

@@ -27,7 +27,7 @@ class _State(threading.local):
 _thread = _State()
 
 
-class Crew:
+class ThreadCrew:
     """Worker threads, which start at the first shared job. Contexts may share a crew; a forked child makes another one."""
 
     def __init__(self, num_threads: int, name: str = "asyncdali-dynamic"):
@@ -49,7 +49,7 @@ class Crew:
             self._workers.close()
 
 
-class Engine:
+class CallEngine:
     """What bricks need: memory, threads, a table of bricks, and the device.
 
     Args:
@@ -59,7 +59,7 @@ class Engine:
 
     gpu: object = None
 
-    def __init__(self, crew: Crew, device_id: int | None = None):
+    def __init__(self, crew: ThreadCrew, device_id: int | None = None):
         from ..compiled import driver, places
 
         driver.run_job.compile()
@@ -103,7 +103,7 @@ class Engine:
             raise
 
 
-def new_array(engine: Engine, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def new_array(engine: CallEngine, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An uninitialised array in memory of the pool."""
     size = dtype.itemsize
     for extent in shape:

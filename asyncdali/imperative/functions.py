@@ -10,13 +10,11 @@ from typing import Any
 
 from ..graph.calls import NAMED_INPUTS
 from ..operators.base import REQUIRED, Schema
-from .calls import Function, call
+from . import language as language  # gives Tensors and Batches their methods
+from .calls import OperatorFunction, call
 
-ABSENT = {
-    "constant", "external_source", "shapes", "ssd_random_crop", "inputs.video", "readers.sequence", "python_function",
-    "torch_python_function", "dl_tensor_python_function", "jax_function", "numba_function", "experimental.numba_function",
-}  # fmt: skip
-"""Operators of graphs that have no use here: data are values, Python code is called, and readers are classes."""
+ABSENT = {"constant", "shapes", "ssd_random_crop"}
+"""Operators of graphs that have no use here. Sources, Python functions and readers have none either; their declarations tell."""
 
 INPUT_NAMES = {
     "bbox_rotate": ("bboxes", "labels"), "decoders.image_slice": ("data", "anchor", "shape_input"), "decoders.numpy": ("data",),
@@ -37,7 +35,7 @@ def is_function(schema: Schema) -> bool:
     name = schema.name
     if name.rpartition(".")[2].startswith("_") or name in ABSENT or schema.hand_written or schema.calls_python:
         return False
-    return not name.startswith(("readers.", "experimental.readers.", "experimental.inputs.", "inputs."))
+    return schema.module not in ("readers", "experimental.readers", "inputs", "experimental.inputs")
 
 
 def input_names(schema: Schema) -> list[str]:
@@ -50,7 +48,7 @@ def input_names(schema: Schema) -> list[str]:
     return ["input"] if most == 1 else [f"input_{k}" for k in range(shown)]
 
 
-def signature(function: Function) -> inspect.Signature:
+def signature(function: OperatorFunction) -> inspect.Signature:
     """Positional-only inputs, then keywords in alphabetical order, `rng` last."""
     schema, kinds = function.schema, inspect.Parameter
     parameters = []
@@ -68,7 +66,7 @@ def signature(function: Function) -> inspect.Signature:
     return inspect.Signature(parameters)
 
 
-def docstring(function: Function) -> str:
+def docstring(function: OperatorFunction) -> str:
     """The documentation of a function, from the operator's declaration."""
     schema = function.schema
     lines = [inspect.cleandoc(schema.doc), "", f"Devices: {', '.join('gpu' if name == 'mixed' else name for name in schema.devices)}."]
@@ -88,7 +86,7 @@ def docstring(function: Function) -> str:
 
 def make_function(schema: Schema, module: str) -> Callable[..., Any]:
     """The function of an operator, for the module `module`."""
-    function = Function(schema)
+    function = OperatorFunction(schema)
 
     def operator(*inputs: Any, batch_size: Any = None, device: Any = None, rng: Any = None, **arguments: Any) -> Any:
         return call(function, inputs, batch_size, device, arguments, rng)

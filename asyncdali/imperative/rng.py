@@ -11,12 +11,12 @@ import operator
 import secrets
 import sys
 import threading
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
 
 from ..sampling.random_streams import StreamPosition
-from .calls import position_of
 
 _MASK32, _MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 _WORDS_PER_CALL = 7
@@ -33,7 +33,13 @@ def _block(key: int, counter: int) -> tuple[int, int, int, int]:
     return a, b, c, d
 
 
-class State:
+def position_of(words: Sequence[int]) -> StreamPosition:
+    """The state that a call makes of seven random words."""
+    key, lo, hi = (words[k] | words[k + 1] << 32 for k in (0, 2, 4))
+    return StreamPosition(key, hi, lo, words[6] & 3)
+
+
+class RNGState:
     """The state of a generator: an immutable position. ``str()`` gives its text; a state equals its text and states with the same one."""
 
     __slots__ = ("position",)
@@ -48,7 +54,7 @@ class State:
         return f"Philox4x32_10.State({str(self)!r})"
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, (State, str)):
+        if isinstance(other, (RNGState, str)):
             return str(self) == str(other)
         return NotImplemented
 
@@ -59,15 +65,15 @@ class State:
         return _state, (str(self),)
 
 
-def _state(value: Any) -> State:
+def _state(value: Any) -> RNGState:
     """A state, or its text. ValueError for another text."""
-    if isinstance(value, State):
+    if isinstance(value, RNGState):
         return value
     if isinstance(value, bytes):
         value = value.decode("ascii", "replace")
     if not isinstance(value, str):
         raise TypeError(f"the state of a generator is a state or its text, got {type(value).__name__}")
-    return State(StreamPosition.parse(value))
+    return RNGState(StreamPosition.parse(value))
 
 
 def _integer(value: Any, what: str) -> int:
@@ -89,7 +95,7 @@ class RNG:
         ValueError: both `seed` and `state`, or a text that is no state.
     """
 
-    __slots__ = ("__weakref__", "_hi", "_key", "_lock", "_lo", "_phase", "_words")
+    __slots__ = ("__weakref__", "_hi", "_key", "_lo", "_lock", "_phase", "_words")
 
     def __init__(self, seed: Any = None, state: Any = None):
         if seed is not None and state is not None:
@@ -141,7 +147,7 @@ class RNG:
             self._go_to(StreamPosition.fresh(_integer(value, "seed")))
 
     @property
-    def state(self) -> State:
+    def state(self) -> RNGState:
         """The position of the next word. It can be set to a state or its text."""
         return self.get_state()
 
@@ -149,10 +155,10 @@ class RNG:
     def state(self, value: Any) -> None:
         self.set_state(value)
 
-    def get_state(self, *, cuda_stream: Any = None) -> State:
+    def get_state(self, *, cuda_stream: Any = None) -> RNGState:
         """The position of the next word. `cuda_stream` is there for other objects with states; a generator waits for nothing."""
         with self._lock:
-            return State(StreamPosition(self._key, self._hi, self._lo, self._phase))
+            return RNGState(StreamPosition(self._key, self._hi, self._lo, self._phase))
 
     def set_state(self, value: Any) -> None:
         """Go to a state, or to the state with a text."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..types.enums import ENUMERATIONS
 from . import dtypes
 from .devices import Device, device, gpu_number
 from .dtypes import DType
-from .work import Work
+from .work import DelayedCall
 
 
 def place_of(where: Device | None) -> str:
@@ -31,6 +31,29 @@ def device_at(place: str) -> Device:
     return Device.CPU if place == "cpu" else Device("gpu", gpu_number(place))
 
 
+class Language(Protocol):
+    """The functions behind the methods of values. Values are below the modules that have them, so `language.py` provides them."""
+
+    def make_tensor(self, data: object, kind: object, where: object, layout: object, pad: bool = False, copy: bool = False) -> Tensor: ...
+    def make_batch(self, data: object, kind: object, where: object, layout: object, copy: bool = False) -> Batch: ...
+    def broadcast(self, sample: object, batch_size: object, where: object, kind: object) -> Batch: ...
+    def converted(self, value: Value, kind: DType) -> Value: ...
+    def moved(self, value: Value, wanted: Device) -> Value: ...
+    def described(self, value: Value) -> str: ...
+    def selected(self, value: Tensor, given: object) -> Tensor: ...
+    def batched_slice(self, batch: Batch) -> Any: ...
+    def chosen_samples(self, index: object, count: int) -> Any: ...
+    def capsule(self, value: Tensor, stream: object, max_version: Any, dl_device: Any, copy: bool | None) -> Any: ...
+    def dlpack_device(self, value: Tensor) -> tuple[int, int]: ...
+    def cuda_interface(self, value: Tensor) -> dict[str, Any]: ...
+    def torch_tensor(self, value: Tensor, copy: bool) -> Any: ...
+    def torch_batch(self, batch: Batch, copy: bool | None, pad: bool) -> Any: ...
+
+
+language: Language = None  # type: ignore[assignment]
+"""Set when ``asyncdali.dynamic`` is imported, which is before any value exists."""
+
+
 class Value:
     """What Tensor and Batch share."""
 
@@ -39,7 +62,7 @@ class Value:
 
     def __init__(self) -> None:
         self._held: Samples | None = None
-        self._work: Work | None = None
+        self._work: DelayedCall | None = None
         self._number = 0
         self._view_layout: str | None = None
 
@@ -51,7 +74,7 @@ class Value:
         return made
 
     @classmethod
-    def _later(cls, work: Work, number: int, layout: str | None = None) -> Any:
+    def _later(cls, work: DelayedCall, number: int, layout: str | None = None) -> Any:
         """Output `number` of a call; `layout`: another layout than the call gives."""
         made = cls.__new__(cls)
         made._held, made._work, made._number, made._view_layout = None, work, number, layout
@@ -131,9 +154,8 @@ class Value:
             raise TypeError("to_device() needs a device")
         if not force_copy and self.device == wanted:
             return self
-        from .calls import moved
 
-        return moved(self, wanted)
+        return language.moved(self, wanted)
 
     def evaluate(self) -> Any:
         """Compute the value if it is not; returns it."""
@@ -141,9 +163,8 @@ class Value:
         return self
 
     def __repr__(self) -> str:
-        from .printing import described
 
-        return described(self)
+        return language.described(self)
 
     __str__ = __repr__
 
@@ -196,9 +217,8 @@ class Tensor(Value):
         if batch is not None:
             found = batch.tensors[0 if index_in_batch is None else index_in_batch]
         else:
-            from .conversion import make_tensor
 
-            found = make_tensor(data, dtype, device, layout, copy=copy)
+            found = language.make_tensor(data, dtype, device, layout, copy=copy)
         self._held, self._work, self._number, self._view_layout = found._held, found._work, getattr(found, "_number", 0), found._view_layout
 
     # --- properties
@@ -257,9 +277,8 @@ class Tensor(Value):
         return bool(np.any(array_of(self.cpu()) == (array_of(item.cpu()) if isinstance(item, Tensor) else item)))
 
     def __getitem__(self, key: Any) -> Tensor:
-        from .indexing import selected
 
-        return selected(self, key)
+        return language.selected(self, key)
 
     # --- other libraries
 
@@ -279,26 +298,22 @@ class Tensor(Value):
         self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:  # fmt: skip
-        from .sharing import capsule
 
-        return capsule(self, stream, max_version, dl_device, copy)
+        return language.capsule(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        from .sharing import dlpack_device
 
-        return dlpack_device(self)
+        return language.dlpack_device(self)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        from .sharing import cuda_interface
 
-        return cuda_interface(self)
+        return language.cuda_interface(self)
 
     def torch(self, copy: bool = False) -> Any:
         """A ``torch.Tensor`` over this memory, or over a copy. TypeError for enumerations."""
-        from .sharing import torch_tensor
 
-        return torch_tensor(self, copy)
+        return language.torch_tensor(self, copy)
 
 
 class Batch(Value):
@@ -324,9 +339,8 @@ class Batch(Value):
         if invocation_result is not None:
             self._work, self._number = invocation_result
             return
-        from .conversion import make_batch
 
-        found = make_batch(tensors, dtype, device, layout, copy=copy)
+        found = language.make_batch(tensors, dtype, device, layout, copy=copy)
         self._held, self._work, self._number, self._view_layout = found._held, found._work, getattr(found, "_number", 0), found._view_layout
 
     def _prepare(self) -> None:
@@ -335,9 +349,8 @@ class Batch(Value):
     @staticmethod
     def broadcast(sample: Any, batch_size: int, device: Any = None, dtype: Any = None) -> Batch:
         """A batch of `batch_size` times the same sample, without copies. ValueError if `sample` is a Batch."""
-        from .conversion import broadcast
 
-        return broadcast(sample, batch_size, device, dtype)
+        return language.broadcast(sample, batch_size, device, dtype)
 
     @property
     def batch_size(self) -> int:
@@ -350,16 +363,15 @@ class Batch(Value):
         return list(map(tuple, self._samples().shapes.tolist()))
 
     @property
-    def tensors(self) -> TensorList:
+    def tensors(self) -> BatchTensors:
         """The samples as a list."""
-        return TensorList(self, None)
+        return BatchTensors(self, None)
 
     @property
     def slice(self) -> Any:
         """``batch.slice[...]`` selects inside of every sample, as ``tensor[...]`` does. An index may be a Batch: one for each sample."""
-        from .indexing import BatchedSlice
 
-        return BatchedSlice(self)
+        return language.batched_slice(self)
 
     def select(self, sample_range: Any) -> Any:
         """One sample (an integer), or a Batch of the samples that a slice, a range, a list of indices or of truth values names."""
@@ -369,9 +381,8 @@ class Batch(Value):
     def torch(self, copy: bool | None = None, pad: bool = False) -> Any:
         """One ``torch.Tensor`` [samples, ...]. `pad`: zeros fill up smaller samples. ValueError for different shapes without `pad`, and
         for ``copy=False`` where a copy is needed."""
-        from .sharing import torch_batch
 
-        return torch_batch(self, copy, pad)
+        return language.torch_batch(self, copy, pad)
 
     def _item(self, index: int) -> Tensor:
         count = self.batch_size
@@ -405,7 +416,7 @@ class Batch(Value):
         raise TypeError("a Batch is no array: numpy.asarray(ndd.as_tensor(batch)) stacks samples of one shape (with pad=True any samples)")
 
 
-class TensorList(Sequence[Tensor]):
+class BatchTensors(Sequence[Tensor]):
     """The samples of a batch, or some of them, as a list of Tensors."""
 
     def __init__(self, batch: Batch, chosen: Sequence[int] | None):
@@ -416,14 +427,13 @@ class TensorList(Sequence[Tensor]):
         return self._batch.batch_size if self._chosen is None else len(self._chosen)
 
     def __getitem__(self, index: Any) -> Any:
-        from .indexing import chosen_samples
 
-        found = chosen_samples(index, len(self))
+        found = language.chosen_samples(index, len(self))
         if isinstance(found, int):
             return self._batch._item(found if self._chosen is None else self._chosen[found])
         if isinstance(index, slice) and index == slice(None):
             return self
-        return TensorList(self._batch, found if self._chosen is None else [self._chosen[k] for k in found])
+        return BatchTensors(self._batch, found if self._chosen is None else [self._chosen[k] for k in found])
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[k] for k in range(len(self)))
@@ -444,7 +454,7 @@ class TensorList(Sequence[Tensor]):
         return Batch._of(copied(samples) if copy else samples)
 
     def __repr__(self) -> str:
-        return f"TensorList({self.tolist()!r})"
+        return f"BatchTensors({self.tolist()!r})"
 
 
 # ------------------------------------------------------------------------------------------------------------ samples
@@ -522,9 +532,8 @@ def gathered(
 
 def tensor(data: Any, dtype: Any = None, device: Any = None, layout: str | None = None, pad: bool = False) -> Tensor:
     """A Tensor with a copy of `data`; see :func:`as_tensor`."""
-    from .conversion import make_tensor
 
-    return make_tensor(data, dtype, device, layout, pad, copy=True)
+    return language.make_tensor(data, dtype, device, layout, pad, copy=True)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None, layout: str | None = None, pad: bool = False) -> Tensor:
@@ -543,16 +552,14 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None, layout: str | No
         ValueError: a layout with a wrong number of letters; a Batch of different shapes without `pad`; rows of different lengths.
         OverflowError: an integer that the type cannot hold.
     """
-    from .conversion import make_tensor
 
-    return make_tensor(data, dtype, device, layout, pad, copy=False)
+    return language.make_tensor(data, dtype, device, layout, pad, copy=False)
 
 
 def batch(tensors: Any, dtype: Any = None, device: Any = None, layout: str | None = None) -> Batch:
     """A Batch with copies of its samples; see :func:`as_batch`."""
-    from .conversion import make_batch
 
-    return make_batch(tensors, dtype, device, layout, copy=True)
+    return language.make_batch(tensors, dtype, device, layout, copy=True)
 
 
 def as_batch(tensors: Any, dtype: Any = None, device: Any = None, layout: str | None = None) -> Batch:
@@ -560,7 +567,7 @@ def as_batch(tensors: Any, dtype: Any = None, device: Any = None, layout: str | 
 
     Args:
         tensors: a list, tuple, range or generator of samples (each is what :func:`as_tensor` takes); an array or Tensor, which is cut
-            along its first axis; a Batch or a TensorList of a pipeline.
+            along its first axis; a Batch or a BatchTensors of a pipeline.
         dtype: the element type; needed for an empty list.
         device: the device; by default that of the samples.
         layout: the layout of each sample; by default that of the first sample that has one.
@@ -570,9 +577,8 @@ def as_batch(tensors: Any, dtype: Any = None, device: Any = None, layout: str | 
         ValueError: an empty list without `dtype`, a 0-d array, or a layout with a wrong number of letters.
         RuntimeError: different numbers of dimensions.
     """
-    from .conversion import make_batch
 
-    return make_batch(tensors, dtype, device, layout, copy=False)
+    return language.make_batch(tensors, dtype, device, layout, copy=False)
 
 
-__all__ = ["Tensor", "Batch", "TensorList", "tensor", "as_tensor", "batch", "as_batch", "device"]
+__all__ = ["Tensor", "Batch", "BatchTensors", "tensor", "as_tensor", "batch", "as_batch", "device"]

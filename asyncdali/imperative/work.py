@@ -10,7 +10,7 @@ from ..batch import Batch as Samples
 from ..errors import set_aside
 
 
-class Declared:
+class KnownOutput:
     """What is known about an output before it is computed. None: it has to be computed."""
 
     __slots__ = ("device", "dtype", "layout", "ndim")
@@ -19,12 +19,12 @@ class Declared:
         self.dtype, self.ndim, self.layout, self.device = dtype, ndim, layout, device
 
 
-class Work:
+class DelayedCall:
     """One call. Any thread may ask for its outputs; the first one computes them. An error is raised each time that somebody asks."""
 
     __slots__ = ("__weakref__", "_compute", "_error", "_lock", "_made", "declared", "told", "where")
 
-    def __init__(self, compute: Callable[[], Sequence[Samples]], declared: Sequence[Declared], where: str):
+    def __init__(self, compute: Callable[[], Sequence[Samples]], declared: Sequence[KnownOutput], where: str):
         """`where`: the user's line that made the call."""
         self._compute: Callable[[], Sequence[Samples]] | None = compute
         self._made: Sequence[Samples] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..batch import Batch
 from .cpu import TensorListCPU
 from .gpu import TensorGPU, TensorListGPU
 
@@ -25,3 +26,8 @@ def array_of(value: object) -> Any:
 def memory_of(tensors: TensorListGPU) -> Any:
     """The memory of the device that has the tensors, see ``gpu_list``."""
     return tensors._memory
+
+
+def batch_of(tensors: TensorListCPU) -> Batch:
+    """The batch that a list views."""
+    return tensors._batch
