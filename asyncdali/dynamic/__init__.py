@@ -8,6 +8,9 @@
 Tensors and Batches are the values, operators are functions, readers are classes that are iterated, and random state is an object. Names,
 arguments and results are those of DALI's ``experimental.dynamic``; docs/dynamic.md says what is better.
 
+    math.py    Mathematical functions on Tensors, Batches and numbers
+    random.py  Random numbers: the generator, and operators that draw from it
+
 May import `imperative` and the list of operators.
 """
 

@@ -38,7 +38,7 @@ _UNARY = {
 
 
 def _unary(name: str, doc: str) -> Callable[[Any], Any]:
-    def function(input: Any) -> Any:
+    def function(input: object) -> Any:
         return _operation(name, input)
 
     function.__name__ = function.__qualname__ = name
@@ -50,32 +50,32 @@ for _name, _doc in _UNARY.items():
     globals()[_name] = _unary(_name, _doc)
 
 
-def min(left: Any, right: Any) -> Any:
+def min(left: object, right: object) -> Any:
     """The smaller of two numbers."""
     return _operation("min", left, right)
 
 
-def max(left: Any, right: Any) -> Any:
+def max(left: object, right: object) -> Any:
     """The larger of two numbers."""
     return _operation("max", left, right)
 
 
-def pow(base: Any, exponent: Any) -> Any:
+def pow(base: object, exponent: object) -> Any:
     """`base` to the power of `exponent`; integers stay integers."""
     return _operation("pow", base, exponent)
 
 
-def fpow(base: Any, exponent: Any) -> Any:
+def fpow(base: object, exponent: object) -> Any:
     """`base` to the power of `exponent`, as a float."""
     return _operation("fpow", base, exponent)
 
 
-def atan2(x: Any, y: Any) -> Any:
+def atan2(x: object, y: object) -> Any:
     """Angle of the point (y, x) in radians: the arcus tangent of x / y in the right quadrant."""
     return _operation("atan2", x, y)
 
 
-def clamp(value: Any, lo: Any, hi: Any) -> Any:
+def clamp(value: object, lo: object, hi: object) -> Any:
     """`value`, but not less than `lo` and not more than `hi`."""
     return _operation("clamp", value, lo, hi)
 

@@ -10,6 +10,8 @@ May import private modules, and `dynamic`.
 
 from __future__ import annotations
 
+import importlib
+
 from .._absent import refuser
 
 ABSENT = {
@@ -21,6 +23,8 @@ _refuse = refuser(__name__, ABSENT)
 
 
 def __getattr__(name: str) -> object:
+    if name == "dynamic":
+        return importlib.import_module(".dynamic", __name__)
     return _refuse(name)
 
 

@@ -15,6 +15,7 @@
     engine.py      Memory and threads of a context: where the bricks of a call run
     functions.py   Operators as functions of dynamic mode, generated from their declarations
     indexing.py    Subscripts: ``tensor[...]`` by NumPy's rules, ``batch.slice[...]`` inside of every sample
+    language.py    Gives Tensors and Batches the functions of their methods
     modes.py       When calls are computed: modes of evaluation, per thread
     printing.py    The text of Tensors and Batches
     rng.py         Random generators of dynamic mode: streams of 32-bit words whose state is a position

@@ -19,7 +19,7 @@ from .contexts import EvalContext
 from .conversion import make_tensor
 from .devices import gpu_number
 from .modes import EvalMode
-from .values import Batch, Tensor, Value, repeated_part
+from .values import Batch, DynamicValue, Tensor, repeated_part
 from .work import DelayedCall, KnownOutput
 
 _OPERATION = REGISTRY["_arithmetic_generic_op"].schema
@@ -32,7 +32,7 @@ class Unusable(TypeError):
 
 
 @functools.lru_cache(1024)
-def _constant(value: Any, kind: DALIDataType, own: type) -> Tensor:
+def _constant(value: object, kind: DALIDataType, own: type) -> Tensor:
     """A number as a tensor. `own`: the number's class, which tells 1 from True."""
     return Tensor._of(Samples.from_values(np.array([value], STORAGE[kind]), dtype=kind))
 
@@ -56,28 +56,28 @@ def _number(value: Any, others: list[DALIDataType]) -> Tensor:
     raise OperatorOverflowError(f"the integer {whole} does not fit into 32 bits; give ndd.int64({whole})")
 
 
-def _is_array(item: Any) -> bool:
+def _is_array(item: object) -> bool:
     """Whether an operand has numbers, but is no Python number."""
     if isinstance(item, (np.generic, list, tuple, np.ndarray)):
         return True
     return item is not None and not isinstance(item, (str, bytes)) and (hasattr(item, "__array__") or hasattr(item, "__dlpack__"))
 
 
-def _operands(given: tuple[Any, ...]) -> list[Value]:
+def _operands(given: tuple[Any, ...]) -> list[DynamicValue]:
     """The operands as Tensors and Batches. Unusable for None, texts and the like."""
     found: list[Any] = []
     for item in given:
-        if isinstance(item, Value) or (isinstance(item, _NUMBERS) and not isinstance(item, np.generic)):
+        if isinstance(item, DynamicValue) or (isinstance(item, _NUMBERS) and not isinstance(item, np.generic)):
             found.append(item)
         elif _is_array(item):
             found.append(make_tensor(item, None, None, None))
         else:
             raise Unusable(f"unsupported operand: {'None' if item is None else type(item).__name__}")
-    kinds = [item.dtype.type_id for item in found if isinstance(item, Value)]
-    return [item if isinstance(item, Value) else _number(item, kinds) for item in found]  # type: ignore[arg-type]
+    kinds = [item.dtype.type_id for item in found if isinstance(item, DynamicValue)]
+    return [item if isinstance(item, DynamicValue) else _number(item, kinds) for item in found]  # type: ignore[arg-type]
 
 
-def operation(name: str, *given: Any) -> Any:
+def operation(name: str, *given: object) -> Any:
     """One operation, see ``operators.expressions.types`` for the names. A Batch if one operand is one."""
     operands = _operands(given)
     count, is_batch = samples_of(_FUNCTIONS[name], operands, {}, None)
@@ -122,7 +122,7 @@ _FUNCTIONS = {name: _Named(name) for name in OPERATIONS}
 
 
 def _binary(name: str, swapped: bool = False) -> Callable[[Any, Any], Any]:
-    def operate(self: Value, other: Any) -> Any:
+    def operate(self: DynamicValue, other: object) -> Any:
         try:
             return operation(name, other, self) if swapped else operation(name, self, other)
         except Unusable:
@@ -132,7 +132,7 @@ def _binary(name: str, swapped: bool = False) -> Callable[[Any, Any], Any]:
 
 
 def _unary(name: str) -> Callable[[Any], Any]:
-    def operate(self: Value) -> Any:
+    def operate(self: DynamicValue) -> Any:
         return operation(name, self)
 
     return operate
@@ -150,8 +150,8 @@ def _define() -> None:
     for name in ("neg", "invert", "abs"):
         made[f"__{name}__"] = _unary(name)
     for method, function in made.items():
-        function.__name__, function.__qualname__ = method, f"Value.{method}"
-        setattr(Value, method, function)
+        function.__name__, function.__qualname__ = method, f"DynamicValue.{method}"
+        setattr(DynamicValue, method, function)
 
 
 _define()

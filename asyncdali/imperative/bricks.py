@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from time import perf_counter_ns
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
@@ -92,7 +92,7 @@ class Brick:
         """The operators with a position: at most one."""
         return [built for built in self.operators if built.operator.stateful]
 
-    def run(self, engine: CallEngine, inputs: Sequence[Batch], count: int, position: Any = None, index: int = 0) -> list[Batch]:
+    def run(self, engine: CallEngine, inputs: Sequence[Batch], count: int, position: object = None, index: int = 0) -> list[Batch]:
         """The outputs for `inputs`, the positional ones and then the named ones. `count`: samples, if there are no inputs.
 
         `position`: of the operator that has one. Raises the operator's error.
@@ -117,7 +117,7 @@ class Brick:
                 raise _wrapped(built, edges, error) from error
         return [edges[edge] for edge in self.plan.outputs]
 
-    def _one(self, engine: CallEngine, built: BuiltOperator, edges: list[Any], count: int, position: Any, index: int) -> None:
+    def _one(self, engine: CallEngine, built: BuiltOperator, edges: list[Any], count: int, position: object, index: int) -> None:
         """Prepare, plan and compute one operator. The outputs are placed in memory of their own."""
         operator = built.operator
         inputs = [edges[edge] for edge in built.inputs]
@@ -175,7 +175,7 @@ def _built(planned: PlannedOperator, engine: CallEngine) -> BuiltOperator:
     return BuiltOperator(planned, operator)
 
 
-def _prepared(engine: CallEngine, built: BuiltOperator, preparation: Any) -> Any:
+def _prepared(engine: CallEngine, built: BuiltOperator, preparation: Generator[Any, Any, Any]) -> Any:
     """Run the jobs of a preparation and return its result. The preparation gets the error of its job."""
     error: BaseException | None = None
     try:

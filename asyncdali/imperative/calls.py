@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import operator
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from .devices import Device, device, gpu_number, has_gpu
 from .dtypes import DType, type_id
 from .modes import EvalMode
 from .rng import stream_for
-from .values import Batch, Tensor, Value, copied, place_of, repeated_part
+from .values import Batch, DynamicValue, Held, Tensor, copied, place_of, repeated_part
 from .work import DelayedCall, KnownOutput
 
 _SCALARS = (int, float, bool, str, bytes, complex, enum.Enum, np.generic)
@@ -35,12 +35,12 @@ _NOT_HERE = {"name", "preserve", "bytes_per_sample_hint", "device", "seed"}
 """Arguments of graphs that calls do not have."""
 
 
-def is_data(value: Any) -> bool:
+def is_data(value: object) -> bool:
     """Whether an argument is data: a Tensor, a Batch, an array, or nested lists."""
-    if isinstance(value, Value):
+    if isinstance(value, DynamicValue):
         return True
     if isinstance(value, (list, tuple)):
-        return any(isinstance(item, (list, tuple, Value, np.ndarray)) for item in value)
+        return any(isinstance(item, (list, tuple, DynamicValue, np.ndarray)) for item in value)
     if isinstance(value, _SCALARS) or value is None or callable(value) or isinstance(value, dict):
         return False
     return hasattr(value, "__array__") or hasattr(value, "__dlpack__")
@@ -73,7 +73,7 @@ class OperatorFunction:
         return TypeError(f"{self.path} got an unexpected argument {name!r}.{near(name, list(self.arguments))}")
 
 
-def checked_size(batch_size: Any) -> int:
+def checked_size(batch_size: object) -> int:
     """A number of samples. TypeError, ValueError for anything else."""
     if isinstance(batch_size, bool) or not hasattr(batch_size, "__index__"):
         raise TypeError(f"batch_size is an integer, got {batch_size!r}")
@@ -84,8 +84,9 @@ def checked_size(batch_size: Any) -> int:
 
 
 def call(
-    function: OperatorFunction, inputs: Sequence[Any], batch_size: Any, wanted_device: Any, arguments: dict[str, Any], rng: Any = None
-) -> Any:
+    function: OperatorFunction, inputs: Sequence[Any], batch_size: object, wanted_device: object, arguments: dict[str, Any],
+    rng: object = None,
+) -> Any:  # fmt: skip
     """The results of a call: a Tensor or Batch, a tuple of several, or a dict of named ones."""
     schema, values = function.schema, list(inputs)
     while len(values) > function.fewest and values[-1] is None:
@@ -94,12 +95,12 @@ def call(
         _wrong_count(function, len(values))
     external = False
     for k, item in enumerate(values):
-        if not isinstance(item, Value):
+        if not isinstance(item, DynamicValue):
             if item is None:
                 raise TypeError(f"{function.path}: input {k} is None; only the last inputs may be left out")
             values[k] = item = _input(function, k, item)
             external = True
-    named: dict[str, Value] = {}
+    named: dict[str, DynamicValue] = {}
     constants: dict[str, Any] = {}
     for name, value in arguments.items():
         if value is None:
@@ -111,7 +112,7 @@ def call(
             if not arg.tensor:
                 constants[name] = _plain(function, arg, value)
                 continue
-            named[name] = value if isinstance(value, Value) else make_tensor(value, None, None, None)
+            named[name] = value if isinstance(value, DynamicValue) else make_tensor(value, None, None, None)
         else:
             constants[name] = value.type_id if isinstance(value, DType) else value
             if name in function.dtypes and not isinstance(value, (int, DType)):
@@ -155,13 +156,13 @@ def _wrong_count(function: OperatorFunction, given: int) -> None:
     raise TypeError(f"{function.path} takes {expected} inputs, got {given}")
 
 
-def _input(function: OperatorFunction, position: int, item: Any) -> Tensor:
+def _input(function: OperatorFunction, position: int, item: object) -> Tensor:
     if isinstance(item, (str, dict)):
         raise TypeError(f"{function.path}: input {position} is a {type(item).__name__}; give a Tensor, a Batch, an array or numbers")
     return make_tensor(item, None, None, None)
 
 
-def _dtype(function: OperatorFunction, name: str, value: Any) -> Any:
+def _dtype(function: OperatorFunction, name: str, value: object) -> Any:
     if isinstance(value, (list, tuple)):
         return [_dtype(function, name, item) for item in value]
     if isinstance(value, DALIDataType):
@@ -172,9 +173,9 @@ def _dtype(function: OperatorFunction, name: str, value: Any) -> Any:
         raise type(error)(f"{function.path}: argument {name!r}: {error}") from None
 
 
-def _plain(function: OperatorFunction, arg: Arg, value: Any) -> Any:
+def _plain(function: OperatorFunction, arg: Arg, value: object) -> Any:
     """Data for an argument that cannot vary: an array of NumPy is as good as a list."""
-    if isinstance(value, Value):
+    if isinstance(value, DynamicValue):
         raise TypeError(
             f"{function.path}: the argument {arg.name!r} is one constant for all samples ({arg.describe()}); give plain Python values"
         )
@@ -183,7 +184,7 @@ def _plain(function: OperatorFunction, arg: Arg, value: Any) -> Any:
 
 def _key(constants: dict[str, Any]) -> Any:
     """Constants as a key that tells 1 from True and 1.0."""
-    parts = []
+    parts: list[Any] = []
     for name, value in constants.items():
         if isinstance(value, (list, tuple)):
             parts.append((name, tuple(map(_hashed, value)), tuple(map(type, value))))
@@ -192,7 +193,7 @@ def _key(constants: dict[str, Any]) -> Any:
     return tuple(parts)
 
 
-def _hashed(value: Any) -> Any:
+def _hashed(value: object) -> Any:
     try:
         hash(value)
     except TypeError:
@@ -200,7 +201,7 @@ def _hashed(value: Any) -> Any:
     return value
 
 
-def _place(function: OperatorFunction, values: Sequence[Value], wanted: Any) -> tuple[str, int]:
+def _place(function: OperatorFunction, values: Sequence[DynamicValue], wanted: object) -> tuple[str, int]:
     """The device of a call as graphs name it, and the GPU's number."""
     devices = function.schema.devices
     numbers = {gpu_number(item._place) for item in values if item._place != "cpu"} if values else set()
@@ -227,7 +228,7 @@ def _place(function: OperatorFunction, values: Sequence[Value], wanted: Any) -> 
     return "cpu", 0
 
 
-def place_of_inputs(function: OperatorFunction, values: Sequence[Value], place: str, number: int) -> list[str]:
+def place_of_inputs(function: OperatorFunction, values: Sequence[DynamicValue], place: str, number: int) -> list[str]:
     """The device that each positional input must be on."""
     schema = function.schema
     if place != "gpu":
@@ -235,7 +236,9 @@ def place_of_inputs(function: OperatorFunction, values: Sequence[Value], place: 
     return ["cpu" if k in schema.cpu_inputs or schema.uploads else "gpu" for k in range(len(values))]
 
 
-def samples_of(function: OperatorFunction, values: Sequence[Value], named: dict[str, Value], batch_size: Any) -> tuple[int, bool]:
+def samples_of(
+    function: OperatorFunction, values: Sequence[DynamicValue], named: dict[str, DynamicValue], batch_size: object
+) -> tuple[int, bool]:
     """Number of samples, and whether the results are Batches. ValueError if sizes differ."""
     size = None if batch_size is None else checked_size(batch_size)
     what = "batch_size"
@@ -271,7 +274,7 @@ def finished(made: list[Samples]) -> list[Samples]:
     return [samples if samples.reused_memory is False else samples.private() for samples in made]
 
 
-def _later(context: EvalContext, brick: Brick, kind: type[Value], compute: Any) -> Any:
+def _later(context: EvalContext, brick: Brick, kind: type[DynamicValue], compute: Callable[[], list[Samples]]) -> Any:
     declared = [KnownOutput(device=brick.output_device) for _ in brick.plan.outputs]
     work = DelayedCall(compute, declared, users_line())
     context.waits(work)
@@ -286,7 +289,7 @@ def users_line() -> str:
     return "an unknown line" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def moved(value: Value, wanted: Device) -> Any:
+def moved(value: Held, wanted: Device) -> Held:
     """A copy of a value on a device."""
     return type(value)._of(moved_samples(value._samples(), place_of(wanted)))
 

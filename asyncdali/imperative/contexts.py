@@ -23,7 +23,7 @@ def _usable_cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _checked_threads(number: Any, what: str = "num_threads") -> int:
+def _checked_threads(number: object, what: str = "num_threads") -> int:
     if isinstance(number, bool) or not hasattr(number, "__index__"):
         raise TypeError(f"{what} is a number of threads, got {number!r}")
     count = operator.index(number)
@@ -84,7 +84,7 @@ class ThreadPool:
         TypeError, ValueError: as :func:`set_num_threads`; a GPU that does not exist.
     """
 
-    def __init__(self, num_threads: int | None = None, *, device_id: Any = -1):
+    def __init__(self, num_threads: int | None = None, *, device_id: object = -1):
         self._num_threads = get_num_threads() if num_threads is None else _checked_threads(num_threads)
         if device_id == -1:
             device_id = Device.current().device_id
@@ -120,13 +120,13 @@ def _gpu_number(device_id: Any) -> int:
     return number
 
 
-class _Stack(threading.local):
+class _ContextStack(threading.local):
     def __init__(self) -> None:
         self.contexts: list[EvalContext] = []
         self.defaults: dict[int | None, EvalContext] = {}
 
 
-_stack = _Stack()
+_stack = _ContextStack()
 
 
 class EvalContext:
@@ -146,7 +146,7 @@ class EvalContext:
     """
 
     def __init__(
-        self, *, num_threads: int | None = None, device_id: int | None = None, cuda_stream: Any = None,
+        self, *, num_threads: int | None = None, device_id: int | None = None, cuda_stream: object = None,
         thread_pool: ThreadPool | None = None,
     ):  # fmt: skip
         if num_threads is not None and thread_pool is not None:
@@ -223,10 +223,10 @@ class EvalContext:
             self._engine, self._pid = found, _forks.pid
         return found
 
-    def cached_results(self, *args: Any) -> None:
+    def cached_results(self, *args: object) -> None:
         """Reserved, as in DALI: nothing is cached between calls."""
 
-    def cache_results(self, *args: Any) -> None:
+    def cache_results(self, *args: object) -> None:
         """Reserved, as in DALI: nothing is cached between calls."""
 
     def evaluate_all(self) -> None:
@@ -247,7 +247,7 @@ class EvalContext:
             finally:
                 del failure
 
-    def waits(self, work: Any) -> None:
+    def waits(self, work: object) -> None:
         """A call of mode `deferred` belongs to this context."""
         self._waiting.append(weakref.ref(work))
         if len(self._waiting) > 256:
@@ -262,7 +262,7 @@ class EvalContext:
         _stack.contexts.append(self)
         return self
 
-    def __exit__(self, kind: Any, *exception: Any) -> None:
+    def __exit__(self, kind: object, *exception: object) -> None:
         _stack.contexts.pop()
         self._entered -= 1
         if not self._entered and kind is None:

@@ -18,10 +18,10 @@ from ..types.enums import ENUM_CLASSES, ENUM_KINDS
 from . import values
 from .devices import Device, device
 from .dtypes import DType, dtype, of_id, stored
-from .values import Batch, Tensor, Value, array_of, copied, gathered, relabelled, repeated_part
+from .values import Batch, DynamicValue, Held, Tensor, array_of, copied, gathered, relabelled, repeated_part
 
 
-def make_tensor(data: Any, kind: Any, where: Any, layout: Any, pad: bool = False, copy: bool = False) -> Tensor:
+def make_tensor(data: object, kind: object, where: object, layout: object, pad: bool = False, copy: bool = False) -> Tensor:
     """See :func:`values.as_tensor`; `copy` as :func:`values.tensor`."""
     wanted = None if kind is None else dtype(kind)
     place = device(where)
@@ -38,14 +38,14 @@ def make_tensor(data: Any, kind: Any, where: Any, layout: Any, pad: bool = False
     found = _as_asked(found, wanted, layout)
     if place is not None and place != found.device:
         return found.to_device(place)
-    if copy and found._samples() is (data._samples() if isinstance(data, Value) else None):
+    if copy and found._samples() is (data._samples() if isinstance(data, DynamicValue) else None):
         return Tensor._of(copied(found._samples()))
-    if copy and isinstance(data, Value):
+    if copy and isinstance(data, DynamicValue):
         return Tensor._of(copied(found._samples()))
     return found
 
 
-def make_batch(data: Any, kind: Any, where: Any, layout: Any, copy: bool = False) -> Batch:
+def make_batch(data: Any, kind: object, where: object, layout: object, copy: bool = False) -> Batch:
     """See :func:`values.as_batch`; `copy` as :func:`values.batch`."""
     wanted = None if kind is None else dtype(kind)
     place = device(where)
@@ -74,7 +74,7 @@ def make_batch(data: Any, kind: Any, where: Any, layout: Any, copy: bool = False
     return Batch._of(copied(found._samples())) if copy else found
 
 
-def _as_asked(value: Any, kind: DType | None, layout: Any) -> Any:
+def _as_asked(value: Held, kind: DType | None, layout: object) -> Held:
     """The value with another type and layout."""
     if kind is not None and value.dtype != kind:
         stored(kind)
@@ -87,7 +87,7 @@ def _as_asked(value: Any, kind: DType | None, layout: Any) -> Any:
     return type(value)._of(relabelled(value._samples(), checked))
 
 
-def _checked_layout(layout: Any, value: Value) -> str:
+def _checked_layout(layout: object, value: DynamicValue) -> str:
     if not isinstance(layout, str):
         raise ValueError(f"a layout is a string, got {type(layout).__name__}")
     if layout and len(layout) != value.ndim and not (isinstance(value, Batch) and value.batch_size == 0):
@@ -98,7 +98,7 @@ def _checked_layout(layout: Any, value: Value) -> str:
 # --------------------------------------------------------------------------------------------------------- one sample
 
 
-def _one(data: Any, kind: DType | None) -> Samples:
+def _one(data: object, kind: DType | None) -> Samples:
     """The samples of a Tensor over the memory of `data`; marked as reused if the memory is not ours."""
     if isinstance(data, (TensorCPU, TensorGPU)):
         host = data if isinstance(data, TensorCPU) else data.as_cpu()
@@ -144,7 +144,7 @@ def _numbers(array: np.ndarray) -> np.ndarray:
     raise TypeError(f"elements of numpy type {array.dtype} are not supported; supported are bool, integers and floats of up to 64 bits")
 
 
-def _of_python(data: Any, kind: DType | None) -> Samples:
+def _of_python(data: object, kind: DType | None) -> Samples:
     """Python numbers: int32 (uint32 if they need it), float32, bool; or the type `kind`, by NumPy's rules."""
     enumeration = _enumerations(data)
     if enumeration is not None:
@@ -153,7 +153,7 @@ def _of_python(data: Any, kind: DType | None) -> Samples:
         stored(kind)
     if isinstance(data, complex):
         raise TypeError("complex numbers are not supported")
-    if isinstance(data, (list, tuple)) and any(isinstance(item, Value) for item in data):
+    if isinstance(data, (list, tuple)) and any(isinstance(item, DynamicValue) for item in data):
         data = [array_of(item.cpu()) if isinstance(item, Tensor) else item for item in data]
     try:
         array = np.array(data)
@@ -176,14 +176,14 @@ def _of_python(data: Any, kind: DType | None) -> Samples:
     return Samples.from_values(array[None])
 
 
-def _has_numpy_floats(data: Any) -> bool:
+def _has_numpy_floats(data: object) -> bool:
     """Whether a list has numbers or arrays of numpy, which keep their type."""
     if isinstance(data, (list, tuple)):
         return any(map(_has_numpy_floats, data))
     return isinstance(data, (np.ndarray, np.generic))
 
 
-def _shown(data: Any) -> str:
+def _shown(data: object) -> str:
     text = repr(data)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
@@ -212,18 +212,18 @@ def _narrow(array: np.ndarray) -> np.ndarray:
     raise OverflowError(f"{low if low < -(2**31) else high} does not fit into 32 bits; give dtype=ndd.int64")
 
 
-def _enumerations(data: Any) -> Samples | None:
+def _enumerations(data: object) -> Samples | None:
     items = data if isinstance(data, (list, tuple)) else [data]
     if not items or not isinstance(items[0], ENUM_CLASSES):
         return None
     if len(set(map(type, items))) > 1:
         raise TypeError("members of different enumerations cannot be one tensor")
-    numbers = np.array([int(item) for item in items], np.int32)
+    numbers = np.array([int(item) for item in items], np.int32)  # type: ignore[arg-type]  # members, which were checked
     one = numbers if isinstance(data, (list, tuple)) else numbers.reshape(())
     return Samples.from_values(one[None], dtype=ENUM_KINDS[type(items[0])])
 
 
-def _of_picture(data: Any) -> Samples | None:
+def _of_picture(data: object) -> Samples | None:
     """A PIL picture, as HWC."""
     if not type(data).__module__.startswith("PIL."):
         return None
@@ -231,7 +231,7 @@ def _of_picture(data: Any) -> Samples | None:
     return Samples.from_values(_numbers(array[..., None] if array.ndim == 2 else array)[None], "HWC")
 
 
-def _foreign(data: Any) -> Samples:
+def _foreign(data: object) -> Samples:
     """An array of another library."""
     if type(data).__module__.partition(".")[0] == "torch":
         _check_torch(data)
@@ -251,7 +251,7 @@ def _foreign(data: Any) -> Samples:
     raise TypeError(f"expected an array, numbers, a PIL picture or a Tensor, got {'None' if data is None else type(data).__name__}")
 
 
-def _check_torch(data: Any) -> None:
+def _check_torch(data: object) -> None:
     name = str(getattr(data, "dtype", ""))
     if getattr(data, "requires_grad", False):
         raise TypeError("the torch tensor requires a gradient: give tensor.detach()")
@@ -325,7 +325,7 @@ def _common(kinds: Sequence[DType], items: Sequence[Any]) -> DType:
     if any(kind.kind is DType.Kind.enum for kind in kinds) or any(item is None for item in storages):
         raise TypeError(f"samples of the types {', '.join(sorted({kind.name for kind in kinds}))} are no batch; give `dtype`")
     python = all(isinstance(item, (bool, int, float, list, tuple)) for item in items)
-    result = np.result_type(*storages)  # type: ignore[arg-type]
+    result = np.result_type(*storages)
     if python and result == np.float64:
         result = np.dtype(np.float32)
     return of_id(from_numpy_dtype(result))
@@ -353,13 +353,14 @@ def stacked(batch: Batch, pad: bool) -> Tensor:
 
     stacked_values = (np.zeros if not uniform else np.empty)((count, *extents), storage_dtype(samples.dtype))
     for k in range(count):
-        stacked_values[(k, *map(slice, shapes[k].tolist()))] = samples.sample(k)
+        key: Any = (k, *[slice(extent) for extent in shapes[k].tolist()])
+        stacked_values[key] = samples.sample(k)
     made = Samples.from_values(stacked_values[None], layout, samples.dtype)
     made.device = samples.device
     return Tensor._of(made)
 
 
-def broadcast(sample: Any, batch_size: Any, where: Any, kind: Any) -> Batch:
+def broadcast(sample: object, batch_size: Any, where: object, kind: object) -> Batch:
     """See :meth:`values.Batch.broadcast`."""
     if isinstance(sample, (Batch, TensorListCPU, TensorListGPU)):
         raise ValueError("Batch.broadcast repeats one sample, and was given a batch")

@@ -23,7 +23,7 @@ from ..runtime.work.immediate import Engine, Immediate, stand_in
 from . import values
 from .bricks import Bricks
 from .contexts import get_num_threads
-from .values import Batch, Tensor, Value
+from .values import Batch, DynamicValue, Tensor
 
 
 class CudaEngine:
@@ -87,11 +87,10 @@ class CudaBrick:
         self._immediate = Immediate(home.engine, outputs, definition.instances, seed)
         self.plan = self._immediate.plan
 
-    def run(self, engine: CudaEngine, inputs: Sequence[Samples], count: int, position: Any = None, index: int = 0) -> list[Samples]:
+    def run(self, engine: CudaEngine, inputs: Sequence[Samples], count: int, position: object = None, index: int = 0) -> list[Samples]:
         """See :meth:`bricks.Brick.run`. The outputs' memory is filled on the GPU's stream."""
         with engine.lock:
-            for built in self._immediate.stateful_operators():
-                built.position = position
+            self._immediate.go_to(position)
             made = self._immediate.run(dict(zip(self._inputs, inputs, strict=True)), count, index or engine.index())
         if engine.number:
             for samples in made:
@@ -118,12 +117,12 @@ def gpu_engine(number: int) -> CudaEngine | None:
 _made_in = _forks.pid
 
 
-def is_real(value: Value) -> bool:
+def is_real(value: DynamicValue) -> bool:
     """Whether a value is in the memory of a CUDA device, not of the host device."""
     return value._place != "cpu" and gpu_engine(value.device.device_id or 0) is not None
 
 
-def _list_of(value: Value) -> Any:
+def _list_of(value: DynamicValue) -> Any:
     """The samples of a value as the TensorListGPU of a pipeline; complete."""
     home = gpu_engine(value.device.device_id or 0)
     assert home is not None

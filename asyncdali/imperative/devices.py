@@ -25,12 +25,12 @@ def current_number() -> int | None:
     return _stack.devices[-1].device_id if _stack.devices else _initial()
 
 
-class _Stack(threading.local):
+class _DeviceStack(threading.local):
     def __init__(self) -> None:
         self.devices: list[Device] = []
 
 
-_stack = _Stack()
+_stack = _DeviceStack()
 
 
 def has_gpu() -> bool:
@@ -138,7 +138,7 @@ class Device:
         _stack.devices.append(self)
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         _stack.devices.pop()
 
 

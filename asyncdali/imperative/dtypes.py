@@ -37,7 +37,7 @@ class DType:
         enum = 5
 
     def __init__(
-        self, kind: Any, bits: int, exponent_bits: int | None = None, significand_bits: int | None = None, bytes: int | None = None,
+        self, kind: object, bits: int, exponent_bits: int | None = None, significand_bits: int | None = None, bytes: int | None = None,
         type_id: DALIDataType | None = None, name: str | None = None, docs: str | None = None,
     ):  # fmt: skip
         self.kind = DType.Kind[kind] if isinstance(kind, str) else DType.Kind(kind)
@@ -57,7 +57,7 @@ class DType:
         own = self.exponent_bits, self.significand_bits
         return f"{letter}{self.bits}" if letter != "f" or own == usual else f"f{self.bits}e{own[0]}m{own[1]}"
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value: object) -> Any:
         """A tensor of this type, a copy of `value`."""
         return made_of(value, self)
 
@@ -96,7 +96,7 @@ class DType:
         return _long_form(name) if found is None else found
 
     @staticmethod
-    def from_type_id(type_id: Any) -> DType:
+    def from_type_id(type_id: int) -> DType:
         """The type of a :class:`types.DALIDataType`. ValueError if tensors cannot have it."""
         found = _BY_ID.get(DALIDataType(type_id))
         if found is None:
@@ -104,7 +104,7 @@ class DType:
         return found
 
     @staticmethod
-    def from_fw_type(framework_type: Any) -> DType:
+    def from_fw_type(framework_type: object) -> DType:
         """The type of a numpy, torch or jax type. TypeError if there is none."""
         if "bfloat16" in str(framework_type):
             return bfloat16
@@ -132,7 +132,8 @@ def _long_form(name: str) -> DType:
 
 
 def _number(name: str, kind: str, bits: int, type_id: DALIDataType | None, docs: str, *float_bits: int) -> DType:
-    return DType(kind, bits, *(float_bits or (None, None)), type_id=type_id, name=name, docs=docs)
+    exponent, significand = float_bits or (None, None)
+    return DType(kind, bits, exponent, significand, type_id=type_id, name=name, docs=docs)
 
 
 int8 = _number("i8", "signed", 8, DALIDataType.INT8, "8-bit signed integer")
@@ -184,7 +185,7 @@ def dtype(*args: Any) -> DType:
         raise TypeError(f"{given!r} is not an element type; give ndd.float32, a numpy or torch type, or a name such as 'u8'") from None
 
 
-def type_id(given: Any) -> DALIDataType:
+def type_id(given: object) -> DALIDataType:
     """The :class:`types.DALIDataType` of an element type. TypeError for bfloat16, which tensors cannot have."""
     return stored(dtype(given))
 

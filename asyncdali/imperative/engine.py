@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from ..runtime.work.jobs import CompiledSamples
 
 
-class _State(threading.local):
+class _ThreadState(threading.local):
     """The calling thread's scratch memory."""
 
     def __init__(self) -> None:
         self.state = WorkerState()
 
 
-_thread = _State()
+_thread = _ThreadState()
 
 
 class ThreadCrew:

@@ -9,41 +9,21 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..graph.calls import NAMED_INPUTS
-from ..operators.base import REQUIRED, Schema
+from ..operators.base import REQUIRED, Role, Schema
 from . import language as language  # gives Tensors and Batches their methods
 from .calls import OperatorFunction, call
-
-ABSENT = {"constant", "shapes", "ssd_random_crop"}
-"""Operators of graphs that have no use here. Sources, Python functions and readers have none either; their declarations tell."""
-
-INPUT_NAMES = {
-    "bbox_rotate": ("bboxes", "labels"), "decoders.image_slice": ("data", "anchor", "shape_input"), "decoders.numpy": ("data",),
-    "decoders.video": ("encoded",), "expand_dims": ("data",), "experimental.remap": ("input", "mapx", "mapy"),
-    "experimental.warp_perspective": ("input", "matrix_input"), "filter": ("data", "filter", "fill_value"), "full": ("fill_value",),
-    "full_like": ("data_like", "fill_value"), "io.file.read": ("filepaths",), "ones_like": ("data_like",), "random.beta": ("shape_like",),
-    "random.choice": ("a", "shape_like"), "random.coin_flip": ("shape_like",), "random.normal": ("shape_like",),
-    "random.uniform": ("shape_like",), "random_bbox_crop": ("boxes", "labels"), "reductions.std_dev": ("data", "mean"),
-    "reductions.variance": ("data", "mean"), "reinterpret": ("data", "shape_input"), "reshape": ("data", "shape_input"),
-    "segmentation.select_masks": ("mask_ids", "polygons", "vertices"), "slice": ("data", "anchor", "shape_input"), "squeeze": ("data",),
-    "warp_affine": ("data", "mtx"), "zeros_like": ("data_like",),
-}  # fmt: skip
-"""Names of positional inputs for documentation, where they are not "input" or "input_<k>"."""
 
 
 def is_function(schema: Schema) -> bool:
     """Whether dynamic mode has a function for an operator."""
-    name = schema.name
-    if name.rpartition(".")[2].startswith("_") or name in ABSENT or schema.hand_written or schema.calls_python:
+    if schema.name.rpartition(".")[2].startswith("_") or schema.graphs_only or schema.hand_written or schema.calls_python:
         return False
-    return schema.module not in ("readers", "experimental.readers", "inputs", "experimental.inputs")
+    return schema.role is Role.WORK and not schema.module.endswith(("readers", "inputs"))
 
 
 def input_names(schema: Schema) -> list[str]:
     """Names of the positional inputs."""
     fewest, most = schema.inputs
-    known = INPUT_NAMES.get(schema.name)
-    if known is not None:
-        return list(known)
     shown = most if most <= NAMED_INPUTS else fewest
     return ["input"] if most == 1 else [f"input_{k}" for k in range(shown)]
 
@@ -88,7 +68,7 @@ def make_function(schema: Schema, module: str) -> Callable[..., Any]:
     """The function of an operator, for the module `module`."""
     function = OperatorFunction(schema)
 
-    def operator(*inputs: Any, batch_size: Any = None, device: Any = None, rng: Any = None, **arguments: Any) -> Any:
+    def operator(*inputs: object, batch_size: object = None, device: object = None, rng: object = None, **arguments: object) -> Any:
         return call(function, inputs, batch_size, device, arguments, rng)
 
     operator.__name__ = operator.__qualname__ = schema.name.rpartition(".")[2]

@@ -12,7 +12,7 @@ from ..batch import Batch as Samples
 from .values import Batch, Tensor, array_of, gathered
 
 
-def _bound(value: Any, what: str) -> int | None:
+def _bound(value: object, what: str) -> int | None:
     """A bound of a slice, or an index, as an integer."""
     if value is None:
         return None
@@ -23,7 +23,7 @@ def _bound(value: Any, what: str) -> int | None:
     return operator.index(value)
 
 
-def _key(given: Any) -> tuple[Any, ...]:
+def _key(given: object) -> tuple[Any, ...]:
     """A subscript as plain integers, slices and at most one Ellipsis. TypeError for anything else."""
     items = given if isinstance(given, tuple) else (given,)
     found: list[Any] = []
@@ -69,7 +69,7 @@ def _layout_after(layout: str, key: tuple[Any, ...]) -> str:
     return "".join(letter for letter, item in zip(layout, key, strict=True) if isinstance(item, slice)) if layout else ""
 
 
-def selected(value: Tensor, given: Any) -> Tensor:
+def selected(value: Tensor, given: object) -> Tensor:
     """``tensor[given]``: a dense copy, or the tensor itself if the subscript selects all."""
     key = _expanded(_key(given), value.ndim)
     if all(item == slice(None) for item in key):
@@ -88,7 +88,7 @@ def selected(value: Tensor, given: Any) -> Tensor:
     return Tensor._of(made)
 
 
-def chosen_samples(index: Any, count: int) -> Any:
+def chosen_samples(index: object, count: int) -> Any:
     """An index of samples as an integer, or the numbers of the chosen samples. IndexError, TypeError, ValueError."""
     if index is Ellipsis:
         return range(count)
@@ -110,7 +110,7 @@ def chosen_samples(index: Any, count: int) -> Any:
     return _sample_number(index, count)
 
 
-def _sample_number(index: Any, count: int) -> int:
+def _sample_number(index: object, count: int) -> int:
     if isinstance(index, (bool, np.bool_)) or not hasattr(index, "__index__"):
         raise TypeError(f"samples are chosen by an integer, a slice, a range, or a list of integers or truth values, got {index!r}")
     number = operator.index(index)
@@ -127,7 +127,7 @@ class BatchedSlice:
     def __init__(self, batch: Batch):
         self._batch = batch
 
-    def __getitem__(self, given: Any) -> Batch:
+    def __getitem__(self, given: object) -> Batch:
         batch = self._batch
         items = given if isinstance(given, tuple) else (given,)
         count = batch.batch_size
@@ -156,7 +156,7 @@ def _varies(items: Sequence[Any]) -> bool:
     return any(isinstance(part, Batch) for part in parts)
 
 
-def _of_sample(item: Any, sample: int, count: int) -> Any:
+def _of_sample(item: object, sample: int, count: int) -> Any:
     """The index for one sample."""
     if isinstance(item, slice):
         return slice(*(_of_sample(part, sample, count) for part in (item.start, item.stop, item.step)))

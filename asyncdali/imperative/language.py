@@ -14,17 +14,18 @@ from .indexing import BatchedSlice, chosen_samples, selected
 from .printing import described
 from .sharing import capsule, cuda_interface, dlpack_device, torch_batch, torch_tensor
 
+
 @functools.cache
 def _cast() -> OperatorFunction:
     return OperatorFunction(REGISTRY["cast"].schema)
 
 
-def _converted(value: values.Value, kind: dtypes.DType) -> values.Value:
-    result: values.Value = call(_cast(), [value], None, None, {"dtype": kind})
+def _converted(value: values.Held, kind: dtypes.DType) -> values.Held:
+    result: values.Held = call(_cast(), [value], None, None, {"dtype": kind})
     return result
 
 
-values.language = SimpleNamespace(  # type: ignore[assignment]
+values.language = SimpleNamespace(
     make_tensor=make_tensor, make_batch=make_batch, broadcast=broadcast, converted=_converted, moved=moved, described=described,
     selected=selected, batched_slice=BatchedSlice, chosen_samples=chosen_samples, capsule=capsule, dlpack_device=dlpack_device,
     cuda_interface=cuda_interface, torch_tensor=torch_tensor, torch_batch=torch_batch,

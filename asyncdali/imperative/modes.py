@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import enum
 import threading
-from typing import Any
 
 
-class _Stack(threading.local):
+class _ModeStack(threading.local):
     def __init__(self) -> None:
         self.modes: list[EvalMode] = []
 
@@ -27,16 +26,16 @@ class EvalMode(enum.Enum):
     sync_full = 4
     default = eager
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: object) -> bool:
         return self.value < other.value if isinstance(other, EvalMode) else NotImplemented
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: object) -> bool:
         return self.value <= other.value if isinstance(other, EvalMode) else NotImplemented
 
-    def __gt__(self, other: Any) -> bool:
+    def __gt__(self, other: object) -> bool:
         return self.value > other.value if isinstance(other, EvalMode) else NotImplemented
 
-    def __ge__(self, other: Any) -> bool:
+    def __ge__(self, other: object) -> bool:
         return self.value >= other.value if isinstance(other, EvalMode) else NotImplemented
 
     @staticmethod
@@ -49,8 +48,8 @@ class EvalMode(enum.Enum):
         _stack.modes.append(self)
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         _stack.modes.pop()
 
 
-_stack = _Stack()
+_stack = _ModeStack()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .values import Batch, Tensor, Value
+from .values import Batch, DynamicValue, Tensor
 
 _INDENT = "    "
 _EDGES = 2
@@ -14,7 +14,7 @@ _FEW_SAMPLES, _FEW_ELEMENTS = 5, 1000
 _FEW_SHAPES, _WIDTH = 16, 75
 
 
-def described(value: Value) -> str:
+def described(value: DynamicValue) -> str:
     """Name, values, type, layout, device and shape of a value. It waits for the values."""
     kind = "Batch" if isinstance(value, Batch) else "Tensor"
     lines = [_values(value), f"dtype={value.dtype}"]
@@ -30,7 +30,7 @@ def described(value: Value) -> str:
     return f"{kind}(\n{_INDENT}" + f",\n{_INDENT}".join(lines) + ")"
 
 
-def _values(value: Value) -> str:
+def _values(value: DynamicValue) -> str:
     samples = value.cpu()._samples()
     if isinstance(value, Tensor):
         return _text(samples.sample(0), value)
@@ -44,12 +44,12 @@ def _values(value: Value) -> str:
     return f"[{separator.join(texts)}]"
 
 
-def _text(array: np.ndarray, value: Value) -> str:
+def _text(array: np.ndarray, value: DynamicValue) -> str:
     from ..types.enums import ENUM_KINDS
 
     for kind, number in ENUM_KINDS.items():
         if number == value.dtype.type_id:
-            return str([kind(int(item)).name for item in array.reshape(-1)]) if array.ndim else str(kind(int(array)))  # type: ignore[call-overload]
+            return str([kind(int(item)).name for item in array.reshape(-1)]) if array.ndim else str(kind(int(array)))
     return np.array2string(array, prefix=_INDENT, edgeitems=_EDGES, threshold=_FEW_ELEMENTS)
 
 

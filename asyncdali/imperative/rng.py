@@ -65,7 +65,7 @@ class RNGState:
         return _state, (str(self),)
 
 
-def _state(value: Any) -> RNGState:
+def _state(value: object) -> RNGState:
     """A state, or its text. ValueError for another text."""
     if isinstance(value, RNGState):
         return value
@@ -76,7 +76,7 @@ def _state(value: Any) -> RNGState:
     return RNGState(StreamPosition.parse(value))
 
 
-def _integer(value: Any, what: str) -> int:
+def _integer(value: object, what: str) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{what} is an integer, got {value!r}")
     return operator.index(value)
@@ -97,7 +97,7 @@ class RNG:
 
     __slots__ = ("__weakref__", "_hi", "_key", "_lo", "_lock", "_phase", "_words")
 
-    def __init__(self, seed: Any = None, state: Any = None):
+    def __init__(self, seed: object = None, state: object = None):
         if seed is not None and state is not None:
             raise ValueError("give `seed` or `state`, not both")
         self._lock = threading.Lock()
@@ -106,7 +106,7 @@ class RNG:
         else:
             self._go_to(StreamPosition.fresh(secrets.randbits(64) if seed is None else _integer(seed, "seed")))
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         raise TypeError("RNG cannot be subclassed: operators read its state")
 
     def _go_to(self, position: StreamPosition) -> None:
@@ -142,7 +142,7 @@ class RNG:
         raise AttributeError("the seed of a generator can be set but not read; read its state")
 
     @seed.setter
-    def seed(self, value: Any) -> None:
+    def seed(self, value: object) -> None:
         with self._lock:
             self._go_to(StreamPosition.fresh(_integer(value, "seed")))
 
@@ -152,21 +152,21 @@ class RNG:
         return self.get_state()
 
     @state.setter
-    def state(self, value: Any) -> None:
+    def state(self, value: object) -> None:
         self.set_state(value)
 
-    def get_state(self, *, cuda_stream: Any = None) -> RNGState:
+    def get_state(self, *, cuda_stream: object = None) -> RNGState:
         """The position of the next word. `cuda_stream` is there for other objects with states; a generator waits for nothing."""
         with self._lock:
             return RNGState(StreamPosition(self._key, self._hi, self._lo, self._phase))
 
-    def set_state(self, value: Any) -> None:
+    def set_state(self, value: object) -> None:
         """Go to a state, or to the state with a text."""
         position = _state(value).position
         with self._lock:
             self._go_to(position)
 
-    def advance(self, n: Any) -> None:
+    def advance(self, n: object) -> None:
         """Skip `n` words. ValueError for a negative number, TypeError for no integer."""
         count = _integer(n, "n")
         if count < 0:
@@ -181,7 +181,7 @@ class RNG:
 
     __copy__ = clone
 
-    def __deepcopy__(self, memo: Any) -> RNG:
+    def __deepcopy__(self, memo: object) -> RNG:
         return self.clone()
 
     def __reduce__(self) -> Any:
@@ -213,7 +213,9 @@ _default = _Default()
 def _torch_seed() -> int | None:
     """The seed that the program gave torch; None: it has not."""
     torch = sys.modules.get("torch")
-    seed = torch.initial_seed() if hasattr(torch, "initial_seed") else None
+    if torch is None or not hasattr(torch, "initial_seed"):
+        return None
+    seed = int(torch.initial_seed())
     return None if seed == _UNSEEDED_TORCH else seed
 
 
@@ -248,7 +250,7 @@ def get_default_rng() -> RNG:
     return found
 
 
-def set_seed(seed: Any) -> None:
+def set_seed(seed: object) -> None:
     """Seed the calling thread's generator. TypeError if `seed` is no integer."""
     number = _integer(seed, "seed")
     _default.given = True
@@ -258,7 +260,7 @@ def set_seed(seed: Any) -> None:
         _default.rng.seed = number
 
 
-def stream_for(rng: Any, what: str) -> StreamPosition:
+def stream_for(rng: object, what: str) -> StreamPosition:
     """The stream of one call. ValueError if `rng` is no generator."""
     if rng is None:
         return get_default_rng()._call()

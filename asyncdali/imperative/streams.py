@@ -24,7 +24,7 @@ class Stream:
         TypeError: an object that is no stream.
     """
 
-    def __init__(self, *, stream: Any = _MAKE, device_id: int | None = None):
+    def __init__(self, *, stream: object = _MAKE, device_id: int | None = None):
         if not cuda_driver_present():
             raise RuntimeError("there is no CUDA stream: no CUDA driver was found (libcuda.so.1)")
         self._device_id = Device("gpu", device_id).device_id
@@ -70,7 +70,7 @@ def _new_stream(device_id: int | None) -> Any:
         return cupy.cuda.Stream(non_blocking=True)
 
 
-def _handle_of(stream: Any) -> int:
+def _handle_of(stream: object) -> int:
     if isinstance(stream, int) and not isinstance(stream, bool):
         return stream
     protocol = getattr(stream, "__cuda_stream__", None)
@@ -84,12 +84,12 @@ def _handle_of(stream: Any) -> int:
     raise TypeError(f"{type(stream).__name__} is no CUDA stream: it has neither __cuda_stream__ nor a handle")
 
 
-def stream(stream: Any = _MAKE, device_id: int | None = None) -> Stream | None:
+def stream(stream: object = _MAKE, device_id: int | None = None) -> Stream | None:
     """A :class:`Stream` of what that class takes; None for None."""
     return None if stream is None else as_stream(stream, device_id) if stream is not _MAKE else Stream(device_id=device_id)
 
 
-def as_stream(given: Any, device_id: int | None) -> Stream:
+def as_stream(given: object, device_id: int | None) -> Stream:
     """The stream itself, or a wrapper."""
     return given if isinstance(given, Stream) else Stream(stream=given, device_id=device_id)
 
@@ -109,7 +109,7 @@ def get_default_stream(device_id: int | None = None) -> Stream | None:
     return _default.get(Device.current().device_id if device_id is None else device_id)
 
 
-def set_default_stream(cuda_stream: Any, /, device_id: int | None = None) -> None:
+def set_default_stream(cuda_stream: object, /, device_id: int | None = None) -> None:
     """Set the process's stream of a GPU; None: threads have streams of their own. It waits for nothing."""
     number = Device.current().device_id if device_id is None else device_id
     if cuda_stream is None:
@@ -125,7 +125,7 @@ def get_current_stream() -> Stream | None:
     return None if number is None else stream_of(number)
 
 
-def set_current_stream(cuda_stream: Any, /) -> None:
+def set_current_stream(cuda_stream: object, /) -> None:
     """Set the stream of the calling thread's default context; None: the default one. It waits for nothing."""
     number = Device.current().device_id
     if cuda_stream is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from . import dtypes
 from .devices import Device, device, gpu_number
 from .dtypes import DType
 from .work import DelayedCall
+
+Held = TypeVar("Held", bound="DynamicValue")
 
 
 def place_of(where: Device | None) -> str:
@@ -31,15 +33,15 @@ def device_at(place: str) -> Device:
     return Device.CPU if place == "cpu" else Device("gpu", gpu_number(place))
 
 
-class Language(Protocol):
+class ValueMethods(Protocol):
     """The functions behind the methods of values. Values are below the modules that have them, so `language.py` provides them."""
 
     def make_tensor(self, data: object, kind: object, where: object, layout: object, pad: bool = False, copy: bool = False) -> Tensor: ...
     def make_batch(self, data: object, kind: object, where: object, layout: object, copy: bool = False) -> Batch: ...
     def broadcast(self, sample: object, batch_size: object, where: object, kind: object) -> Batch: ...
-    def converted(self, value: Value, kind: DType) -> Value: ...
-    def moved(self, value: Value, wanted: Device) -> Value: ...
-    def described(self, value: Value) -> str: ...
+    def converted(self, value: Held, kind: DType) -> Held: ...
+    def moved(self, value: Held, wanted: Device) -> Held: ...
+    def described(self, value: DynamicValue) -> str: ...
     def selected(self, value: Tensor, given: object) -> Tensor: ...
     def batched_slice(self, batch: Batch) -> Any: ...
     def chosen_samples(self, index: object, count: int) -> Any: ...
@@ -50,11 +52,11 @@ class Language(Protocol):
     def torch_batch(self, batch: Batch, copy: bool | None, pad: bool) -> Any: ...
 
 
-language: Language = None  # type: ignore[assignment]
+language: ValueMethods = None  # type: ignore[assignment]
 """Set when ``asyncdali.dynamic`` is imported, which is before any value exists."""
 
 
-class Value:
+class DynamicValue:
     """What Tensor and Batch share."""
 
     __slots__ = ("__weakref__", "_held", "_number", "_view_layout", "_work")
@@ -67,14 +69,14 @@ class Value:
         self._view_layout: str | None = None
 
     @classmethod
-    def _of(cls, samples: Samples) -> Any:
+    def _of(cls: type[Held], samples: Samples) -> Held:
         made = cls.__new__(cls)
         made._held, made._work, made._view_layout = samples, None, None
         made._prepare()
         return made
 
     @classmethod
-    def _later(cls, work: DelayedCall, number: int, layout: str | None = None) -> Any:
+    def _later(cls: type[Held], work: DelayedCall, number: int, layout: str | None = None) -> Held:
         """Output `number` of a call; `layout`: another layout than the call gives."""
         made = cls.__new__(cls)
         made._held, made._work, made._number, made._view_layout = None, work, number, layout
@@ -137,15 +139,15 @@ class Value:
 
     # --- devices and computing
 
-    def cpu(self) -> Any:
+    def cpu(self: Held) -> Held:
         """The value on the CPU: itself, or a copy."""
         return self.to_device(Device.CPU)
 
-    def gpu(self, index: int | None = None) -> Any:
+    def gpu(self: Held, index: int | None = None) -> Held:
         """The value on a GPU (by default the current one): itself, or a copy."""
         return self.to_device(Device("gpu", index))
 
-    def to_device(self, device: Any, force_copy: bool = False) -> Any:
+    def to_device(self: Held, device: object, force_copy: bool = False) -> Held:
         """The value on a device: itself if it is there (with `force_copy` a copy), else a copy."""
         from .devices import device as as_device
 
@@ -157,7 +159,7 @@ class Value:
 
         return language.moved(self, wanted)
 
-    def evaluate(self) -> Any:
+    def evaluate(self: Held) -> Held:
         """Compute the value if it is not; returns it."""
         self._samples()
         return self
@@ -168,10 +170,10 @@ class Value:
 
     __str__ = __repr__
 
-    def __copy__(self) -> Any:
+    def __copy__(self: Held) -> Held:
         return type(self)._of(self._samples())
 
-    def __deepcopy__(self, memo: Any) -> Any:
+    def __deepcopy__(self: Held, memo: object) -> Held:
         return type(self)._of(copied(self._samples()))
 
     def __reduce__(self) -> Any:
@@ -180,18 +182,18 @@ class Value:
         shapes = np.ascontiguousarray(samples.shapes)
         return _restored, (type(self), shapes, int(samples.dtype), samples.layout, samples.device, arrays)
 
-    def __pos__(self) -> Any:
+    def __pos__(self: Held) -> Held:
         return self
 
 
-def _restored(kind: type, shapes: np.ndarray, dtype: int, layout: str, place: str, arrays: list[np.ndarray]) -> Any:
+def _restored(kind: type[DynamicValue], shapes: np.ndarray, dtype: int, layout: str, place: str, arrays: list[np.ndarray]) -> Any:
     samples = gathered(shapes, DALIDataType(dtype), layout, arrays)
     if place != "cpu":
         samples.device = place  # a host device; a GPU's arrays are made by `to_device`
     return kind._of(samples)
 
 
-class Tensor(Value):
+class Tensor(DynamicValue):
     """One array with an element type, a layout and a device.
 
     Users make tensors with :func:`tensor` and :func:`as_tensor`; the class is for ``isinstance``.
@@ -207,7 +209,7 @@ class Tensor(Value):
     __slots__ = ()
 
     def __init__(
-        self, data: Any = None, dtype: Any = None, device: Any = None, layout: str | None = None, batch: Batch | None = None,
+        self, data: object = None, dtype: object = None, device: object = None, layout: str | None = None, batch: Batch | None = None,
         index_in_batch: int | None = None, invocation_result: Any = None, copy: bool = False,
     ):  # fmt: skip
         super().__init__()
@@ -273,10 +275,10 @@ class Tensor(Value):
             raise TypeError("iteration over a 0-d tensor")
         return (self[k] for k in range(self.shape[0]))
 
-    def __contains__(self, item: Any) -> bool:
+    def __contains__(self, item: object) -> bool:
         return bool(np.any(array_of(self.cpu()) == (array_of(item.cpu()) if isinstance(item, Tensor) else item)))
 
-    def __getitem__(self, key: Any) -> Tensor:
+    def __getitem__(self, key: object) -> Tensor:
 
         return language.selected(self, key)
 
@@ -291,11 +293,12 @@ class Tensor(Value):
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:
                 raise ValueError(f"a conversion from {array.dtype} to {np.dtype(dtype)} needs a copy, and copy=False forbids it")
-            return array.astype(dtype)
+            converted: np.ndarray = array.astype(dtype)
+            return converted
         return array.copy() if copy else array
 
     def __dlpack__(
-        self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None,
+        self, *, stream: object = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:  # fmt: skip
 
@@ -316,7 +319,7 @@ class Tensor(Value):
         return language.torch_tensor(self, copy)
 
 
-class Batch(Value):
+class Batch(DynamicValue):
     """Samples of one element type, number of dimensions and layout; shapes may differ.
 
     Users make batches with :func:`batch` and :func:`as_batch`; the class is for ``isinstance``.
@@ -331,7 +334,7 @@ class Batch(Value):
     __slots__ = ("_items",)
 
     def __init__(
-        self, tensors: Any = None, dtype: Any = None, device: Any = None, layout: str | None = None, invocation_result: Any = None,
+        self, tensors: object = None, dtype: object = None, device: object = None, layout: str | None = None, invocation_result: Any = None,
         copy: bool = False,
     ):  # fmt: skip
         super().__init__()
@@ -347,7 +350,7 @@ class Batch(Value):
         self._items: dict[int, Tensor] = {}
 
     @staticmethod
-    def broadcast(sample: Any, batch_size: int, device: Any = None, dtype: Any = None) -> Batch:
+    def broadcast(sample: object, batch_size: int, device: object = None, dtype: object = None) -> Batch:
         """A batch of `batch_size` times the same sample, without copies. ValueError if `sample` is a Batch."""
 
         return language.broadcast(sample, batch_size, device, dtype)
@@ -373,7 +376,7 @@ class Batch(Value):
 
         return language.batched_slice(self)
 
-    def select(self, sample_range: Any) -> Any:
+    def select(self, sample_range: object) -> Any:
         """One sample (an integer), or a Batch of the samples that a slice, a range, a list of indices or of truth values names."""
         found = self.tensors[sample_range]
         return found if isinstance(found, Tensor) else found.as_batch()
@@ -397,13 +400,13 @@ class Batch(Value):
     def __iter__(self) -> Iterator[Tensor]:
         return iter(self.tensors)
 
-    def __contains__(self, item: Any) -> bool:
+    def __contains__(self, item: object) -> bool:
         return any(item is other for other in self._items.values())
 
     def __bool__(self) -> bool:
         raise TypeError("a Batch has no truth value; look at batch.batch_size, or compare its samples")
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         raise TypeError(
             "a Batch cannot be subscripted, because batch[i] might mean samples or axes: batch.tensors[i] or batch.select(i) is a sample, "
             "batch.slice[i] selects inside of every sample"
@@ -426,7 +429,7 @@ class BatchTensors(Sequence[Tensor]):
     def __len__(self) -> int:
         return self._batch.batch_size if self._chosen is None else len(self._chosen)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
 
         found = language.chosen_samples(index, len(self))
         if isinstance(found, int):
@@ -438,7 +441,7 @@ class BatchTensors(Sequence[Tensor]):
     def __iter__(self) -> Iterator[Tensor]:
         return (self[k] for k in range(len(self)))
 
-    def select(self, sample_range: Any) -> Any:
+    def select(self, sample_range: object) -> Any:
         """As indexing; ``...`` is all samples."""
         return self[sample_range]
 
@@ -466,7 +469,7 @@ def check_on_host(samples: Samples, what: str) -> None:
         raise TypeError(f"{what} needs data on the CPU, this is on {samples.device}: call cpu() first")
 
 
-def array_of(value: Any) -> np.ndarray:
+def array_of(value: Tensor) -> np.ndarray:
     """The only sample of a Tensor on the CPU, without a copy; enumerations as int32."""
     return value._samples().sample(0)
 
@@ -520,8 +523,9 @@ def copied(samples: Samples) -> Samples:
 
 
 def gathered(
-    shapes: np.ndarray, dtype: DALIDataType, layout: str, arrays: Sequence[np.ndarray], place: str = "cpu", info: Any = None
-) -> Samples:
+    shapes: np.ndarray, dtype: DALIDataType, layout: str, arrays: Sequence[np.ndarray], place: str = "cpu",
+    info: Sequence[str] | None = None,
+) -> Samples:  # fmt: skip
     """A batch with copies of arrays of these shapes."""
     made = Samples(np.ascontiguousarray(shapes, np.int64), dtype, layout, device=place, source_info=info)
     made.reserve_by_numpy(lambda size: np.empty(size, np.uint8))
@@ -530,13 +534,13 @@ def gathered(
     return made
 
 
-def tensor(data: Any, dtype: Any = None, device: Any = None, layout: str | None = None, pad: bool = False) -> Tensor:
+def tensor(data: object, dtype: object = None, device: object = None, layout: str | None = None, pad: bool = False) -> Tensor:
     """A Tensor with a copy of `data`; see :func:`as_tensor`."""
 
     return language.make_tensor(data, dtype, device, layout, pad, copy=True)
 
 
-def as_tensor(data: Any, dtype: Any = None, device: Any = None, layout: str | None = None, pad: bool = False) -> Tensor:
+def as_tensor(data: object, dtype: object = None, device: object = None, layout: str | None = None, pad: bool = False) -> Tensor:
     """A Tensor over the memory of `data`, where that is possible.
 
     Args:
@@ -556,13 +560,13 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None, layout: str | No
     return language.make_tensor(data, dtype, device, layout, pad, copy=False)
 
 
-def batch(tensors: Any, dtype: Any = None, device: Any = None, layout: str | None = None) -> Batch:
+def batch(tensors: object, dtype: object = None, device: object = None, layout: str | None = None) -> Batch:
     """A Batch with copies of its samples; see :func:`as_batch`."""
 
     return language.make_batch(tensors, dtype, device, layout, copy=True)
 
 
-def as_batch(tensors: Any, dtype: Any = None, device: Any = None, layout: str | None = None) -> Batch:
+def as_batch(tensors: object, dtype: object = None, device: object = None, layout: str | None = None) -> Batch:
     """A Batch over the memory of its samples, where that is possible.
 
     Args:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ..batch import Batch as Samples
 from ..errors import set_aside
@@ -15,7 +14,7 @@ class KnownOutput:
 
     __slots__ = ("device", "dtype", "layout", "ndim")
 
-    def __init__(self, dtype: Any = None, ndim: int | None = None, layout: str | None = None, device: str = "cpu"):
+    def __init__(self, dtype: object = None, ndim: int | None = None, layout: str | None = None, device: str = "cpu"):
         self.dtype, self.ndim, self.layout, self.device = dtype, ndim, layout, device
 
 

@@ -317,6 +317,8 @@ def test_the_search_finds_untyped_joints():
 SAME_NAMES = {
     # DALI's names, one for each framework
     "DALIClassificationIterator", "DALIGenericIterator", "PipelineDataset",
+    # DALI's names in dynamic mode, for what users hold; the runtime has a batch, devices and streams of its own
+    "Batch", "Device", "Kind", "Stream", "Tensor",
     # an input of an operator, a name that packages of operators rely on; and an input of a data set for TensorFlow
     "Input",
 }  # fmt: skip
@@ -559,6 +561,8 @@ MANY_ARGUMENTS = {
     "auto_aug/rand_augment.py": {"rand_augment"},
     "auto_aug/trivial_augment.py": {"trivial_augment_wide"},
     "external_source.py": {"external_source", "_define", "ExternalSource.__init__"},
+    "imperative/dtypes.py": {"DType.__init__"},
+    "imperative/values.py": {"Tensor.__init__"},
     "pipeline/pipeline.py": {"Pipeline.__init__"},
     "plugin/base_iterator.py": {"BaseIterator.__init__"},
     "plugin/jax/factory.py": {"data_iterator", "peekable_data_iterator"},

@@ -24,6 +24,7 @@ class SSDRandomCrop(StreamOperator):
     reads = (1, 2)
     schema = Schema(
         name="ssd_random_crop",
+        graphs_only=True,
         doc="""Crops images at random so that boxes overlap the window enough; use `random_bbox_crop` in new programs.
 
         Inputs: images (HWC), boxes, FLOAT [n, 4], left, top, right, bottom, relative to the image; their labels [n, ...]. Outputs: the

@@ -16,6 +16,7 @@ class Shapes(Shape):
 
     schema = Schema(
         name="shapes",
+        graphs_only=True,
         doc="Shape of each sample of the input, a 1-D tensor. An older form of ``DataNode.shape()``.",
         accepts=(ANYTHING,),
         gives=(Output(argument("dtype", DALIDataType.INT64), 1, ""),),
