@@ -47,7 +47,7 @@ def is_data(value: object) -> bool:
 
 
 class OperatorFunction:
-    """What calls of one operator need, from its declaration.
+    """The declaration of an operator, as calls need it.
 
     name     as users call it, "reductions.sum"
     path     how errors name it

@@ -132,8 +132,8 @@ _stack = _ContextStack()
 class EvalContext:
     """Device, threads, stream and checkpoint of the calls of a thread. As a context manager it is the thread's current one.
 
-    Calls that wait to be computed (mode `deferred`) are computed when the context is left; the first error of a result that nobody has
-    read is raised there.
+    Calls that wait to be computed (mode `deferred`) are computed when the context is left. If one fails whose result was never read, the
+    first such error is raised there.
 
     Args:
         num_threads: threads of its own; by default it shares the process's default pool.

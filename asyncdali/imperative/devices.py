@@ -155,7 +155,7 @@ def _current_gpu() -> int:
 
 Device.CPU = Device("cpu")
 DeviceLike: TypeAlias = "str | Device | Any"
-"""What :func:`device` takes."""
+"""The arguments of :func:`device`."""
 
 
 def device(obj: Any, id: int | None = None) -> Device | None:

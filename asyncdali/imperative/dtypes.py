@@ -28,7 +28,7 @@ class DType:
     """
 
     class Kind(enum.Enum):
-        """What the bits of an element mean."""
+        """The meaning of an element's bits."""
 
         signed = 1
         unsigned = 2

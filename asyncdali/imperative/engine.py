@@ -50,7 +50,7 @@ class ThreadCrew:
 
 
 class CallEngine:
-    """What bricks need: memory, threads, a table of bricks, and the device.
+    """Memory, threads and a table of bricks for calls on one device.
 
     Args:
         crew: the threads.
@@ -97,7 +97,7 @@ class CallEngine:
         try:
             job.work(self.state())
             done.wait()
-        except BaseException:  # an interrupt: nobody may work on memory that this call drops
+        except BaseException:  # an interrupt: no thread may work on memory that this call drops
             job.stop()
             done.wait()
             raise

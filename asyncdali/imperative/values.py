@@ -57,7 +57,7 @@ language: ValueMethods = None  # type: ignore[assignment]
 
 
 class DynamicValue:
-    """What Tensor and Batch share."""
+    """The shared part of Tensor and Batch."""
 
     __slots__ = ("__weakref__", "_held", "_number", "_view_layout", "_work")
     __hash__ = None  # type: ignore[assignment]

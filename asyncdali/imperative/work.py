@@ -10,7 +10,7 @@ from ..errors import set_aside
 
 
 class KnownOutput:
-    """What is known about an output before it is computed. None: it has to be computed."""
+    """The facts about an output before it is computed. None: it has to be computed."""
 
     __slots__ = ("device", "dtype", "layout", "ndim")
 
@@ -19,7 +19,7 @@ class KnownOutput:
 
 
 class DelayedCall:
-    """One call. Any thread may ask for its outputs; the first one computes them. An error is raised each time that somebody asks."""
+    """One call. Any thread may ask for its outputs; the first one computes them. An error is raised at each request."""
 
     __slots__ = ("__weakref__", "_compute", "_error", "_lock", "_made", "declared", "told", "where")
 
@@ -32,11 +32,11 @@ class DelayedCall:
         self.declared = declared
         self.where = where
         self.told = False
-        """Whether somebody has seen its error."""
+        """Whether its error was raised."""
 
     @property
     def is_done(self) -> bool:
-        """Whether it is computed, or has failed and somebody has seen the error."""
+        """Whether it is computed, or its error was raised."""
         return self._compute is None and (self._error is None or self.told)
 
     def batches(self) -> Sequence[Samples]:

@@ -1,0 +1,71 @@
+"""Calls of operators in dynamic mode: bricks are found again, and equal pipelines' results."""
+
+import numpy as np
+import pytest
+
+import asyncdali.dynamic as ndd
+from asyncdali import fn, pipeline_def
+from asyncdali.imperative.contexts import EvalContext
+
+PICTURES = [np.random.default_rng(k).integers(0, 256, (11 + k, 13, 3), np.uint8) for k in range(3)]
+
+
+def in_pipeline(call):
+    @pipeline_def(batch_size=3, num_threads=1, device_id=None)
+    def define():
+        return call(fn.external_source(source=[PICTURES], layout="HWC"))
+
+    pipe = define()
+    pipe.build()
+    (made,) = pipe.run()
+    return [np.asarray(made[k]) for k in range(3)]
+
+
+CASES = {
+    "flip": lambda module, x: module.flip(x, horizontal=1),
+    "resize": lambda module, x: module.resize(x, size=[7, 5]),
+    "crop_mirror_normalize": lambda module, x: module.crop_mirror_normalize(x, crop=(8, 9), mean=[3.0, 4.0, 5.0], mirror=1),
+    "sum": lambda module, x: module.reductions.sum(x, axes=[0]),
+    "arithmetic": lambda module, x: (x + 3) * 2.5,
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_equal_those_of_pipelines(name):
+    call = CASES[name]
+    expected = in_pipeline(lambda node: call(fn, node))
+    for _ in range(4):  # planned, planned, made into a template, copied
+        made = call(ndd, ndd.batch(PICTURES, layout="HWC"))
+        for k in range(3):
+            np.testing.assert_array_equal(np.asarray(made.tensors[k]), expected[k])
+            single = call(ndd, ndd.tensor(PICTURES[k], layout="HWC"))
+            np.testing.assert_array_equal(np.asarray(single), expected[k])
+
+
+def test_a_brick_is_found_again():
+    x = ndd.tensor(PICTURES[0], layout="HWC")
+    ndd.flip(x)
+    bricks = EvalContext.current().engine.bricks
+    before = len(bricks)
+    for _ in range(20):
+        ndd.flip(x)
+    assert len(bricks) == before
+    ndd.flip(x, vertical=1)
+    assert len(bricks) == before + 1
+
+
+def test_deferred_calls_wait_for_the_read():
+    x = ndd.tensor([1, 2, 3])
+    with ndd.EvalMode.deferred:
+        late = ndd.cast(x, dtype=ndd.float32)
+        wrong = ndd.reshape(x, shape=[7])
+    assert late._held is None
+    np.testing.assert_array_equal(np.asarray(late), np.float32([1, 2, 3]))
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="reshape"):
+            wrong.shape  # noqa: B018
+
+
+def test_a_call_needs_no_torch_and_no_gpu():
+    assert ndd.Device.current() == ndd.Device.CPU
+    assert np.asarray(ndd.math.sqrt(4)) == 2
