@@ -27,6 +27,11 @@ def cuda_driver_present() -> bool:
     return True
 
 
+def cuda_may_be_used() -> bool:
+    """Whether this process has used CUDA, or can try to: a driver library is there."""
+    return _driver is not None or cuda_driver_present()
+
+
 class NoCuda(Exception):
     """The reason why no GPU can be used."""
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import _forks
 from ..batch import Batch as Samples
-from ..device.select import choose_gpu, cuda_driver_present
+from ..device.select import choose_gpu, cuda_may_be_used
 from ..graph import context
 from ..graph.node import Definition, make
 from ..operators.base import Schema
@@ -106,7 +106,7 @@ _lock = threading.Lock()
 def gpu_engine(number: int) -> CudaEngine | None:
     """The engine of a GPU. None: the host device stands in for it."""
     found = _engines.get(number)
-    if found is None and cuda_driver_present() and choose_gpu(number, True) is not None:
+    if found is None and cuda_may_be_used() and choose_gpu(number, True) is not None:
         with _lock:
             found = _engines.get(number) or _engines.setdefault(number, CudaEngine(number))
     if found is not None and _forks.pid != _made_in:

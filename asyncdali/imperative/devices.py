@@ -8,7 +8,7 @@ import re
 import threading
 from typing import Any, TypeAlias
 
-from ..device.select import cuda_driver_present, device_count
+from ..device.select import cuda_may_be_used, device_count
 
 _NAME = re.compile(r"(cpu|gpu|cuda)(?::(\d+))?")
 _DLPACK_CPU, _DLPACK_GPU, _DLPACK_PINNED, _DLPACK_MANAGED = 1, 2, 3, 13
@@ -17,7 +17,12 @@ _DLPACK_CPU, _DLPACK_GPU, _DLPACK_PINNED, _DLPACK_MANAGED = 1, 2, 3, 13
 @functools.cache
 def _initial() -> int | None:
     """The GPU of a thread that has entered no device; None: the CPU."""
-    return 0 if cuda_driver_present() and gpu_count() else None
+    return 0 if cuda_may_be_used() and gpu_count() else None
+
+
+def forget() -> None:
+    """Look for GPUs again at the next call; for tests."""
+    _initial.cache_clear()
 
 
 def current_number() -> int | None:
@@ -35,12 +40,12 @@ _stack = _DeviceStack()
 
 def has_gpu() -> bool:
     """Whether GPUs can be named: there is a driver, or ASYNCDALI_DEVICE=host makes the host device stand in for GPU 0."""
-    return os.environ.get("ASYNCDALI_DEVICE") == "host" or cuda_driver_present()
+    return os.environ.get("ASYNCDALI_DEVICE") == "host" or cuda_may_be_used()
 
 
 def gpu_count() -> int:
     """Number of GPUs. The host device counts as one."""
-    if os.environ.get("ASYNCDALI_DEVICE") == "host" or not cuda_driver_present():
+    if os.environ.get("ASYNCDALI_DEVICE") == "host" or not cuda_may_be_used():
         return int(has_gpu())
     return device_count()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from ..device.select import cuda_driver_present
+from ..device.select import cuda_may_be_used
 from .devices import Device
 
 _MAKE = object()
@@ -25,7 +25,7 @@ class Stream:
     """
 
     def __init__(self, *, stream: object = _MAKE, device_id: int | None = None):
-        if not cuda_driver_present():
+        if not cuda_may_be_used():
             raise RuntimeError("there is no CUDA stream: no CUDA driver was found (libcuda.so.1)")
         self._device_id = Device("gpu", device_id).device_id
         self._kept = _new_stream(self._device_id) if stream is _MAKE else stream
@@ -138,6 +138,6 @@ def set_current_stream(cuda_stream: object, /) -> None:
 def stream_of(device_id: int) -> Stream | None:
     """The stream of the calling thread's work: its current one, else the GPU's default one, else one made for the thread."""
     found = _current.streams.get(device_id) or _default.get(device_id) or _current.made.get(device_id)
-    if found is None and cuda_driver_present():
+    if found is None and cuda_may_be_used():
         found = _current.made[device_id] = Stream(device_id=device_id)
     return found

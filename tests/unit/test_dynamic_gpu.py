@@ -1,0 +1,109 @@
+"""Dynamic mode on a GPU, over the CUDA simulator: the results of the CPU."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from helpers import kernels
+from helpers.cuda import StandIn, StandInNvjpeg, use
+from helpers.debug_programs import jpeg
+
+import asyncdali.dynamic as ndd
+from asyncdali.device.cuda import nvjpeg_library
+from asyncdali.imperative import cuda as gpu_calls
+from asyncdali.imperative import devices
+
+pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
+PICTURES = [np.random.default_rng(k).integers(0, 256, (11 + k, 13, 3), np.uint8) for k in range(3)]
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    library = StandInNvjpeg(StandIn())
+    use(library.driver, monkeypatch)
+    monkeypatch.setattr(nvjpeg_library, "load", lambda: library)
+    monkeypatch.setattr(gpu_calls, "_engines", {})
+    devices.forget()
+    yield library.driver
+    for engine in gpu_calls._engines.values():
+        engine.engine.close()
+    devices.forget()
+
+
+CASES = {
+    "flip": lambda x: ndd.flip(x, horizontal=1),
+    "resize": lambda x: ndd.resize(x, size=[7, 5]),
+    "crop_mirror_normalize": lambda x: ndd.crop_mirror_normalize(x, crop=(8, 9), mean=[3.0, 4.0, 5.0], mirror=1),
+    "sum": lambda x: ndd.reductions.sum(x, axes=[0]),
+    "arithmetic": lambda x: (x + 3) * 2.5 - x,
+    "rotate": lambda x: ndd.rotate(x, angle=30.0, fill_value=3),
+    "two calls": lambda x: ndd.flip(ndd.crop(x, crop=(8, 9))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_equal_those_of_the_cpu(cuda, name):
+    call = CASES[name]
+    batch, single = ndd.batch(PICTURES, layout="HWC"), ndd.tensor(PICTURES[1], layout="HWC")
+    for _ in range(3):
+        for given in (batch, single):
+            expected, made = call(given), call(given.gpu())
+            assert made.device == ndd.Device("gpu:0")
+            assert made.shape == expected.shape
+            assert made.layout == expected.layout
+            items = zip(made.cpu(), expected, strict=True) if isinstance(made, ndd.Batch) else [(made.cpu(), expected)]
+            for one, other in items:
+                np.testing.assert_allclose(np.asarray(one).astype(float), np.asarray(other).astype(float), atol=1.01)
+    assert cuda.calls["copy"]
+
+
+def test_inputs_move_to_the_device_of_the_call(cuda):
+    x = ndd.tensor(PICTURES[0], layout="HWC")
+    made = ndd.flip(x, device="gpu")
+    assert made.device.device_type == "gpu"
+    assert ndd.flip(made).device.device_type == "gpu"
+    np.testing.assert_array_equal(np.asarray(ndd.flip(made).cpu()), PICTURES[0])
+    with pytest.raises(TypeError, match=r"cpu\(\)"):
+        np.asarray(made)
+    with pytest.raises(ValueError, match="different devices"):
+        made + x
+
+
+def test_random_numbers_of_a_gpu_are_those_of_the_cpu(cuda):
+    for device in ("cpu", "gpu"):
+        made = ndd.random.uniform(batch_size=4, rng=ndd.random.RNG(5), device=device, shape=[3])
+        if device == "cpu":
+            expected = np.stack([np.asarray(item) for item in made])
+        else:
+            np.testing.assert_array_equal(np.stack([np.asarray(item) for item in made.cpu()]), expected)
+
+
+def test_decoding_for_the_gpu(cuda):
+    encoded = [np.frombuffer(jpeg(SimpleNamespace(idx_in_epoch=k)), np.uint8) for k in range(3)]
+    expected = ndd.decoders.image(ndd.batch(encoded))
+    made = ndd.decoders.image(ndd.batch(encoded), device="gpu")
+    assert made.device.device_type == "gpu"
+    assert made.shape == expected.shape
+
+
+def test_slices(cuda):
+    x = ndd.tensor(PICTURES[0], layout="HWC").gpu()
+    assert x[2:5, ::2].device.device_type == "gpu"
+    np.testing.assert_array_equal(np.asarray(x[2:5, ::2].cpu()), PICTURES[0][2:5, ::2])
+    batch = ndd.batch(PICTURES).gpu()
+    for made, picture in zip(batch.slice[1:4, 0].cpu(), PICTURES, strict=True):
+        np.testing.assert_array_equal(np.asarray(made), picture[1:4, 0])
+
+
+def test_deferred_work_and_errors(cuda):
+    x = ndd.batch(PICTURES, layout="HWC").gpu()
+    with ndd.EvalMode.deferred:
+        made = ndd.flip(x)
+        wrong = ndd.reshape(x, shape=[7])
+    assert made.device.device_type == "gpu"
+    assert made.shape == [picture.shape for picture in PICTURES]
+    with pytest.raises(RuntimeError, match="reshape"):
+        wrong.evaluate()
+    assert ndd.flip(x).shape == made.shape
