@@ -107,6 +107,11 @@ def speed(pipe: Any, iterations: int, stream: Any = None) -> float:
     return BATCH * iterations / (time.perf_counter() - start)
 
 
+def enough(iterations: int, depth: int) -> int:
+    """At least so many iterations that the batches that lie ready when a measurement begins do not count."""
+    return max(iterations, 20 * depth)
+
+
 def held_per_sample(pipe: Any, iterations: int) -> float:
     """Microseconds of interpreter time per sample, an upper bound (asyncdali.tooling.interpreter).
 

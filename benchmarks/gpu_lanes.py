@@ -112,7 +112,7 @@ def report(photos: str, iterations: int, threads: int | None = None, depth: int 
     threads = threads or max(len(os.sched_getaffinity(0)) - 4, 1)
     began = time.perf_counter()
     network = network_of("resnet18")
-    repeated = fed_rate(network, one_batch(), iterations) if network is not None else 0.0
+    repeated = fed_rate(network, one_batch(photos), iterations) if network is not None else 0.0
     print(f"{threads} threads, depth {depth}; ResNet-18 with one batch repeated: {repeated:.0f} img/s", flush=True)
     print(f"{'part of the engines':28} {'decoded':>8} {'training':>8} {'ResNet18':>8} {'ratio':>6} {'wait ms':>8}", flush=True)
 

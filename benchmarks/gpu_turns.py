@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .gpu import decoded, rotated, speed, training, two_views
+from .gpu import decoded, enough, rotated, speed, training, two_views
 from .gpu_training import our_library
 
 PIPELINES = {make.__name__: make for make in (decoded, training, rotated, two_views)}
@@ -23,7 +23,8 @@ def report(dali: Any, photos: str, iterations: int, rounds: int, only: tuple[str
     for name in only or PIPELINES:
         make = PIPELINES[name]
         settings: list[tuple[str, Any, int, int, dict[str, Any]]] = [
-            ("default", library, max(threads - 4, 1), 6, {}),
+            ("default", library, max(threads - 2, 1), 6, {}),
+            ("shared", library, max(threads - 4, 1), 6, {"decoder": "shared"}),
             ("all lanes", library, max(threads - 4, 1), 6, {"decoder": "all"}),
         ]
         if dali is not None:
@@ -33,7 +34,7 @@ def report(dali: Any, photos: str, iterations: int, rounds: int, only: tuple[str
             for label, lib, count, depth, decoder in settings[:: 1 if number % 2 else -1]:
                 pipe = make(lib, photos, count, depth, **decoder)
                 pipe.build()
-                rates[label].append(speed(pipe, iterations))
+                rates[label].append(speed(pipe, enough(iterations, depth)))
                 if hasattr(pipe, "close"):
                     pipe.close()
                 del pipe

@@ -160,7 +160,8 @@ class Operator:
         return None
 
     def use_settings(self, data: Any) -> None:
-        """Make the decisions in `data`, the :meth:`settings` of another pipeline. ValueError with a readable reason for invalid data."""
+        """Make the decisions in `data`, the :meth:`settings` of another pipeline (None: there were none). ValueError with a readable reason
+        for invalid data."""
 
     # --- build
 

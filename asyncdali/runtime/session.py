@@ -514,11 +514,10 @@ class Session:
         self._settings = body.get("settings", {})
         for item in self.operators:
             name = item.planned.spec.name
-            if name in self._settings:
-                try:
-                    item.operator.use_settings(self._settings[name])
-                except ValueError as error:
-                    raise _unfit(item, f'the checkpoint of operator "{name}" cannot be restored: {error}') from error
+            try:
+                item.operator.use_settings(self._settings.get(name))
+            except ValueError as error:
+                raise _unfit(item, f'the checkpoint of operator "{name}" cannot be restored: {error}') from error
 
     # --- the end
 

@@ -25,7 +25,7 @@ from .trace import TraceRecorder
 
 _SWEPT = {"threads": "num_threads", "batch-size": "batch_size", "depth": "prefetch_queue_depth", "workers": "py_num_workers",
           "engines": "engines", "decoder": "decoder"}  # fmt: skip
-_LANES = ["default", "hardware", "all", "hybrid", "cpu"]
+_LANES = ["default", "cpu", "shared", "hardware", "hybrid", "all"]
 """Values of the decoders' argument `decoder` with a fixed split (docs/gpu.md)."""
 _ROUNDS = 5
 

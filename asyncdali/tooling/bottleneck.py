@@ -349,6 +349,9 @@ def _threads(case: _Case) -> Bottleneck | None:
     decoder = top.operator.startswith("decoders.") and top.backend == "cpu"
     ways = [f"more threads (num_threads={case.cores}: {_plural(spare, 'core')} to spare)"] if spare > 0 else []
     ways += ['device="mixed" on a machine with a GPU'] if decoder else []
+    lanes = top.settings or {}
+    if "multiprocessors" in lanes and not lanes["engines"] and not lanes["multiprocessors"]:
+        ways.append("the GPU's JPEG engines, which take from a training step (decoder=\"shared\")")
     if not spare > 0:
         ways.insert(0, case.all_in_use())
     return Bottleneck(

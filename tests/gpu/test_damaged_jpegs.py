@@ -48,7 +48,7 @@ def damaged(rng: np.random.Generator, data: np.ndarray) -> np.ndarray:
     return data
 
 
-@pytest.mark.parametrize("decoder", ["", "hardware", "hybrid"])
+@pytest.mark.parametrize("decoder", ["shared", "hardware", "hybrid"])
 def test_damaged_pictures(decoder):
     rng = np.random.default_rng(3)
     now = [FILES]

@@ -64,7 +64,7 @@ def test_readers(tmp_path):
     compare(reader(write_files(tmp_path)))
 
 
-@pytest.mark.parametrize("decoder", ["hardware", "hybrid", "cpu", ""])
+@pytest.mark.parametrize("decoder", ["hardware", "hybrid", "shared", "cpu", ""])
 def test_decoders(decoder):
     """In a batch of this size and depth all decoders share the pictures."""
 

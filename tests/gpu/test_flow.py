@@ -236,7 +236,7 @@ def assert_equal(a, b):
                 np.testing.assert_array_equal(s, t)
 
 
-@pytest.mark.parametrize("decoder", ["", "hardware", "hybrid", "cpu"])
+@pytest.mark.parametrize("decoder", ["", "shared", "hardware", "hybrid", "cpu"])
 def test_checkpoint_of_a_mixed_pipeline(decoder):
     """The restored pipeline continues with the same samples in the same lanes."""
     pipe = decoded(decoder=decoder, device_id=0, enable_checkpointing=True)
@@ -245,6 +245,15 @@ def test_checkpoint_of_a_mixed_pipeline(decoder):
     expected = first(pipe)
     pipe.close()
     assert_equal(expected, first(decoded(decoder=decoder, device_id=0, enable_checkpointing=True, checkpoint=saved)))
+
+
+def test_default_pictures_are_those_of_the_host_device(monkeypatch):
+    found = [batch[1] for batch in first(decoded(device_id=0))]
+    monkeypatch.setenv("ASYNCDALI_DEVICE", "host")
+    expected = [batch[1] for batch in first(decoded(device_id=0))]
+    for x, y in zip(expected, found, strict=True):
+        for s, t in zip(x, y, strict=True):
+            np.testing.assert_array_equal(s, t)
 
 
 def test_shared_by_load():

@@ -59,6 +59,17 @@ def test_busy_threads():
     assert found.share == pytest.approx(0.935)
 
 
+def test_busy_threads_beside_idle_engines_of_a_gpu():
+    lanes = {"decoder": "", "hw_decoder_load": None, "engines": 0.0, "multiprocessors": 0.0}
+
+    def advice(**changes):
+        decode = replace(DECODE, backend="mixed", settings={**lanes, **changes})
+        return find(replace(BUSY, operators=(READER, decode, RESIZE)), cores=8).advice
+
+    assert advice().endswith('or the GPU\'s JPEG engines, which take from a training step (decoder="shared")')
+    assert "engines" not in advice(engines=0.5)
+
+
 def test_busy_threads_on_all_cores():
     found = find(BUSY, cores=2)
     assert found.kind == "threads" and "every core is in use (2)" in found.advice and "num_threads" not in found.advice

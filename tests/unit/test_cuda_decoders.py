@@ -428,10 +428,100 @@ def test_a_checkpoint_keeps_the_split(nvjpeg, monkeypatch):
 def test_the_cpu_takes_more_files_if_it_decodes_windows_of_them(nvjpeg):
     """A GPU's engines decode whole pictures. On an H200 a batch of random crops is ready earliest if each side takes half."""
     nvjpeg.engines = 7
-    assert sum(slots_of(decoded(num_threads=12))) == 70
-    assert sum(slots_of(decoded(num_threads=12, jpeg_fancy_upsampling=True))) == 37  # a quarter of the engines' speed
+    assert sum(slots_of(decoded(num_threads=12, decoder="shared"))) == 70
+    assert sum(slots_of(decoded(num_threads=12, decoder="shared", jpeg_fancy_upsampling=True))) == 37  # a quarter of the engines' speed
     for decode in (fn.decoders.image_random_crop, functools.partial(fn.decoders.image_crop, crop=(32, 32))):
-        assert sum(slots_of(decoded(num_threads=12, decode=decode))) == 49
+        assert sum(slots_of(decoded(num_threads=12, decode=decode, decoder="shared"))) == 49
+
+
+RANDOM_CROP = fn.decoders.image_random_crop
+
+
+@pytest.mark.parametrize(
+    ("threads", "decode", "arguments", "by_cpu"),
+    [
+        (8, fn.decoders.image, {}, True), (7, fn.decoders.image, {}, False), (4, RANDOM_CROP, {}, True), (3, RANDOM_CROP, {}, False),
+        (8, fn.decoders.image, {"hw_decoder_load": 0.5}, False), (8, fn.decoders.image, {"decoder": "shared"}, False),
+        (2, fn.decoders.image, {"decoder": "cpu"}, True),
+    ],
+    ids=["enough", "few", "windows", "few for windows", "load", "shared", "cpu"],
+)  # fmt: skip
+def test_the_default_lane(nvjpeg, threads, decode, arguments, by_cpu):
+    """Decoders of the GPU take from a training step. So the CPU decodes by default, with the pixels of the host device."""
+    with decoded(threads, decode=decode, name="decode", **arguments) as pipe:
+        batches = [pipe.run()[0].as_cpu() for _ in range(2)]
+        report = pipe.statistics().operator("decode")
+        assert (report.settings["engines"] == 0) == by_cpu and report.settings["multiprocessors"] == 0
+        assert ("JPEGs decoded by engines" in dict(report.counted)) == (not by_cpu)
+        assert pipe.statistics().since(pipe.statistics()).operator("decode").settings == report.settings
+    assert (nvjpeg.driver.calls["nvjpegDecodeBatched"] == 0) == by_cpu
+
+    @pipeline_def(batch_size=8, num_threads=2, device_id=0, seed=5)
+    def on_host():
+        return decode(fn.external_source(files, batch=False))
+
+    with on_host() as pipe:
+        for batch in batches:
+            for expected, found in zip(pipe.run()[0], batch, strict=True):
+                np.testing.assert_array_equal(np.array(expected), np.array(found))
+
+
+def test_statistics_count_the_pictures_of_each_lane(nvjpeg):
+    with decoded(decoder="hardware", name="decode") as pipe:
+        for _ in range(3):
+            pipe.run()
+        done = dict(pipe.statistics().operator("decode").counted)
+        assert done["JPEGs decoded by engines"] >= 15 and done["JPEGs refused by the GPU"] == 0
+        nvjpeg.fails["DecodeBatched"] = 4
+        for _ in range(6):
+            pipe.run()
+        refused = dict(pipe.statistics().operator("decode").counted)
+    assert refused["JPEGs refused by the GPU"] > 0 and refused["JPEGs decoded by multiprocessors"] == 0
+
+
+def saved_by(**arguments):
+    with decoded(**arguments) as pipe:
+        pipe.run()
+        return pipe.checkpoint()
+
+
+@pytest.mark.parametrize(("threads", "by_cpu"), [(8, True), (2, False)], ids=["cpu", "shared"])
+def test_a_checkpoint_keeps_the_default_lane(nvjpeg, caplog, threads, by_cpu):
+    """The default depends on `num_threads`. A resumed pipeline keeps the lanes of the saved one, with the same pixels, and says nothing."""
+    saved = saved_by(num_threads=threads)
+    before = nvjpeg.driver.calls["nvjpegDecodeBatched"]
+    with caplog.at_level("WARNING", "asyncdali"), decoded(10 - threads, checkpoint=saved) as pipe:
+        found = pipe.run()[0].as_cpu()
+        assert (nvjpeg.driver.calls["nvjpegDecodeBatched"] == before) == by_cpu
+    assert "pixels" not in caplog.text
+    for expected, image in zip(run(files, "cpu")[1], found, strict=True):
+        np.testing.assert_array_equal(expected, np.array(image))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ({"decoder": "cpu"}, {"decoder": "hardware"}, "with the CPU, this pipeline decodes them with the GPU's engines:"),
+        ({"decoder": "hardware"}, {"decoder": "cpu"}, "with the GPU's engines, this pipeline decodes them with the CPU:"),
+        ({"decoder": "cpu"}, {"num_threads": 8}, None),
+        ({"decoder": "hardware"}, None, "with the GPU's engines: not available on the host device"),
+        (None, {"decoder": "hardware"}, "with the CPU, this pipeline decodes them with the GPU's engines:"),
+        (None, {"num_threads": 8}, None),
+        ({"decoder": "cpu"}, None, None),
+    ],
+    ids=["to engines", "from engines", "same lane", "engines to host", "host to engines", "host to cpu", "cpu to host"],
+)  # fmt: skip
+def test_resuming_with_other_lanes_logs_a_warning(nvjpeg, monkeypatch, caplog, before, after, told):
+    """None: on the host device."""
+
+    def on(arguments):
+        monkeypatch.setenv("ASYNCDALI_DEVICE", "host" if arguments is None else "cuda")
+        return arguments or {}
+
+    saved = saved_by(**on(before))
+    with caplog.at_level("WARNING", "asyncdali"), decoded(checkpoint=saved, **on(after)) as pipe:
+        pipe.run()
+    assert ("pixels" in caplog.text) == (told is not None) and (told or "") in caplog.text
 
 
 def test_an_explicit_decoder_overrides_the_checkpoint(nvjpeg):
@@ -582,7 +672,8 @@ def test_bench_finds_the_lanes_for_a_training_step(nvjpeg, tmp_path, capsys):
     arguments = ["bench", f"{program}:training", "--consumer", f"{program}:step", "--iterations", "5"]
     assert main([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["sweep"] == "decoder" and [row["value"] for row in found["rows"]] == ["default", "hardware", "all", "hybrid", "cpu"]
+    assert found["sweep"] == "decoder"
+    assert [row["value"] for row in found["rows"]] == ["default", "cpu", "shared", "hardware", "hybrid", "all"]
     assert [row["settings"]["decoder"] for row in found["rows"]] == [row["value"] for row in found["rows"]]
     rates = {row["value"]: row["samples_per_second"]["median"] for row in found["rows"]}
     assert rates[found["best"]] == max(rates.values())

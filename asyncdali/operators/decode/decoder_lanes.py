@@ -3,6 +3,9 @@
 The decoders' results differ, visibly at coloured edges (docs/gpu.md). So the lane of a sample does not depend on load. It depends on the
 files of its batch, on its slot, and on a split. The split is fixed when the pipeline is built, and stored in checkpoints. A run can be
 repeated and resumed exactly. Only `decoder="dynamic"` shares by load (lane_balance.py).
+
+By default the CPU decodes everything, because the other lanes cost a training step up to 7 % of its speed. With few threads the engines
+help (`_ENOUGH`).
 """
 
 from __future__ import annotations
@@ -30,10 +33,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("asyncdali")
 
-DECODERS = ("", "all", "dynamic", "hardware", "hybrid", "cpu")
+DECODERS = ("", "cpu", "shared", "hardware", "hybrid", "all", "dynamic")
 _ENGINE_RATE, _HYBRID_RATE, _THREAD_RATE, _WINDOW_RATE = 4.1, 14.0, 1.0, 2.4
 """Pictures per millisecond of an engine, the multiprocessors, and a CPU thread that decodes whole pictures or windows of them, when all
 work (H200, 490 x 397; docs/gpu.md). The GPU's decoders always decode whole pictures."""
+_ENOUGH = 8.0
+"""Pictures per millisecond. By default a GPU's engines decode only if the CPU's threads are slower than this: a ResNet-50 step needs 4.7 on
+an H200. The rule counts `num_threads`, so that the same program has the same pixels on every machine."""
 _FANCY_RATE = 0.25
 """The part of its speed that an engine keeps with smooth chroma."""
 _HYBRID_DEPTH = 5
@@ -67,6 +73,13 @@ class LaneSplit(NamedTuple):
     engines: float
     multiprocessors: float
 
+    @property
+    def text(self) -> str:
+        """The decoders and their parts, for people."""
+        parts = {"the GPU's engines": self.engines, "its multiprocessors": self.multiprocessors, "the CPU": 1 - sum(self)}
+        used = {name: part for name, part in parts.items() if part > 1e-6}
+        return ", ".join(name if len(used) == 1 else f"{name} ({part:.0%})" for name, part in used.items())
+
 
 class Encoded(NamedTuple):
     """A batch of files: their addresses and sizes, int64[samples] each, and JPEG_HEADER[samples].
@@ -89,9 +102,10 @@ class GpuImages:
     targets    int64[samples], where that step writes its pictures; filled in by the runtime
     balance    called when the engines and the CPU have finished, if they share by load
     kept       the pictures to copy from the cache and into it
+    counts     int64[3], counts pictures by what became of them: `LaneChooser.counted`
     """
 
-    __slots__ = ("_at", "_keep", "_table", "balance", "bgr", "kept", "lane_of", "lanes", "samples", "targets")
+    __slots__ = ("_at", "_keep", "_table", "balance", "bgr", "counts", "kept", "lane_of", "lanes", "samples", "targets")
 
     def __init__(
         self, files: Encoded, windows: Windows, outputs: np.ndarray, split: LaneSplit, least: int = 1, bgr: bool = False,
@@ -117,6 +131,7 @@ class GpuImages:
         self._keep = files, windows, outputs
         self.lanes: list[Lane] = []
         self.bgr, self.balance = bgr, balance
+        self.counts = np.zeros(3, np.int64)
         self.kept: KeptPictures | None = None
         if marks is None and (split.engines or split.multiprocessors):
             find_eligible = kernels.find_eligible if mapped or count > FEW_HEADERS else kernels.find_eligible.held
@@ -135,6 +150,14 @@ class GpuImages:
         self.lane_of[:] = CPU
         if self.kept is not None:
             self.lane_of[self.kept.sources != 0] = KEPT
+
+    def count(self, lane: Lane) -> None:
+        """The decoder of `lane` has decoded its pictures."""
+        self.counts[0 if lane.number == ENGINES else 1] += lane.samples
+
+    def count_refused(self, pictures: int) -> None:
+        """A decoder of the GPU has not decoded `pictures`, so the CPU did."""
+        self.counts[2] += pictures
 
     def use_kept(self, kept: KeptPictures) -> None:
         """Take cached samples from the cache."""
@@ -180,6 +203,28 @@ def without_lanes(files: Encoded, windows: Windows, outputs: np.ndarray) -> GpuI
     return GpuImages(files, windows, outputs, LaneSplit(0.0, 0.0))
 
 
+def _saved_split(data: Any) -> LaneSplit:
+    """The split in `data`, which :meth:`LaneChooser.save` made. ValueError for other data."""
+    try:
+        split = LaneSplit(float(data["engines"]), float(data["multiprocessors"]))
+        data["decoder"], data["hw_decoder_load"]
+    except (TypeError, KeyError, ValueError) as error:
+        raise ValueError(f"{data!r} does not say how JPEGs are split between decoders") from error
+    if not (min(split) >= 0 and sum(split) <= 1 + 1e-6):  # Written this way, the test refuses NaN, too.
+        raise ValueError(f"{data!r} does not say how JPEGs are split between decoders: parts are from 0 to 1")
+    return split
+
+
+def tell_of_host(data: Any) -> None:
+    """Warn if a pipeline on the host device continues one whose JPEGs were decoded by a GPU. `data`: of :meth:`LaneChooser.save`."""
+    split = LaneSplit(0.0, 0.0) if data is None else _saved_split(data)
+    if any(split):
+        log.warning(
+            "the checkpoint's pipeline decoded JPEGs with %s: not available on the host device, so the pixels differ from here on",
+            split.text,
+        )  # fmt: skip
+
+
 class LaneChooser:
     """Chooses lanes for one decoder of a built pipeline. `windows`: the decoder decides windows, so the CPU decodes only these."""
 
@@ -191,7 +236,11 @@ class LaneChooser:
         output_type, dtype = spec.constant("output_type"), spec.constant("dtype")
         if not wish and spec.given("cache_size") and spec.constant("cache_size"):
             wish = "cpu"  # The decoder of a cached picture must not depend on the picture's place in a batch.
-        shared = wish in ("", "all", "dynamic")
+        self._asked = {"decoder": wish, "hw_decoder_load": load if spec.given("hw_decoder_load") else None}
+        if not wish:
+            enough = environment.num_threads * (_WINDOW_RATE if windows else _THREAD_RATE) >= _ENOUGH
+            wish = "cpu" if enough and not spec.given("hw_decoder_load") else "shared"
+        shared = wish in ("shared", "all", "dynamic")
         if wish == "dynamic" and environment.checkpointing:
             raise ValueError(
                 "decoder='dynamic' divides batches by load, so no run can be repeated; it cannot be combined with `enable_checkpointing`"
@@ -205,10 +254,11 @@ class LaneChooser:
         self.hybrid: BatchDecoder | None = None
         self._hybrid_lane: Callable[[], BatchDecoder | None] | None = None
         self._balance: Balance | None = None
+        self._engine_lane: Callable[[], BatchDecoder | None] | None = None
         self._least = 1
-        self._asked = {"decoder": wish, "hw_decoder_load": load if spec.given("hw_decoder_load") else None}
         self._split = LaneSplit(0.0, 0.0)
-        if wish == "cpu" or output_type not in _FORMATS or dtype != DALIDataType.UINT8:
+        self._counts = np.zeros(3, np.int64)
+        if output_type not in _FORMATS or dtype != DALIDataType.UINT8:
             if wish in ("hardware", "hybrid"):
                 raise ValueError(f"decoder={wish!r} gives UINT8 in RGB or BGR only")
             return
@@ -220,9 +270,12 @@ class LaneChooser:
             (int(spec.constant("preallocate_width_hint")), int(spec.constant("preallocate_height_hint"))),
             (int(spec.constant("device_memory_padding")), int(spec.constant("host_memory_padding"))),
         )  # fmt: skip
-        if shared or wish == "hardware":
-            self.engines = batch_decoder(environment.gpu, options, wish == "hardware")
+        self._engine_lane = functools.partial(batch_decoder, environment.gpu, options, wish == "hardware")
         self._hybrid_lane = functools.partial(batch_decoder, environment.gpu, options, wish == "hybrid", hybrid=True)
+        if wish == "cpu":
+            return
+        if shared or wish == "hardware":
+            self.engines = self._engine_lane()
         enough = environment.batch_size >= HYBRID_MINIMUM and environment.depth >= _HYBRID_DEPTH
         if wish == "hybrid" or (wish == "all" and enough):
             self.hybrid = self._hybrid_lane()
@@ -240,21 +293,27 @@ class LaneChooser:
     # --- the split, in checkpoints
 
     def save(self) -> Any:
-        """The split as JSON data; None if the GPU decodes nothing."""
-        return {**self._asked, **self._split._asdict()} if self.any else None
+        """The split as JSON data."""
+        return {**self._asked, **self._split._asdict()}
 
     def load(self, data: Any) -> None:
-        """Use a saved split, unless `decoder` or `hw_decoder_load` have changed since. ValueError if the data is not a split."""
-        try:
-            asked, split = {name: data[name] for name in self._asked}, LaneSplit(float(data["engines"]), float(data["multiprocessors"]))
-        except (TypeError, KeyError, ValueError) as error:
-            raise ValueError(f"{data!r} does not say how JPEGs are split between decoders") from error
-        if not (min(split) >= 0 and sum(split) <= 1 + 1e-6):  # Written this way, the test refuses NaN, too.
-            raise ValueError(f"{data!r} does not say how JPEGs are split between decoders: parts are from 0 to 1")
-        if asked != self._asked:
+        """Use a saved split, unless `decoder` or `hw_decoder_load` have changed since. ValueError if the data is not a split.
+
+        None: the saved pipeline decoded with the CPU. If other lanes decode from here on, a warning says so.
+        """
+        split = LaneSplit(0.0, 0.0) if data is None else _saved_split(data)
+        if data is None or {name: data[name] for name in self._asked} != self._asked:
+            if split != self._split:
+                log.warning(
+                    "the checkpoint's pipeline decoded JPEGs with %s, this pipeline decodes them with %s: the pixels differ from here on. "
+                    "The same `decoder` and `hw_decoder_load` as before continue with the same pixels", split.text, self._split.text,
+                )  # fmt: skip
             return
+        # The present machine, or `num_threads`, may not use these lanes by default.
+        if split.engines and self.engines is None and self._engine_lane is not None:
+            self.engines = self._engine_lane()
         if split.multiprocessors and self.hybrid is None and self._hybrid_lane is not None:
-            self.hybrid = self._hybrid_lane()  # Saved by a version that used this lane by default.
+            self.hybrid = self._hybrid_lane()
         lanes = (("JPEG engines", self.engines, split.engines), ("nvJPEG's hybrid decoder", self.hybrid, split.multiprocessors))
         missing = [name for name, decoder, part in lanes if part and decoder is None]
         if missing:
@@ -263,6 +322,13 @@ class LaneChooser:
                 "on", " and ".join(missing),
             )
         self._split = split
+
+    def counted(self) -> tuple[tuple[str, int], ...]:
+        """Numbers for statistics, if a decoder of the GPU has been in use."""
+        if not self.any:
+            return ()
+        names = "JPEGs decoded by engines", "JPEGs decoded by multiprocessors", "JPEGs refused by the GPU"
+        return tuple(zip(names, self._counts.tolist(), strict=True))
 
     @property
     def any(self) -> bool:
@@ -289,6 +355,7 @@ class LaneChooser:
             part = self._balance.part(len(files.sizes))
         split = LaneSplit(part, hybrid if self.hybrid is not None else 0.0)
         images = GpuImages(files, windows, outputs, split, self._least, self._bgr, self._balance)
+        images.counts = self._counts
         images.give(self.hybrid, HYBRID)
         images.give(self.engines, ENGINES)
         return images if images.lanes else None

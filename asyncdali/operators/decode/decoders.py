@@ -45,7 +45,7 @@ from ..base import (  # fmt: skip
 from ..crop import slice_rules
 from ..random.random import StreamOperator
 from ..row_feeds import RowFeed
-from .decoder_lanes import DECODERS, Encoded, LaneChooser, without_lanes
+from .decoder_lanes import DECODERS, Encoded, LaneChooser, tell_of_host, without_lanes
 from .decoder_windows import CROP_ARGS, check_crop, check_windows, crop_windows
 from .picture_cache import CACHE_ARGS, CacheOptions, Lookup, PictureCache, look_up, shared_cache
 from .png_samples import decoded_pngs
@@ -63,16 +63,17 @@ DECODER_ARGS = (
         "decoder",
         "str",
         "",
-        'The decoder of JPEGs on a GPU: "hardware" (its engines, if they can), "hybrid" (its multiprocessors, if they can), "cpu", '
-        '"" (engines and CPU, by a split that checkpoints keep, see `hw_decoder_load`), "all" (the multiprocessors as well, which takes '
-        'from a training step), or "dynamic" (engines and CPU, by load: no two runs are alike).',
+        'The decoder of JPEGs on a GPU: "cpu", "hardware" (its engines, if they can), "hybrid" (its multiprocessors, if they can), '
+        '"shared" (engines and CPU, by a split that checkpoints keep, see `hw_decoder_load`), "all" (the multiprocessors as well, which '
+        'takes from a training step), "dynamic" (engines and CPU, by load: no two runs are alike), or "" ("cpu", but "shared" with fewer '
+        "than 8 `num_threads`, 4 if only windows are decoded, and if `hw_decoder_load` is given).",
     ),
     Arg("device_memory_padding", "int", 16777216, "Bytes of GPU memory that its decoders (engines, multiprocessors) keep in advance."),
     Arg("device_memory_padding_jpeg2k", "int", 0, "No effect: JPEG2000 is decoded by the CPU.", inert=True),
     Arg("dtype", "dtype", DALIDataType.UINT8, "Element type; the stored range is mapped to the full range of the type ([0, 1] for FLOAT)."),
     Arg("host_memory_padding", "int", 8388608, "Bytes of pinned memory that the GPU's decoders keep in advance."),
     Arg("host_memory_padding_jpeg2k", "int", 0, "No effect: JPEG2000 is decoded by the CPU.", inert=True),
-    Arg("hw_decoder_load", "float", 0.65, "Part of a batch for a GPU's JPEG engines; default: from their number and `num_threads`."),
+    Arg("hw_decoder_load", "float", 0.65, "Part of a batch for a GPU's JPEG engines; default: see `decoder`."),
     Arg("hybrid_huffman_threshold", "int", 1000000, "No effect: the multiprocessors get the smallest files of a batch.", inert=True),
     Arg("jpeg_fancy_upsampling", "bool", False, "Smooth chroma upsampling by a GPU's decoders, too (slower); the CPU always does it."),
     Arg("output_type", "image_type", DALIImageType.RGB, "Colour space of the output; ANY_DATA keeps the stored channels."),
@@ -153,10 +154,15 @@ class ImageDecoder(Operator):
         if spec.device == "mixed" and environment.gpu is not None:
             self._lanes = LaneChooser(spec, environment, windows=not self.offers_windows)  # only whole pictures are offered
             if self._lanes.any:
-                from . import jpeg_lane_kernels
+                self._scan = self._scan_for_gpu()
 
-                compile_all(jpeg_lane_kernels)
-                self._scan = jpeg_lane_kernels.scan_file_for_gpu
+    def _scan_for_gpu(self) -> Any:
+        """The scan that also finds the files for a GPU's decoders."""
+        from ...compiled.step import compile_all
+        from . import jpeg_lane_kernels
+
+        compile_all(jpeg_lane_kernels)
+        return jpeg_lane_kernels.scan_file_for_gpu
 
     def wanted_scan(self) -> HeadScan | None:
         return HeadScan(self._scan.address, JPEG_HEADER.words) if self._cache is None else None
@@ -186,8 +192,15 @@ class ImageDecoder(Operator):
         return None if self._lanes is None else self._lanes.save()
 
     def use_settings(self, data: Any) -> None:
-        if self._lanes is not None:
-            self._lanes.load(data)
+        if self.spec.device != "mixed":
+            return
+        if self._lanes is None:
+            tell_of_host(data)
+            return
+        scanned = self._lanes.any
+        self._lanes.load(data)
+        if self._lanes.any and not scanned:  # The reader's scan was chosen before, so its marks do not name files for the GPU.
+            self._scan = self._scan_for_gpu()
 
     # --- windows, in the image as seen
 
@@ -395,6 +408,8 @@ class ImageDecoder(Operator):
 
     def counted(self) -> tuple[tuple[str, int], ...]:
         counts = tuple(zip(self._kernels.COUNT_NAMES, self._counts.tolist(), strict=True))
+        if self._lanes is not None:
+            counts += self._lanes.counted()
         cache = self._cache
         if cache is None:
             return counts

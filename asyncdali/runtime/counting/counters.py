@@ -138,7 +138,7 @@ class PipelineCounters:
         operators = []
         for item in built.operators:
             if item.counters is None:
-                item.counters = OperatorCounters(item.planned, item.operator.counted)
+                item.counters = OperatorCounters(item.planned, item.operator)
             operators.append(item.counters)
         counters = built.counters = SegmentCounters(built, operators)
         self.segments.append(counters)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import perf_counter_ns as now
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,6 +24,7 @@ from ..work.jobs import Job, JobTimes, Timed
 if TYPE_CHECKING:
     from ...device.cuda.commands import Commands
     from ...graph.plan import PlannedOperator
+    from ...operators.base import Operator
     from ..order.record import Record
     from ..work.segments import BuiltSegment
 
@@ -123,12 +124,12 @@ class OutputCounters:
 class OperatorCounters:
     """One operator: `planning` on the stage thread (without its jobs), `jobs` on worker threads before planning, `steps` in pixels."""
 
-    __slots__ = ("counted", "jobs", "jobs_processor", "outputs", "planned", "planning", "steps")
+    __slots__ = ("counted", "jobs", "jobs_processor", "outputs", "planned", "planning", "settings", "steps")
 
-    def __init__(self, planned: PlannedOperator, counted: Callable[[], tuple[tuple[str, int], ...]]) -> None:
+    def __init__(self, planned: PlannedOperator, operator: Operator) -> None:
         self.planned = planned
-        self.counted = counted
-        """Numbers that the operator itself counts."""
+        self.counted, self.settings = operator.counted, operator.settings
+        """Numbers that the operator itself counts, and what it decided in ``build()``."""
         self.outputs = [OutputCounters(edge) for edge in planned.outputs]
         self.jobs = self.steps = 0
         self.jobs_processor = Estimate()

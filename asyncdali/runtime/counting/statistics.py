@@ -29,7 +29,7 @@ _NOW = {
     "after_build", "allocated_bytes", "backend", "batch_size", "count", "depth", "free_bytes", "held_blocks", "held_bytes", "in_flight",
     "index", "kind",
     "lent", "operator", "outstanding", "pid",
-    "prefetch", "ready", "serves", "slowest_sample", "stream",
+    "prefetch", "ready", "serves", "settings", "slowest_sample", "stream",
 }  # fmt: skip
 """Fields that describe a state and are not counts."""
 
@@ -48,6 +48,8 @@ class OperatorStatistics:
         prepare_processor_seconds: processor time of `prepare_seconds`, estimated from one iteration in 16. A much smaller value than
             `prepare_seconds` means waiting (for a disk, for other threads).
         counted: numbers that the operator itself counts, as (name, number) pairs. Decoders count the JPEGs of each decoder.
+        settings: decisions of ``build()`` that change results, and are in checkpoints. Mixed decoders on a GPU say how JPEGs are split
+            between decoders: the parts of the GPU's engines and multiprocessors (the CPU has the rest), and the arguments that chose.
     """
 
     name: str
@@ -61,6 +63,7 @@ class OperatorStatistics:
     steps_seconds: float
     prepare_processor_seconds: float
     counted: tuple[tuple[str, int], ...] = ()
+    settings: Mapping[str, Any] | None = None
 
     @property
     def busy_seconds(self) -> float:
@@ -391,7 +394,7 @@ def _operator(item: OperatorCounters, segment: SegmentCounters) -> OperatorStati
     spec, iterations = item.planned.spec, segment.iterations
     return OperatorStatistics(
         spec.name, spec.schema.name, spec.device, iterations, *item.totals(iterations), item.planning.of(segment.planning) / 1e9,
-        item.jobs / 1e9, item.steps / 1e9, item.jobs_processor.of(item.jobs) / 1e9, item.counted(),
+        item.jobs / 1e9, item.steps / 1e9, item.jobs_processor.of(item.jobs) / 1e9, item.counted(), item.settings(),
     )  # fmt: skip
 
 

@@ -131,7 +131,9 @@ class SplitDecode:
         for lane, images in zip(plan.lanes, self.images):
             buffer = images.buffer
             if buffer is None or images.ready is None:  # the lane has failed
+                plan.count_refused(lane.samples)
                 continue
+            plan.count(lane)
             commands.wait(images.ready)  # even if the CPU has decoded everything again, because the lane may still write into this memory
             buffer.readers.add(commands.stream)
             keep.append(images)
