@@ -23,6 +23,7 @@ from ..errors import PipelineClosed
 from ..graph.node import Definition
 from ..options import PipelineOptions
 from .closing import close_at_exit
+from .front import Front
 from .processes import Processes
 
 if TYPE_CHECKING:
@@ -263,18 +264,23 @@ class Core:
                 "Use either `run`, or `schedule_run` and `outputs`/`share_outputs`, or an iterator."
             )
 
+    def hook(self) -> Callable[[], None] | None:
+        """The program's ``iter_setup``. None: it has none."""
+        method = self.pipeline.iter_setup
+        return None if getattr(method, "__func__", None) is Front.iter_setup else method
+
     def fill_awaited(self, session: Session) -> None:
         """:meth:`fill` for a caller that then waits for the iteration."""
         self.fill(session, True)
 
     def fill(self, session: Session, awaited: bool = False) -> None:
         """Queue what is missing for the calls that wait. `awaited`: the caller then waits for the iteration."""
-        session.producer.fill(self.pipeline.iter_setup, awaited)
+        session.producer.fill(self.hook(), awaited)
         self._queued(session)
 
     def schedule(self, session: Session) -> None:
         """Queue one iteration; on the first call, as many as the queue holds."""
-        session.producer.schedule(self.pipeline.iter_setup)
+        session.producer.schedule(self.hook())
         self._queued(session)
 
     def _queued(self, session: Session) -> None:

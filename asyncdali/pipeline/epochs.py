@@ -22,21 +22,25 @@ class _Epoch:
         self._pipeline: Running | None = pipeline
         self._session = session
         self._counted = False
+        self._is_over = False  # the sources have ended the epoch
         self._end: int | None = None
 
     def _left(self) -> Running | None:
         """The pipeline, if the epoch has more batches."""
         if not self._counted:
             self._end, self._counted = self._session.end_of_epoch(), True
+        if self._is_over:  # after an interrupt
+            self._over()
         if self._end is not None and self._session.iteration >= self._end:
             self._pipeline = None
         return self._pipeline
 
     def _over(self) -> None:
         """The sources have ended the epoch."""
-        pipeline, self._pipeline = self._pipeline, None
-        if pipeline is not None:
-            pipeline.reset()
+        self._is_over = True
+        if self._pipeline is not None:
+            self._pipeline.reset()
+        self._pipeline = None
 
 
 def _next_batch(pipeline: Running) -> Any:

@@ -13,6 +13,10 @@ class Front:
 
     _core: Core
 
+    def iter_setup(self) -> None:
+        """Legacy hook, called once before each scheduled iteration, after the sources were asked. It may feed inputs, or raise
+        StopIteration to end the epoch. If it raises, what it has fed is dropped, and the next run calls it again."""
+
 
 def core_of(pipeline: Front) -> Core:
     """The core of a pipeline, for plugins and tools that need more than its public methods."""

@@ -30,10 +30,6 @@ class Running(Front):
         """False allows `run`, the scheduled calls and iterators on the same pipeline."""
         self._core.api_check = enable
 
-    def iter_setup(self) -> None:
-        """Legacy hook, called once before each scheduled iteration, after the sources were asked. It may feed inputs, or raise
-        StopIteration to end the epoch."""
-
     def run(self, cuda_stream: Any = None, /, **inputs: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Run one iteration and return its outputs.
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from asyncdali_workers.interrupts import raised_by_signal
+from asyncdali_workers.interrupts import raised_by_signal, uninterrupted
 
 from .._notices import warn
 from .._version import __version__
@@ -80,6 +80,8 @@ class BaseIterator(IteratorDaliNames):
         self._check_output_count()
         self._epoch = 0
         self._ended = False
+        self._to_reset: list[_Feed] | None = None  # the next epoch has begun, but not in these pipelines. None: in all
+        self._end_untold = False  # the next epoch has begun, but `next` has not raised the end of the last one
         self._used = False  # whether a batch of this epoch was requested
         self._count = 0  # iterations that `next` has delivered, or dropped
         self._ready: list[Any] | None = None  # the outputs of iteration `_count`, if they are here
@@ -136,6 +138,8 @@ class BaseIterator(IteratorDaliNames):
 
     def __iter__(self) -> Any:
         """This iterator. At the end of an epoch the iterator is reset first."""
+        self._go_on()
+        self._end_untold = False
         if self._ended or self._at_end():
             self.reset()
         return self
@@ -176,6 +180,13 @@ class BaseIterator(IteratorDaliNames):
     def _pending(self) -> list[Any]:
         """The outputs of every pipeline that the next call of :meth:`_taken` takes: the prepared outputs, or those of one new iteration.
         StopIteration at the end of the epoch."""
+        if self._to_reset is not None or self._end_untold:  # after an interrupt
+            self._go_on()
+            if self._end_untold:
+                if self._ended:
+                    self._begin()
+                self._end_untold = False
+                raise StopIteration
         if self._ended:
             raise StopIteration
         if self._ready is None and self._failure is None:
@@ -290,7 +301,9 @@ class BaseIterator(IteratorDaliNames):
         """Whether the epoch is over, although StopIteration was not raised yet."""
         if self._ready is not None or self._failure is not None:
             return False
-        return self._epochs.over() or (not self._epochs.full_batches and self._used and all(feed.drained() for feed in self._feeds))
+        if self._epochs.full_batches or not self._used:
+            return self._epochs.over()
+        return self._epochs.over() or all(feed.drained(self._count) for feed in self._feeds)
 
     @property
     def is_inside_epoch(self) -> bool:
@@ -307,11 +320,15 @@ class BaseIterator(IteratorDaliNames):
             self._surplus, self._count = self._surplus - 1, self._count + 1
         self._surplus, self._ended = None, True
         if self._resets_itself:
+            self._end_untold = True
             self._begin()
+            self._end_untold = False
         raise StopIteration
 
     def reset(self) -> None:
         """Begin the next epoch after the end of an epoch. In the middle of an epoch this only logs a warning."""
+        self._go_on()
+        self._end_untold = False
         if not self._ended:
             if not self._at_end():
                 if self._used:
@@ -326,13 +343,23 @@ class BaseIterator(IteratorDaliNames):
 
     def _begin(self) -> None:
         """Begin the next epoch."""
-        self._epochs.next_epoch()
-        self._epoch += 1
-        self._ended = self._used = False
-        for feed in self._feeds:
-            feed.reset()
+        with uninterrupted():
+            self._epochs.next_epoch()
+            self._epoch += 1
+            self._ended = self._used = False
+            self._to_reset = list(self._feeds)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Finish :meth:`_begin`, after an interrupt, too."""
+        if self._to_reset is None:
+            return
+        while self._to_reset:
+            self._to_reset[0].reset()
+            del self._to_reset[0]
         for feed in self._feeds:
             feed.start()
+        self._to_reset = None
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of `epoch` (0 is the first), with the data that an uninterrupted run has there.
@@ -365,7 +392,8 @@ class BaseIterator(IteratorDaliNames):
 
     def _forget(self) -> None:
         """Drop the fetched batch, which belongs to another position."""
-        self._ready = self._failure = self._marks = self._first_value = self._surplus = None
+        self._ready = self._failure = self._marks = self._first_value = self._surplus = self._to_reset = None
+        self._end_untold = False
         for feed in self._feeds:
             feed.clear()
 
@@ -383,6 +411,7 @@ class BaseIterator(IteratorDaliNames):
 
     def _place(self) -> tuple[dict[str, Any], list[Mark]]:
         """The consumer's position: the iterator's own state, and a mark in each pipeline."""
+        self._go_on()
         state = {"epoch": self._epoch, "ended": self._ended, "used": self._used, **self._epochs.state()}
         if fields := self._own_fields():
             state["fields"] = fields
@@ -488,6 +517,7 @@ class _Feed:
         if self._kept is not None and self._kept[0] == number:
             if self._kept[1] is not None:  # after an interrupt
                 self.session.drop(self._kept[1])
+                self._refill(self.session)
             return
         if self._debug:
             self._kept = number, None, self._pipe.run()
@@ -500,6 +530,10 @@ class _Feed:
         if self._core.options.enable_checkpointing:
             self._before = session.mark(queues_after=True)
         session.hand_over(self._consumer(session), functools.partial(self._keep, number))
+        self._refill(session)
+
+    def _refill(self, session: Session) -> None:
+        """Queue the next iteration, if it is not queued: a source that has ended is to be known before the batch is returned."""
         self._core.fill(session)
         session.producer.wait_without_frames()
 
@@ -521,9 +555,11 @@ class _Feed:
         """Forget the iteration."""
         self._kept = None
 
-    def drained(self) -> bool:
-        """Whether the sources have ended and all batches of this epoch were delivered."""
-        return not self._debug and self.session.producer.ended and not self.session.in_flight
+    def drained(self, number: int) -> bool:
+        """Whether the sources have ended and there is no iteration `number` of the iterator in this epoch."""
+        if self._debug or (self._kept is not None and self._kept[0] == number):
+            return False
+        return self.session.producer.ended and not self.session.in_flight
 
     def reset(self) -> None:
         """Begin the next epoch: sources that have ended start again."""
@@ -533,8 +569,7 @@ class _Feed:
         """Fill the queue if it is empty."""
         if not self._debug and not self.session.in_flight:
             self._core.use_api(PipelineAPIType.ITERATOR)
-            self._core.fill(self.session)
-            self.session.producer.wait_without_frames()
+            self._refill(self.session)
 
     def mark(self, number: int) -> Mark:
         """The position of the pipeline's consumer, who has not seen iteration `number` yet."""

@@ -33,6 +33,6 @@ def feed_and_launch(pipeline: Pipeline, data: Mapping[str, object], layouts: Map
         port.queue(batches[name])
     producer.start_with_one()
     before = producer.launched
-    producer.schedule(pipeline.iter_setup)
+    producer.schedule(core.hook())
     producer.wait_without_frames()
     return producer.in_flight[-1] if producer.launched > before else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncdali_workers.interrupts import raised_by_signal, uninterrupted
+from asyncdali_workers.interrupts import uninterrupted
 
 from ..batch import Batch
 from .group import Group
@@ -53,12 +53,7 @@ class AheadPuller(Puller):
         key = self._key()
         if self._got is None:
             self._ask_ahead(key)
-            try:
-                self._got = key, self._answer(self._asked[key])
-            except Exception as error:
-                if not raised_by_signal(error):  # an interrupt leaves the request in the queue
-                    self._answered(key)
-                raise
+            self._got = key, self._answer(self._asked[key])  # an interrupt leaves the request in the queue
         self._asked[key] = None
         self._ask_ahead(key + 1)
         return self._got[1]
@@ -95,6 +90,10 @@ class AheadPuller(Puller):
             if item is not None:
                 self._cancel(item)
         self._turn += len(asked)
+
+    def failed(self) -> None:
+        self._answered(self._key())
+        super().failed()
 
     def ended(self) -> None:
         super().ended()

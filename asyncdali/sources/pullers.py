@@ -129,6 +129,13 @@ class Puller:
 _NOTHING = object()
 
 
+class _Raised:
+    """The error or the end that a source has raised instead of a result, until :meth:`Puller.failed` or :meth:`Puller.ended`."""
+
+    def __init__(self, error: Exception):
+        self.error = error
+
+
 class DirectPuller(Puller):
     """Calls the source on the calling thread."""
 
@@ -144,7 +151,14 @@ class DirectPuller(Puller):
                 self._result = self._ask()
             elif self._result is _NOTHING:
                 with delayed():  # a generator ends with the first exception that leaves it
-                    self._result = self._ask()
+                    try:
+                        self._result = self._ask()
+                    except Exception as error:
+                        if raised_by_signal(error):
+                            raise
+                        self._result = _Raised(error)  # a delayed handler may raise now; the next call must not ask behind an end
+            if type(self._result) is _Raised:
+                raise self._result.error
             if self.snapshots is not None:
                 self.snapshots.pulled(self.snapshots.due())
             self._got = self._batches(self._result)
@@ -174,7 +188,7 @@ class DirectPuller(Puller):
 
     def ended(self) -> None:
         super().ended()
-        self._partial = []
+        self._partial, self._result = [], _NOTHING
 
     def _resume(self, position: Position) -> None:
         if position.state is not None:

@@ -24,7 +24,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from asyncdali_workers import WorkerError
-from asyncdali_workers.interrupts import raised_by_signal
+from asyncdali_workers.interrupts import raised_by_signal, uninterrupted
 
 from .._notices import warn
 from ..batch import Batch
@@ -169,13 +169,15 @@ class Sources:
                 ask = partial(self._checked, index, puller)
                 self._held[k] = self.counters[k].pull(ask) if self.counters else ask()
             except StopIteration:
-                self._held[k] = {}
-                self._stopped = True
-                puller.ended()
+                with uninterrupted():  # or the next call would ask the source behind its end
+                    self._held[k] = {}
+                    self._stopped = True
+                    puller.ended()
             except Exception as failure:
                 if raised_by_signal(failure):  # no error of the source
                     raise
-                puller.failed()
+                with uninterrupted():
+                    puller.failed()
                 error = error or failure
         self._held_for = index, self.iteration
         if error is not None:
@@ -183,8 +185,7 @@ class Sources:
                 raise error
             finally:
                 del error  # its traceback holds this frame
-        if self._stopped:
-            self.drop()
+        if self._stopped:  # until :meth:`drop`
             raise StopIteration
         fed: Fed = {name: batch for held in self._held.values() for name, batch in held.items()}
         try:

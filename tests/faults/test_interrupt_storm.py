@@ -9,50 +9,11 @@ import pytest
 from helpers.pipelines import run_script
 
 STORM = """
-    import gc, itertools, os, random, signal, sys
+    import itertools, signal, sys
     import numpy as np
     from asyncdali import Pipeline, fn
     from asyncdali.plugin.base_iterator import BaseIterator
-
-    class Late(Exception):
-        pass
-
-    class Later(BaseException):
-        pass
-
-    class Storm:
-        '''Raises inside of the functions `where`, about every 0.2 to 2 ms. Between them, no program could tell what was lost.'''
-
-        def __init__(self, number, raised, *where):
-            self.raised, self.count, self.on = raised, 0, True
-            self.codes = {function.__code__ for function in where}
-            self.timer = signal.SIGALRM
-            self.number = number
-            signal.signal(signal.SIGALRM, self.forward if number != signal.SIGALRM else self.come)
-            signal.signal(number, self.come)
-
-        def forward(self, number, frame):
-            os.kill(os.getpid(), self.number)
-
-        def come(self, number, frame):
-            if not self.on:
-                return
-            inside = frame
-            while inside is not None and inside.f_code not in self.codes:
-                inside = inside.f_back
-            if inside is None:
-                signal.setitimer(signal.ITIMER_REAL, 2e-5)
-                return
-            self.count += 1
-            signal.setitimer(signal.ITIMER_REAL, random.uniform(2e-4, 2e-3))
-            raise self.raised
-
-        def begin(self):
-            signal.setitimer(signal.ITIMER_REAL, 1e-3)
-
-        def end(self):
-            self.on = False
-            signal.setitimer(signal.ITIMER_REAL, 0)
+    from helpers.storms import Late, Later, Storm
 
     SIZE = 4
 

@@ -12,7 +12,7 @@ import helpers.jax_devices as jax_devices
 import numpy as np
 import pytest
 from helpers.iterators import numbered_files, numbers, reader_pipelines, source_pipeline, walk
-from helpers.pipelines import pipeline_of
+from helpers.pipelines import pipeline_of, run_script
 
 from asyncdali import fn, pipeline_def
 
@@ -363,3 +363,49 @@ def test_the_function_runs_although_its_outputs_are_unused():
 
     graph().run()
     assert calls
+
+
+INTERRUPTED = """
+    import itertools, os, random, signal, sys, tempfile
+    import numpy as np
+    from asyncdali import Pipeline, fn
+    from asyncdali.plugin.jax.clu import DALIGenericPeekableIterator
+    from helpers.storms import Late, Storm
+
+    folder = tempfile.mkdtemp()
+    for k in range(12):
+        np.save(os.path.join(folder, f"{k:02d}.npy"), np.int32([k]))
+    pipe = Pipeline(4, 2, seed=1)
+    with pipe:
+        pipe.set_outputs(fn.readers.numpy(file_root=folder, name="reader"))
+    iterator = DALIGenericPeekableIterator(pipe, ["x"], reader_name="reader", auto_reset=True)
+    next(iterator)  # jax chooses its backend
+    storm, done = Storm(signal.SIGALRM, Late, DALIGenericPeekableIterator.__next__, DALIGenericPeekableIterator.peek, longest=1e-2), 0
+    following = itertools.cycle([4, 8, None, 0])
+    storm.begin()
+    while storm.count < int(sys.argv[1]):
+        peeks = random.random() < 0.5
+        try:
+            found = (iterator.peek if peeks else iterator.__next__)()["x"]
+        except Late:
+            continue
+        except StopIteration:
+            found = None
+        wanted = next(following)
+        if found is None:
+            assert wanted is None, (done, wanted)
+        else:
+            assert wanted is not None and found.ravel().tolist() == list(range(wanted, wanted + 4)), (done, wanted, found)
+        if peeks:
+            following = itertools.chain([wanted], following)
+        else:
+            done += 1
+    storm.end()
+    print("nothing lost", done > 0)
+"""
+
+
+@pytest.mark.parametrize("count", [50, pytest.param(1000, marks=pytest.mark.slow)])
+def test_exceptions_of_handlers_lose_no_peeked_batch(count):
+    done = run_script(INTERRUPTED, count, timeout=300)
+    assert done.stdout == "nothing lost True\n", done.stderr[-4000:]

@@ -412,3 +412,45 @@ def test_deprecated_names_of_a_data_set():
     assert plugin.dataset_compatible_tensorflow() and plugin.dataset_inputs_compatible_tensorflow()
     assert plugin.dataset_distributed_compatible_tensorflow()
     assert plugin.dataset_options().autotune.enabled is False
+
+
+INTERRUPTED = """
+    import functools, os, signal, sys
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    import numpy as np
+    import tensorflow as tf
+    import asyncdali.plugin.tf as plugin
+    from asyncdali import Pipeline, fn
+    from asyncdali.plugin.tf.wrapper import _Iterator
+    from helpers.storms import Late, Storm
+
+    def drawn():
+        pipe = Pipeline(3, 1, seed=1)
+        with pipe:
+            pipe.set_outputs(fn.random.uniform(range=(0, 1)))
+        return pipe
+
+    reference, stored, iterator = drawn(), plugin.serialize_pipeline(drawn()), plugin.DALIIterator()
+    storm, done = Storm(signal.SIGALRM, Late, _Iterator.__call__, longest=2e-2), 0
+    next_batch = functools.partial(iterator, serialized_pipeline=stored, shapes=[(3,)], dtypes=[tf.float32])
+    np.testing.assert_array_equal(next_batch()[0].numpy(), reference.run()[0].as_array())
+    storm.begin()
+    while storm.count < int(sys.argv[1]):
+        try:
+            found = next_batch()[0].numpy()
+        except Late:
+            continue
+        storm.on = False
+        np.testing.assert_array_equal(found, reference.run()[0].as_array(), err_msg=str((done, storm.count)))
+        storm.on, done = True, done + 1
+        storm.begin()
+    storm.end()
+    print("nothing lost", done > 0)
+"""
+
+
+@pytest.mark.parametrize("count", [30, pytest.param(500, marks=pytest.mark.slow)])
+def test_exceptions_of_handlers_lose_no_batch_of_an_iterator(count):
+    """The exception keeps its class: without a data set, no thread of TensorFlow's is between the handler and the program."""
+    done = run_script(INTERRUPTED, count, timeout=300)
+    assert done.stdout == "nothing lost True\n", done.stderr[-4000:]

@@ -93,34 +93,42 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
 
     def __init__(self, *args: Any, **kwargs: Any):
         self._lock = threading.RLock()
-        self._peeked: dict[str, jax.Array] | StopIteration | None = None  # the peeked batch, or the end of the epoch
+        self._peeked: dict[str, jax.Array] | None = None
+        self._peeked_end = False  # `peek` has met the end of the epoch
         self._before: Any = None  # the position before the peeked batch
         self._spec: dict[str, jax.ShapeDtypeStruct] | None = None
         self._thread: ThreadPoolExecutor | None = None
         super().__init__(*args, **kwargs)
 
     def __next__(self) -> dict[str, jax.Array]:
-        with self._lock:
-            if self._peeked is None:
-                return self._checked(super().__next__())
-            peeked, self._peeked, self._before = self._peeked, None, None
-            if isinstance(peeked, StopIteration):
+        while True:
+            self._look()
+            # No handler of a signal and no other thread runs between these stores and the return, so no batch is lost or returned twice.
+            batch, ended, self._peeked, self._peeked_end, self._before = self._peeked, self._peeked_end, None, False, None
+            if batch is not None:
+                return batch
+            if ended:
                 raise StopIteration
-            return peeked
 
     def peek(self) -> dict[str, jax.Array]:
         """The batch that the next call of `next` returns. StopIteration at the end of the epoch; then `next` raises it, too."""
+        while True:
+            self._look()
+            batch, ended = self._peeked, self._peeked_end
+            if batch is not None:
+                return batch
+            if ended:
+                raise StopIteration
+
+    def _look(self) -> None:
+        """Get the next batch, or the end of the epoch, unless it is here."""
         with self._lock:
-            if self._peeked is None:
+            if self._peeked is None and not self._peeked_end:
                 place = self._place() if self._checkpointing else None
                 try:
-                    self._peeked = self._checked(super().__next__())
+                    self._peeked, self._before = super().__next__(), place
                 except StopIteration:
-                    self._peeked = StopIteration()  # not the caught exception, whose traceback would keep this iterator alive
-                self._before = place
-            if isinstance(self._peeked, StopIteration):
-                raise StopIteration
-            return self._peeked
+                    self._peeked_end, self._before = True, place
 
     def peek_async(self) -> Future[dict[str, jax.Array] | None]:
         """Run :meth:`peek` on another thread. The future's result is None at the end of the epoch."""
@@ -152,7 +160,8 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
         mask = np.concatenate([np.arange(self.batch_size) < count for count in own])
         return jax.numpy.asarray(mask) if self._sharding is None else jax.device_put(mask, self._sharding)
 
-    def _checked(self, batch: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    def _collected(self, converted: list[dict[str, np.ndarray | jax.Array]]) -> dict[str, jax.Array]:
+        batch = super()._collected(converted)
         spec = {name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in batch.items()}
         if self._spec is not None and spec != self._spec:
             raise ValueError(f"this batch has {spec}, earlier batches had {self._spec}; all batches must be alike")
@@ -174,13 +183,13 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
 
     def _past_peeked_end(self) -> bool:
         """Whether `peek` has raised an end of the epoch that `next` has not raised. Then `next` does not raise it any more."""
-        if not isinstance(self._peeked, StopIteration):
-            return False
-        self._peeked = self._before = None
-        return True
+        ended = self._peeked_end
+        if ended:
+            self._peeked_end, self._before = False, None
+        return ended
 
     def _at_end(self) -> bool:
-        return self._peeked is None and super()._at_end()
+        return self._peeked is None and not self._peeked_end and super()._at_end()
 
     def _place(self) -> Any:
         with self._lock:  # a peek may be running on the other thread
@@ -188,7 +197,7 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
 
     def _forget(self) -> None:
         super()._forget()
-        self._peeked = self._before = None
+        self._peeked, self._peeked_end, self._before = None, False, None
 
 
 def __getattr__(name: str) -> Any:

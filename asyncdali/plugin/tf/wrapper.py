@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
+from asyncdali_workers.interrupts import raised_by_signal, uninterrupted
 
 from ...pipeline import Pipeline
+from ...pipeline.front import core_of
+from ...runtime.order.claims import take_next
+from ...types import PipelineAPIType
 from .calls import call
 from .signature import Signature, arrays_of
 
@@ -76,33 +81,54 @@ class _Source:
     """A pipeline that runs for all iterators over it."""
 
     def __init__(self, pipeline: Pipeline):
-        self._pipeline = pipeline
-        self._first: list[Any] | None = None
+        self._pipeline, self._core = pipeline, core_of(pipeline)
+        self._first: list[Any] | None = None  # the next batch, if it is here
+        self._lock = threading.RLock()
 
     def _peek(self) -> list[Any]:
         if self._first is None:
-            self._first = self._arrays()
+            session, core = self._core.enter("run()", PipelineAPIType.BASIC), self._core
+            try:
+                self._first = take_next(session, core.fill_awaited, None, arrays_of)  # an interrupt leaves the batch to the next call
+            except StopIteration as end:
+                raise tf.errors.OutOfRangeError(None, None, "the pipeline has no more data") from end
         return self._first
 
-    def _arrays(self) -> list[Any]:
-        try:
-            return arrays_of(self._pipeline.run())
-        except StopIteration as end:
-            raise tf.errors.OutOfRangeError(None, None, "the pipeline has no more data") from end
-
-    def _next(self) -> list[Any]:
-        with call():
-            if self._first is not None:
-                first, self._first = self._first, None
-                return first
-            return self._arrays()
+    def _next(self, made: Callable[[list[Any]], list[Any]]) -> list[Any]:
+        """What `made` makes of the next batch. The last step takes the batch: after an interrupt before it, the next call gets it."""
+        while True:
+            with self._lock:
+                batch = self._peek()
+            try:
+                value = made(batch)
+            except Exception as error:
+                if not raised_by_signal(error) and self._first is batch:
+                    self._first = None
+                raise
+            if self._first is batch:  # or another thread has taken it
+                self._first = None
+                return value
 
     def tensors(self, sparse: list[bool], shapes: list[Any], dtypes: list[Any]) -> list[Any]:
         signature = Signature(self._pipeline, tuple(dtypes) or None, tuple(shapes) or None, self._peek)
-        made = tf.numpy_function(lambda: signature.checked(self._next()), [], signature.dtypes)
+
+        def checked() -> list[Any]:
+            with call():
+                return self._next(signature.checked)
+
+        def tensors_of(arrays: Sequence[Any]) -> list[Any]:
+            return [tf.sparse.from_dense(tensor) if k < len(sparse) and sparse[k] else tensor for k, tensor in enumerate(arrays)]
+
+        def constants(arrays: list[Any]) -> list[Any]:
+            with uninterrupted():  # TensorFlow's C code turns an exception of a handler into a SystemError
+                return tensors_of([tf.constant(array) for array in signature.checked(arrays)])
+
+        if tf.executing_eagerly():
+            return self._next(constants)
+        made = tf.numpy_function(checked, [], signature.dtypes)
         for tensor, shape in zip(made, signature.shapes, strict=True):
             tensor.set_shape(shape)
-        return [tf.sparse.from_dense(tensor) if k < len(sparse) and sparse[k] else tensor for k, tensor in enumerate(made)]
+        return tensors_of(made)
 
 
 def DALIIterator() -> Callable[..., list[Any]]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, NamedTuple
 
-from asyncdali_workers.interrupts import raised_by_signal, uninterrupted
+from asyncdali_workers.interrupts import delayed, raised_by_signal, uninterrupted
 
 from ..._deadlocks import PatientLock
 from ...errors import PipelineClosed, set_aside
@@ -82,6 +82,10 @@ class Producer:
         self._lock = PatientLock(self._asks_in)
         # A source is being asked. Only the thread that holds the lock may trust the flag, because an interrupt may leave it set.
         self._pulling = False
+        self._in_hook = False  # as for `_pulling`: only the thread that holds the lock may trust the flag
+        self._hooked = -1  # the iteration for which the hook has run
+        self._hook_stopped = False  # the hook has ended the epoch
+        self._fed_by_hook: list[tuple[Any, Any]] = []  # inputs and their batches, of a hook that has not returned
         self._unfed: deque[Record] = deque()  # in order; the others wait for the first
         self._feeding = threading.RLock()
         self._closed = False
@@ -106,10 +110,10 @@ class Producer:
         if not self._started:
             self._kept, self._due, self._started = len(self.in_flight), self.launched, True
 
-    def schedule(self, hook: Callable[[], None]) -> None:
+    def schedule(self, hook: Callable[[], None] | None) -> None:
         """Queue one more iteration; at the start of an epoch, as many as the queue holds.
 
-        `hook` runs before each iteration is fed, and may end the epoch."""
+        `hook` runs before each iteration is fed, and may end the epoch. None: there is none."""
         with self._lock.held():
             if not self._begin(False):
                 return
@@ -118,7 +122,7 @@ class Producer:
             self._catch_up(hook)
             self._open = False
 
-    def fill(self, hook: Callable[[], None], awaited: bool = False) -> None:
+    def fill(self, hook: Callable[[], None] | None, awaited: bool = False) -> None:
         """Queue what is missing: each of :attr:`calls` gets an iteration, and the queue stays full. An iterator is one call.
 
         `awaited`: the caller waits for the iteration next."""
@@ -143,23 +147,28 @@ class Producer:
             self._kept, self._due, self._more, self._started = len(self.in_flight) + ahead, self.launched + ahead, 0, True
         return True
 
-    def _catch_up(self, hook: Callable[[], None]) -> None:
+    def _catch_up(self, hook: Callable[[], None] | None) -> None:
         while self.failure is None and self.launched < self._due and self._advance(hook):
             pass
 
-    def _advance(self, hook: Callable[[], None]) -> bool:
+    def _advance(self, hook: Callable[[], None] | None) -> bool:
         try:
             self._pulling = True
             pulled = self.sources.pull(self.launched)
             self._pulling = False
-            hook()
+            if hook is not None and self._hooked != self.launched:
+                self._call(hook)
+                if self._hook_stopped:
+                    raise StopIteration
         except StopIteration:
-            self.sources.drop()
-            if self._resets > 0:
-                self._resets -= 1
-                self._next_epoch()
-                return True
-            self.ended, self._end_is_near = True, False
+            with uninterrupted():  # what the end was is not known to the next call
+                self.sources.drop()
+                self._hook_stopped = False
+                if self._resets > 0:
+                    self._resets -= 1
+                    self._next_epoch()
+                    return True
+                self.ended, self._end_is_near = True, False
             return False
         except Exception as error:
             if raised_by_signal(error):  # the next call asks again
@@ -170,6 +179,26 @@ class Producer:
             return False
         self._launch(pulled)
         return True
+
+    def _call(self, hook: Callable[[], None]) -> None:
+        """Call the legacy hook for the next iteration. What a hook has fed that does not return is dropped, so that inputs stay in step."""
+        with delayed():  # the hook reads its own iterator, and feeds several inputs: an exception in between would lose a batch
+            self._in_hook = True
+            self._drop_fed_by_hook()  # after an exception of a handler that could not be delayed
+            try:
+                if not self._hook_stopped:
+                    hook()
+                    self._fed_by_hook, self._hooked = [], self.launched
+            except StopIteration:
+                self._hook_stopped = True  # until the end is known: a delayed handler may raise now
+            finally:
+                self._drop_fed_by_hook()
+                self._in_hook = False
+
+    def _drop_fed_by_hook(self) -> None:
+        for port, batch in self._fed_by_hook:
+            port.take_back(batch)
+        self._fed_by_hook = []
 
     def _launch(self, pulled: Fed) -> None:
         """If this is interrupted, the next call asks for the same data again, or queues the same record."""
@@ -238,6 +267,10 @@ class Producer:
         """Queue a batch for a push-mode input; see ``Pipeline.feed_input``."""
         port = self.sources.port(node)
         batch = port.accepted(data, layout, stream)
+        if self._lock.held_here() and self._in_hook:  # iterations get the data when the hook has returned
+            self._fed_by_hook.append((port, batch))
+            port.queue(batch)
+            return
         try:
             port.queue(batch)
             self._feed_waiting()
@@ -289,7 +322,7 @@ class Producer:
 
     def reset(self) -> None:
         """Begin the next epoch after the end of the data. Otherwise do nothing."""
-        with self._lock.held():
+        with uninterrupted(), self._lock.held():
             if self._end_is_near:  # the reset took effect when the end was met, or will take effect when the end is met again
                 self._end_is_near = False
                 self._resets += 1
