@@ -23,6 +23,7 @@ from ..imperative.contexts import EvalContext as EvalContext
 from ..imperative.contexts import ThreadPool as ThreadPool
 from ..imperative.contexts import get_num_threads as get_num_threads
 from ..imperative.contexts import set_num_threads as set_num_threads
+from ..imperative.decoding import populate_decoding as _populate_decoding
 from ..imperative.devices import Device as Device
 from ..imperative.devices import DeviceLike as DeviceLike
 from ..imperative.devices import device as device
@@ -46,6 +47,7 @@ from ..imperative.dtypes import uint32 as uint32
 from ..imperative.dtypes import uint64 as uint64
 from ..imperative.functions import populate as _populate
 from ..imperative.modes import EvalMode as EvalMode
+from ..imperative.readers import populate_readers as _populate_readers
 from ..imperative.streams import Stream as Stream
 from ..imperative.streams import get_current_stream as get_current_stream
 from ..imperative.streams import get_default_stream as get_default_stream
@@ -64,4 +66,7 @@ from . import random as random
 
 bool = _dtypes.bool_
 
-_populate(_sys.modules[__name__], [operator.schema for operator in _load_registry().values()])
+_schemas = [operator.schema for operator in _load_registry().values()]
+_populate(_sys.modules[__name__], _schemas)
+_populate_readers(_sys.modules[__name__], _schemas)
+_populate_decoding(_sys.modules[__name__])

@@ -10,6 +10,7 @@
     contexts.py    Evaluation contexts: which device and threads the calls of a thread use
     conversion.py  Makes Tensors and Batches of data from Python and from other libraries
     cuda.py        Calls on a CUDA device: one engine per GPU, whose operators queue their work on one stream
+    decoding.py    Files and encoded data: paths as inputs, `imread`, and functions that decode a list of ``bytes``
     devices.py     Devices of dynamic mode: the CPU, and GPUs by number
     dtypes.py      Element types of dynamic mode: one object per type, with a short name
     engine.py      Memory and threads of a context: where the bricks of a call run
@@ -18,8 +19,10 @@
     language.py    Gives Tensors and Batches the functions of their methods
     modes.py       When calls are computed: modes of evaluation, per thread
     printing.py    The text of Tensors and Batches
+    readers.py     Readers as classes of dynamic mode
     rng.py         Random generators of dynamic mode: streams of 32-bit words whose state is a position
     sharing.py     Tensors and Batches for other libraries: DLPack, torch, the CUDA array interface
+    states.py      States of readers: positions as text, with what they belong to
     streams.py     CUDA streams of dynamic mode
     values.py      Tensor and Batch: results of calls, and data from Python
     work.py        Calls that are computed later

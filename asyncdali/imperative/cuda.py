@@ -20,6 +20,7 @@ from ..graph.node import Definition, make
 from ..operators.base import Schema
 from ..options import PipelineOptions
 from ..runtime.work.immediate import Engine, Immediate, stand_in
+from ..runtime.work.segments import BuiltOperator
 from . import values
 from .bricks import Bricks
 from .contexts import get_num_threads
@@ -86,6 +87,11 @@ class CudaBrick:
         self._home = home
         self._immediate = Immediate(home.engine, outputs, definition.instances, seed)
         self.plan = self._immediate.plan
+
+    @property
+    def stateful(self) -> list[BuiltOperator]:
+        """See :attr:`bricks.Brick.stateful`."""
+        return self._immediate.with_positions()
 
     def run(self, engine: CudaEngine, inputs: Sequence[Samples], count: int, position: object = None, index: int = 0) -> list[Samples]:
         """See :meth:`bricks.Brick.run`. The outputs' memory is filled on the GPU's stream."""

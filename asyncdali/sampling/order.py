@@ -356,7 +356,7 @@ class SampleOrder:
             position = OrderPosition(*position)
         done = 0
         while done < samples:
-            size = self._shard_size(position.epoch)
+            size = self.shard_size(position.epoch)
             inside = position.age < size
             # Behind the shard's end, padding fills the rest of the batch; `_beyond` keeps the visit for padding.
             run = min(samples - done, size - position.age) if inside else samples - done
@@ -398,7 +398,7 @@ class SampleOrder:
         """
         return self._beyond(self._checked(position), batch_ended=True)
 
-    def _shard_size(self, epoch: int) -> int:
+    def shard_size(self, epoch: int) -> int:
         """Samples of the shard read in shard-epoch `epoch`."""
         if self.num_shards == 1:
             return self.count
@@ -425,7 +425,7 @@ class SampleOrder:
 
     def _beyond(self, position: OrderPosition, batch_ended: bool) -> OrderPosition:
         """The start of the next shard-epoch if this one is exhausted and no padding follows; else `position`."""
-        if position.age < self._shard_size(position.epoch):
+        if position.age < self.shard_size(position.epoch):
             return position
         if self.pad_last_batch and (not batch_ended or position.age < self.padded_shard_size):
             return position

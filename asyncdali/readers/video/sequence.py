@@ -58,6 +58,7 @@ _TYPES = (DALIImageType.RGB, DALIImageType.BGR, DALIImageType.GRAY, DALIImageTyp
 class SequenceReader(ReaderOperator):
     schema = Schema(
         name="readers.sequence",
+        graphs_only=True,
         doc="""Reads sequences of frames that are image files, decoded (UINT8, FHWC). Deprecated.
 
         Every directory below `file_root` is a stream; its images in the order of their names are its frames. A sequence has

@@ -259,11 +259,14 @@ class Immediate:
         """Whether a call depends on earlier calls."""
         return any(segment.stateful for segment in self._segments)
 
+    def with_positions(self) -> list[BuiltOperator]:
+        """The operators that have a position."""
+        return [built for segment in self._segments for built in segment.stateful]
+
     def go_to(self, position: object) -> None:
         """Set the position of the operator that has one."""
-        for segment in self._segments:
-            for built in segment.stateful:
-                built.position = position
+        for built in self.with_positions():
+            built.position = position
 
     def run(self, fed: Fed, batch_size: int, index: int) -> list[Batch]:
         """The output batches for the inputs `fed`. `index` is the iteration's number, for messages. Raises the operator's error."""
