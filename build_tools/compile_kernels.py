@@ -1,9 +1,10 @@
 """Compile the kernels of an installed asyncdali for one level of x86-64, and write them to a file.
 
-    python compile_kernels.py LEVEL FILE [PROCESSES]
+    python compile_kernels.py LEVEL FILE [PROCESSES [MODULE ...]]
 
-It compiles every function of the kernel modules, and the variants of factories for common element types (`PAIRS`, `VALUES`). Kernels of
-other variants are compiled on the user's machine. The build of a wheel runs it (`kernels.py`), with the files of the wheel on its path.
+It compiles every function of the kernel modules (or of the named ones), and the variants of factories for common element types (`PAIRS`,
+`VALUES`). Kernels of other variants are compiled on the user's machine. The build of a wheel runs it (`kernels.py`), with the files of the
+wheel on its path.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pkgutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,29 +27,43 @@ NOT_IMPORTED = ("numba_function", "numba_gpu", "numba_vectors", "compiled.compil
 """Modules that need Numba, or libraries of GPUs: without kernels of their own."""
 PAIRS = [
     ("uint8", "uint8"), ("uint8", "float32"), ("float32", "float32"), ("float32", "uint8"), ("uint8", "float16"), ("float32", "float16"),
-    ("int16", "float32"), ("int32", "int32"), ("int32", "float32"), ("int64", "int64"), ("int64", "float32"),
+    ("uint8", "int16"), ("uint8", "int32"), ("float32", "int16"), ("float32", "int32"), ("float16", "float16"), ("float16", "float32"),
+    ("int16", "float32"), ("int16", "int16"), ("int16", "uint8"), ("uint16", "uint16"), ("uint16", "float32"), ("float64", "float32"),
+    ("int32", "int32"), ("int32", "float32"), ("int32", "uint8"), ("int32", "int64"), ("int64", "int64"), ("int64", "float32"),
+    ("int64", "int32"),
 ]  # fmt: skip
 """Element types of inputs and outputs."""
+_TYPES = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64"]
+_STORED = ["uint8", "uint16", "uint32", "uint64"]
+"""For kernels that only copy elements: they have one variant for all types of a size."""
+OWN_PAIRS: dict[str, list[tuple[str, str]]] = {
+    "cast_step": [*itertools.permutations(_TYPES, 2), *zip(_STORED, _STORED)],
+    "one_hot_step": list(itertools.product(["uint8", "int32", "int64"], _STORED)),
+}
+"""Element types of one factory, by its name."""
 VALUES: dict[str, list[Any]] = {
-    "dtype": ["uint8", "float32", "int32", "int64"], "greatest": [False, True], "largest": [False, True], "planes": [False, True],
-    "exact": [False, True], "reverse": [False, True], "slicing": [True, False], "warp": ["sphere", "water"], "channels": [1, 3],
+    "dtype": ["uint8", "int16", "uint16", "int32", "int64", "float16", "float32"], "greatest": [False, True], "largest": [False, True],
+    "planes": [False, True],
+    "exact": [False, True], "reverse": [False, True], "slicing": [True, False], "warp": ["sphere", "water"], "channels": [1, 3, 4],
     "kind": ["value", "square", "deviation"], "in_channels": [1, 3], "out_channels": [1, 3], "count": [4, 8, 16],
 }  # fmt: skip
 """Values of the other parameters of factories. An impossible combination, for which the factory raises an error, is left out."""
 
-OWN_VALUES: dict[str, dict[str, list[Any]]] = {"whole_step": {"kind": ["value", "square"], "in_dtype": ["uint8", "int32", "int64"]}}
+OWN_VALUES: dict[str, dict[str, list[Any]]] = {
+    "whole_step": {"kind": ["value", "square"], "in_dtype": ["uint8", "int32", "int64"]}, "_lookup_with_bytes": {"out_dtype": _STORED},
+}  # fmt: skip
 """Values of parameters of one factory, by its name."""
 _GIVEN = {"element", "function", "convert", "from_type", "volume"}
 """Parameters of factories that other factories call, or that take functions of operators."""
 
 
-def modules() -> Iterator[Any]:
-    """The modules that may have kernels."""
+def modules(only: Sequence[str] = ()) -> Iterator[Any]:
+    """The modules that may have kernels. `only`: their names."""
     import asyncdali
 
     for room in ROOMS:
         for found in pkgutil.walk_packages([str(Path(asyncdali.__file__).parent / room)], f"asyncdali.{room}."):
-            if not any(part in found.name for part in NOT_IMPORTED):
+            if not any(part in found.name for part in NOT_IMPORTED) and (not only or found.name in only):
                 try:
                     yield importlib.import_module(found.name)
                 except ImportError as error:  # an optional package that is not here
@@ -65,8 +80,8 @@ def _of_operators() -> Iterator[Any]:
             yield sample_kernels.samples_step(kind.sample, ("float32",), ("float32",), kind.uses_scratch)
 
 
-def kernels() -> list[Any]:
-    """All kernels of all modules, and the variants that factories make."""
+def kernels(only: Sequence[str] = ()) -> list[Any]:
+    """All kernels of all modules (or of the named ones), and the variants that factories make."""
     from asyncdali.compiled.step import Compiled
 
     found: dict[int, Any] = {}
@@ -80,13 +95,13 @@ def kernels() -> list[Any]:
         elif isinstance(value, dict):
             keep(list(value.values()))
 
-    for module in modules():
+    for module in modules(only):
         for value in list(vars(module).values()):
             keep(value)
             if getattr(value, "__module__", "") == module.__name__ and _makes_kernels(value):
                 for made in _variants(value):
                     keep(made)
-    for made in _of_operators():
+    for made in [] if only else _of_operators():
         keep(made)
     return list(found.values())
 
@@ -100,11 +115,12 @@ def _variants(factory: Callable[..., Any]) -> Iterator[Any]:
     names = list(inspect.signature(factory).parameters)
     if set(names) & _GIVEN:
         return
-    values = {**VALUES, "in_dtype": VALUES["dtype"], "out_dtype": VALUES["dtype"], **OWN_VALUES.get(inspect.unwrap(factory).__name__, {})}
+    own = inspect.unwrap(factory).__name__
+    values = {**VALUES, "in_dtype": VALUES["dtype"], "out_dtype": VALUES["dtype"], **OWN_VALUES.get(own, {})}
     pairs = {"in_dtype", "out_dtype"} <= set(names)
     order = [name for name in names if pairs and name in ("in_dtype", "out_dtype")]
     order += [name for name in names if name not in order]
-    choices: list[list[Any]] = [PAIRS] if pairs else []
+    choices: list[list[Any]] = [OWN_PAIRS.get(own, PAIRS)] if pairs else []
     choices += [[(value,) for value in values[name]] for name in order[2 * pairs :]]
     for chosen in itertools.product(*choices):
         try:
@@ -120,15 +136,15 @@ def callbacks() -> None:
     jpeg_kernels.callbacks()
 
 
-def compile_all(first: int, processes: int) -> None:
+def compile_all(first: int, processes: int, only: Sequence[str]) -> None:
     """Compile all kernels, together with other processes that begin elsewhere."""
     from asyncdali.compiled import waiting
     from asyncdali.compiled.step import collecting
 
-    wanted = kernels()
+    wanted = kernels(only)
     at = len(wanted) * first // processes
     failed = []
-    with collecting(waiting.Policy.SHARE):
+    with collecting(waiting.CompilePolicy.SHARE):
         for kernel in wanted[at:] + wanted[:at]:
             try:
                 kernel.compile()
@@ -140,18 +156,18 @@ def compile_all(first: int, processes: int) -> None:
         raise SystemExit("\n\n".join(failed))
 
 
-def main(level: str, path: str, processes: int) -> None:
+def main(level: str, path: str, processes: int, only: Sequence[str] = ()) -> None:
     """Compile in `processes` processes, then write the file."""
     from asyncdali.compiled import cache, shipped, target
 
-    if target.target().processor != level or not target.is_level():
+    if target.chosen_level() != level:
         with tempfile.TemporaryDirectory(prefix="asyncdali-kernels-") as folder:
             environment = {**os.environ, **target.forced(level), "ASYNCDALI_QUIET": "1"}
             environment.setdefault("NUMBA_CACHE_DIR", folder)
-            subprocess.run([sys.executable, __file__, level, path, str(processes)], env=environment, check=True)
+            subprocess.run([sys.executable, __file__, level, path, str(processes), *only], env=environment, check=True)
         return
     command = [sys.executable, __file__, "--part"]
-    running = [subprocess.Popen([*command, str(k), str(processes)]) for k in range(processes)]
+    running = [subprocess.Popen([*command, str(k), str(processes), *only]) for k in range(processes)]
     failed = [process.wait() for process in running]
     if any(failed):
         raise SystemExit("kernels could not be compiled")
@@ -163,9 +179,10 @@ def main(level: str, path: str, processes: int) -> None:
         return entries[-1]
 
     cache.entry = recorded
-    for kernel in kernels():
+    for kernel in kernels(only):
         kernel.compile()
-    callbacks()
+    if not only:
+        callbacks()
     found = {entry.shipped_key: bytes(entry.kept()) for entry in entries if entry is not None}
     Path(path).write_bytes(shipped.packed(found))
     print(f"{path}: {len(found)} kernels for {level}, {os.path.getsize(path) / 2**20:.1f} MiB")
@@ -173,6 +190,6 @@ def main(level: str, path: str, processes: int) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--part":
-        compile_all(int(sys.argv[2]), int(sys.argv[3]))
+        compile_all(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
     else:
-        main(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else os.cpu_count() or 1)
+        main(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else os.cpu_count() or 1, sys.argv[4:])

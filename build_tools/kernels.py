@@ -1,6 +1,6 @@
 """Adds compiled kernels to a wheel.
 
-    pip wheel . --no-deps --config-settings kernels=x86-64-v3,x86-64-v4
+    pip wheel . --no-deps --config-settings kernels=x86-64-v3,x86-64-v4,x86-64-v4-vbmi
 
 A release wheel has kernels for processor levels and is tagged for one version of Python, because the digest of a kernel contains bytecode.
 The kernels are compiled from the files of the wheel itself, which are unpacked for this, so their digests match where it is installed.
@@ -19,7 +19,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-LEVELS = ("x86-64-v3", "x86-64-v4")
+LEVELS = ("x86-64-v3", "x86-64-v4", "x86-64-v4-vbmi")
 _PLATFORM = "manylinux_2_28_x86_64"
 """The oldest glibc whose functions kernels call, and NumPy's."""
 _FOLDER = "asyncdali/compiled/shipped"

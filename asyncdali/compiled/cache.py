@@ -29,7 +29,7 @@ from . import kernel_store, progress, waiting
 from .kernel_keys import kernel_digest, text_of
 from .machine_code import MachineCode, link
 from .shipped import shipped
-from .target import setting, target
+from .target import chosen_level, setting, target
 
 missed: list[Callable[[], None]] = []
 """Called when a function is not in the cache and will be compiled."""
@@ -51,7 +51,7 @@ def environment_name() -> str:
     python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
     digest = hashlib.sha256(repr((_FORMAT, tuple(target()), np.__version__, settings)).encode()).hexdigest()
     compilers = f"numba{_installed('numba')}-llvmlite{_installed('llvmlite')}"
-    return re.sub(r"[^\w.+-]", "_", f"{__version__}-{python}-{compilers}-{target().processor}-{digest[:16]}")
+    return re.sub(r"[^\w.+-]", "_", f"{__version__}-{python}-{compilers}-{chosen_level() or target().processor}-{digest[:16]}")
 
 
 def _installed(package: str) -> str:

@@ -15,7 +15,7 @@ import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .target import LEVELS, is_level, target
+from .target import LEVELS, chosen_level, target
 
 FOLDER = Path(__file__).parent / "shipped"
 SUFFIX = ".kernels"
@@ -88,10 +88,11 @@ def read(path: Path) -> Shipped:
 @functools.cache
 def shipped() -> Shipped | None:
     """The kernels for this process's target. None: there are none, or their file is damaged."""
-    if not is_level():
+    name = chosen_level()
+    if name is None:
         return None
     try:
-        return read(FOLDER / (target().processor + SUFFIX))
+        return read(FOLDER / (name + SUFFIX))
     except (OSError, ValueError):
         return None
 
@@ -106,9 +107,10 @@ def described() -> dict[str, str]:
     }  # fmt: skip
 
 
-def used_level() -> tuple[str, bool]:
-    """The processor for which kernels are compiled, and whether it is a level."""
-    return target().processor, is_level()
+def used_target() -> tuple[str | None, str]:
+    """The level for which kernels are compiled (None: no level), and the name of the processor or level, for people."""
+    name = chosen_level()
+    return name, name or target().processor
 
 
 def states() -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """The processor for which kernels are compiled: a level of x86-64, and not the exact processor.
 
-The levels are those of the x86-64 psABI (v3 has AVX2, v4 has AVX-512). Code for a level runs on every processor that has the level, and
-gives the same bits there. So kernels can be compiled once and shipped, and the machines of a fleet compare their levels. Other processors,
-and x86 processors without AVX2, are compiled for exactly. ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` choose another target, as with
-Numba.
+The levels are those of the x86-64 psABI (v3 has AVX2, v4 has AVX-512), and v4 with AVX-512's tables of bytes (VBMI). Server processors have
+VBMI since Ice Lake and Zen 4, and pipelines of table look-ups are twice as fast with VBMI. Code for a level runs on every processor that
+has the level, and gives the same bits there. So kernels can be compiled once and shipped, and the machines of a fleet compare their levels.
+Other processors, and x86 processors without AVX2, are compiled for exactly. ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` choose another
+target, as with Numba.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from typing import Any, NamedTuple
 
 _V3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "pclmul", "sse4.2")
 _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
-LEVELS = {"x86-64-v4": _V4, "x86-64-v3": _V3}
-"""Levels, best first, by LLVM's name, with LLVM's names of the features that kernels may ask for. ``pclmul`` is not in the psABI's levels,
-but in every processor with AVX2."""
+LEVELS = {"x86-64-v4-vbmi": (*_V4, "avx512vbmi"), "x86-64-v4": _V4, "x86-64-v3": _V3}
+"""Levels, best first, with LLVM's names of the features that kernels may ask for. ``pclmul`` is not in the psABI's levels, but in every
+processor with AVX2."""
+_OF_LLVM = {"x86-64-v4-vbmi": ("x86-64-v4", "+avx512vbmi,+pclmul")}
+"""LLVM's processor and the features to add to it, for levels that LLVM does not know."""
 _OF_LINUX = {"bmi": "bmi1", "lzcnt": "abm", "pclmul": "pclmulqdq", "sse4.2": "sse4_2"}
 """Linux's names of features that have another name there."""
-_FEATURES = "+pclmul"
-"""Features of a level that are not in LLVM's processor of this name."""
 _HEAD = 16384
 """Bytes of ``/proc/cpuinfo`` that describe the first processor."""
 
@@ -60,6 +61,11 @@ def level() -> str | None:
     return next((name for name, needed in LEVELS.items() if {_OF_LINUX.get(feature, feature) for feature in needed} <= flags()), None)
 
 
+def _target_of(name: str) -> Target:
+    """The target of a level."""
+    return Target(platform.machine(), *_OF_LLVM.get(name, (name, "+pclmul")))
+
+
 @functools.cache
 def target() -> Target:
     """The target of this process."""
@@ -69,7 +75,7 @@ def target() -> Target:
     if not chosen and features is None:
         found = level()
         if found is not None:
-            return Target(platform.machine(), found, _FEATURES)
+            return _target_of(found)
     import llvmlite.binding as llvm
 
     if features is None:
@@ -80,19 +86,21 @@ def target() -> Target:
     return Target(platform.machine(), chosen or llvm.get_host_cpu_name(), features)
 
 
-def is_level() -> bool:
-    """Whether the target is a level, and not an exact processor."""
-    return target().processor in LEVELS and target().features == _FEATURES
+def chosen_level() -> str | None:
+    """The level for which kernels are compiled. None: the target is an exact processor."""
+    return next((name for name in LEVELS if _target_of(name) == target()), None)
 
 
 def forced(name: str) -> dict[str, str]:
     """Environment variables for a process whose target is a level."""
-    return {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": _FEATURES}
+    _, processor, features = _target_of(name)
+    return {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": features}
 
 
 @functools.cache
 def processor_has(feature: str) -> bool:
     """Whether the target of kernels has `feature` (LLVM's name)."""
-    if is_level():
-        return feature in LEVELS[target().processor]
+    name = chosen_level()
+    if name is not None:
+        return feature in LEVELS[name]
     return f"+{feature}" in target().features.split(",")

@@ -12,9 +12,10 @@ What does not work:
 
 The solution. The right to compile a kernel is a lock on a file beside the kernels (:class:`~.kernel_store.Claim`). The kernel drops the
 lock when the process ends, so a killed process leaves no claim. By default a thread compiles a kernel when it needs the kernel
-(:data:`Policy.NOW`), or waits for the process that has the claim; after :data:`_LONGEST_S` seconds it compiles the kernel without a claim.
-``build()`` first collects all kernels that are missing (:data:`Policy.COLLECT`). Then it shares them with helpers, which make the same
-operators and never wait for each other (:data:`Policy.SHARE`): a kernel that another process has claimed is left out, and loaded later.
+(:data:`CompilePolicy.NOW`), or waits for the process that has the claim; after :data:`_LONGEST_S` seconds it compiles the kernel without a
+claim. ``build()`` first collects all kernels that are missing (:data:`CompilePolicy.COLLECT`). Then it shares them with helpers, which make
+the same operators and never wait for each other (:data:`CompilePolicy.SHARE`): a kernel that another process has claimed is left out, and
+loaded later.
 """
 
 from __future__ import annotations

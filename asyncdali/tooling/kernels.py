@@ -70,17 +70,17 @@ def _wrong(text: str) -> int:
 
 def shipped_lines() -> list[str]:
     """Lines about the kernels that came with the package."""
-    from ..compiled.shipped import states, used_level
+    from ..compiled.shipped import states, used_target
 
     found = states()
-    own, is_level = used_level()
+    used, own = used_target()
     if not found:
         return [f"no kernels came with this package: they are compiled at their first use, for {own}"]
     lines = []
     for level, state in found.items():
         what = str(state) if isinstance(state, Exception) else f"{_counted(len(state.places), 'kernel')}, {state.size / 2**20:.1f} MiB"
-        lines.append(f"came with this package for {level}: {what}{' (used on this processor)' if level == own and is_level else ''}")
-    if own not in found or not is_level:
+        lines.append(f"came with this package for {level}: {what}{' (used on this processor)' if level == used else ''}")
+    if used not in found:
         lines.append(f"this process compiles for {own}: none of these kernels is used")
     return lines
 

@@ -6,7 +6,9 @@ import base64
 import csv
 import hashlib
 import io
+import os
 import platform
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -49,7 +51,7 @@ def ship(folder, number, variant, level=None):
     """Compile a kernel, write it to the file of a level, and empty the user's cache. Returns the file."""
     entry = cache.entry(made(number), str(kernel_of(number, variant)._signature), variant)
     kernel_of(number, variant).compile()
-    path = folder / f"{level or target.target().processor}.kernels"
+    path = folder / f"{level or target.chosen_level()}.kernels"
     path.write_bytes(shipped.packed({entry.shipped_key: bytes(entry.kept())}))
     cache.folder()[1].clear()
     shipped.shipped.cache_clear()
@@ -79,7 +81,7 @@ def test_other_code_and_other_variants_are_compiled(folder):
 
 @x86
 def test_a_file_of_another_level_is_not_used(folder):
-    other = next(level for level in target.LEVELS if level != target.target().processor)
+    other = next(level for level in target.LEVELS if level != target.chosen_level())
     ship(folder, 2, ("level",), other)
     assert shipped.shipped() is None and compiles(2, ("level",))
 
@@ -104,14 +106,14 @@ def test_damaged_files_are_not_used(folder, place):
     assert compiles(2, ("damaged",))
     states = shipped.states()
     if place in ("start", "index", "empty"):
-        assert isinstance(states[target.target().processor], ValueError)
+        assert isinstance(states[target.chosen_level()], ValueError)
 
 
 @x86
 def test_the_command_and_doctor_name_shipped_kernels(folder, capsys):
     from asyncdali.tooling import checks
 
-    own = target.target().processor
+    own = target.chosen_level()
     main(["cache"])
     assert f"no kernels came with this package: they are compiled at their first use, for {own}\n" in capsys.readouterr().out
     path = ship(folder, 2, ("named",))
@@ -128,11 +130,12 @@ def test_the_command_and_doctor_name_shipped_kernels(folder, capsys):
 
 
 @pytest.mark.parametrize("machine, missing, expected", [
-    ("x86_64", None, "x86-64-v4"), ("x86_64", "avx512vl", "x86-64-v3"), ("x86_64", "fma", None), ("x86_64", "pclmulqdq", None),
+    ("x86_64", None, "x86-64-v4-vbmi"), ("x86_64", "avx512vbmi", "x86-64-v4"), ("x86_64", "avx512vl", "x86-64-v3"),
+    ("x86_64", "fma", None), ("x86_64", "pclmulqdq", None),
     ("aarch64", None, None),
 ])  # fmt: skip
 def test_the_best_level_of_a_processor(monkeypatch, machine, missing, expected):
-    names = {target._OF_LINUX.get(feature, feature) for feature in target.LEVELS["x86-64-v4"]}
+    names = {target._OF_LINUX.get(feature, feature) for feature in target.LEVELS["x86-64-v4-vbmi"]}
     monkeypatch.setattr(target, "flags", lambda: frozenset(names - {missing}))
     monkeypatch.setattr(target.platform, "machine", lambda: machine)
     assert target.level() == expected
@@ -152,7 +155,7 @@ def test_levels_have_the_features_that_llvm_says():
 _DESCRIBED = """
 from asyncdali.compiled import target
 from asyncdali.engines.wire.handshake import _processor
-print(_processor(), target.is_level(), target.processor_has("avx512bw"), target.processor_has("fma"))
+print(_processor(), target.chosen_level(), *map(target.processor_has, ("avx512vbmi", "avx512bw", "fma")))
 """
 
 
@@ -160,11 +163,12 @@ print(_processor(), target.is_level(), target.processor_has("avx512bw"), target.
 def test_machines_of_a_level_describe_themselves_alike():
     """A fleet compares levels. Here the second process has another processor of the same level, and the third one another level."""
     own = run_script(_DESCRIBED).stdout
-    named = [run_script(_DESCRIBED, **target.forced(level)).stdout for level in ("x86-64-v4", "x86-64-v3")]
-    assert own in named and named[0] != named[1]
-    assert named[0].endswith("True True True\n") and named[1].endswith("True False True\n")
+    named = {level: run_script(_DESCRIBED, **target.forced(level)).stdout for level in target.LEVELS}
+    assert own in named.values() and len(set(named.values())) == len(named)
+    assert named["x86-64-v4-vbmi"].endswith("x86-64-v4-vbmi True True True\n")
+    assert named["x86-64-v4"].endswith("x86-64-v4 False True True\n") and named["x86-64-v3"].endswith("x86-64-v3 False False True\n")
     exact = run_script(_DESCRIBED, NUMBA_CPU_NAME="haswell", NUMBA_CPU_FEATURES="+avx2,+fma").stdout
-    assert "'name': 'haswell'" in exact and exact.endswith("False False True\n")
+    assert "'name': 'haswell'" in exact and exact.endswith("None False False True\n")
 
 
 # --- the build
@@ -181,7 +185,7 @@ def tools(monkeypatch):
 def test_settings_of_the_build(tools, monkeypatch):
     monkeypatch.delenv("ASYNCDALI_SHIP_KERNELS", raising=False)
     assert tools.chosen(None) == [] and tools.chosen({"kernels": "x86-64-v3, x86-64-v4"}) == ["x86-64-v3", "x86-64-v4"]
-    with pytest.raises(ValueError, match="x86-64-v3, x86-64-v4; the setting `kernels` names x86-64-v9"):
+    with pytest.raises(ValueError, match="x86-64-v3, x86-64-v4, x86-64-v4-vbmi; the setting `kernels` names x86-64-v9"):
         tools.chosen({"kernels": "x86-64-v9"})
     monkeypatch.setenv("ASYNCDALI_SHIP_KERNELS", "x86-64-v4")
     assert tools.chosen({}) == ["x86-64-v4"]
@@ -207,6 +211,18 @@ def test_a_wheel_with_kernels_is_complete(tools, tmp_path):
             name: "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(archive.read(name)).digest()).rstrip(b"=").decode()
             for name in archive.namelist() if not name.endswith("RECORD")
         }  # fmt: skip
+
+
+@x86
+def test_the_build_compiles_in_processes_and_writes_the_file(tmp_path):
+    """With one small module. The process loads nothing from the user's cache."""
+    own, path = target.level(), tmp_path / "kernels"
+    command = [sys.executable, ROOT / "build_tools/compile_kernels.py", own, path, "2", "asyncdali.readers.tfrecord.crc_kernels"]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
+    made = shipped.read(path)
+    assert made.places and all(made.load(key) for key in made.places)
+    assert done.stdout.startswith(f"{path}: {len(made.places)} kernels for {own}, ")
 
 
 def test_every_factory_of_kernels_has_declared_variants(tools):
