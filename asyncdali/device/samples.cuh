@@ -14,6 +14,9 @@ struct Sample {
     template <class T> DEVICE_MEMBER const T *input(int k) const { return at<const T>(address(context, SAMPLE_WORDS + k, index)); }
     template <class T> DEVICE_MEMBER T *output(int k) const { return at<T>(address(context, SAMPLE_WORDS + INPUTS + k, index)); }
 
+    // Work items of this sample: by default elements of output 0.
+    DEVICE_MEMBER int64 items() const { return array<int64>(context, SAMPLE_ITEMS)[index]; }
+
     // Scratch memory, which all work items of the sample share.
     DEVICE_MEMBER float32 *scratch() const {
         return at<float32>(context[SAMPLE_SCRATCH]) + array<int64>(context, SAMPLE_SCRATCH_STARTS)[index];

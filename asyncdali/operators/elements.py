@@ -66,9 +66,7 @@ class ElementOperator(TwoFileOperator):
 
     def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source = inputs[0]
-        dtype = self.schema.gives[0].known_type(self.spec, [source.dtype])
-        assert dtype is not None
-        output = Batch(source.shapes, dtype, self.layout_of(source), device=source.device, source_info=source.source_info)
+        output = self.output(source)
         return self.planned(source, output, self.numbers_for(source, output, arguments))
 
     def numbers_for(self, source: Batch, output: Batch, arguments: Arguments) -> np.ndarray:

@@ -84,6 +84,13 @@ class KernelOperator(PerFrameArguments):
         super().__init__(spec, environment)
         self.kernels: Any = importlib.import_module(f"{self._package}.{self.kernel_module}") if self.kernel_module else None
 
+    def output(self, source: Batch, shapes: np.ndarray | None = None, layout: str | None = None) -> Batch:
+        """An output for the first input, of the type that the schema declares. By default it has the shapes and the layout of `source`."""
+        dtype = self.schema.gives[0].known_type(self.spec, [source.dtype])
+        assert dtype is not None, "the schema leaves the type open"
+        shapes, layout = source.shapes if shapes is None else shapes, self.layout_of(source) if layout is None else layout
+        return Batch(shapes, dtype, layout, device=source.device, source_info=source.source_info)
+
     def step(
         self, function: Compiled, entries: tuple[Any, ...], cuda: Callable[[], Cuda] | None = None, scratch: ThreadScratch | None = None,
         explain: Callable[[int, str, int], str] = no_explanation,

@@ -14,7 +14,7 @@ from ..compiled.convert_kernels import converter, view
 from ..compiled.intrinsics import load_i64, view_f32, view_i64
 from ..compiled.job_tables import THREAD
 from ..compiled.sample_tables import sample_table
-from ..compiled.step import Compiled, inlined, step_variant
+from ..compiled.step import Compiled, fused, inlined, step_variant
 from ..compiled.tables import laid_out
 from ..device.launch import Kernel, Launch, Scratch, element_type, grid_of
 from ..sampling.random_streams_kernels import word as random_word
@@ -59,7 +59,7 @@ def samples_step(function: Callable[..., None], inputs: tuple[str, ...], outputs
     words = [*(f"input_{k}" for k in range(len(inputs))), *(f"output_{k}" for k in range(len(outputs)))]
     for count, (word, dtype) in enumerate(zip(words, (*inputs, *outputs), strict=True)):
         values = _with_array(values, dtype, getattr(at, word), count, arrays, at.counts)
-    compute = inlined(bound(function, converter("float32", outputs[0]), drawn))
+    compute = fused(bound(function, converter("float32", outputs[0]), drawn, fused))
 
     @inlined
     def declared(context, sample):

@@ -45,16 +45,25 @@ def draws(function: Callable[..., None]) -> bool:
     return any(function.__globals__.get(name) is uniform for name in function.__code__.co_names)
 
 
-def bound(function: Callable[..., None], convert: Callable[[Any], Any], draw: Callable[[Any, Any], Any] = uniform) -> Callable[..., None]:
+def bound(
+    function: Callable[..., Any], convert: Callable[[Any], Any], draw: Callable[[Any, Any], Any] = uniform,
+    made: Callable[[Callable[..., Any]], Any] = lambda helper: helper,
+) -> Callable[..., Any]:  # fmt: skip
     """A copy of the function of a sample in which :func:`stored` is `convert`, and :func:`uniform` is `draw`.
 
-    Numba could call a function that is passed as an argument, too, but then it could not keep the machine code on disk.
+    Functions of the same module that it calls are copied, too, and passed to `made`. Numba could call a function that is passed as an
+    argument, but then it could not keep the machine code on disk.
     """
     known: dict[Any, Any] = {stored: convert, uniform: draw}
-    names = {name: known.get(value, value) if isinstance(value, FunctionType) else value for name, value in function.__globals__.items()}
-    made = FunctionType(function.__code__, names, function.__name__)
-    made.__qualname__ = function.__qualname__
-    return made
+    names = dict(function.__globals__)
+    for name in function.__code__.co_names:
+        value = names.get(name)
+        if isinstance(value, FunctionType):
+            own = value.__module__ == function.__module__
+            names[name] = known[value] if value in known else made(bound(value, convert, draw, made)) if own else value
+    copy = FunctionType(function.__code__, names, function.__name__)
+    copy.__qualname__ = function.__qualname__
+    return copy
 
 
 class SampleOperator(TwoFileOperator):
@@ -67,8 +76,9 @@ class SampleOperator(TwoFileOperator):
         sample(input_0, ..., output_0, ..., record, numbers, scratch)    # uses_scratch = True
 
     Inputs and outputs are flat arrays in the order of memory; FLOAT16 is seen as uint16, BOOL as uint8. `record` is int64[words],
-    `numbers` float32[arguments], and `scratch` float32 memory without contents. Numba compiles `sample`. It may call :func:`stored` and
-    :func:`uniform`. An operator that needs several steps or messages from compiled code is written in the longer form.
+    `numbers` float32[arguments], and `scratch` float32 memory without contents. Numba compiles `sample`. It may call :func:`stored`,
+    :func:`uniform`, and functions of its module. An operator whose arguments may have a value for each frame has `plan_samples` instead of
+    `plan`. An operator that needs several steps or messages from compiled code is written in the longer form.
     """
 
     record: ClassVar[Table]
@@ -99,12 +109,10 @@ class SampleOperator(TwoFileOperator):
         items     int64[samples]: work items of a GPU; by default the elements of output 0
         scratch   int64[samples]: elements of scratch memory. On a GPU all work items of a sample share this memory
         """
-        samples, values = len(outputs[0]), self.record.entries(**words)
+        samples = len(outputs[0])
         records = np.empty((samples, self.record.words), np.int64)
-        records[:] = [0 if isinstance(value, np.ndarray) else value for value in values]
-        for column, value in enumerate(values):
-            if isinstance(value, np.ndarray):
-                records[:, column] = value
+        for column, value in enumerate(self.record.entries(**words)):
+            records[:, column] = value
         numbers = self.numbers_of(arguments, samples)
         step = self._step([batch.dtype for batch in inputs], [batch.dtype for batch in outputs])
         given = self._kernels.SampleNumbers(records, numbers, items, scratch)

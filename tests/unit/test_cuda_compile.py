@@ -13,7 +13,6 @@ import pytest
 from asyncdali.batch import storage_dtype
 from asyncdali.device.launch import COMPILE_OPTIONS, Kernel, element_type, source_of
 from asyncdali.operators import load_registry
-from asyncdali.operators.accepts import LIKE
 from asyncdali.operators.expressions.cuda_code import make_kernel
 from asyncdali.operators.expressions.programs import single
 from asyncdali.operators.expressions.types import FLOATS, OPERANDS, OPERATIONS
@@ -113,7 +112,7 @@ def sample_kernel(path):
     """
     operator = next(kind for kind in load_registry().values() if issubclass(kind, SampleOperator) and kind.cuda_source == path)
     given = [value.types[0] for value in operator.schema.accepts]
-    made = [given[0] if value.type is LIKE else value.type for value in operator.schema.gives]
+    made = [value.type if isinstance(value.type, DALIDataType) else given[0] for value in operator.schema.gives]
     types = [(f"IN{k}", dtype) for k, dtype in enumerate(given)] + [(f"OUT{k}", dtype) for k, dtype in enumerate(made)]
     return Kernel(path, "samples", (("INPUTS", len(given)), *((name, element_type(storage_dtype(dtype).name)) for name, dtype in types)))
 

@@ -14,7 +14,7 @@
     preemphasis_filter.py               Each sample less a part of the one before
     real_fourier_kernels.py             Fourier transforms of real numbers, several at a time
     signal_kernels.py, signal_tables.py
-                                        Compiled steps of to_decibels, preemphasis_filter and nonsilent_region
+                                        Compiled steps of to_decibels, nonsilent_region
     signal_types.py                     Element types of signals
     spectrum.py                         spectrogram and power_spectrum
     to_decibels.py                      Powers or magnitudes on a logarithmic scale

@@ -1,5 +1,5 @@
-// to_decibels, preemphasis_filter and nonsilent_region.
-// Macros: IN, OUT element types (preemphasis uses both, nonsilent_region uses IN); SUM, EXACT: nonsilent_region's sums and rounding.
+// to_decibels and nonsilent_region.
+// Macros: IN, OUT element types (nonsilent_region uses IN); SUM, EXACT: nonsilent_region's sums and rounding.
 #include "kernel.cuh"
 #include "signal_tables.py"
 
@@ -39,23 +39,6 @@ KERNEL decibels(const int64 *context) {
         }
         FOR_ITEMS(i, array<int64>(context, DECIBELS_COUNTS)[sample]) {
             out[i] = (float32)(numbers[DECIBEL_NUMBERS_MULTIPLIER] * log10(larger(numbers[DECIBEL_NUMBERS_LEAST], (float64)source[i] / reference)));
-        }
-    }
-}
-
-KERNEL preemphasis(const int64 *context) {
-    const int64 border = context[PREEMPHASIS_BORDER];
-    FOR_SAMPLES(sample, context[PREEMPHASIS_SAMPLES]) {
-        const IN *source = at<const IN>(address(context, PREEMPHASIS_INPUTS, sample));
-        OUT *out = at<OUT>(address(context, PREEMPHASIS_OUTPUTS, sample));
-        const float32 coefficient = array<float32>(context, PREEMPHASIS_COEFFICIENTS)[sample];
-        const int64 count = array<int64>(context, PREEMPHASIS_COUNTS)[sample];
-        FOR_ITEMS(i, count) {
-            float32 before = 0;
-            if (i) before = (float32)source[i - 1];
-            else if (border == 1 || (border == 2 && count == 1)) before = (float32)source[0];
-            else if (border == 2) before = (float32)source[1];
-            out[i] = convert<OUT>((float32)source[i] - coefficient * before);
         }
     }
 }

@@ -1,4 +1,4 @@
-"""Compiled steps of to_decibels, preemphasis_filter and nonsilent_region."""
+"""Compiled steps of to_decibels and nonsilent_region."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from llvmlite import ir
 
 from ...batch import Batch, storage_dtype
 from ...compiled import kinds
-from ...compiled.convert_kernels import converter, view
-from ...compiled.intrinsics import address, load_f32, load_f64, load_i64, smaller, store_i32, store_i64, view_f32, view_f64
+from ...compiled.convert_kernels import view
+from ...compiled.intrinsics import load_f64, load_i64, smaller, store_i32, store_i64, view_f32, view_f64
 from ...compiled.job_tables import THREAD
 from ...compiled.kinds import from_dtype
 from ...compiled.step import Compiled, inlined, step, step_variant
-from ...compiled.tables import laid_out
 from ...compiled.vectors import I32, I64, element_ir, function_of, lanes, load_ir, store_ir, transposed_ir, widest
 from ...device.launch import Kernel, Launch, Scratch, element_type, grid_of
 from ..base import Step, no_explanation
@@ -30,13 +29,12 @@ from .signal_tables import (  # fmt: skip
     NONSILENT_CUT,
     NONSILENT_GPU,
     NONSILENT_NOTE,
-    PREEMPHASIS,
 )
 
 _SOURCE = Path(__file__).with_name("signal_kernels.cu")
 _PART, _MOST_PARTS = 8192, 64  # Size of the parts of a sample that a block searches for its largest element, and the most parts.
 
-decibel, number_at, emphasis = DECIBELS.at, DECIBEL_NUMBERS.at, PREEMPHASIS.at
+decibel, number_at = DECIBELS.at, DECIBEL_NUMBERS.at
 silence, cut_at, note_at, note = NONSILENT.at, NONSILENT_CUT.at, NONSILENT_NOTE.at, NONSILENT_NOTE.word  # Notes: float64.
 record = THREAD.at
 
@@ -75,35 +73,6 @@ def decibels_step(context, sample, thread):
         ratio = _widened(_load_some(source + 4 * whole, count - whole, one)) / base
         _store_some(out + 4 * whole, _narrowed(by * _log10(_larger_real(ratio, lowest))), count - whole)
     return 0
-
-
-@cache
-def preemphasis_step(in_dtype: str, out_dtype: str) -> Compiled:
-    """The step of PREEMPHASIS for two element types."""
-    view_in, view_out, convert = view(in_dtype), view(out_dtype), converter("float32", out_dtype)
-    in_size, out_size = np.dtype(in_dtype).itemsize, np.dtype(out_dtype).itemsize
-
-    @step_variant(in_dtype, out_dtype)
-    def preemphasis(context, sample, thread):
-        count = load_i64(load_i64(context + emphasis.counts) + 8 * sample)
-        if count == 0:
-            return 0
-        source = view_in(load_i64(load_i64(context + emphasis.inputs) + 8 * sample), count)
-        out = view_out(load_i64(load_i64(context + emphasis.outputs) + 8 * sample), count)
-        coefficient, border = load_f32(load_i64(context + emphasis.coefficients) + 4 * sample), load_i64(context + emphasis.border)
-        before = np.float32(0)
-        if border == 1 or (border == 2 and count == 1):
-            before = np.float32(source[0])
-        elif border == 2:
-            before = np.float32(source[1])
-        out[0] = convert(np.float32(source[0]) - coefficient * before)
-        # These views start one element later: an index i - 1 could be negative, which would prevent vectorisation.
-        after, made = view_in(address(source) + in_size, count - 1), view_out(address(out) + out_size, count - 1)
-        for i in range(count - 1):
-            made[i] = convert(np.float32(after[i]) - coefficient * np.float32(source[i]))
-        return 0
-
-    return preemphasis
 
 
 _LANES = 8  # Stretches that are summed side by side.
@@ -401,22 +370,6 @@ def make_decibels_step(source: Batch, output: Batch, multiplier: float, referenc
 
 
 _FLOATS = ("IN", "float32"), ("OUT", "float32")
-
-
-def make_preemphasis_step(source: Batch, output: Batch, coefficients: np.ndarray, border: int) -> Step:
-    """The step for a batch; coefficients float32[samples], border 0 zero, 1 clamp, 2 reflect."""
-    compiled_step = preemphasis_step(storage_dtype(source.dtype).name, storage_dtype(output.dtype).name)
-    counts = _elements(source)
-    entries = PREEMPHASIS.entries(
-        inputs=source.addresses, outputs=output.addresses, counts=counts, coefficients=np.ascontiguousarray(coefficients), border=border,
-        samples=len(counts),
-    )  # fmt: skip
-    table, keep = laid_out(entries)
-    names = ("IN", element_type(storage_dtype(source.dtype))), ("OUT", element_type(storage_dtype(output.dtype)))
-    grid = grid_of(int(counts.max(initial=0)), len(counts))
-    step = Step(compiled_step.address, table, no_explanation, keep=keep)
-    step.launches = lambda: [Launch(Kernel(_SOURCE, "preemphasis", names), entries, grid)]
-    return step
 
 
 def make_nonsilent_step(

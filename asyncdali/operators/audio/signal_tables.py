@@ -1,4 +1,4 @@
-"""Tables of ``to_decibels``, ``preemphasis_filter`` and ``nonsilent_region``."""
+"""Tables of ``to_decibels`` and ``nonsilent_region``."""
 
 from __future__ import annotations
 
@@ -18,16 +18,6 @@ DECIBELS_GPU = DECIBELS.extended(
     SAMPLES,
     Field("parts", "int64", "parts of a sample that are searched for their largest element; 0: the reference is given"),
     Field("peaks", "float32[samples, parts]", "largest elements"),
-)
-
-PREEMPHASIS = Table(
-    "PREEMPHASIS",
-    INPUTS,
-    OUTPUTS,
-    _COUNTS,
-    Field("coefficients", "float32[samples]", "of the sample before"),
-    Field("border", "int64", "value before the first sample: 0 zero, 1 the first sample, 2 the second one"),
-    SAMPLES,
 )
 
 NONSILENT_CUT = Table(

@@ -2,8 +2,7 @@
 
     displacement.py, displacement_kernels.py, displacement_tables.py
                                         The shared part of sphere and water: every pixel is copied from a displaced position
-    remap.py, remap_kernels.py, remap_tables.py
-                                        experimental.remap: two maps give the source position of every pixel
+    remap.py                            experimental.remap: two maps give the source position of every pixel
     rotate.py, rotate_kernels.py, rotate_rules.py, rotate_tables.py
                                         Rotate images, sequences and volumes about their centre
     sphere.py                           Images as if they were seen in a sphere

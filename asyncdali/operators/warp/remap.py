@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
+from ...batch import Batch
+from ...compiled.tables import Field, Table
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import Input, Output, listed
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from ..moves.strided import like
-from .remap_tables import REMAP_RECORD
+from ..base import Arg, Arguments, Environment, Example, Iteration, Planned, SampleError, Schema, Spec, register
+from ..samples import SampleOperator, stored
+
+REMAP = Table(
+    "REMAP",
+    Field("frames", "int64", "images one after another"),
+    Field("height", "int64", "rows"),
+    Field("width", "int64", "pixels of a row"),
+    Field("channels", "int64", "elements of a pixel"),
+    Field("step", "int64", "elements from one frame's map to the next, 0 if one is for all", "xy"),
+    Field("linear", "int64", "1: linear interpolation, 0: nearest pixel"),
+    Field("corner", "int64", "1: the centre of the first pixel is at 0.5, 0: at 0"),
+)
+word = REMAP.word
+_F = np.float32
 
 _TYPES = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.FLOAT)
+_LINEAR = DALIInterpType.INTERP_LINEAR
 _MAP_LAYOUTS = ("HW", "HWC", "FHW", "FHWC")
 
 
 @register
-class Remap(Operator):
+class Remap(SampleOperator):
     repeatable = True
-    on_cuda = True
     schema = Schema(
         name="experimental.remap",
         doc="""Moves the pixels of images: output pixel (y, x) is the input's pixel at column ``mapx[y, x]`` and row ``mapy[y, x]``.
@@ -40,7 +53,14 @@ class Remap(Operator):
                 "pixel_origin", "str", "corner", 'Position of 0 in a map: the "corner" of the first pixel, or its "center" (as in OpenCV).',
             ),
         ),
-    )
+        examples=(
+            Example(
+                ([[[10], [20]], [[30], [40]]], [[0.5, 1.0], [0.5, 1.5]], [[0.5, 0.5], [1.5, 9.0]]), ([[[10], [15]], [[30], [0]]],),
+                layout="HWC",
+            ),
+        ),
+    )  # fmt: skip
+    record = REMAP
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
@@ -48,43 +68,71 @@ class Remap(Operator):
             raise ValueError(f"`interp` must be INTERP_NN or INTERP_LINEAR, got {spec.constant('interp').name}")
         if spec.constant("pixel_origin") not in ("corner", "center"):
             raise ValueError(f'`pixel_origin` must be "corner" or "center", got {spec.constant("pixel_origin")!r}')
-        from . import remap_kernels
-
-        self._kernels = remap_kernels
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
-        if source in _TYPES:
-            self._kernels.remap_step(storage_dtype(source).name).compile()
-        return [dtypes[0]]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        source = inputs[0]
-        layout = self.layout_of(source)
-        records, word = REMAP_RECORD.ones(len(source)), REMAP_RECORD.word
-        records[:, REMAP_RECORD.span("frames" if "F" in layout else "height", "channels")] = source.shapes
-        for name, batch in (("mapx", inputs[1]), ("mapy", inputs[2])):
-            step = _map_step(name, batch, records, "F" in layout)
-            records[:, word.step_x if name == "mapx" else word.step_y] = step
-        linear = self.spec.constant("interp") == DALIInterpType.INTERP_LINEAR
-        corner = self.spec.constant("pixel_origin") == "corner"
-        output = like(source, layout=layout)
-        return Planned([output], [self._kernels.make_remap_step(inputs, output, records, linear, corner)])
+        source, frames = inputs[0], "F" in self.layout_of(inputs[0])
+        extents = np.ones((len(source), 4), np.int64)
+        extents[:, -source.ndim :] = source.shapes
+        steps = {f"step_{axis}": _map_step(f"map{axis}", batch, extents, frames) for axis, batch in zip("xy", inputs[1:], strict=True)}
+        words = dict(zip(("frames", "height", "width", "channels"), extents.T, strict=True))
+        linear, corner = (self.spec.constant(name) == value for name, value in (("interp", _LINEAR), ("pixel_origin", "corner")))
+        pixels = extents[:, :3].prod(axis=1)
+        return self.planned(inputs, [self.output(source)], arguments, pixels, linear=int(linear), corner=int(corner), **words, **steps)
+
+    @staticmethod
+    def sample(
+        image: np.ndarray, xs: np.ndarray, ys: np.ndarray, out: np.ndarray, record: np.ndarray, numbers: np.ndarray
+    ) -> None:
+        height, width, channels = record[word.height], record[word.width], record[word.channels]
+        extents = height, width, channels
+        count, linear, shift = height * width, record[word.linear] != 0, _F(0.5) if record[word.corner] != 0 else _F(0)
+        for frame in range(record[word.frames]):
+            first, first_x, first_y = frame * count * channels, frame * record[word.step_x], frame * record[word.step_y]
+            pixels, made = image[first : first + count * channels], out[first : first + count * channels]
+            columns, rows = xs[first_x : first_x + count], ys[first_y : first_y + count]
+            for i in range(count):
+                x, y = _F(columns[i] - shift), _F(rows[i] - shift)
+                # Written this way, NaN lies outside.
+                if not (x > _F(-1) and x < _F(width) and y > _F(-1) and y < _F(height)):
+                    for c in range(channels):
+                        made[i * channels + c] = 0
+                    continue
+                if not linear:
+                    column, row = np.int64(np.floor(x + _F(0.5))), np.int64(np.floor(y + _F(0.5)))
+                    inside = 0 <= column < width and 0 <= row < height
+                    for c in range(channels):
+                        made[i * channels + c] = pixels[(row * width + column) * channels + c] if inside else 0
+                    continue
+                column, row = np.int64(np.floor(x)), np.int64(np.floor(y))
+                fx, fy = _F(x - _F(column)), _F(y - _F(row))
+                for c in range(channels):
+                    a, b = _tap(pixels, row, column, c, extents), _tap(pixels, row, column + 1, c, extents)
+                    upper = _F(a + _F(_F(b - a) * fx))
+                    a, b = _tap(pixels, row + 1, column, c, extents), _tap(pixels, row + 1, column + 1, c, extents)
+                    lower = _F(a + _F(_F(b - a) * fx))
+                    made[i * channels + c] = stored(_F(upper + _F(_F(lower - upper) * fy)))
 
 
-def _map_step(name: str, batch: Batch, records: np.ndarray, frames: bool) -> np.ndarray:
-    """Distance in elements between the maps of two frames, int64[samples]. Checks the maps of a batch."""
-    word = REMAP_RECORD.word
+def _tap(pixels: np.ndarray, y: int, x: int, c: int, extents: tuple[int, int, int]) -> np.float32:
+    """An element as float32; 0 outside."""
+    height, width, channels = extents
+    if 0 <= y < height and 0 <= x < width:
+        return _F(pixels[(y * width + x) * channels + c])
+    return _F(0)
+
+
+def _map_step(name: str, batch: Batch, extents: np.ndarray, frames: bool) -> np.ndarray:
+    """Distance in elements between the maps of two frames, int64[samples]. Checks the maps; `extents` of images are int64[samples, 4]."""
     layout = batch.layout or ("HW", "FHW" if frames else "HWC", "FHWC")[batch.ndim - 2]
     if layout[0] == "F" and not frames:
         raise ValueError(f"`{name}` has frames (layout {layout}), the images have none")
     first = layout.index("H")
-    wrong = (batch.shapes[:, first : first + 2] != records[:, REMAP_RECORD.span("height", "width")]).any(axis=1)
+    wrong = (batch.shapes[:, first : first + 2] != extents[:, 1:3]).any(axis=1)
     wrong |= (batch.shapes[:, first + 2 :] != 1).any(axis=1)
     counts = batch.shapes[:, 0] if first else np.ones(len(batch), np.int64)
-    wrong |= (counts != 1) & (counts != records[:, word.frames])
+    wrong |= (counts != 1) & (counts != extents[:, 0])
     if wrong.any():
         i = int(np.argmax(wrong))
-        image = records[i, REMAP_RECORD.span("frames" if frames else "height", "width")]
+        image = extents[i, 0 if frames else 1 : 3]
         raise SampleError(i, f"`{name}` has the shape {batch.shapes[i].tolist()}; the image has {image.tolist()}")
-    return np.where(counts == 1, 0, records[:, word.height] * records[:, word.width])
+    return np.where(counts == 1, 0, extents[:, 1] * extents[:, 2])
