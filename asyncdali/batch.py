@@ -319,6 +319,10 @@ class Batch:
     def itemsize(self) -> int:
         return storage_dtype(self.dtype).itemsize
 
+    def counts(self) -> np.ndarray:
+        """Elements of each sample, int64[samples]."""
+        return np.ascontiguousarray(self.shapes.prod(axis=1), np.int64)
+
     def sizes(self) -> np.ndarray:
         """Bytes of each sample, int64[samples]."""
         shapes, itemsize = self.shapes, self.itemsize

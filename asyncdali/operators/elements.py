@@ -6,22 +6,18 @@ docs/adding_an_operator.md shows both. Table, step, launch and tests follow from
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..batch import Batch, storage_name
+from ..batch import Batch
 from ..compiled.element_tables import ELEMENTS as TABLE
 from ..device.launch import LINE, PACK, Unstored
 from ..types import DALIDataType
 from .accepts import ANY_RANK, Input
 from .base import Arguments, Environment, Planned, Spec
-from .kernel_operator import Cuda, TwoFileOperator, types_of
+from .kernel_operator import Cuda, Kernels, Names, TwoFileOperator, types_of
 from .sequences.per_frame_arguments import Frames
-
-if TYPE_CHECKING:
-    from ..compiled.step import Compiled
 
 FLOAT32_TYPES = (DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.FLOAT)
 """Element types with only values that float32 represents exactly."""
@@ -61,7 +57,7 @@ class ElementOperator(TwoFileOperator):
 
         self._steps: Any = element_kernels
 
-    def kernels_for(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Iterable[Compiled]:
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
         return [self._steps.elements_step(self.element, inputs[0], outputs[0], len(self.numbers), self.group)]
 
     def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
@@ -79,7 +75,6 @@ class ElementOperator(TwoFileOperator):
         entries = TABLE.entries(
             inputs=source.addresses, outputs=output.addresses, counts=counts, numbers=numbers, width=numbers.shape[1], samples=len(source)
         )
-        (function,) = self.kernels_for((storage_name(source.dtype),), (storage_name(output.dtype),))
 
         def cuda() -> Cuda:
             offers, bytes_only = None, source.dtype == output.dtype == DALIDataType.UINT8
@@ -88,4 +83,4 @@ class ElementOperator(TwoFileOperator):
                 offers = Unstored("colored", output.addresses, unstored, (("COLORED", self.colored),))
             return Cuda(self.entry, counts, LINE if bytes_only else PACK, types_of(source, output), offers)
 
-        return Planned([output], [self.step(function, entries, cuda)])
+        return self.made(source, output, entries, cuda)

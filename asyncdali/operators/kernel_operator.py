@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..batch import Batch, storage_dtype
+from ..batch import Batch, storage_dtype, storage_name
 from ..compiled.tables import laid_out
-from ..device.launch import Entry, Kernel, Launch, Unstored, element_type, grid_of
-from .base import Arguments, Environment, Spec, Step, no_explanation
+from ..device.launch import BLOCK, Entry, Kernel, Launch, Unstored, element_type, grid_of
+from .base import Arguments, Environment, Planned, Spec, Step, no_explanation
 from .sequences.per_frame_arguments import PerFrameArguments
 
 if TYPE_CHECKING:
     from ..compiled.step import Compiled
+
+
+Names: TypeAlias = tuple[str, ...]
+"""Element types, as names of NumPy."""
+Kernels: TypeAlias = "Iterable[Compiled]"
 
 
 class Cuda(NamedTuple):
@@ -31,6 +36,7 @@ class Cuda(NamedTuple):
     items   int64[samples]: work items of each sample
     each    work items of a thread
     types   macros of the source: (name, value)
+    block   work items of a block
     offers  how a consumer's kernel can compute the results itself
     """
 
@@ -39,11 +45,12 @@ class Cuda(NamedTuple):
     each: int = 1
     types: tuple[tuple[str, str | int], ...] = ()
     offers: Unstored | None = None
+    block: int = BLOCK
 
     def launch(self, source: Path, entries: tuple[Entry, ...]) -> Launch:
         """The launch over the entries of a table."""
         largest = -(-int(self.items.max(initial=0)) // self.each)
-        return Launch(Kernel(source, self.entry, self.types), entries, grid_of(largest, len(self.items)), offers=self.offers)
+        return Launch(Kernel(source, self.entry, self.types), entries, grid_of(largest, len(self.items), self.block), offers=self.offers)
 
 
 class ThreadScratch(NamedTuple):
@@ -90,6 +97,17 @@ class KernelOperator(PerFrameArguments):
         assert dtype is not None, "the schema leaves the type open"
         shapes, layout = source.shapes if shapes is None else shapes, self.layout_of(source) if layout is None else layout
         return Batch(shapes, dtype, layout, device=source.device, source_info=source.source_info)
+
+    def kernel(self, source: Batch, output: Batch) -> Compiled:
+        """The first function of :meth:`kernels_for`, for two batches."""
+        return next(iter(self.kernels_for((storage_name(source.dtype),), (storage_name(output.dtype),))))
+
+    def made(
+        self, source: Batch, output: Batch, entries: tuple[Any, ...], cuda: Callable[[], Cuda] | None = None,
+        scratch: ThreadScratch | None = None,
+    ) -> Planned:  # fmt: skip
+        """The plan with :meth:`kernel` as its only step; see :meth:`step`."""
+        return Planned([output], [self.step(self.kernel(source, output), entries, cuda, scratch)])
 
     def step(
         self, function: Compiled, entries: tuple[Any, ...], cuda: Callable[[], Cuda] | None = None, scratch: ThreadScratch | None = None,

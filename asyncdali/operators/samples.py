@@ -6,7 +6,7 @@ function for GPUs. docs/adding_an_operator.md shows both. Table, step, launch an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from types import FunctionType
 from typing import Any, ClassVar
@@ -14,11 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..batch import Batch, storage_dtype
-from ..compiled.step import Compiled
 from ..compiled.tables import Table
 from ..types import DALIDataType
 from .base import Arguments, Environment, Planned, Spec
-from .kernel_operator import TwoFileOperator
+from .kernel_operator import Kernels, Names, TwoFileOperator
 
 
 @cache
@@ -94,7 +93,7 @@ class SampleOperator(TwoFileOperator):
 
         self._kernels: Any = sample_kernels
 
-    def kernels_for(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Iterable[Compiled]:
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
         return [] if "" in outputs else [self._kernels.samples_step(type(self).sample, inputs, outputs, self.uses_scratch)]
 
     def _step(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:

@@ -12,7 +12,7 @@
                                         color_space_conversion: between RGB, BGR, grey and YCbCr
     color_twist.py                      Hue, saturation, brightness and contrast in one step
     contrast.py                         Scale the distance of every element from a centre
-    debayer.py, debayer_kernels.py, debayer_tables.py
+    debayer.py, debayer_kernels.py
                                         Colour images from the mosaic of a sensor
     equalize.py, equalize_kernels.py    Histogram equalisation of images
     hsv.py                              Hue, saturation and value in one step

@@ -5,8 +5,7 @@ Colours are converted to luma and two chroma axes (YIQ). The hue rotates the chr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +14,9 @@ from ...compiled.addresses import address_of
 from ...types import DALIDataType, DALIImageType
 from ..accepts import Input, listed
 from ..base import Arg, Arguments, SampleError
+from ..kernel_operator import Kernels, Names
 from .color import LAYOUTS, Color
 from .color_tables import MATRIX_FACTORS, TWISTS
-
-if TYPE_CHECKING:
-    from ...compiled.step import Compiled
 
 _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]], np.float32)
 # The inverse with the precision that DALI's results show; an inverse computed here would differ in the last bits.
@@ -48,7 +45,7 @@ class Matrix(Color):
         m0, m1, m2, m3, m4, m5, m6, m7, m8, offset = numbers
         return m0 * a + m1 * b + m2 * c + offset, m3 * a + m4 * b + m5 * c + offset, m6 * a + m7 * b + m8 * c + offset
 
-    def kernels_for(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Iterable[Compiled]:
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
         self.kernels.plan_twists.compile()
         return super().kernels_for(inputs, outputs)
 

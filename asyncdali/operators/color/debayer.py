@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
+from ...batch import Batch
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ...types import DALIDataType
 from ..accepts import CHOSEN, LIKE, Input, Output, listed
 from ..base import REQUIRED, Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
+from ..kernel_operator import Cuda, KernelOperator, Kernels, Names, types_of
 from ..moves.strided import like
-from ..sequences.per_frame_arguments import Frames, PerFrameArguments
-from .debayer_tables import DEBAYER_RECORD
+from ..sequences.per_frame_arguments import Frames
+
+DEBAYER_RECORD = Table(
+    "DEBAYER_RECORD",
+    Field("frames", "int64", "planes one after another"),
+    Field("height", "int64", "rows"),
+    Field("width", "int64", "pixels of a row"),
+    Field("blue", "int64", "the blue pixel of the 2 x 2 pixels at row 1, column 1", "yx"),
+)
+DEBAYER = Table(
+    "DEBAYER",
+    INPUTS,
+    OUTPUTS,
+    Field("records", "DEBAYER_RECORD[samples]", "extents and positions"),
+    Field("algorithm", "int64", "index in debayer.ALGORITHMS"),
+    SAMPLES,
+)
 
 LAYOUTS = ("HWC", "HW", "FHWC", "FHW")
 _TYPES = (DALIDataType.UINT8, DALIDataType.UINT16)
@@ -19,8 +36,8 @@ _OF_GPU = ("default", "default_npp")
 
 
 @register
-class Debayer(PerFrameArguments):
-    on_cuda = True
+class Debayer(KernelOperator):
+    kernel_module = "debayer_kernels"
     schema = Schema(
         name="debayer",
         aliases=("experimental.debayer",),
@@ -49,18 +66,9 @@ class Debayer(PerFrameArguments):
         if name not in allowed:
             raise ValueError(f'Unknown `algorithm` "{name}" on the device "{spec.device}"; supported are {", ".join(allowed)}')
         self._algorithm = 0 if name in _OF_GPU else ALGORITHMS.index(name)
-        from . import debayer_kernels
 
-        self._kernels = debayer_kernels
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
-        if source in _TYPES:
-            self._kernels.debayer_step(storage_dtype(source).name).compile()
-        return dtypes
-
-    def data_layout(self, source: Batch) -> str:
-        return self.layout_of(source)
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.debayer_step(inputs[0])]
 
     def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source = inputs[0]
@@ -79,7 +87,10 @@ class Debayer(PerFrameArguments):
         records[:, DEBAYER_RECORD.columns("blue")] = blue
         channels = np.full((len(source), 1), 1 if ALGORITHMS[self._algorithm] == "gray_ocv" else 3)
         output = like(source, np.concatenate([source.shapes[:, : first + 2], channels], axis=1), layout[: first + 2] + "C")
-        return Planned([output], [self._kernels.make_debayer_step(source, output, records, self._algorithm)])
+        entries = DEBAYER.entries(
+            inputs=source.addresses, outputs=output.addresses, records=records, algorithm=self._algorithm, samples=len(records)
+        )
+        return self.made(source, output, entries, lambda: Cuda("debayer", source.counts(), types=types_of(source, output)))
 
     @staticmethod
     def _refuse(wrong: np.ndarray, message: str, values: np.ndarray) -> None:

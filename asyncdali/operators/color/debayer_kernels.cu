@@ -1,7 +1,7 @@
 // debayer: interpolate the colours missing in a sensor's mosaic from neighbouring pixels (debayer_kernels.py).
 // Macro: IN element type.
 #include "kernel.cuh"
-#include "debayer_tables.py"
+#include "debayer.py"
 
 #define EDGE_AWARE 1
 #define VNG 2

@@ -13,13 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
 from ...compiled.intrinsics import larger, load_i64, smaller, view_i64, view_of
 from ...compiled.step import Compiled, inlined, step_variant
-from ...compiled.tables import laid_out
-from ...device.launch import Kernel, Launch, element_type, grid_of
-from ..base import Step, no_explanation
-from .debayer_tables import DEBAYER, DEBAYER_RECORD
+from .debayer import DEBAYER, DEBAYER_RECORD
 
 at, word = DEBAYER.at, DEBAYER_RECORD.word
 _SOURCE = Path(__file__).with_suffix(".cu")
@@ -221,14 +217,3 @@ def debayer_step(dtype: str) -> Compiled:
     return debayer
 
 
-def make_debayer_step(source: Batch, output: Batch, records: np.ndarray, algorithm: int) -> Step:
-    """The step for a batch; `records` are DEBAYER_RECORDs."""
-    entries = DEBAYER.entries(inputs=source.addresses, outputs=output.addresses, records=records, algorithm=algorithm, samples=len(records))
-    table, keep = laid_out(entries)
-    name = storage_dtype(source.dtype).name
-
-    def launches() -> list[Launch]:
-        largest = int(source.shapes.prod(axis=1).max(initial=0))
-        return [Launch(Kernel(_SOURCE, "debayer", (("IN", element_type(name)),)), entries, grid_of(largest, len(records)))]
-
-    return Step(debayer_step(name).address, table, no_explanation, keep=keep, launches=launches)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
-from ..base import Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
-from ..moves.strided import like
-from .color_tables import EQUALIZE_RECORD
+from ..base import Arguments, Iteration, Planned, Schema, register
+from ..kernel_operator import Cuda, KernelOperator, Kernels, Names
+from .color_tables import EQUALIZE, EQUALIZE_RECORD
 
 word = EQUALIZE_RECORD.word
 
@@ -19,9 +17,9 @@ _LAYOUTS = ("HW", "HWC", "CHW", "FHW", "FHWC", "FCHW")
 
 
 @register
-class Equalize(Operator):
+class Equalize(KernelOperator):
     repeatable = True
-    on_cuda = True
+    kernel_module = "equalize_kernels"
     schema = Schema(
         name="equalize",
         aliases=("experimental.equalize",),
@@ -33,20 +31,18 @@ class Equalize(Operator):
         devices=("cpu", "gpu"),
     )
 
-    def __init__(self, spec: Spec, environment: Environment):
-        super().__init__(spec, environment)
-        from . import equalize_kernels
-
-        self._kernels: Any = equalize_kernels
-        equalize_kernels.equalize_step.compile()
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.equalize_step]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         layout = self.layout_of(source)
-        output = like(source, layout=layout)
+        output = self.output(source)
         total, pixels = source.shapes.prod(axis=1), source.shapes[:, [layout.index("H"), layout.index("W")]].prod(axis=1)
         planes = source.shapes[:, -1] if layout.endswith("C") else np.ones(len(source), np.int64)
         groups = total // np.maximum(pixels * planes, 1)
         records = EQUALIZE_RECORD.zeros(len(source))
         records[:, word.groups], records[:, word.planes], records[:, word.pixels] = groups, planes, pixels
-        return Planned([output], [self._kernels.make_equalize_step(source.addresses, output.addresses, records)])
+        entries = EQUALIZE.entries(inputs=source.addresses, outputs=output.addresses, records=records, samples=len(records))
+        blocks = Cuda("equalize", groups * planes, block=1)
+        return self.made(source, output, entries, lambda: blocks)

@@ -9,9 +9,7 @@ import numpy as np
 from ...compiled.byte_vectors import translator
 from ...compiled.intrinsics import address, load_i64, load_u8, local_array, view_u8, view_u32
 from ...compiled.step import inlined, step
-from ...compiled.tables import laid_out
-from ...device.launch import Kernel, Launch, grid_of
-from ..base import Step, no_explanation
+from ...device.launch import Kernel
 from .color_tables import EQUALIZE, EQUALIZE_RECORD
 
 _KERNEL = Kernel(Path(__file__).with_suffix(".cu"), "equalize")
@@ -123,14 +121,3 @@ def equalize_step(context, sample, thread):
     return 0
 
 
-def make_equalize_step(in_addresses: np.ndarray, out_addresses: np.ndarray, records: np.ndarray) -> Step:
-    """The step for a batch; EQUALIZE_RECORDs."""
-    entries = EQUALIZE.entries(inputs=in_addresses, outputs=out_addresses, records=records, samples=len(records))
-    table, keep = laid_out(entries)
-
-    def launches() -> list[Launch]:
-        word = EQUALIZE_RECORD.word
-        planes = int((records[:, word.groups] * records[:, word.planes]).max(initial=1))
-        return [Launch(_KERNEL, entries, grid_of(planes, len(records), 1))]
-
-    return Step(equalize_step.address, table, no_explanation, keep=keep, launches=launches)

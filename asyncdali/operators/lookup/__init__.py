@@ -1,7 +1,6 @@
 """Integers as keys: lookup_table, one_hot.
 
-    lookup_kernels.py, lookup_tables.py
-                                        Compiled steps of lookup_table
+    lookup_table_kernels.py             Compiled steps of lookup_table
     one_hot_kernels.py                  Compiled step of one_hot
 
 May import what all families of operators may: the contract of operators, `codecs`, `sampling`, `compiled`, `device.launch`, types.

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 
-from ...batch import Batch, storage_dtype
-from ...compiled.tables import laid_out
-from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
+from ...batch import Batch
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
+from ...device.launch import PACK
 from ...types import DALIDataType
 from ...types.conversions import STORAGE
 from ...types.saturate import saturated
 from ..accepts import ANY_RANK, INTEGERS, Input, Output, argument
-from ..base import (
-    Arg,
-    Arguments,
-    Environment,
-    Iteration,
-    Operator,
-    Planned,
-    Schema,
-    Spec,
-    Step,
-    no_explanation,
-    register,
-)
+from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, register
+from ..kernel_operator import Cuda, KernelOperator, Kernels, Names, types_of
 from ..moves.strided import sized_name
-from .lookup_tables import LOOKUP, ONE_HOT_RECORD
+
+LOOKUP = Table(
+    "LOOKUP",
+    INPUTS,
+    OUTPUTS,
+    Field("counts", "int64[samples]", "elements"),
+    Field("table", "address", "of the values in the output's type, by key; the last one is the default"),
+    Field("length", "int64", "values of the table, without the default"),
+    SAMPLES,
+)
 
 _LARGEST_KEY = 65535
-word = ONE_HOT_RECORD.word
-_SOURCE = Path(__file__).with_name("lookup_kernels.cu")
 
 
 def _checked_dtype(dtype: DALIDataType) -> DALIDataType:
@@ -42,9 +35,9 @@ def _checked_dtype(dtype: DALIDataType) -> DALIDataType:
 
 
 @register
-class LookupTable(Operator):
+class LookupTable(KernelOperator):
     repeatable = True
-    on_cuda = True
+    kernel_module = "lookup_table_kernels"
     schema = Schema(
         name="lookup_table",
         doc="Replaces each integer in `keys` by the value at the same index of `values`, and others by `default_value`.",
@@ -74,23 +67,14 @@ class LookupTable(Operator):
         for key, value in zip(keys, values):
             numbers[key] = value
         self._table = np.ascontiguousarray(saturated(numbers, self._dtype))
-        from . import lookup_kernels
 
-        self._kernels: Any = lookup_kernels
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
-        if source in INTEGERS:
-            self._step(source).compile()
-        return [self._dtype]
-
-    def _step(self, source: DALIDataType) -> Any:
-        return self._kernels.lookup_step(storage_dtype(source).name, sized_name(self._dtype))
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.lookup_step(inputs[0], sized_name(self._dtype))]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        output = Batch(source.shapes, self._dtype, source.layout, device=source.device, source_info=source.source_info)
-        counts = source.shapes.prod(axis=1, dtype=np.int64)
+        output = self.output(source)
+        counts = source.counts()
         entries = LOOKUP.entries(
             inputs=source.addresses,
             outputs=output.addresses,
@@ -99,13 +83,9 @@ class LookupTable(Operator):
             length=len(self._table) - 1,
             samples=len(counts),
         )
-        table, keep = laid_out(entries)
-        step = Step(self._step(source.dtype).address, table, no_explanation, keep=keep)
-        largest = int(counts.max(initial=0))
-        step.launches = lambda: [_launch("lookup", source, output, entries, -(-largest // 4))]
-        return Planned([output], [step])
+        return self.made(source, output, entries, lambda: Cuda("lookup", counts, PACK, sized_types(source, output)))
 
 
-def _launch(entry: str, source: Batch, output: Batch, context: tuple[Entry, ...], largest: int) -> Launch:
-    names = ("IN", element_type(storage_dtype(source.dtype))), ("OUT", sized_name(output.dtype))
-    return Launch(Kernel(_SOURCE, entry, names), context, grid_of(largest, len(output)))
+def sized_types(source: Batch, output: Batch) -> tuple[tuple[str, str], ...]:
+    """The macros IN, and OUT: the unsigned integer of the size of an output element."""
+    return types_of(source, output)[0], ("OUT", sized_name(output.dtype))

@@ -2,44 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ...batch import Batch, storage_dtype
-from ...compiled.tables import laid_out
+from ...batch import Batch
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, CHOSEN, NUMBERS_AND_BOOL, Input, Output, argument
-from ..base import (
-    Arg,
-    Arguments,
-    Environment,
-    Iteration,
-    Operator,
-    Planned,
-    SampleError,
-    Schema,
-    Spec,
-    Step,
-    no_explanation,
-    register,
-)
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..kernel_operator import Cuda, KernelOperator, Kernels, Names
 from ..moves.strided import fill_values, sized_name
-from .lookup_table import _checked_dtype, _launch, word
-from .lookup_tables import ONE_HOT, ONE_HOT_RECORD
+from .lookup_table import _checked_dtype, sized_types
+
+ONE_HOT_RECORD = Table(
+    "ONE_HOT_RECORD",
+    Field("outer", "int64", "elements before the new axis"),
+    Field("classes", "int64", "extent of the new axis"),
+    Field("inner", "int64", "elements after the new axis"),
+)
+ONE_HOT = Table(
+    "ONE_HOT",
+    INPUTS,
+    OUTPUTS,
+    Field("records", "ONE_HOT_RECORD[samples]", "shapes"),
+    Field("values", "address", "of two values in the output's type: off and on"),
+    SAMPLES,
+)
+
+word = ONE_HOT_RECORD.word
 
 
 @register
-class OneHot(Operator):
+class OneHot(KernelOperator):
     repeatable = True
-    on_cuda = True
+    kernel_module = "one_hot_kernels"
     schema = Schema(
         name="one_hot",
         doc="""Replaces each number by a vector along a new axis: `on_value` at its index (without its fraction), `off_value` elsewhere.
 
         Numbers outside 0 to `num_classes` - 1 give a vector without `on_value`. If `axis` is left out and all samples have one element,
         they count as scalars, whatever their shape.""",
-        accepts=(Input(NUMBERS_AND_BOOL, name="indices", ranks=ANY_RANK),),
+        accepts=(Input(NUMBERS_AND_BOOL, name="indices", ranks=ANY_RANK, likely=DALIDataType.INT32),),
         gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),
         devices=("cpu", "gpu"),
         args=(
@@ -61,18 +63,9 @@ class OneHot(Operator):
         if self._name is not None and len(self._name) != 1:
             raise ValueError(f"`axis_name` must be a single character, got {self._name!r}")
         self._values = fill_values([spec.constant("off_value"), spec.constant("on_value")], self._dtype)
-        from . import one_hot_kernels
 
-        self._kernels: Any = one_hot_kernels
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        source = DALIDataType.INT32 if dtypes[0] is None else dtypes[0]
-        if source in NUMBERS_AND_BOOL:
-            self._step(source).compile()
-        return [self._dtype]
-
-    def _step(self, source: DALIDataType) -> Any:
-        return self._kernels.one_hot_step(storage_dtype(source).name, sized_name(self._dtype))
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.one_hot_step(inputs[0], sized_name(self._dtype))]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
@@ -95,8 +88,5 @@ class OneHot(Operator):
         entries = ONE_HOT.entries(
             inputs=source.addresses, outputs=output.addresses, records=records, values=self._values, samples=len(records)
         )
-        table, keep = laid_out(entries)
-        step = Step(self._step(source.dtype).address, table, no_explanation, keep=keep)
-        largest = int(records.prod(axis=1).max(initial=0))
-        step.launches = lambda: [_launch("one_hot", source, output, entries, largest)]
-        return Planned([output], [step])
+        cuda = Cuda("one_hot", records.prod(axis=1), types=sized_types(source, output))
+        return self.made(source, output, entries, lambda: cuda)

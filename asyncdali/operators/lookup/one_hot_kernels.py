@@ -9,7 +9,9 @@ import numpy as np
 from ...compiled.convert_kernels import load_value, view
 from ...compiled.intrinsics import load_i64, view_i64
 from ...compiled.step import Compiled, step_variant
-from .lookup_kernels import one_hot_at, word
+from .one_hot import ONE_HOT, word
+
+at = ONE_HOT.at
 
 
 @cache
@@ -19,11 +21,11 @@ def one_hot_step(in_dtype: str, out_dtype: str) -> Compiled:
 
     @step_variant("one_hot", in_dtype, out_dtype)
     def one_hot(context, sample, thread):
-        record = view_i64(load_i64(context + one_hot_at.records) + word.size * sample, word.words)
+        record = view_i64(load_i64(context + at.records) + word.size * sample, word.words)
         outer, classes, inner = record[word.outer], record[word.classes], record[word.inner]
-        source = view_in(load_i64(load_i64(context + one_hot_at.inputs) + 8 * sample), outer * inner)
-        out = view_out(load_i64(load_i64(context + one_hot_at.outputs) + 8 * sample), outer * classes * inner)
-        values = view_out(load_i64(context + one_hot_at.values), 2)
+        source = view_in(load_i64(load_i64(context + at.inputs) + 8 * sample), outer * inner)
+        out = view_out(load_i64(load_i64(context + at.outputs) + 8 * sample), outer * classes * inner)
+        values = view_out(load_i64(context + at.values), 2)
         off, on = values[0], values[1]
         for i in range(outer * classes * inner):
             out[i] = off

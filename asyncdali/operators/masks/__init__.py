@@ -1,7 +1,7 @@
 """Operators that cover parts of a picture.
 
     erase.py                            Regions of a sample filled with a value
-    grid_mask.py, grid_mask_kernels.py, grid_mask_tables.py
+    grid_mask.py, grid_mask_kernels.py
                                         Black squares in a grid
     multi_paste.py                      Regions of several images on one canvas
     paste.py                            An image on a larger canvas

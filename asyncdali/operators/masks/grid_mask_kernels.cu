@@ -1,6 +1,6 @@
 // grid_mask: set the pixels inside the squares of a rotated grid to zero.
 // Macros: IN, OUT element types (equal).
-#include "grid_mask_tables.py"
+#include "grid_mask.py"
 #include "lines.cuh"
 
 // The grid of a sample.

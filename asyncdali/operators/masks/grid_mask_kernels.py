@@ -7,15 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
 from ...compiled.convert_kernels import storage, view
 from ...compiled.intrinsics import load_i64, view_f32, view_i64, view_u8
 from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, step_variant
-from ...compiled.tables import laid_out
-from ...device.launch import LINE, Kernel, Launch, element_type, grid_of
-from ..base import Step, no_explanation
-from .grid_mask_tables import GEOMETRY, GRID, GRID_MASK
+from .grid_mask import GEOMETRY, GRID, GRID_MASK
 
 at, shape, turned, record = GRID_MASK.at, GEOMETRY.word, GRID.word, THREAD.at
 _SOURCE = Path(__file__).with_name("grid_mask_kernels.cu")
@@ -64,21 +60,3 @@ def grid_mask_step(dtype: str) -> Compiled:
     return grid_mask
 
 
-def make_step(source: Batch, output: Batch, geometry: np.ndarray, grid: np.ndarray) -> Step:
-    """The step for a batch; `geometry` are GEOMETRY records, `grid` are GRIDs."""
-    geometry, grid = np.ascontiguousarray(geometry, np.int64), np.ascontiguousarray(grid, np.float32)
-    entries = GRID_MASK.entries(
-        inputs=source.addresses, outputs=output.addresses, geometry=geometry, grids=grid, samples=len(source), scratch=0
-    )
-    table, keep = laid_out(entries)
-    scratch, field = int((geometry[:, shape.width] * (1 + geometry[:, shape.channels])).max(initial=0)), GRID_MASK.word.scratch
-    function = grid_mask_step(storage_dtype(source.dtype).name).address
-    step = Step(function, table, no_explanation, scratch, field, keep)
-    name, count = element_type(storage_dtype(source.dtype)), len(source)
-    by_lines = source.itemsize == 1 and bool((geometry[:, shape.channels] == 3).all())
-    kernel = Kernel(_SOURCE, "grid_mask_three_bytes" if by_lines else "grid_mask", (("IN", name), ("OUT", name)))
-    pixels = geometry[:, [shape.planes, shape.height, shape.width]].prod(axis=1)
-    largest = int(pixels.max(initial=0))
-    blocks = grid_of(-(-largest // LINE) + 1 if by_lines else largest, count)
-    step.launches = lambda: [Launch(kernel, entries, blocks)]
-    return step

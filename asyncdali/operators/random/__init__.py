@@ -3,7 +3,7 @@
     beta.py                             random.beta
     choice.py                           random.choice: elements of a list, or numbers below a bound, picked at random
     coin_flip.py                        random.coin_flip
-    jitter.py, jitter_kernels.py, jitter_tables.py
+    jitter.py, jitter_kernels.py
                                         Every pixel is copied from a random neighbour
     noise_kernels.py, noise_tables.py   Compiled steps of the noise operators
     normal.py                           random.normal

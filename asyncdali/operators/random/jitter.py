@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
+from ...batch import Batch
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
+from ...sampling.stream_tables import POSITION, position_words
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import Input, Output, listed
 from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, register
-from ..moves.strided import like
-from .jitter_tables import JITTER_RECORD
+from ..kernel_operator import Cuda, KernelOperator, Kernels, Names, types_of
 from .random import StreamOperator
+
+JITTER_RECORD = Table(
+    "JITTER_RECORD",
+    Field("height", "int64", "rows"),
+    Field("width", "int64", "pixels of a row"),
+    Field("channels", "int64", "elements of a pixel"),
+    Field("mask", "int64", "0: the image stays as it is"),
+)
+JITTER = Table(
+    "JITTER",
+    INPUTS,
+    OUTPUTS,
+    Field("records", "JITTER_RECORD[samples]", "extents and masks"),
+    Field("degree", "int64", "numbers of displacements along an axis"),
+    Field("per_pixel", "int64", "1: the channels of a pixel are displaced together"),
+    POSITION,
+    SAMPLES,
+)
 
 _TYPES = (DALIDataType.UINT8, DALIDataType.FLOAT)
 _MOST = 1 << 20
 
 
 @register
-class Jitter(StreamOperator):
+class Jitter(StreamOperator, KernelOperator):
     repeatable = True
     places_position = True
-    on_cuda = True
+    kernel_module = "jitter_kernels"
     schema = Schema(
         name="jitter",
         doc="""Replaces every pixel by a random neighbour.
@@ -50,25 +69,21 @@ class Jitter(StreamOperator):
             raise ValueError(f"`interp_type` must be INTERP_NN or INTERP_LINEAR, got {interpolation.name}")
         if not 1 <= spec.constant("nDegree") <= _MOST:
             raise ValueError(f"`nDegree` must be 1 to {_MOST}, got {spec.constant('nDegree')}")
-        from . import jitter_kernels
 
-        self._kernels = jitter_kernels
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
-        if source in _TYPES:
-            self._kernels.jitter_step(storage_dtype(source).name).compile()
-        return dtypes
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.jitter_step(inputs[0])]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        layout = self.layout_of(source)
-        output = like(source, layout=layout)
+        output = self.output(source)
         records, word = JITTER_RECORD.zeros(len(source)), JITTER_RECORD.word
         records[:, JITTER_RECORD.span("height", "channels")] = source.shapes
         records[:, word.mask] = arguments.scalars("mask", np.int64) != 0
         pixels, channels = source.shapes[:, :2].prod(axis=1), source.shapes[:, 2]
         even = source.dtype == DALIDataType.FLOAT or bool((pixels % 4 == 0).all())
         per_pixel = even and bool(np.isin(channels, (1, 3)).all())
-        degree = self.spec.constant("nDegree")
-        return Planned([output], [self._kernels.make_jitter_step(source, output, records, degree, per_pixel, iteration.position)])
+        entries = JITTER.entries(
+            inputs=source.addresses, outputs=output.addresses, records=records, degree=self.spec.constant("nDegree"), per_pixel=per_pixel,
+            samples=len(records), **position_words(iteration.position),
+        )  # fmt: skip
+        return self.made(source, output, entries, lambda: Cuda("jitter", source.counts(), types=types_of(source, output)))

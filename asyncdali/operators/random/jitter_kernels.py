@@ -7,16 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
 from ...compiled.intrinsics import copy_bytes, larger, load_i64, smaller, view_i64, view_of
 from ...compiled.step import Compiled, inlined, step_variant
-from ...compiled.tables import laid_out
-from ...device.launch import Kernel, Launch, element_type, grid_of
-from ...sampling.random_streams import StreamPosition
 from ...sampling.random_streams_kernels import word_pair
-from ...sampling.stream_tables import position_words
-from ..base import Step, no_explanation
-from .jitter_tables import JITTER, JITTER_RECORD
+from .jitter import JITTER, JITTER_RECORD
 
 at, word = JITTER.at, JITTER_RECORD.word
 _SOURCE = Path(__file__).with_suffix(".cu")
@@ -49,9 +43,9 @@ def jitter_step(dtype: str) -> Compiled:
             return 0
         source, out = view(source_address, count), view(out_address, count)
         degree, together = load_i64(context + at.degree), channels if load_i64(context + at.per_pixel) else 1
-        key, lo = _U(load_i64(context + at.key)), _U(load_i64(context + at.counter_lo))
-        hi = _U(load_i64(context + at.counter_hi)) + _SAMPLE_STRIDE * _U(sample)
-        phase = _U(load_i64(context + at.phase))
+        key, lo = _U(load_i64(context + at.position_key)), _U(load_i64(context + at.position_lo))
+        hi = _U(load_i64(context + at.position_hi)) + _SAMPLE_STRIDE * _U(sample)
+        phase = _U(load_i64(context + at.position_phase))
         for y in range(height):
             for x in range(width):
                 for first in range(0, channels, together):
@@ -66,18 +60,3 @@ def jitter_step(dtype: str) -> Compiled:
     return jitter
 
 
-def make_jitter_step(source: Batch, output: Batch, records: np.ndarray, degree: int, per_pixel: bool, position: StreamPosition) -> Step:
-    """The step for a batch whose draws begin at `position`; `records` are JITTER_RECORDs."""
-    key, hi, lo, phase = position_words(position).values()
-    entries = JITTER.entries(
-        inputs=source.addresses, outputs=output.addresses, records=records, degree=degree, per_pixel=per_pixel, key=key, counter_hi=hi,
-        counter_lo=lo, phase=phase, samples=len(records),
-    )  # fmt: skip
-    table, keep = laid_out(entries)
-    name = storage_dtype(source.dtype).name
-
-    def launches() -> list[Launch]:
-        largest = int(source.shapes.prod(axis=1).max(initial=0))
-        return [Launch(Kernel(_SOURCE, "jitter", (("IN", element_type(name)),)), entries, grid_of(largest, len(records)))]
-
-    return Step(jitter_step(name).address, table, no_explanation, keep=keep, launches=launches)

@@ -10,9 +10,9 @@ from ...compiled.byte_vectors import has_byte_tables, translator
 from ...compiled.convert_kernels import storage, view
 from ...compiled.intrinsics import address, load_i64, local_array, view_u8
 from ...compiled.step import Compiled, step_variant
-from .lookup_tables import LOOKUP, ONE_HOT, ONE_HOT_RECORD
+from .lookup_table import LOOKUP
 
-at, one_hot_at, word = LOOKUP.at, ONE_HOT.at, ONE_HOT_RECORD.word
+at = LOOKUP.at
 
 
 @cache
