@@ -71,13 +71,19 @@ def modules(only: Sequence[str] = ()) -> Iterator[Any]:
 
 
 def _of_operators() -> Iterator[Any]:
-    """The steps of operators that are one function of a sample (``operators/samples.py``)."""
-    from asyncdali.operators import load_registry, sample_kernels
+    """The steps of operators that are one function of an element or of a sample (``operators/elements.py``, ``samples.py``)."""
+    from asyncdali.batch import storage_name
+    from asyncdali.operators import element_kernels, load_registry, sample_kernels
+    from asyncdali.operators.accepts import declared
+    from asyncdali.operators.elements import ElementOperator
     from asyncdali.operators.samples import SampleOperator
 
     for kind in load_registry().values():
+        inputs = tuple(storage_name(declared(kind.schema.accepts, k).likely_type(None)) for k in range(kind.schema.inputs[0]))
+        for made in ("uint8", "float32") if issubclass(kind, ElementOperator) else ():
+            yield element_kernels.elements_step(kind.element, inputs[0], made, len(kind.numbers), kind.group)
         if issubclass(kind, SampleOperator):
-            yield sample_kernels.samples_step(kind.sample, ("float32",), ("float32",), kind.uses_scratch)
+            yield sample_kernels.samples_step(kind.sample, inputs, inputs[:1], kind.uses_scratch)
 
 
 def kernels(only: Sequence[str] = ()) -> list[Any]:

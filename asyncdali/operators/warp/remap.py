@@ -98,12 +98,12 @@ class Remap(SampleOperator):
                         made[i * channels + c] = 0
                     continue
                 if not linear:
-                    column, row = np.int64(np.floor(x + _F(0.5))), np.int64(np.floor(y + _F(0.5)))
+                    column, row = int(np.floor(x + _F(0.5))), int(np.floor(y + _F(0.5)))
                     inside = 0 <= column < width and 0 <= row < height
                     for c in range(channels):
                         made[i * channels + c] = pixels[(row * width + column) * channels + c] if inside else 0
                     continue
-                column, row = np.int64(np.floor(x)), np.int64(np.floor(y))
+                column, row = int(np.floor(x)), int(np.floor(y))
                 fx, fy = _F(x - _F(column)), _F(y - _F(row))
                 for c in range(channels):
                     a, b = _tap(pixels, row, column, c, extents), _tap(pixels, row, column + 1, c, extents)
