@@ -53,7 +53,7 @@ OWN_VALUES: dict[str, dict[str, list[Any]]] = {
     "whole_step": {"kind": ["value", "square"], "in_dtype": ["uint8", "int32", "int64"]}, "_lookup_with_bytes": {"out_dtype": _STORED},
 }  # fmt: skip
 """Values of parameters of one factory, by its name."""
-_GIVEN = {"element", "function", "convert", "from_type", "volume"}
+_GIVEN = {"element", "compute", "function", "convert", "from_type", "volume"}
 """Parameters of factories that other factories call, or that take functions of operators."""
 
 
