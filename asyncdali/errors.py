@@ -43,6 +43,7 @@ class OperatorError(RuntimeError):
         name: the name of the operator instance in the pipeline.
         iteration: the failed iteration, counted from 0; None while building.
         sample: the sample's number in the batch; None if the whole batch is meant.
+        other_samples: more samples that failed, as far as they are known.
         source_info: the file or record of the sample, if it is known.
         line: the last line of the user's program that leads to the operator ("file:number"), if it is known.
     """
@@ -52,6 +53,7 @@ class OperatorError(RuntimeError):
     name: str = ""
     iteration: int | None = None
     sample: int | None = None
+    other_samples: tuple[int, ...] = ()
     source_info: str | None = None
     line: str | None = None
 
@@ -150,6 +152,8 @@ class SampleError(Exception):
         super().__init__(message)
         self.sample = sample
         self.owner = owner
+        self.others: tuple[int, ...] = ()
+        """More samples that have failed, as far as they are known."""
 
 
 class SampleValueError(SampleError, ValueError):
@@ -306,6 +310,7 @@ def operator_error(
     made = _class_for(error)(text)
     made.operator, made.name, made.iteration, made.source_info = spec.schema.name, spec.name, iteration, source_info
     made.sample = error.sample if isinstance(error, SampleError) else None
+    made.other_samples = error.others if isinstance(error, SampleError) else ()
     made.line = _last_line(planned.trace)
     refusal = _system_error(_of_the_sample(error))
     if isinstance(made, OSError) and refusal is not None:

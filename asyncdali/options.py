@@ -57,6 +57,10 @@ class PipelineOptions:
     output_layout: Any = None
     exec_dynamic: bool | None = None
     experimental_exec_dynamic: bool | None = None
+    on_error: Any = "raise"
+    replace_from: str = "shard"
+    max_bad: Any = None
+    quarantine: Any = None
     stream_policy: StreamPolicy | None = None
     concurrency: OperatorConcurrency | None = None
 
@@ -170,9 +174,24 @@ class PipelineOptions:
             raise TypeError(f"engine_sources must be a bool, got {self.engine_sources!r}")
         if not 0 <= self.engines <= MOST_ENGINES:
             raise ValueError(f"engines must be from 0 (work in this process) to {MOST_ENGINES}, got {self.engines}")
+        self._check_bad_samples()
         self.cut_names()
         if self.py_callback_pickler is not None and self.py_start_method == "fork":
             raise ValueError("py_callback_pickler is only used with py_start_method='spawn' or 'forkserver'")
+
+    def _check_bad_samples(self) -> None:
+        if not callable(self.on_error) and self.on_error not in ("raise", "replace", "drop"):
+            allowed = "'raise', 'replace', 'drop' or a function (error, entry) -> one of these"
+            raise ValueError(f"on_error is {self.on_error!r}; it must be {allowed}")
+        if self.replace_from not in ("shard", "data set"):
+            raise ValueError(f"replace_from is {self.replace_from!r}; it must be 'shard' or 'data set'")
+        most = self.max_bad
+        if most is not None and (isinstance(most, bool) or not isinstance(most, (int, float)) or most < 0):
+            raise ValueError(f"max_bad is a number of samples, or a fraction of the data set below 1; got {most!r}")
+        if isinstance(most, float) and most >= 1:
+            raise ValueError(f"max_bad={most} is a fraction of the data set, which is below 1; give an int for a number of samples")
+        if self.on_error == "raise" and (most is not None or self.quarantine is not None):
+            raise ValueError("max_bad and quarantine need on_error='replace', 'drop' or a function: with 'raise' no sample is left out")
 
     def _check_expectations(self) -> None:
         for value in _each(self.output_dtype):

@@ -53,6 +53,11 @@ class Pipeline(Properties, Running, Reporting):
         output_dtype, output_ndim, output_layout: what every output must be (a value for all, or a list); checked in every iteration.
         exec_dynamic: None: on unless `exec_pipelined` or `exec_async` is off or the queues are separate. False forbids ``.cpu()`` in the
             graph.
+        on_error: "raise" (default): the error of a sample is the error of its iteration. "replace": another sample takes its place.
+            "drop": the batch is smaller. A function ``(error, entry) -> one of these`` decides for each bad sample (docs/bad_data.md).
+        replace_from: "shard" or "data set": where replacements come from.
+        max_bad: most bad samples: a number, or a fraction of the data set below 1. None: no limit.
+        quarantine: a file that bad samples are appended to, and that names samples to leave out.
         stream_policy, concurrency: how work is spread over streams, and which operators may overlap.
     """
 

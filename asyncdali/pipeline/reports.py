@@ -10,6 +10,7 @@ from .front import Front
 
 if TYPE_CHECKING:
     from ..runtime.counting.statistics import Statistics
+    from ..runtime.repairs.quarantine import BadSample
 
 
 class Reporting(Front):
@@ -48,6 +49,14 @@ class Reporting(Front):
     def executor_statistics(self) -> dict[str, Any]:
         """Empty with the default executor; otherwise {operator: memory statistics per output} when `enable_memory_stats`."""
         return self._core.built().memory_statistics()
+
+    def quarantine(self) -> list[BadSample]:
+        """The bad samples that were replaced or dropped, in the order in which they were found, and those of the file `quarantine`.
+
+        Empty with ``on_error="raise"``. Builds the pipeline.
+        """
+        repairs = self._core.built().repairs
+        return [] if repairs is None else repairs.quarantine.entries()
 
     def statistics(self) -> Statistics:
         """Times per segment, operator, source, stream and worker process since the pipeline was built, and the fill of the queue.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -77,6 +77,12 @@ def place_aligned(batch: Batch, allocate: Callable[[int], np.ndarray]) -> None:
     batch.owner, batch.contiguous = block, bool(dense)
 
 
+class Replaces(Protocol):
+    """Gives other indices in place of those of bad samples."""
+
+    def applied(self, position: OrderPosition, indices: np.ndarray) -> np.ndarray: ...
+
+
 class Draw(NamedTuple):
     """The samples of one iteration: their indices, int64[samples], and the positions before and behind the iteration.
 
@@ -102,6 +108,8 @@ class ReaderOperator(Operator):
     eager = True
     traits = Trait.ACTS_OUTSIDE | Trait.READS_FILES
     stateful = True
+    replacing: Replaces | None = None
+    """The replacements of bad samples (``runtime/repairs``); None: errors are raised."""
     pre_permute: ClassVar[bool] = True
     """Whether `random_shuffle` also permutes the whole list once, before mixing it with its buffer."""
 
@@ -184,7 +192,7 @@ class ReaderOperator(Operator):
         begin = self._hinted[1] if follows and self._hinted is not None else draw.behind
         drawn = []
         for _ in range(1 if follows else depth - 1):
-            indices, begin = self.order.take(begin, draw.whole or samples)
+            indices, begin = self.taken(begin, draw.whole or samples)
             drawn.append(indices[wanted])
         self._hinted = draw.behind, begin
         return np.concatenate(drawn)
@@ -218,10 +226,15 @@ class ReaderOperator(Operator):
     def start(self) -> OrderPosition:
         return OrderPosition(engine_from_seed(self.spec.seed or 0), 0, 0)
 
+    def taken(self, position: OrderPosition, samples: int) -> tuple[np.ndarray, OrderPosition]:
+        """The indices of a whole iteration at `position`, with replacements for bad ones, and the position behind it."""
+        indices, behind = self.order.take(position, samples)
+        return (indices if self.replacing is None else self.replacing.applied(position, indices)), behind
+
     def draw(self, iteration: Iteration, samples: int) -> Draw:
         """The samples of this iteration."""
         first, whole = iteration.first, iteration.whole
-        indices, behind = self.order.take(iteration.position, whole or samples)  # at a shard's end padding depends on where batches end
+        indices, behind = self.taken(iteration.position, whole or samples)  # at a shard's end padding depends on where batches end
         if whole:
             return Draw(iteration.position, indices[first : first + samples], behind, first, whole)
         return Draw(iteration.position, indices, behind, following=iteration.following)

@@ -47,6 +47,7 @@ from .order.record import Record
 from .order.stages import Stages
 from .order.turns import Turn, Turns
 from .parts import Part, why_whole
+from .repairs.repairing import Repairs
 from .work.making import Seeds, check_kernels, make_operators
 from .work.output_copies import OutputCopies
 from .work.segments import BuiltOperator, BuiltSegment
@@ -189,6 +190,9 @@ class Session:
         if self.engines is not None:
             self.engines.attach(self.executor, next(segment for segment in segments if segment.in_engines))
         reserve(self.executor, self.plan.operators, int(options.batch_size), options.bytes_per_sample)
+        self.repairs: Repairs | None = None
+        if options.on_error != "raise":
+            self.repairs = Repairs(self.plan, self.operators, options, self.executor)
 
     # --- running
 
@@ -344,6 +348,8 @@ class Session:
     def _outputs(self, record: Record, stream: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """The outputs of a finished iteration. Empty if it has an error; an error of delivering them becomes the iteration's error."""
         self.iterator_data = None  # the data of a checkpoint described the previous position
+        if self.repairs is not None:
+            self._repair(self.repairs, record)
         if self.counters is not None:
             self.counters.fetched(record, record.outputs)
         if record.error is None and self._expects:
@@ -361,6 +367,14 @@ class Session:
                 raise
             record.error = error
             return ()
+
+    def _repair(self, repairs: Repairs, record: Record) -> None:
+        """Replace or drop the bad samples of an iteration. If this is interrupted, the next call does it again."""
+        positions = record.before or self._positions
+        if record.error is not None:
+            repairs.repair(record, positions)
+        elif repairs.may_drop and record.outputs:
+            record.outputs = repairs.drops_of(record, positions)
 
     def _tensor_list(self, batch: Batch) -> TensorListCPU | TensorListGPU:
         # Copies use the pool's memory. The system zeroes the pages of new memory one by one, which takes longer than the copy.
@@ -468,6 +482,8 @@ class Session:
         iterator = self.iterator_data if iterator is None else iterator
         settings = {item.planned.spec.name: item.operator.settings() for item in self.operators}
         settings = {**self._settings, **{name: value for name, value in settings.items() if value is not None}}
+        if self.repairs is not None:
+            settings["__quarantine__"] = {"count": len(self.repairs.quarantine), "digest": self.repairs.quarantine.digest()}
         ahead = {"ended": place.ended, "resets": place.resets, "more": place.more}
         ahead = {name: value for name, value in ahead.items() if value}
         state = checkpoints.State(states, place.iteration, place.epoch, iterator, settings, ahead)

@@ -398,6 +398,13 @@ class SampleOrder:
         """
         return self._beyond(self._checked(position), batch_ended=True)
 
+    def member(self, epoch: int, number: int) -> int:
+        """The index of sample `number` of the shard that is read in shard-epoch `epoch`, in the listed order."""
+        with self._lock:
+            order = self._lists.of(epoch)
+        place = self._shard_bounds(epoch)[0] + number
+        return place if order is None else int(order[place])
+
     def shard_size(self, epoch: int) -> int:
         """Samples of the shard read in shard-epoch `epoch`."""
         if self.num_shards == 1:

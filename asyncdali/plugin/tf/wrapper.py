@@ -95,7 +95,7 @@ class _Source:
         return self._first
 
     def _next(self, made: Callable[[list[Any]], list[Any]]) -> list[Any]:
-        """What `made` makes of the next batch. The last step takes the batch: after an interrupt before it, the next call gets it."""
+        """The result of `made` for the next batch. The last step takes the batch: after an interrupt before it, the next call gets it."""
         while True:
             with self._lock:
                 batch = self._peek()

@@ -223,8 +223,8 @@ class FileContentsReader(ReaderOperator):
         self._kernels = file_kernels
         self._read_ahead = int(spec.constant("read_ahead"))
         self._expected = ExpectedSizes()
-        self._before: dict[tuple[OrderPosition, int], Batch] = {}
-        """Contents that were read together with those of an earlier iteration, by the position of their iteration."""
+        self._before: dict[tuple[OrderPosition, int], tuple[np.ndarray, Batch]] = {}
+        """Indices and contents that were read together with those of an earlier iteration, by the position of their iteration."""
         self._skipped = 0
         self._skips = bool(spec.constant("skip_cached_images"))
         compile_all(file_kernels)
@@ -255,8 +255,8 @@ class FileContentsReader(ReaderOperator):
         if self._skips or self._may_skip():
             return (yield from self._read_new(draw))
         found = self._before.pop((draw.begin, len(draw.indices)), None)
-        if found is not None:
-            return found
+        if found is not None and (self.replacing is None or np.array_equal(found[0], draw.indices)):
+            return found[1]
         self._before.clear()
         ahead = self.ahead(draw)
         draws = [draw] if ahead is not None else self._due(draw)
@@ -274,7 +274,7 @@ class FileContentsReader(ReaderOperator):
         most = min(1 + draw.following, _MOST_TOGETHER, _MOST_BYTES_TOGETHER // expected) if expected else 1
         while len(draws) < most:
             begin = draws[-1].behind
-            indices, behind = self.order.take(begin, samples)
+            indices, behind = self.taken(begin, samples)
             draws.append(Draw(begin, indices, behind))
         return draws
 
@@ -300,7 +300,7 @@ class FileContentsReader(ReaderOperator):
                 batch.heads = heads._replace(records=heads.records[part], marks=heads.marks[part])
             batch.source_info = SampleNames(table, draw.indices)
             read.append(batch)
-        self._before.update({(draw.begin, samples): batch for draw, batch in zip(draws[1:], read[1:])})
+        self._before.update({(draw.begin, samples): (draw.indices, batch) for draw, batch in zip(draws[1:], read[1:])})
         return read[0]
 
     def _may_skip(self) -> bool:

@@ -286,7 +286,9 @@ class Executor:
                 record.outputs = [edges[edge] for edge in self._program.outputs]
                 if record.handed is not None:
                     record.outputs = [batch.part(*record.handed) for batch in record.outputs]
-            record.edges, record.fed = [], {}
+            record.edges = []
+            if record.error is None:
+                record.fed = {}  # of a failed iteration it may be needed to make it again
             waiting = self.admission.leave(record)
             record.finish()
             if waiting:

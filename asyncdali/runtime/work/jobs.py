@@ -334,7 +334,9 @@ class CompiledSamples(Job):
         message = self.steps[index].explain(code, text, sample)
         if len(failed) > 1:
             message += f" ({len(failed) - 1} more samples of this batch failed)"
-        raise SampleError(sample, message, self.owners[index])
+        error = SampleError(sample, message, self.owners[index])
+        error.others = tuple(failed[1:].tolist())
+        raise error
 
 
 class Waiting(Job):

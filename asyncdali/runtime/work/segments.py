@@ -483,8 +483,9 @@ class SegmentRun:
             rows = self._rows(built)
             source = self._source_info(built, int(rows[error.sample]) if whole and rows is not None else error.sample)
             if rows is not None and not whole:
-                error.sample = int(np.flatnonzero(rows == error.sample)[0])
+                error.sample, error.others = int(np.flatnonzero(rows == error.sample)[0]), ()
             error.sample += self.record.first
+            error.others = tuple(sample + self.record.first for sample in error.others)
         return operator_error(built.planned, error, self.record.number, source)
 
     def _rows(self, built: Built) -> np.ndarray | None:
