@@ -84,7 +84,8 @@ class Brick:
         self._templates: Any = None
         self._took = 0
         self._lock = threading.Lock()
-        if engine.gpu is None and len(self.operators) == 1 and -1 not in self.given:
+        # A template takes the position from the built operator, which calls of several threads share. So operators with one are planned.
+        if engine.gpu is None and len(self.operators) == 1 and -1 not in self.given and not self.stateful:
             self._templates = segment_templates(self.operators, set(self.plan.outputs), MAX_SCRATCH)
 
     @property

@@ -69,3 +69,16 @@ def test_deferred_calls_wait_for_the_read():
 def test_a_call_needs_no_torch_and_no_gpu():
     assert ndd.Device.current() == ndd.Device.CPU
     assert np.asarray(ndd.math.sqrt(4)) == 2
+
+
+def test_random_operators_with_inputs_may_be_called_again_and_again():
+    pictures = ndd.batch([np.zeros((4, 5, 3), np.uint8)] * 2, layout="HWC")
+    rng = ndd.random.RNG(3)
+    states, made = [], []
+    for _ in range(6):
+        states.append(rng.get_state())
+        made.append([np.asarray(item) for item in ndd.noise.gaussian(pictures, stddev=9.0, rng=rng).tensors])
+    assert len({item[0].tobytes() for item in made}) == 6
+    for state, expected in zip(states, made, strict=True):
+        again = ndd.noise.gaussian(pictures, stddev=9.0, rng=ndd.random.RNG(state=state))
+        np.testing.assert_array_equal([np.asarray(item) for item in again.tensors], expected)
