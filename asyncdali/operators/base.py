@@ -127,6 +127,12 @@ class Operator:
         """The position after an iteration that began at `position` and produced `samples` samples."""
         return None
 
+    def moved(self, position: Any, iterations: int, samples: int) -> Any:
+        """The position after `iterations` iterations of `samples` samples each. Override it where that is a formula."""
+        for _ in range(iterations):
+            position = self.after(position, samples)
+        return position
+
     def part_at(self, position: Any, first: int) -> Any:
         """The position of a part of an iteration: the part begins at sample `first` of the iteration that begins at `position`.
 

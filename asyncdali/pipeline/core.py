@@ -157,6 +157,7 @@ class Core:
 
     def _build(self) -> None:
         self.options.check_for_build()
+        from ..provenance.explain import Explanations
         from ..runtime.session import Session  # brings in asyncio and threads: only pipelines that are built need them
 
         close_at_exit(self)
@@ -165,6 +166,7 @@ class Core:
         try:
             processes.start(self)  # first, because processes cannot be forked once the GPU is in use
             self.session = Session(self._blueprint(), processes.parallel, processes.unfinished.append, processes.engines)
+            self.session.explain = Explanations(self.session)
         finally:
             processes.release(self.is_built)
 

@@ -9,6 +9,7 @@ from .._notices import warn
 from .front import Front
 
 if TYPE_CHECKING:
+    from ..provenance.report import Provenance
     from ..runtime.counting.statistics import Statistics
     from ..runtime.repairs.quarantine import BadSample
 
@@ -57,6 +58,21 @@ class Reporting(Front):
         """
         repairs = self._core.built().repairs
         return [] if repairs is None else repairs.quarantine.entries()
+
+    def provenance(self, step: int) -> Provenance:
+        """The origin of every sample of iteration `step`, past or future: files and records, epochs and shards, draws and crop windows.
+
+        No iteration runs, and no pixel is computed. Steps are counted from 0, the first iteration of a fresh pipeline. Pipelines whose
+        sources end epochs count from the beginning of the epoch, and each iteration is taken to have a full batch. Builds the pipeline.
+        ``pipe.run()[0].provenance()`` is the provenance of a batch.
+
+        ValueError for a negative step; CheckpointError for a step before that of the restored checkpoint, if the pipeline's seed does not
+        lead to the checkpoint.
+        """
+        from ..provenance.report import provenance_at
+
+        self._core.refuse_in_callbacks("provenance()")
+        return provenance_at(self._core.built(), step)
 
     def statistics(self) -> Statistics:
         """Times per segment, operator, source, stream and worker process since the pipeline was built, and the fill of the queue.

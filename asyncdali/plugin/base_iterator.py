@@ -88,6 +88,7 @@ class BaseIterator(IteratorDaliNames):
         self._surplus: int | None = None  # iterations that are still to be dropped at the end of the epoch
         self._failure: Exception | None = None  # the error that the prepared batch raised instead
         self._marks: list[Mark] | None = None  # the pipelines' positions before the prepared batch
+        self._moments: list[Any] = []  # of the batch that `next` returned last
         self._prepare_first_batch = prepare_first_batch
         restored = self._restore()
         if prepare_first_batch:
@@ -169,6 +170,7 @@ class BaseIterator(IteratorDaliNames):
         # An interrupt before this line leaves the batch to the next call.
         self._epochs, self._count, self._ready, self._marks, self._first_value = epochs, self._count + 1, None, None, None
         self._used = self._ever_consumed = True
+        self._moments = [getattr(batch[0], "moment", None) for batch in outputs]
         return value
 
     def _take(self) -> list[Any]:
@@ -396,6 +398,15 @@ class BaseIterator(IteratorDaliNames):
         self._end_untold = False
         for feed in self._feeds:
             feed.clear()
+
+    def provenance(self) -> list[Any]:
+        """For each pipeline, the provenance of the batch that `next` returned last: files, records, draws and windows of each sample.
+
+        See ``Pipeline.provenance``. RuntimeError before the first batch, in debug mode, and if a pipeline is gone.
+        """
+        if None in self._moments or not self._moments:
+            raise RuntimeError("there is no batch whose provenance could be shown: call next() first (debug mode keeps no provenance)")
+        return [moment.provenance() for moment in self._moments]
 
     # --- checkpoints
 

@@ -98,6 +98,16 @@ class Draw(NamedTuple):
     following: int = 0
 
 
+class Origin(NamedTuple):
+    """The place of a sample: its file, and for records the offset and the size in bytes. `part` names what else chooses the sample: the
+    first frame of a sequence, the component of an archive."""
+
+    file: str
+    offset: int | None = None
+    size: int | None = None
+    part: str = ""
+
+
 Reading: TypeAlias = Generator[PythonJob | CompiledJob, None, list[Batch]]
 """Jobs that read samples. The generator returns the outputs."""
 
@@ -152,6 +162,10 @@ class ReaderOperator(Operator):
 
         A reader whose records stay together when files are shuffled sets ``self.containers`` to the number of records of each file.
         """
+        raise TypeError("abstract")
+
+    def origin_of(self, index: int) -> Origin:
+        """The file or record of sample `index` of the data set."""
         raise TypeError("abstract")
 
     def identity(self) -> Iterable[bytes | np.ndarray]:
@@ -241,6 +255,9 @@ class ReaderOperator(Operator):
 
     def after(self, position: OrderPosition, samples: int) -> OrderPosition:
         return self.order.after(position, samples)
+
+    def moved(self, position: OrderPosition, iterations: int, samples: int) -> OrderPosition:
+        return self.order.moved(position, iterations, samples)
 
     def save(self, position: OrderPosition) -> list[int]:
         return list(position)

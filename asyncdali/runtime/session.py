@@ -32,7 +32,7 @@ from ..sources.sources import Sources
 from ..tensors import TensorListCPU, TensorListGPU
 from ..tensors.gpu import stream_handle
 from ..tensors.host_memory import HostMemory
-from ..tensors.lists import cpu_list, gpu_list
+from ..tensors.lists import cpu_list, gpu_list, made_by
 from ..types import OperatorConcurrency, StreamPolicy
 from .blueprint import Blueprint
 from .compiling import Compilation
@@ -41,6 +41,7 @@ from .counting.memory_statistics import MemoryStatistics
 from .counting.statistics import NO_STATISTICS, Statistics, take
 from .hints import reserve
 from .order.executor import Executor, Observers
+from .order.moments import Moment
 from .order.placement import usual
 from .order.producer import EpochPlace, Producer
 from .order.record import Record
@@ -48,6 +49,7 @@ from .order.stages import Stages
 from .order.turns import Turn, Turns
 from .parts import Part, why_whole
 from .repairs.repairing import Repairs
+from .work.dry_runs import DryRuns
 from .work.making import Seeds, check_kernels, make_operators
 from .work.output_copies import OutputCopies
 from .work.segments import BuiltOperator, BuiltSegment
@@ -91,6 +93,8 @@ class Session:
             opened(functools.partial(self.close, workers=False))
         self.parallel = parallel
         self.engines = engines
+        self.explain: Callable[[], Callable[[Moment], Any] | None] = lambda: None
+        """Gives the function that makes the provenance of a moment, while the pipeline lives."""
         self.depth = options.depth
         blueprint.check_scope()
         self._plan(blueprint)
@@ -186,6 +190,7 @@ class Session:
             self._restore(options.checkpoint)
         self._positions: Mapping[str, Any] = {name: item.position for name, item in self.stateful.items()}
         place = usual if self.engines is None else self.engines.place
+        self.began = Mark(self._positions, self.producer.place())
         self.executor.load(segments, self.plan.outputs, self.plan.edge_count, place)
         if self.engines is not None:
             self.engines.attach(self.executor, next(segment for segment in segments if segment.in_engines))
@@ -361,7 +366,8 @@ class Session:
                 self.gpu.order(record.outputs, stream_handle(stream))
             elif self.gpu is not None:
                 self.gpu.complete(record.outputs)
-            return tuple([self._tensor_list(batch) for batch in record.outputs])
+            moment = self._moment(record)
+            return tuple([made_by(self._tensor_list(batch), moment) for batch in record.outputs])
         except Exception as error:
             if raised_by_signal(error):
                 raise
@@ -375,6 +381,12 @@ class Session:
             repairs.repair(record, positions)
         elif repairs.may_drop and record.outputs:
             record.outputs = repairs.drops_of(record, positions)
+
+    def _moment(self, record: Record) -> Moment:
+        epoch, step = record.place
+        count = record.batch_size
+        whole, handed = (record.whole, (record.first, record.first + count)) if record.whole else (count, record.handed or (0, count))
+        return Moment(self.explain, step, epoch, record.before or self._positions, whole, handed)
 
     def _tensor_list(self, batch: Batch) -> TensorListCPU | TensorListGPU:
         # Copies use the pool's memory. The system zeroes the pages of new memory one by one, which takes longer than the copy.
@@ -424,6 +436,15 @@ class Session:
     def reader_metas(self) -> dict[str, dict[str, int]]:
         return {item.planned.spec.name: item.operator.meta() for item in self.operators if hasattr(item.operator, "meta")}
 
+    def readers(self) -> dict[str, Any]:
+        """The reader operators by name."""
+        return {item.planned.spec.name: item.operator for item in self.operators if hasattr(item.operator, "origin_of")}
+
+    @functools.cached_property
+    def dry_runs(self) -> DryRuns:
+        """Makes plans of any iteration without pixels."""
+        return DryRuns(self.operators, self.plan.edge_count, self.executor.allocate, self.gpu is not None)
+
     def statistics(self) -> Statistics:
         """The report of everything counted since the pipeline was built."""
         if self.counters is None:
@@ -441,8 +462,8 @@ class Session:
         """Before the first run: move `iterations` full batches ahead without computing them."""
         batch = int(self.options.batch_size)
         for item in self.operators:
-            for _ in range(iterations if item.operator.stateful else 0):
-                item.move_on(batch)
+            if item.operator.stateful:
+                item.position = item.operator.moved(item.position, iterations, batch)
         self._positions = {name: item.position for name, item in self.stateful.items()}
         self.producer.sources.seek(self.producer.sources.iteration + iterations, self.producer.sources.epoch)
 

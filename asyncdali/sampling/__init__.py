@@ -3,6 +3,7 @@
 Both are functions of (seed, position) and have no state. random_streams: Philox, bit for bit as DALI's; order: shuffling; sharding: shards;
 seeds: automatic seeds of operators.
 
+    engine_jumps.py                     Jumps of the shuffle engine over whole shard-epochs
     order_kernels.py, order_tables.py   Compiled part of ``order``
     philox_vectors.py                   Philox4x32-10 words and normal numbers for many elements at a time, bit-identical to
                                         ``random_streams_kernels``

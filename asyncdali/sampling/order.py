@@ -29,6 +29,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ..compiled.addresses import address_of
+from . import engine_jumps
 from .order_tables import SHUFFLE
 from .seeds import seed_sequence
 from .sharding import Sharding, shard_bounds
@@ -41,6 +42,9 @@ _RECENT_VISITS = 4
 
 _RECENT_BATCHES = 32
 """Number of batches whose end positions are cached. At a shard's end, finding an end position takes a replay."""
+
+_KNOWN_ENGINES = 1 << 16
+"""Number of shard-epochs whose last engine state is cached."""
 
 _SAMPLES_AHEAD, _BATCHES_AHEAD = 4096, 16
 """Most samples and most batches that are drawn at a time for batches that follow one another."""
@@ -67,6 +71,15 @@ class OrderPosition(NamedTuple):
     engine: int
     epoch: int
     age: int
+
+
+class ShardRun(NamedTuple):
+    """Samples of a batch that belong together: their number, shard-epoch and shard, and whether they only fill the batch up."""
+
+    samples: int
+    epoch: int
+    shard: int
+    padding: bool
 
 
 def engine_from_seed(seed: int) -> int:
@@ -294,6 +307,7 @@ class SampleOrder:
         self._visits: dict[OrderPosition, _Visit] = {}  # recent visits by position, oldest first
         self._known: dict[tuple[OrderPosition, int], OrderPosition] = {}  # positions after recent batches, oldest first
         self._drawn: dict[tuple[OrderPosition, int], np.ndarray] = {}  # small batches at these positions, oldest first
+        self._engines: dict[tuple[int, int], int] = {}  # engine at the start of a shard-epoch, and its size -> engine at its end
 
     @property
     def padded_shard_size(self) -> int:
@@ -349,6 +363,71 @@ class SampleOrder:
         """The position after a batch of `samples` samples at `position`."""
         known = self._known.get((position, samples))
         return self._walk(position, _checked_samples(samples), None) if known is None else known
+
+    def moved(self, position: OrderPosition, batches: int, samples: int) -> OrderPosition:
+        """The position after `batches` batches of `samples` samples at `position`, without walking through them.
+
+        Without the shuffle buffer this takes the same time for any number of batches. With the buffer it takes one jump of the engine per
+        shard-epoch that is passed. The results are cached.
+        """
+        if batches < 0:
+            raise ValueError(f"the number of batches is {batches}; it cannot be negative")
+        if batches == 0 or _checked_samples(samples) == 0:
+            return position
+        epoch, age = self._place_after(position, batches, samples)
+        return OrderPosition(self._engine_at(position, epoch), epoch, age)
+
+    def _place_after(self, position: OrderPosition, batches: int, samples: int) -> tuple[int, int]:
+        """Epoch and age of :meth:`moved`."""
+        epoch, age = position.epoch, position.age
+        if self.pad_last_batch:
+            left = max(1, -(-(self.padded_shard_size - age) // samples))  # batches until this shard-epoch ends
+            if batches < left:
+                return epoch, age + batches * samples
+            each = -(-self.padded_shard_size // samples)
+            more, rest = divmod(batches - left, each)
+            return epoch + 1 + more, rest * samples
+        total = age + batches * samples
+        cycle = 1 if self.num_shards == 1 or self.stick_to_shard else self.num_shards
+        rounds, total = divmod(total, self.shard_size(epoch) if cycle == 1 else self.count)
+        epoch += rounds * cycle
+        while total >= self.shard_size(epoch):
+            total -= self.shard_size(epoch)
+            epoch += 1
+        return epoch, total
+
+    def _engine_at(self, position: OrderPosition, epoch: int) -> int:
+        """The engine's state at the start of shard-epoch `epoch`, from a position in it or before it."""
+        engine = position.engine
+        for passed in range(position.epoch, epoch if self._fill else 0):
+            size = self.shard_size(passed)
+            with self._lock:
+                following = self._engines.get((engine, size))
+            if following is None:
+                following = _engine_behind(engine, size, min(self._fill, size))
+                with self._lock:
+                    self._engines[engine, size] = following
+                    while len(self._engines) > _KNOWN_ENGINES:
+                        del self._engines[next(iter(self._engines))]
+            engine = following
+        return engine
+
+    def runs(self, position: OrderPosition, samples: int) -> list[ShardRun]:
+        """The parts of the batch of `samples` samples at `position`, one for each shard-epoch, and one for its padding."""
+        found, done, epoch, age = [], 0, position.epoch, position.age
+        while done < samples:
+            size = self.shard_size(epoch)
+            if age < size:
+                run, padding = min(samples - done, size - age), False
+            else:
+                run, padding = samples - done, True  # padding fills the rest of the batch
+            if padding and not self.pad_last_batch:
+                epoch, age = epoch + 1, 0
+                continue
+            shard = self.shard_id if self.stick_to_shard else (self.shard_id + epoch) % self.num_shards
+            found.append(ShardRun(run, epoch, shard, padding))
+            done, age = done + run, age + run
+        return found
 
     def _walk(self, position: OrderPosition, samples: int, out: np.ndarray | None) -> OrderPosition:
         """Move `samples` samples from `position`; deliver them into `out` if it is given."""
@@ -460,6 +539,20 @@ class SampleOrder:
                 "or other shards"
             )
         return OrderPosition(engine, epoch, age)
+
+
+_JUMPS = 4096
+"""Largest buffer for which a jump takes less time than the draws of a large shard."""
+
+
+def _engine_behind(engine: int, size: int, slots: int) -> int:
+    """The state of `engine` after a shard-epoch of `size` samples that a buffer of `slots` samples has mixed."""
+    if slots < _JUMPS and 16 * slots < size < _ENGINE_MODULUS // 2:
+        engine = engine_jumps.after_draws(engine, size - slots + 1, slots)
+        size = slots = slots - 1  # the buffer is full until here; from here on it has one sample less after each draw
+    visit = _BufferedVisit(None, 0, size, engine, slots)
+    visit.skip(size)
+    return visit.engine
 
 
 def _checked_samples(samples: int) -> int:

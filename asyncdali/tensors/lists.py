@@ -14,6 +14,12 @@ cpu_list = TensorListCPU._from_batch
 gpu_list = TensorListGPU._from_batch
 """The same on a device. ``gpu_list(batch, device_id, stream, memory)``; `memory` is the device's counterpart of `HostMemory`."""
 
+def made_by(tensors: Any, moment: Any) -> Any:
+    """`tensors`, with the iteration that made the list; see ``TensorList.provenance``."""
+    tensors.moment = moment
+    return tensors
+
+
 shared_array = TensorListCPU._to_share
 """A list of equal shapes as one array, which libraries that accept arrays take more quickly than a DLPack capsule."""
 

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 class TensorList:
     """A batch for users. `_batch` is never changed, only replaced, because the executor and other lists may share it."""
 
-    __slots__ = ("__weakref__", "_batch")
+    __slots__ = ("__weakref__", "_batch", "moment")
 
     _batch: Batch
+    moment: Any
+    """The iteration that made the list (``runtime.order.moments``). Lists that no pipeline has returned have none."""
 
     _device = "cpu"
     _memory: Any = HOST
@@ -61,6 +63,17 @@ class TensorList:
     def layout(self) -> str:
         """Axis names of the samples, one character per dimension; "" if none."""
         return self._batch.layout
+
+    def provenance(self) -> Any:
+        """The origin of the samples: files, records, draws and windows; a :class:`asyncdali.provenance.report.Provenance`.
+
+        RuntimeError for a list that a pipeline has not returned, and if the pipeline is gone. Only outputs of pipelines have a provenance;
+        slices and copies have none.
+        """
+        moment = getattr(self, "moment", None)
+        if moment is None:
+            raise RuntimeError("no pipeline has returned this list, so it has no provenance; ask an output of Pipeline.run()")
+        return moment.provenance()
 
     def set_layout(self, layout: str | None) -> None:
         """Name the axes of the samples; None or "" clears the names. Raises ValueError when the length is not `ndim`."""

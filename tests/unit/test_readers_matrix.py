@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 
 import pytest
 from helpers.orders import Cursor
@@ -129,3 +130,22 @@ def test_every_reader_says_what_it_reads(data):
     saved = [pipeline(kind, files, enable_checkpointing=True).checkpoint() for _ in range(2)]
     entries = [json.loads(item)["body"]["graph"]["operators"]["R"] for item in saved]
     assert entries[0] == entries[1] and len(entries[0]["names"]) == 32
+
+
+def test_provenance_names_the_files_and_records_that_are_read(data):
+    kind, files = data
+    pipe = pipeline(kind, {**files, "random_shuffle": True, "seed": 42}, batch=BATCH)
+    for step in range(4):
+        told = pipe.provenance(step)
+        assert [taken.number for taken in told.readers["R"]] == delivered(kind, pipe, 1)[0]
+        assert len({taken[1:5] for taken in told.readers["R"]}) == len({taken.number for taken in told.readers["R"]})
+        for taken in told.readers["R"]:
+            assert os.path.basename(taken.file) in {name for _, _, names in os.walk(root_of(files)) for name in names}, taken
+            assert (taken.offset is None) == (taken.size is None)
+
+
+def root_of(files):
+    """The folder that contains all files of a data set."""
+    values = [path for value in files.values() for path in (value if isinstance(value, list) else [value])]
+    found = os.path.commonpath([path for path in values if isinstance(path, str) and os.sep in path])
+    return found if os.path.isdir(found) else os.path.dirname(found)

@@ -330,6 +330,8 @@ class ImageDecoder(Operator):
             images, seen = self._kernels.stored_images(headers, self._adjusts)
             addresses, seen = self._shown(scanned, addresses, images, seen)
         given = self.windows(seen, inputs[1:], arguments, iteration.position)
+        if given is not None:
+            iteration.note_windows(*given)
         channels = self._channels
         if channels is None:
             channels = np.ascontiguousarray(headers[:, head.components] if images is None else images[:, stored.components])

@@ -33,6 +33,9 @@ class StreamOperator(Operator):
     def after(self, position: StreamPosition, samples: int) -> StreamPosition:
         return position.advanced(samples)
 
+    def moved(self, position: StreamPosition, iterations: int, samples: int) -> StreamPosition:
+        return position.advanced(iterations * samples)
+
     def part_at(self, position: StreamPosition, first: int) -> StreamPosition:
         return position.slot(first)
 

@@ -56,6 +56,7 @@ class RandomResizedCrop(Resize, StreamOperator):
 
     def _geometry(self, spatial: np.ndarray, arguments: Arguments, iteration: Iteration) -> rules.Geometry:
         windows = random_streams.draw_windows(iteration.position, spatial[:, 0], spatial[:, 1], *self._window_rules)
+        iteration.note_windows(*windows)
         region = np.empty((2, *spatial.shape), np.float64)
         lo = address_of(region)
         # The size is an integer, so nothing is stretched: the sampled region is the window.

@@ -34,7 +34,7 @@ from ...operators.base import (
     Step,
     no_explanation,
 )
-from ..base import Draw, ReaderOperator, Reading
+from ..base import Draw, Origin, ReaderOperator, Reading
 from ..digest import names_of_paths
 from ..remote.remote import Range, RemoteError, StandIns, file_size, is_remote, local_copy, read_ranges
 from .mapping import MappedFile
@@ -285,6 +285,9 @@ class ContainerReader(ReaderOperator):
     def origin(self, index: int) -> str:
         """The origin of a record, for the user."""
         return f"{self.container_path(index)} at index {int(self.records.offsets[index])}"
+
+    def origin_of(self, index: int) -> Origin:
+        return Origin(self.container_path(index), int(self.records.offsets[index]), int(self.records.sizes[index]))
 
     def container_paths(self) -> list[str]:
         """The container files."""

@@ -19,7 +19,7 @@ from ...errors import explained
 from ...operators.base import CompiledJob, Environment, HeadScan, PythonJob, SampleError, Spec, Step, Trait, no_explanation
 from ...sampling.order import OrderPosition
 from ...types import DALIDataType
-from ..base import Draw, ReaderOperator, place_aligned
+from ..base import Draw, Origin, ReaderOperator, place_aligned
 from ..digest import names_of
 from ..remote.remote import RemoteError, read_files
 from .file_table import FileTable
@@ -240,6 +240,9 @@ class FileContentsReader(ReaderOperator):
     @property
     def any_remote(self) -> bool:
         return self.table.remote
+
+    def origin_of(self, index: int) -> Origin:
+        return Origin(self.table.name(index))
 
     def identity(self) -> list[bytes | np.ndarray]:
         return [names_of(self.table)]

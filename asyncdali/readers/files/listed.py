@@ -10,7 +10,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...operators.base import Arg, Arguments, Environment, Iteration, Planned, Preparation, SampleError, Spec
-from ..base import Draw, ReaderOperator, Reading
+from ..base import Draw, Origin, ReaderOperator, Reading
 from ..containers.indices import read_lines
 from ..digest import names_of
 from ..remote.remote import RemoteError, StandIns, folder_of, is_remote, read_files
@@ -68,6 +68,9 @@ class ListedReader(ReaderOperator):
     def table(self) -> FileTable:
         assert self._table is not None
         return self._table
+
+    def origin_of(self, index: int) -> Origin:
+        return Origin(self.table.name(index))
 
     def identity(self) -> list[bytes | np.ndarray]:
         return [names_of(self.table)]

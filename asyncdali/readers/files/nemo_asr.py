@@ -39,7 +39,7 @@ from ...operators.base import (
     register,
 )
 from ...types import DALIDataType
-from ..base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Draw, ReaderOperator
+from ..base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Draw, Origin, ReaderOperator
 from ..containers.containers import RecordNames
 from ..containers.indices import read_bytes
 from ..digest import names_of
@@ -215,6 +215,11 @@ class NemoAsrReader(ReaderOperator):
         self._windows = np.array([(entry.offset, entry.duration) for entry in entries], np.float64)
         self._numbers = np.array([[entry.index] for entry in entries], np.int64)
         return len(entries)
+
+    def origin_of(self, index: int) -> Origin:
+        entry = self._entries[index]
+        window = [f"{name} {value:g} s" for name, value in (("from", entry.offset), ("for", entry.duration)) if value]
+        return Origin(entry.path, part=", ".join(window))
 
     def identity(self) -> list[bytes | np.ndarray]:
         return [names_of(self._table), np.array([(entry.offset or 0, entry.duration or 0) for entry in self._entries], np.float64)]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..base import Origin
 from ..containers.compressed import named_compression
 from ..containers.containers import ContainerReader, Containers, Records
 from ..remote.remote import is_file, local_copy, read_part
@@ -141,6 +142,9 @@ class LmdbReader(ContainerReader):
             return read_part(self.container_path(index), offset, size)
         except (OSError, RuntimeError):
             return b"?"
+
+    def origin_of(self, index: int) -> Origin:
+        return super().origin_of(index)._replace(part=f"key {self.key(index).decode('utf-8', 'replace')}")
 
     def origin(self, index: int) -> str:
         path = self.spec.constant("path")[int(self.records.files(np.array([index]))[0])]

@@ -36,7 +36,7 @@ from ...operators.base import (
 )
 from ...operators.decode.png_samples import decoded_pngs
 from ...types import DALIDataType, DALIImageType
-from ..base import READER_ARGS, Draw, ReaderOperator
+from ..base import READER_ARGS, Draw, Origin, ReaderOperator
 from ..containers.containers import RecordNames
 from ..containers.indices import read_bytes
 from ..digest import names_of
@@ -123,6 +123,9 @@ class SequenceReader(ReaderOperator):
         places = np.arange(length) * stride
         self._files = BatchFiles(self, self._frames, lambda samples: (self._starts[samples][:, None] + places).ravel())
         return len(starts)
+
+    def origin_of(self, index: int) -> Origin:
+        return Origin(self._frames.path(int(self._starts[index])), part=f"{self.spec.constant('sequence_length')} frames from here")
 
     def identity(self) -> list[bytes | np.ndarray]:
         return [names_of(self._frames), self._starts]

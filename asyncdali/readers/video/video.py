@@ -25,7 +25,7 @@ from ...operators.base import (
     register,
 )
 from ...types import DALIDataType, DALIImageType
-from ..base import READER_ARGS, ReaderOperator
+from ..base import READER_ARGS, Origin, ReaderOperator
 from ..containers.containers import RecordNames
 from ..digest import names_of_paths
 from ..files.batch_files import BatchFiles
@@ -146,6 +146,10 @@ class _VideoReader(ReaderOperator):
         # Whole files, because a demultiplexer reads back and forth, and the next batch usually needs the same video again.
         self._files = BatchFiles(self, table, lambda samples: self._sequences.videos[samples], recent=MAX_IDLE)
         return len(self._sequences)
+
+    def origin_of(self, index: int) -> Origin:
+        sequences = self._sequences
+        return Origin(self._videos[int(sequences.videos[index])].path, part=f"from frame {int(sequences.first[index])}")
 
     def identity(self) -> list[bytes | np.ndarray]:
         return [names_of_paths([video.path for video in self._videos]), self._sequences.videos]

@@ -12,7 +12,7 @@ from ...batch import Batch, storage_dtype
 from ...compiled.addresses import address_of
 from ...operators.base import REQUIRED, Arg, CompiledJob, Environment, SampleError, Schema, Spec, Step, register
 from ...types import DALIDataType
-from ..base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Draw, Reading, place_aligned
+from ..base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Draw, Origin, Reading, place_aligned
 from ..containers.containers import ContainerReader, Containers, RecordNames, Records
 from ..containers.record_tables import READ_RECORDS
 
@@ -173,12 +173,20 @@ class WebdatasetReader(ContainerReader):
         self.containers = [int(count) for count in self._samples]
         return components // len(self._extensions)
 
+    def origin_of(self, index: int) -> Origin:
+        """The first component that the sample has; `part` names it."""
+        width = len(self._extensions)
+        component = next((k for k in range(index * width, (index + 1) * width) if self._marked_name(k)), index * width)
+        return super().origin_of(component)._replace(part=self._marked_name(component)[:-1])
+
+    def _marked_name(self, component: int) -> str:
+        """The name of a component, and one character that marks it in indices without names (1.1). Empty for a missing component."""
+        start = 0 if component == 0 else int(self._name_ends[component - 1])
+        return self._names[start : int(self._name_ends[component]) - 1].tobytes().decode("utf-8", "surrogateescape")
+
     def origin(self, index: int) -> str:
-        start, stop = (0 if index == 0 else int(self._name_ends[index - 1])), int(self._name_ends[index]) - 1
-        name = self._names[start:stop].tobytes().decode("utf-8", "surrogateescape")
-        if not name:  # a missing component; existing components have a last character, which marks them in indices without names (1.1)
-            return ""
-        return f"{self.container_path(index)}:{int(self.records.offsets[index])}:{name[:-1]}"
+        name = self._marked_name(index)
+        return f"{self.container_path(index)}:{int(self.records.offsets[index])}:{name[:-1]}" if name else ""
 
     # --- one iteration
 

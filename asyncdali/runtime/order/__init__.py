@@ -6,6 +6,7 @@
     executor.py              what happens to an iteration
     placement.py             on which threads this is decided, planned and awaited
     stages.py, loop.py       the threads and streams
+    moments.py               the moment of an iteration, which its outputs keep
     turns.py                 the queue of coroutines that wait for iterations
 
 May import: what the room may import; ``work`` and ``counting``.

@@ -6,6 +6,7 @@
     pace.py              segments that take less time than waking a thread for them
     making.py            operators are made from a plan
     immediate.py         operators one by one, for debug mode
+    dry_runs.py          plans of any iteration without pixels
     built.py             operators of a built pipeline, as jobs and templates know them
     output_copies.py     copies of outputs that lie in the user's memory
 

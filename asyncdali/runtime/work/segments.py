@@ -78,10 +78,6 @@ class BuiltOperator:
         """The position that was saved as `data`; see :meth:`Operator.load`."""
         return self.operator.load(data)
 
-    def move_on(self, samples: int) -> None:
-        """Move the position by an iteration of `samples` samples."""
-        self.position = self.operator.after(self.position, samples)
-
     def after(self, position: Any, samples: int) -> Any:
         """The position behind an iteration of `samples` samples. An operator that cannot compute it (a reader without data) stays."""
         try:
@@ -198,6 +194,7 @@ class SegmentRun:
         self._issue_on = stream
         self._scratch_places: dict[int, int] = {}  # offsets of partial batches in scratch memory
         self._job: CompiledSamples | None = None  # of an iteration that is copied
+        self.notes: dict[str, dict[str, Any]] | None = None  # windows that operators choose, by operator, if they are wanted
 
     def phases(self) -> Jobs:
         """Yield the jobs of this run. Raises the error of the iteration."""
@@ -271,6 +268,10 @@ class SegmentRun:
                 raise self._wrap(built, error) from error
             if lap is not None:
                 lap.planned(built.counters)  # type: ignore[arg-type]  # counted segments have counters for all operators
+
+    def planning(self, built: BuiltOperator, steps: Steps, fresh: Fresh) -> Jobs:
+        """Prepare and plan one operator whose inputs are planned, for a dry run."""
+        yield from self._each([built], steps, fresh, {}, None)
 
     def _pixels(self, steps: Steps, fresh: Fresh, slots: Slots, scratch: int, timed: Timed) -> Jobs:
         """Compute the outputs' contents: all steps as one job."""
@@ -353,6 +354,8 @@ class SegmentRun:
             position = operator.part_at(position, first)
         following = self.executor.following(record) if built.reads_together else 0
         iteration = Iteration(record.number, record.batch_size, record.fed, self._issue_on, position, None, first, whole, following)
+        if self.notes is not None:
+            iteration.notes = self.notes.setdefault(built.planned.spec.name, {})
         if built.prepares:
             preparation = operator.prepare(inputs, arguments, iteration)
             if isinstance(preparation, GeneratorType):  # isinstance with the abstract class Generator takes 0.4 us

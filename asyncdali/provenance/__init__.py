@@ -1,0 +1,8 @@
+"""The origin of every sample of every step: files, draws, windows. State is a position, so this needs no run of the steps before.
+
+    explain.py     the link from a batch to its provenance
+    positions.py   the positions of all stateful operators at any step
+    report.py      files, records, draws and windows of one step
+
+May import: the runtime and what is below it; no pipelines.
+"""
