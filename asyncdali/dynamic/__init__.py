@@ -14,8 +14,6 @@ arguments and results are those of DALI's ``experimental.dynamic``; docs/dynamic
 May import `imperative` and the list of operators.
 """
 
-from __future__ import annotations
-
 import sys as _sys
 
 from ..imperative import dtypes as _dtypes

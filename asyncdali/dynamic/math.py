@@ -3,10 +3,8 @@
 Integers give float32 (`abs`, `min`, `max`, `clamp` and `pow` keep integers); float64 stays.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable as _Callable
+from typing import Any as _Any
 
 from ..imperative.arithmetic import operation as _operation
 
@@ -37,8 +35,8 @@ _UNARY = {
 }
 
 
-def _unary(name: str, doc: str) -> Callable[[Any], Any]:
-    def function(input: object) -> Any:
+def _unary(name: str, doc: str) -> _Callable[[_Any], _Any]:
+    def function(input: object) -> _Any:
         return _operation(name, input)
 
     function.__name__ = function.__qualname__ = name
@@ -50,32 +48,32 @@ for _name, _doc in _UNARY.items():
     globals()[_name] = _unary(_name, _doc)
 
 
-def min(left: object, right: object) -> Any:
+def min(left: object, right: object) -> _Any:
     """The smaller of two numbers."""
     return _operation("min", left, right)
 
 
-def max(left: object, right: object) -> Any:
+def max(left: object, right: object) -> _Any:
     """The larger of two numbers."""
     return _operation("max", left, right)
 
 
-def pow(base: object, exponent: object) -> Any:
+def pow(base: object, exponent: object) -> _Any:
     """`base` to the power of `exponent`; integers stay integers."""
     return _operation("pow", base, exponent)
 
 
-def fpow(base: object, exponent: object) -> Any:
+def fpow(base: object, exponent: object) -> _Any:
     """`base` to the power of `exponent`, as a float."""
     return _operation("fpow", base, exponent)
 
 
-def atan2(x: object, y: object) -> Any:
+def atan2(x: object, y: object) -> _Any:
     """Angle of the point (y, x) in radians: the arcus tangent of x / y in the right quadrant."""
     return _operation("atan2", x, y)
 
 
-def clamp(value: object, lo: object, hi: object) -> Any:
+def clamp(value: object, lo: object, hi: object) -> _Any:
     """`value`, but not less than `lo` and not more than `hi`."""
     return _operation("clamp", value, lo, hi)
 

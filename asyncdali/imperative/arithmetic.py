@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..batch import Batch as Samples
-from ..errors import OperatorOverflowError
+from ..errors import OperatorOverflowError, OperatorTypeError
 from ..operators.base import REGISTRY
 from ..operators.expressions.types import OPERATIONS, SIGNED, UNSIGNED
 from ..types import DALIDataType
@@ -100,6 +100,8 @@ def operation(name: str, *given: object) -> Any:
         for item in operands:
             samples = item._samples() if item._place == place else moved_samples(item._samples(), place)
             given.append(repeated_part(samples, count) if is_batch and isinstance(item, Tensor) else samples)
+        if kind == "cpu" and any(samples.dtype is DALIDataType.FLOAT16 for samples in given):
+            raise OperatorTypeError(f"{_FUNCTIONS[name].path}: f16 has no arithmetic on the CPU; cast to ndd.float32")
         return finished(brick.run(engine, given, count))
 
     result = Batch if is_batch else Tensor

@@ -159,6 +159,8 @@ def _wrong_count(function: OperatorFunction, given: int) -> None:
 def _input(function: OperatorFunction, position: int, item: object) -> Tensor:
     if isinstance(item, (str, dict)):
         raise TypeError(f"{function.path}: input {position} is a {type(item).__name__}; give a Tensor, a Batch, an array or numbers")
+    if isinstance(item, bytes):
+        item = np.frombuffer(item, np.uint8)
     return make_tensor(item, None, None, None)
 
 

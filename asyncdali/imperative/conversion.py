@@ -10,6 +10,7 @@ import numpy as np
 
 from ..batch import Batch as Samples
 from ..batch import from_numpy_dtype
+from ..errors import InputError
 from ..tensors import TensorCPU, TensorGPU, TensorListCPU, TensorListGPU
 from ..tensors.lists import batch_of
 from ..types import DALIDataType
@@ -56,8 +57,8 @@ def make_batch(data: Any, kind: object, where: object, layout: object, copy: boo
         found = Batch._of(batch_of(host))
     elif isinstance(data, Tensor):
         found = Batch._of(_cut(data._samples(), data.layout or ""))
-    elif data is None or isinstance(data, (str, bytes, dict, set, int, float, complex)):
-        raise TypeError(f"a batch is a list of samples, an array or a Batch, got a {type(data).__name__}")
+    elif data is None or (isinstance(data, (str, bytes, dict, set, int, float, complex)) and not isinstance(data, np.generic)):
+        raise InputError(f"a batch is a list of samples, an array or a Batch, got {_kind(data)}")
     elif hasattr(data, "__array__") or hasattr(data, "__dlpack__"):
         tensor = make_tensor(data, None, None, None)
         found = Batch._of(_cut(tensor._samples(), tensor.layout or ""))
@@ -65,7 +66,7 @@ def make_batch(data: Any, kind: object, where: object, layout: object, copy: boo
         try:
             items = list(data)
         except TypeError:
-            raise TypeError(f"a batch is a list of samples, an array or a Batch, got a {type(data).__name__}") from None
+            raise InputError(f"a batch is a list of samples, an array or a Batch, got {_kind(data)}") from None
         found = _listed(items, wanted)
         copy = False
     found = _as_asked(found, wanted, layout)
@@ -112,8 +113,8 @@ def _one(data: object, kind: DType | None) -> Samples:
         return Samples.from_values(_numbers(np.asarray(data))[None])
     if isinstance(data, (bool, int, float, list, tuple, range, *ENUM_CLASSES)):
         return _of_python(data, kind)
-    if isinstance(data, (bytes, bytearray, memoryview)):
-        return _of_array(np.frombuffer(data, np.uint8))
+    if isinstance(data, (bytearray, memoryview)):
+        return _of_array(np.asarray(data))
     picture = _of_picture(data)
     if picture is not None:
         return picture
@@ -141,7 +142,7 @@ def _numbers(array: np.ndarray) -> np.ndarray:
     native = array.dtype.newbyteorder("=")
     if native in FROM_DTYPE:
         return array.astype(native)
-    raise TypeError(f"elements of numpy type {array.dtype} are not supported; supported are bool, integers and floats of up to 64 bits")
+    raise InputError(f"elements of numpy type {array.dtype} are not supported; supported are bool, integers and floats of up to 64 bits")
 
 
 def _of_python(data: object, kind: DType | None) -> Samples:
@@ -151,8 +152,6 @@ def _of_python(data: object, kind: DType | None) -> Samples:
         return enumeration
     if kind is not None:
         stored(kind)
-    if isinstance(data, complex):
-        raise TypeError("complex numbers are not supported")
     if isinstance(data, (list, tuple)) and any(isinstance(item, DynamicValue) for item in data):
         data = [array_of(item.cpu()) if isinstance(item, Tensor) else item for item in data]
     try:
@@ -166,21 +165,15 @@ def _of_python(data: object, kind: DType | None) -> Samples:
     if array.dtype.kind == "O" and array.size and all(type(item) is int for item in array.reshape(-1).tolist()):
         raise OverflowError(f"an integer does not fit into 64 bits: {data!r}")
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"expected numbers or nested lists of numbers, got {_shown(data)}")
+        raise InputError(f"expected numbers or nested lists of numbers, got {_shown(data)}")
     if kind is not None and kind.storage is not None:
         return Samples.from_values(_in_type(array, kind)[None], dtype=kind.type_id)
-    if array.dtype.kind in "iu":
+    if array.dtype in (np.int64, np.uint64):
         array = _narrow(array)
-    elif array.dtype.kind == "f":
-        array = array.astype(np.float32) if not _has_numpy_floats(data) else array
-    return Samples.from_values(array[None])
-
-
-def _has_numpy_floats(data: object) -> bool:
-    """Whether a list has numbers or arrays of numpy, which keep their type."""
-    if isinstance(data, (list, tuple)):
-        return any(map(_has_numpy_floats, data))
-    return isinstance(data, (np.ndarray, np.generic))
+    elif array.dtype == np.float64:
+        with np.errstate(over="ignore"):  # infinite, as in pipelines
+            array = array.astype(np.float32)
+    return Samples.from_values(_numbers(array)[None])
 
 
 def _shown(data: object) -> str:
@@ -194,6 +187,8 @@ def _in_type(array: np.ndarray, kind: DType) -> np.ndarray:
     assert target is not None
     if target.kind in "iu" and array.size:
         limits = np.iinfo(target)
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            raise ValueError(f"NaN is no integer of type {kind.name}")
         low, high = array.min(), array.max()
         if not (limits.min <= low and high <= limits.max):
             raise OverflowError(f"{low if low < limits.min else high} does not fit into {kind.name} [{limits.min}, {limits.max}]")
@@ -207,7 +202,7 @@ def _narrow(array: np.ndarray) -> np.ndarray:
     low, high = int(array.min()), int(array.max())
     if low >= -(2**31) and high < 2**31:
         return array.astype(np.int32)
-    if low >= 0 and high < 2**32 and array.ndim:
+    if low >= 0 and high < 2**32:
         return array.astype(np.uint32)
     raise OverflowError(f"{low if low < -(2**31) else high} does not fit into 32 bits; give dtype=ndd.int64")
 
@@ -248,7 +243,12 @@ def _foreign(data: object) -> Samples:
             raise TypeError(f"the data of a {type(data).__name__} cannot be used: {error}") from None
     if hasattr(data, "__array__"):
         return _of_array(np.asarray(data))
-    raise TypeError(f"expected an array, numbers, a PIL picture or a Tensor, got {'None' if data is None else type(data).__name__}")
+    hint = "; numpy.frombuffer(data, numpy.uint8) is an array over bytes" if isinstance(data, bytes) else ""
+    raise InputError(f"expected an array, numbers, a PIL picture or a Tensor, got {_kind(data)}{hint}")
+
+
+def _kind(data: object) -> str:
+    return "None" if data is None else f"a {type(data).__name__}"
 
 
 def _check_torch(data: object) -> None:
@@ -335,7 +335,7 @@ def stacked(batch: Batch, pad: bool) -> Tensor:
     """The samples of a batch as one Tensor [samples, ...]. ValueError for different shapes, unless `pad`."""
     samples = batch._samples()
     count, shapes = len(samples), samples.shapes
-    layout = f"N{samples.layout}" if samples.layout else ""
+    layout = f"N{samples.layout}" if samples.layout or not samples.ndim else ""
     uniform = count < 2 or bool((shapes == shapes[0]).all())
     if not uniform and not pad:
         raise ValueError(f"samples of different shapes cannot be one tensor: {batch.shape}; give pad=True to fill them up with zeros")

@@ -11,7 +11,8 @@ from .values import Batch, DynamicValue, Tensor
 _INDENT = "    "
 _EDGES = 2
 _FEW_SAMPLES, _FEW_ELEMENTS = 5, 1000
-_FEW_SHAPES, _WIDTH = 16, 75
+_FEW_SHAPES, _FEW_EXTENTS, _WIDTH = 16, 100, 75
+_ONE_A_LINE = ", \n" + " " * len(f"{_INDENT}shape=[")
 
 
 def described(value: DynamicValue) -> str:
@@ -40,7 +41,8 @@ def _values(value: DynamicValue) -> str:
     if count > _FEW_SAMPLES and total > _FEW_ELEMENTS:
         chosen = [0, 1, None, count - 2, count - 1]
     texts = ["..." if k is None else _text(samples.sample(k), value) for k in chosen]
-    separator = f",\n\n{_INDENT}" if samples.ndim > 1 else f",\n{_INDENT}" if samples.ndim else ", "
+    newlines = "\n" * samples.ndim
+    separator = f",{newlines}{_INDENT}" if newlines else ", "
     return f"[{separator.join(texts)}]"
 
 
@@ -55,16 +57,8 @@ def _text(array: np.ndarray, value: DynamicValue) -> str:
 
 def _shapes(shapes: list[tuple[int, ...]]) -> str:
     texts = [str(shape) for shape in shapes]
-    if len(texts) > _FEW_SHAPES:
-        texts = [*texts[:2], "...", *texts[-2:]]
-    line = f"[{', '.join(texts)}]"
-    if len(line) + len("shape=") + len(_INDENT) <= _WIDTH:
-        return line
-    rows, row = [], ""
-    for text in texts:
-        if row and len(row) + len(text) + 2 + 11 > _WIDTH:
-            rows.append(row)
-            row = ""
-        row = f"{row}, {text}" if row else text
-    rows.append(row)
-    return "[" + (",\n" + " " * 11).join(rows) + "]"
+    extents = sum(map(len, shapes))
+    if len(texts) > _FEW_SHAPES or (len(texts) > _FEW_SAMPLES and extents > _FEW_EXTENTS):
+        texts = [*texts[:_EDGES], "...", *texts[-_EDGES:]]
+    line = ", ".join(texts)
+    return f"[{line}]" if len(line) <= _WIDTH else f"[{_ONE_A_LINE.join(texts)}]"

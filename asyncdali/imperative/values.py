@@ -434,7 +434,7 @@ class BatchTensors(Sequence[Tensor]):
         found = language.chosen_samples(index, len(self))
         if isinstance(found, int):
             return self._batch._item(found if self._chosen is None else self._chosen[found])
-        if isinstance(index, slice) and index == slice(None):
+        if index is Ellipsis or (isinstance(index, slice) and index == slice(None)):
             return self
         return BatchTensors(self._batch, found if self._chosen is None else [self._chosen[k] for k in found])
 

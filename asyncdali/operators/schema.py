@@ -231,6 +231,7 @@ class Schema:
     output_per_optional_input  each given optional input adds one output (for example labels of boxes)
     positional     arguments that its class in ``ops`` also accepts by position
     hand_written   module of its ``fn`` and ``ops`` forms, if they are not derived (they take Python objects)
+    input_names    names of the positional inputs, if they are not "input" or "input_<k>"
     graphs_only    dynamic mode has no function for it: it is deprecated, or tells what a value tells
     examples       calls for the documentation and the tests
     results        a function of (constants, outputs) that makes the result of a call, if it is neither a node nor a list of nodes
@@ -240,6 +241,7 @@ class Schema:
     doc: str
     args: tuple[Arg, ...] = ()
     inputs: tuple[int, int] = (1, 1)
+    input_names: tuple[str, ...] = ()
     accepts: tuple[Input, ...] = ()
     per_frame: tuple[str, ...] = ()
     gives: tuple[Output, ...] = ()

@@ -75,6 +75,7 @@ class Constant(_Repeated):
         gives=(Output(CHOSEN, CHOSEN, argument("layout", "")),),
         inputs=(0, 0),
         devices=("cpu", "gpu"),
+        graphs_only=True,
         args=(
             Arg("dtype", "dtype", None, "Element type; by default FLOAT for `fdata`, INT32 for `idata`."),
             Arg("fdata", "float_list", None, "The numbers, as floats."),

@@ -15,6 +15,7 @@ class Full(Broadcast):
     repeatable = True
     schema = Schema(
         name="full",
+        input_names=("fill_value",),
         doc="The input, broadcast to the given shape.",
         accepts=(DATA,),
         gives=(Output(LIKE, CHOSEN, argument("layout", "")),),

@@ -18,6 +18,7 @@ class FullLike(Broadcast):
         accepts=(DATA,),
         gives=(Output(),),
         inputs=(2, 2),
+        input_names=("data_like", "fill_value"),
         metadata_inputs=(0,),
     )
 

@@ -12,6 +12,7 @@ from .zeros_like import ZerosLike
 class OnesLike(FilledLike):
     schema = Schema(
         name="ones_like",
+        input_names=("data_like",),
         doc="Ones of the shape, layout and (by default) type of the input.",
         accepts=(DATA,),
         gives=(Output(type=argument("dtype")),),

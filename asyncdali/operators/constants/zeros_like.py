@@ -11,6 +11,7 @@ from .equal_values import FilledLike
 class ZerosLike(FilledLike):
     schema = Schema(
         name="zeros_like",
+        input_names=("data_like",),
         doc="Zeros of the shape, layout and (by default) type of the input.",
         accepts=(DATA,),
         gives=(Output(type=argument("dtype")),),

@@ -50,6 +50,7 @@ class Slice(Operator):
         accepts=(DATA, Input(COORDINATES, name="anchor", ranks=ANY_RANK), Input(COORDINATES, name="shape", ranks=ANY_RANK)),
         gives=(Output(type=argument("dtype")),),
         inputs=(1, 3),
+        input_names=("data", "anchor", "shape_input"),
         devices=("cpu", "gpu"),
         cpu_inputs=(1, 2),
         moved_inputs=(1, 2),

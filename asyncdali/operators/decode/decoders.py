@@ -536,6 +536,7 @@ class DecodeImageSlice(ImageDecoder):
         ),
         gives=(Output(argument("dtype"), 3, "HWC"),),
         inputs=(1, 3),
+        input_names=("data", "anchor", "shape_input"),
         devices=("cpu", "mixed"),
         aliases=("image_decoder_slice", "experimental.decoders.image_slice"),
         deprecated=_DEPRECATED,

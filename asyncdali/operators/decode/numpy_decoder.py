@@ -27,6 +27,7 @@ class DecodeNumpy(Operator):
     reads = (0,)
     schema = Schema(
         name="decoders.numpy",
+        input_names=("data",),
         doc="""Decodes NumPy files (``.npy``, all versions; nothing is ever unpickled).
 
         Input: the bytes of a file (UINT8 or INT8, usually 1-D). Output: its array, always in C order. Elements are booleans,

@@ -39,6 +39,7 @@ class DecodeVideo(Operator):
     on_cuda = True
     schema = Schema(
         name="decoders.video",
+        input_names=("encoded",),
         aliases=("experimental.decoders.video",),
         doc="""Decodes all or some frames of videos.
 

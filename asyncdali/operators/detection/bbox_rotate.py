@@ -31,6 +31,7 @@ class BBoxRotate(Operator):
         accepts=(Input((DALIDataType.FLOAT,), name="boxes", ranks=(2,)), Input((DALIDataType.INT32,), name="labels", ranks=(1, 2))),
         gives=(Output(), Output(of_input(1), of_input(1), of_input(1))),
         inputs=(1, 2),
+        input_names=("bboxes", "labels"),
         output_per_optional_input=True,
         args=(
             Arg("angle", "float", REQUIRED, "Angle in degrees, counter-clockwise.", tensor=True),

@@ -42,6 +42,7 @@ class RandomBBoxCrop(StreamOperator):
             Output(CHOSEN, CHOSEN, ""),
         ),
         inputs=(1, 2),
+        input_names=("boxes", "labels"),
         outputs=lambda constants: 3 + bool(constants.get("output_bbox_indices")),
         output_per_optional_input=True,
         seeded=True,

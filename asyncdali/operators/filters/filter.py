@@ -42,6 +42,7 @@ class Filter(PerFrameArguments):
         gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),  # Filters per frame turn images into sequences.
         per_frame=("anchor",),
         inputs=(2, 3),
+        input_names=("data", "filter", "fill_value"),
         moved_inputs=(1, 2),
         devices=("cpu", "gpu"),
         args=(

@@ -74,6 +74,7 @@ class NumbaFunction(Operator):
         outputs=lambda constants: len(constants["out_types"]),
         devices=("cpu", "gpu"),
         no_prune=True,
+        graphs_only=True,
         args=_ARGS,
         positional=(
             "run_fn", "out_types", "in_types", "outs_ndim", "ins_ndim", "setup_fn", "device", "batch_processing", "blocks",

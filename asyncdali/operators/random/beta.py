@@ -27,6 +27,7 @@ class Beta(RandomOperator):
         accepts=(ANYTHING,),
         gives=(Output(argument("dtype", DALIDataType.FLOAT), CHOSEN, ""),),
         inputs=(0, 1),
+        input_names=("shape_like",),
         seeded=True,
         args=(
             Arg("alpha", "float", 1.0, "The parameter alpha, positive.", tensor=True, stream=True),

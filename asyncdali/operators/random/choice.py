@@ -30,6 +30,7 @@ class Choice(StreamOperator):
         accepts=(Input(ELEMENTS, name="elements", ranks=ANY_RANK), ANYTHING),
         gives=(Output(LIKE, CHOSEN, CHOSEN),),
         inputs=(1, 2),
+        input_names=("a", "shape_like"),
         metadata_inputs=(1,),
         seeded=True,
         args=(

@@ -26,6 +26,7 @@ class CoinFlip(RandomOperator):
         accepts=(ANYTHING,),
         gives=(Output(argument("dtype", DALIDataType.INT32), CHOSEN, ""),),
         inputs=(0, 1),
+        input_names=("shape_like",),
         devices=("cpu", "gpu"),
         seeded=True,
         args=(

@@ -26,6 +26,7 @@ class Normal(RandomOperator):
         accepts=(ANYTHING,),
         gives=(Output(argument("dtype", DALIDataType.FLOAT), CHOSEN, ""),),
         inputs=(0, 1),
+        input_names=("shape_like",),
         devices=("cpu", "gpu"),
         seeded=True,
         args=(

@@ -30,6 +30,7 @@ class SelectMasks(Operator):
         ),
         gives=(Output(of_input(1), of_input(1), of_input(1)), Output(of_input(2), of_input(2), of_input(2))),
         inputs=(3, 3),
+        input_names=("mask_ids", "polygons", "vertices"),
         outputs=2,
         args=(Arg("reindex_masks", "bool", False, "Ids become their indices among the ids that are selected."),),
     )

@@ -15,6 +15,7 @@ class ExpandDims(Operator):
     on_cuda = True
     schema = Schema(
         name="expand_dims",
+        input_names=("data",),
         doc="""Inserts axes of extent 1; the data are not copied.
 
         Without `new_axis_names` the layout is dropped; with them the input must have one, unless its samples are scalars.""",

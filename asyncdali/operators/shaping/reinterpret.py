@@ -23,6 +23,7 @@ class Reinterpret(Reshape):
         accepts=Reshape.schema.accepts,
         gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),
         inputs=(1, 2),
+        input_names=("data", "shape_input"),
         devices=("cpu", "gpu"),
         cpu_inputs=(1,),
         args=(Arg("dtype", "dtype", None, "The new element type; by default the input's."), *Reshape.schema.args),

@@ -23,6 +23,7 @@ class Reshape(Operator):
         accepts=(DATA, Input(INTEGERS, name="shape", ranks=(0, 1))),
         gives=(Output(LIKE, CHOSEN, CHOSEN),),
         inputs=(1, 2),
+        input_names=("data", "shape_input"),
         devices=("cpu", "gpu"),
         cpu_inputs=(1,),
         args=(

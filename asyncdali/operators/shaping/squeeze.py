@@ -16,6 +16,7 @@ class Squeeze(Operator):
     on_cuda = True
     schema = Schema(
         name="squeeze",
+        input_names=("data",),
         doc="Removes axes of extent 1, given by number or by letter; the data are not copied.",
         accepts=(DATA,),
         gives=(Output(LIKE, CHOSEN, CHOSEN),),

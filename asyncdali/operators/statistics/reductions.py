@@ -160,7 +160,8 @@ class _WithType(_Reduction):
 def _schema(name: str, doc: str, *more: Arg, inputs: int = 1) -> Schema:
     output = Output(LIKE if name in ("max", "min") else CHOSEN, CHOSEN, CHOSEN)
     return Schema(
-        name=f"reductions.{name}", doc=doc, accepts=_INPUTS, gives=(output,), inputs=(inputs, inputs), devices=("cpu", "gpu"),
+        name=f"reductions.{name}", doc=doc, accepts=_INPUTS, gives=(output,), inputs=(inputs, inputs),
+        input_names=("data", "mean") if inputs == 2 else (), devices=("cpu", "gpu"),
         args=(*AXES_ARGS, *more),
     )  # fmt: skip
 

@@ -45,6 +45,7 @@ class Remap(SampleOperator):
         ),
         gives=(Output(),),
         inputs=(3, 3),
+        input_names=("input", "mapx", "mapy"),
         moved_inputs=(1, 2),
         devices=("cpu", "gpu"),
         args=(

@@ -26,6 +26,7 @@ class WarpAffine(Rotate):
         per_frame=("matrix", "size"),
         gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),
         inputs=(1, 2),
+        input_names=("data", "mtx"),
         cpu_inputs=(1,),
         moved_inputs=(1,),
         devices=("cpu", "gpu"),

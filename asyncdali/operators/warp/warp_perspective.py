@@ -88,6 +88,7 @@ class WarpPerspective(Operator):
         per_frame=("matrix", "size"),
         gives=(Output(LIKE, CHOSEN, CHOSEN),),
         inputs=(1, 2),
+        input_names=("input", "matrix_input"),
         devices=("cpu", "gpu"),
         args=(
             Arg("border_mode", "str", "constant", f"Pixels outside the input: {', '.join(_BORDERS)}."),

@@ -63,6 +63,7 @@ class _Names(Sequence[str]):
 class FileRead(Operator):
     schema = Schema(
         name="io.file.read",
+        input_names=("filepaths",),
         doc="""Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts); output 1-D UINT8.
 
         Paths come from data, so only local files are allowed, and URLs only with `allow_remote_entries`.""",
