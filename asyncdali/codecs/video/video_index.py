@@ -161,12 +161,14 @@ def _packets(container: Any, streams: list[Any]) -> Iterator[Any]:
         return
 
 
-def _copied(stream: Any) -> Any:
-    """A stream with the parameters of `stream` and a new decoder. PyAV copies parameters only into containers that may be written."""
+def _copied(stream: Any) -> tuple[Any, Any]:
+    """A stream with the parameters of `stream` and a new decoder, and its container. The container must be open while the stream is used.
+
+    PyAV copies parameters only into containers that may be written. The caller closes the container: otherwise both refer to each other
+    until the garbage collector comes, 190 KB for each run of frames.
+    """
     nowhere = load_av().open(io.BytesIO(), "w", format="null")
-    copied = nowhere.add_stream_from_template(stream, opaque=True)
-    nowhere.close()  # Otherwise both refer to each other until the garbage collector comes: 190 KB for each run of frames.
-    return copied
+    return nowhere.add_stream_from_template(stream, opaque=True), nowhere
 
 
 def _tag_of(context: Any) -> str | None:
@@ -190,8 +192,8 @@ class Packets:
 
     def __init__(self, source: BinaryIO, stream: int | None = None):
         self._source = source
-        self._parameters: Any = None
-        """A stream of no container with the parameters of `stream`, as they were when the container was opened."""
+        self._parameters: tuple[Any, Any] | None = None
+        """A stream with the parameters of `stream`, as they were when the container was opened, and its container."""
         self._tag: str | None = None
         self.container = _open(source)
         if stream is not None:
@@ -216,7 +218,10 @@ class Packets:
 
         tolerant   return damaged frames, as a plain sequential decoder does
         """
-        context = _copied(self._parameters).codec_context
+        assert self._parameters is not None
+        copied, nowhere = _copied(self._parameters[0])
+        context = copied.codec_context
+        nowhere.close()  # a decoder works without a container
         if self._tag is not None:
             context.codec_tag = self._tag
         context.thread_count = 1  # Samples are already decoded in parallel.
@@ -233,7 +238,8 @@ class Packets:
     def rewind(self) -> None:
         """Go back to the beginning. The container is opened again, because not all can seek, and some seek to another packet."""
         stream = self.stream.index
-        self.close()
+        self._packets = iter(())
+        self.container.close()
         self.container = _open(self._source)
         self.choose(stream)
 
@@ -246,6 +252,9 @@ class Packets:
     def close(self) -> None:
         self._packets = iter(())
         self.container.close()
+        if self._parameters is not None:
+            self._parameters[1].close()
+            self._parameters = None
 
 
 _PICTURES = ("mjpeg", "png", "bmp", "tiff", "webp", "jpeg2000", "libopenjpeg", "jpegls", "libjxl", "gif")
