@@ -169,41 +169,49 @@ def graph_json(description: dict[str, Any]) -> str:
     return _canonical(description)
 
 
-def differences(saved: dict[str, Any], here: dict[str, Any]) -> list[str]:
-    """Readable differences between the graph of a checkpoint and this pipeline's; empty if there are none."""
+def differences(
+    saved: dict[str, Any], here: dict[str, Any], first: str = "the checkpoint", second: str = "this pipeline"
+) -> list[str]:
+    """Readable differences between two descriptions of graphs: that of a checkpoint and this pipeline's, or others called `first` and
+    `second`. Empty if there are none."""
     here = json.loads(_canonical(here))
+    names = first, second
+    restoring = names == ("the checkpoint", "this pipeline")
     result = []
     old, new = saved.get("operators", {}), here["operators"]
     for name in old:
         if name not in new:
             kind = old[name].get("op")
-            result.append(
-                f'The pipeline doesn\'t recognize "{name}" as a name of an operator; the checkpoint has a state for it (operator {kind}).'
-            )
+            unknown = f'The pipeline doesn\'t recognize "{name}" as a name of an operator'
+            text = f"{unknown}; the checkpoint has a state for it (operator {kind})."
+            result.append(text if restoring else f"{name}: only {first} has this operator ({kind})")
     for name in new:
         if name not in old:
-            result.append(f'There\'s no checkpoint for operator "{name}" ({new[name]["op"]}).')
+            kind = new[name]["op"]
+            missing = f'There\'s no checkpoint for operator "{name}" ({kind}).'
+            result.append(missing if restoring else f"{name}: only {second} has this operator ({kind})")
         elif old[name] != new[name]:
-            result.extend(_entry_differences(name, old[name], new[name]))
+            result.extend(_entry_differences(name, old[name], new[name], names))
     if saved.get("outputs") != here["outputs"]:
-        result.append(f"outputs: {saved.get('outputs')} in the checkpoint, {here['outputs']} in this pipeline")
+        result.append(f"outputs: {saved.get('outputs')} in {first}, {here['outputs']} in {second}")
     return result
 
 
-def _entry_differences(name: str, old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+def _entry_differences(name: str, old: dict[str, Any], new: dict[str, Any], names: tuple[str, str]) -> list[str]:
+    first, second = names
     result = []
     labels = {"op": "operator", "in": "inputs", "samples": "data set size"}
     for key, label in labels.items():
         if old.get(key) != new.get(key):
-            result.append(f"{name}: {label} {old.get(key)} in the checkpoint, {new.get(key)} in this pipeline")
+            result.append(f"{name}: {label} {old.get(key)} in {first}, {new.get(key)} in {second}")
     if old.get("samples") == new.get("samples") and old.get("names", new.get("names")) != new.get("names"):
         result.append(
-            f"{name}: the names of its files, or their order, or the sizes of its records, have changed since the checkpoint (digest "
-            f"{old['names']} in the checkpoint, {new.get('names')} in this pipeline)"
+            f"{name}: the names of its files, or their order, or the sizes of its records, have changed since {first} (digest "
+            f"{old['names']} in {first}, {new.get('names')} in {second})"
         )
     before, after = old.get("args", {}), new.get("args", {})
     for argument in sorted(before.keys() | after.keys()):
         was, now = before.get(argument, "default"), after.get(argument, "default")
         if was != now:
-            result.append(f"{name}: argument {argument} is {was} in the checkpoint, {now} in this pipeline")
+            result.append(f"{name}: argument {argument} is {was} in {first}, {now} in {second}")
     return result

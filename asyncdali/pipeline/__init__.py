@@ -2,6 +2,7 @@
 
     callbacks.py         The result of `Pipeline.current()` in Python functions that a running pipeline calls
     closing.py           Closes open pipelines before the interpreter exits, so that threads and worker processes end first
+    comparing.py         Pipelines, stored graphs and checkpoints as sides of a comparison
     conversion.py        pipeline_def with `enable_conditionals=True`: rewrites and traces the graph function
     core.py              The core of a pipeline: options, definition, session, worker processes
     dali_names.py        Underscore names that programs for DALI read, set or call on a pipeline, although DALI does not document them

@@ -20,6 +20,7 @@ from .running import Running
 from .storing import both_spellings, own_options, stored_options
 
 if TYPE_CHECKING:
+    from ..provenance.diff import Difference
     from ..runtime.blueprint import Calling
 
 
@@ -288,6 +289,17 @@ class Pipeline(Properties, Running, Reporting):
         self._core.options.fill_in(serialize.options_of(document))
         self._core.adopt(document, access)
         self.build()
+
+    def diff(self, other: Any) -> Difference:
+        """The differences between this pipeline and another one, a checkpoint or a stored graph (bytes), and the first step that differs.
+
+        Builds the pipelines. ``asyncdali diff A B`` does the same for files.
+        """
+        from ..provenance.diff import diff
+        from .comparing import side_of
+
+        self._core.refuse_in_callbacks("diff()")
+        return diff(side_of("this pipeline", self, Pipeline.deserialize), side_of("the other", other, Pipeline.deserialize))
 
     # --- checkpoints
 

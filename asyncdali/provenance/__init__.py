@@ -1,5 +1,6 @@
 """The origin of every sample of every step: files, draws, windows. State is a position, so this needs no run of the steps before.
 
+    diff.py        differences of two sides; streams.py: the first step that differs; sides.py: checkpoints, graphs and pipelines
     explain.py     the link from a batch to its provenance
     positions.py   the positions of all stateful operators at any step
     report.py      files, records, draws and windows of one step

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..runtime.order.moments import Moment
@@ -19,7 +19,7 @@ class Explanations:
     def __init__(self, session: Session):
         self._session = weakref.ref(session)
 
-    def __call__(self) -> Callable[[Moment], Any] | None:
+    def __call__(self) -> Callable[[Moment], object] | None:
         """The function that makes the provenance of a moment; None: the session is gone."""
         session = self._session()
         return None if session is None else functools.partial(_explained, session)

@@ -13,8 +13,11 @@ import numpy as np
 from .positions import StepPositions, positions_at
 
 if TYPE_CHECKING:
+    from ..batch import Batch
+    from ..readers.base import ReaderOperator
     from ..runtime.order.moments import Moment
     from ..runtime.session import Session
+    from ..runtime.work.dry_runs import DryRun
     from ..sampling.order import ShardRun
 
 MOST_VALUES = 64
@@ -41,7 +44,7 @@ class Taken(NamedTuple):
 class TakenSamples(Sequence[Taken]):
     """The samples of a reader in one iteration. Names of files are made on demand: those of 64 samples take 0.3 ms."""
 
-    def __init__(self, reader: Any, numbers: np.ndarray, runs: Sequence[ShardRun], places: range):
+    def __init__(self, reader: ReaderOperator, numbers: np.ndarray, runs: Sequence[ShardRun], places: range):
         self.numbers = numbers[places.start : places.stop]
         """Numbers of the samples in the data set, int64[samples]."""
         self._reader, self._runs, self._places = reader, runs, places
@@ -89,7 +92,7 @@ class Provenance:
         """The samples of each reader, by the reader's name. No file is opened."""
         return {name: self._taken(reader) for name, reader in self._session.readers().items()}
 
-    def _taken(self, reader: Any) -> TakenSamples:
+    def _taken(self, reader: ReaderOperator) -> TakenSamples:
         indices, _ = reader.order.take(self._at.operators[reader.spec.name], self._whole)
         runs = reader.order.runs(self._at.operators[reader.spec.name], self._whole)
         return TakenSamples(reader, indices, runs, range(*self._handed))
@@ -111,7 +114,7 @@ class Provenance:
         return {name: place for puller in self._session.producer.sources.pullers for name in puller.group.nodes}
 
     @functools.cached_property
-    def _planned(self) -> Any:
+    def _planned(self) -> DryRun:
         session = self._session
         drawing = [
             item.planned.spec.name for item in session.operators
@@ -120,7 +123,7 @@ class Provenance:
         return session.dry_runs.run(drawing, self._at.operators, self._whole, self.step)
 
     @property
-    def _readers(self) -> dict[str, Any]:
+    def _readers(self) -> dict[str, ReaderOperator]:
         return self._session.readers()
 
     @functools.cached_property
@@ -139,7 +142,7 @@ class Provenance:
             found[name] = columns[0] if len(columns) == 1 else [list(row) for row in zip(*columns, strict=True)]
         return found
 
-    def _column(self, batch: Any) -> list[Any]:
+    def _column(self, batch: Batch) -> list[Any]:
         """The values of a batch's samples; None for samples that are not in the batch of a branch."""
         first, stop = self._handed
         rows = range(len(batch)) if batch.rows is None else batch.rows.tolist()
@@ -217,7 +220,7 @@ class Provenance:
     __repr__ = __str__
 
 
-def _shown(value: np.ndarray) -> Any:
+def _shown(value: np.ndarray) -> object:
     return value.tolist() if value.size <= MOST_VALUES else f"{value.dtype} of shape {tuple(value.shape)}"
 
 

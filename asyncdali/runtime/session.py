@@ -55,6 +55,7 @@ from .work.output_copies import OutputCopies
 from .work.segments import BuiltOperator, BuiltSegment
 
 if TYPE_CHECKING:
+    from ..readers.base import ReaderOperator
     from ..sources.parallel import Parallel
     from .engine_protocol import Engines
 
@@ -93,7 +94,7 @@ class Session:
             opened(functools.partial(self.close, workers=False))
         self.parallel = parallel
         self.engines = engines
-        self.explain: Callable[[], Callable[[Moment], Any] | None] = lambda: None
+        self.explain: Callable[[], Callable[[Moment], object] | None] = lambda: None
         """Gives the function that makes the provenance of a moment, while the pipeline lives."""
         self.depth = options.depth
         blueprint.check_scope()
@@ -436,9 +437,10 @@ class Session:
     def reader_metas(self) -> dict[str, dict[str, int]]:
         return {item.planned.spec.name: item.operator.meta() for item in self.operators if hasattr(item.operator, "meta")}
 
-    def readers(self) -> dict[str, Any]:
+    def readers(self) -> dict[str, ReaderOperator]:
         """The reader operators by name."""
-        return {item.planned.spec.name: item.operator for item in self.operators if hasattr(item.operator, "origin_of")}
+        readers: dict[str, Any] = {item.planned.spec.name: item.operator for item in self.operators if hasattr(item.operator, "origin_of")}
+        return readers
 
     @functools.cached_property
     def dry_runs(self) -> DryRuns:

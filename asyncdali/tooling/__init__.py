@@ -3,6 +3,7 @@
 
     bottleneck.py    Finds the bottleneck of a pipeline from its statistics alone, and says what to change
     consumer.py      Training steps beside which a pipeline is measured: a simulated one, or a function of the user
+    diff.py          ``asyncdali diff``: differences of checkpoints, stored graphs and pipelines
     engine.py        ``asyncdali engine``: makes iterations for trainers on any machine (docs/fleet.md)
     interpreter.py   Measures how long Python's interpreter is needed
     kernels.py       ``asyncdali cache`` shows the folder of compiled kernels and its size, removes kernels, and compiles those of a

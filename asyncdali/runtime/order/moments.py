@@ -18,14 +18,14 @@ class Moment(NamedTuple):
         handed: range of the samples that are returned.
     """
 
-    explain: Callable[[], Callable[[Moment], Any] | None]
+    explain: Callable[[], Callable[[Moment], object] | None]
     step: int
     epoch: int
     positions: Mapping[str, Any]
     samples: int
     handed: tuple[int, int]
 
-    def provenance(self) -> Any:
+    def provenance(self) -> object:
         """The provenance of the iteration. RuntimeError if its pipeline is gone."""
         explain = self.explain()
         if explain is None:

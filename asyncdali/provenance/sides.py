@@ -1,0 +1,98 @@
+"""The two sides of a comparison: checkpoints, stored graphs and pipelines, described in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import checkpoint as checkpoints
+
+if TYPE_CHECKING:
+    from ..graph.node import OperatorInstance
+    from ..graph.plan import Plan
+    from ..options import PipelineOptions
+    from ..runtime.session import Session
+
+COMPARED_OPTIONS = ("batch_size", "seed", "enable_checkpointing", "on_error", "replace_from")
+"""Options of a pipeline that its stream depends on. `enable_checkpointing` changes the order of ``shuffle_after_epoch``, as in DALI."""
+
+
+@dataclass
+class Side:
+    """One of two things to compare.
+
+    Attributes:
+        label: its name in texts.
+        graph: as checkpoints describe it (``checkpoint.describe_graph``).
+        whole: the same with all arguments and seeds; None for a checkpoint, which does not have these.
+        options: those in COMPARED_OPTIONS.
+        positions: of a checkpoint: saved positions by operator; None otherwise.
+        step, epoch: of a checkpoint: number of iterations in the epoch, and the epoch.
+        session: the built pipeline, if there is one.
+        reason: why there is none.
+    """
+
+    label: str
+    graph: dict[str, Any]
+    whole: dict[str, Any] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    positions: Mapping[str, Any] | None = None
+    step: int = 0
+    epoch: int = 0
+    session: Session | None = None
+    reason: str = ""
+
+
+def checkpoint_side(label: str, data: Any) -> Side:
+    """The side of a checkpoint. CheckpointError if the data is none."""
+    body = checkpoints.decode(data)
+    side = Side(label, body["graph"], positions=body["operators"], step=body["iteration"], epoch=body["epoch"])
+    side.reason = "a checkpoint has no files and no arguments; compare it with the pipeline"
+    return side
+
+
+def session_side(label: str, session: Session, instances: Sequence[OperatorInstance]) -> Side:
+    """The side of a built pipeline with the operators `instances`."""
+    graph = session.describe()
+    return Side(label, graph, _whole(graph, session.plan, instances), _options(session.options), session=session)
+
+
+def plan_side(label: str, plan: Plan, instances: Sequence[OperatorInstance], options: PipelineOptions, reason: str) -> Side:
+    """The side of a graph that cannot be built for `reason`."""
+    graph = checkpoints.describe_graph(plan, {})
+    return Side(label, graph, _whole(graph, plan, instances), _options(options), reason=reason)
+
+
+def _options(options: PipelineOptions) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in COMPARED_OPTIONS}
+
+
+def _whole(graph: dict[str, Any], plan: Plan, instances: Sequence[OperatorInstance]) -> dict[str, Any]:
+    """The description with the arguments that were given, and the seeds."""
+    given = {instance.name: instance.seed for instance in instances if instance.seed is not None}
+    operators = {}
+    for planned in plan.operators:
+        spec = planned.spec
+        if spec.name not in graph["operators"]:
+            continue
+        arguments = {name: _shown(value) for name, value in spec.constants.items() if name not in ("eager", "preserve")}
+        if spec.name in given:
+            arguments["seed"] = given[spec.name]
+        elif spec.seed is not None:
+            arguments["seed (automatic)"] = spec.seed
+        if spec.device != "cpu":
+            arguments["device"] = spec.device
+        operators[spec.name] = {**graph["operators"][spec.name], "args": arguments}
+    return {"operators": operators, "outputs": graph["outputs"]}
+
+
+def _shown(value: Any) -> Any:
+    """A value as JSON data that tells different values apart."""
+    if isinstance(value, np.ndarray):
+        return [str(value.dtype), value.tolist()]
+    if isinstance(value, (list, tuple)):
+        return [_shown(item) for item in value]
+    return value if isinstance(value, (bool, int, float, str)) else str(value)

@@ -1,0 +1,211 @@
+"""Differences of pipelines, checkpoints and stored graphs: every planted difference is named, and the first step that differs is right."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import asyncdali
+from asyncdali import Pipeline, fn, pipeline_def
+from asyncdali.__main__ import main
+from asyncdali.errors import CheckpointError
+
+NAMES = [f"{k:03}.bin" for k in range(50)]
+
+
+@pytest.fixture
+def files(tmp_path):
+    folder = tmp_path / "data" / "a"
+    folder.mkdir(parents=True)
+    for k, name in enumerate(NAMES):
+        (folder / name).write_bytes(bytes([k]) * (k + 1))
+    return folder.parent
+
+
+def make(root, *, batch=4, seed=3, shuffle=True, fill=7, shards=1, shard=0, probability=0.5, size=2, swap=False, own=None, extra=False,
+         checkpointing=True, checkpoint=None, high=1.0, sink=False, pad=False, own_name=None, **more):  # fmt: skip
+    @pipeline_def(batch_size=batch, num_threads=1, seed=seed, enable_checkpointing=checkpointing, checkpoint=checkpoint, **more)
+    def graph():
+        data, label = fn.readers.file(
+            file_root=str(root), file_filters=["*.bin"], random_shuffle=shuffle, initial_fill=fill, num_shards=shards, shard_id=shard,
+            pad_last_batch=pad, name="R",
+        )  # fmt: skip
+        value = fn.random.uniform(range=[0.0, high], name=own_name)
+        flip = fn.random.coin_flip(probability=probability, **({} if own is None else {"seed": own}))
+        shaped = fn.reshape(fn.cast(label, dtype=asyncdali.types.FLOAT), shape=[1])
+        if swap:
+            shaped = fn.pad(fn.expand_dims(shaped, axes=[0]), shape=[size])
+        else:
+            shaped = fn.expand_dims(fn.pad(shaped, shape=[size]), axes=[0])
+        more = [fn.random.normal()] if extra else []
+        return (flip, value, data, shaped, *more) if sink else (data, value, flip, shaped, *more)
+
+    return graph()
+
+
+def renamed(files):
+    other = files.parent / "renamed"
+    shutil.copytree(files, other)
+    (other / "a" / "020.bin").rename(other / "a" / "020b.bin")
+    return other
+
+
+def with_one_more(files):
+    other = files.parent / "more"
+    shutil.copytree(files, other)
+    (other / "a" / "030b.bin").write_bytes(b"new")
+    return other
+
+
+PLANTED = {
+    "an argument": ({"size": 3}, ["argument shape is [2] in A, [3] in B"]),
+    "a probability": ({"probability": 0.25}, ["argument probability is 0.5 in A, 0.25 in B"]),
+    "a range": ({"high": 2.0}, ["argument range is [0.0, 1.0] in A, [0.0, 2.0] in B"]),
+    "the order of operators": ({"swap": True}, ["order of operators: pad, expand_dims in A, expand_dims, pad in B"]),
+    "the pipeline's seed": ({"seed": 4}, ["pipeline: seed is 3 in A, 4 in B"]),
+    "an operator's seed": ({"own": 9}, ["argument seed is default in A, 9 in B"]),
+    "another operator": ({"extra": True}, ["only B has this operator (random.normal)"]),
+    "a name of an operator": ({"own_name": "mine"}, ["__Uniform_0: this operator is called mine in B"]),
+    "outputs": ({"sink": True}, ["outputs: "]),
+    "the batch size": ({"batch": 5}, ["pipeline: batch_size is 4 in A, 5 in B"]),
+    "no shuffling": ({"shuffle": False}, ["R: argument random_shuffle is True in A, False in B"]),
+    "the buffer": ({"fill": 8}, ["R: argument initial_fill is 7 in A, 8 in B"]),
+    "the number of shards": ({"shards": 2}, ["R: argument num_shards is 1 in A, 2 in B"]),
+    "checkpointing": ({"checkpointing": False}, ["pipeline: enable_checkpointing is True in A, False in B"]),
+    "padding": ({"pad": True}, ["R: argument pad_last_batch is False in A, True in B"]),
+    "bad samples": ({"on_error": "replace"}, ["pipeline: on_error is raise in A, replace in B"]),
+}
+
+
+def differences(one, two):
+    from asyncdali.pipeline.comparing import side_of
+    from asyncdali.provenance.diff import diff
+
+    return diff(side_of("A", one, Pipeline.deserialize), side_of("B", two, Pipeline.deserialize))
+
+
+def first_step(one, two, most=60):
+    """The first step at which the outputs differ, by running both."""
+    for step in range(most):
+        for left, right in zip(one.run(), two.run(), strict=True):
+            mine, others = ([np.asarray(left.at(k)).tolist() for k in range(len(left))] for left in (left, right))
+            if mine != others:
+                return step
+    return None
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_a_planted_difference_is_named(files, planted):
+    given, wanted = PLANTED[planted]
+    found = differences(make(files), make(files, **given))
+    for text in wanted:
+        assert any(text in line for line in found.texts), found.texts
+    assert len(found.texts) <= 4, found.texts
+
+
+CHANGE_STEPS = ("the buffer", "no shuffling", "the pipeline's seed", "a probability", "padding", "the number of shards")
+
+
+@pytest.mark.parametrize("planted", CHANGE_STEPS)
+def test_the_first_step_is_that_of_the_outputs(files, planted):
+    given, _ = PLANTED[planted]
+    assert differences(make(files), make(files, **given)).step == first_step(make(files), make(files, **given))
+
+
+def test_another_shard_is_named(files):
+    one, two = (make(files, shards=2, shard=shard) for shard in (0, 1))
+    found = differences(one, two)
+    assert found.texts == ["R: argument shard_id is 0 in A, 1 in B"] and found.step == 0
+
+
+@pytest.mark.parametrize("change, text", [
+    (renamed, "R: sample 20 is a/020.bin in A, a/020b.bin in B"),
+    (with_one_more, "R: B has one more: sample 31 is a/030b.bin; 50 samples in A, 51 in B"),
+])  # fmt: skip
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_changed_files_are_named(files, change, text, shuffle):
+    other = change(files)
+    if change is renamed:
+        (other / "a" / "020b.bin").write_bytes(b"another content")
+    found = differences(make(files, shuffle=shuffle), make(other, shuffle=shuffle))
+    assert text in found.texts and len([line for line in found.texts if "file_root" not in line]) == 1
+    assert found.step == first_step(make(files, shuffle=shuffle), make(other, shuffle=shuffle))
+
+
+def test_equal_pipelines_have_no_difference(files):
+    found = differences(make(files), make(files))
+    assert not found and found.step is None and str(found) == "no difference"
+
+
+def test_hints_do_not_change_a_stream(files):
+    found = differences(make(files), make(files, prefetch_queue_depth=4))
+    assert not found
+
+
+def test_checkpoints_of_two_steps(files):
+    pipe = make(files)
+    pipe.run()
+    first = pipe.checkpoint()
+    pipe.run()
+    found = differences(first, pipe.checkpoint())
+    assert found.texts[0] == "step: 1 in A, 2 in B" and "R: position" in "".join(found.texts) and "unknown" in found.note
+
+
+def test_a_checkpoint_and_its_pipeline_are_equal(files):
+    pipe = make(files)
+    for _ in range(20):
+        pipe.run()
+    assert not differences(pipe.checkpoint(), make(files)) and not differences(make(files), pipe.checkpoint())
+
+
+def test_a_checkpoint_of_another_seed_differs_at_its_step(files):
+    pipe = make(files, seed=8)
+    for _ in range(5):
+        pipe.run()
+    found = differences(pipe.checkpoint(), make(files))
+    assert any(line.startswith("R: position") for line in found.texts) and found.step == 5
+
+
+def test_restoring_uses_the_same_text(files):
+    pipe = make(files)
+    other = make(files, fill=8)
+    lines = differences(pipe.checkpoint(), other).texts
+    found = [line.replace("in A", "in the checkpoint").replace("in B", "in this pipeline") for line in lines]
+    with pytest.raises(CheckpointError) as caught:
+        make(files, fill=8, checkpoint=pipe.checkpoint()).build()
+    assert found[0] in str(caught.value)
+
+
+def test_stored_graphs(files):
+    one, two = make(files).serialize(), make(files, size=3).serialize()
+    found = differences(one, two)
+    assert found.texts == ["__Pad_4: argument shape is [2] in A, [3] in B"] and found.step == 0
+    assert make(files).diff(one).texts == []
+    shutil.rmtree(files)
+    found = differences(one, two)
+    assert found.texts and "cannot be built" in found.note
+
+
+def test_other_bytes_are_refused(files):
+    with pytest.raises(RuntimeError, match="neither a checkpoint nor a serialized pipeline"):
+        make(files).diff(b"something")
+
+
+def test_the_command(files, tmp_path, capfd):
+    program = tmp_path / "train.py"
+    program.write_text(
+        "from asyncdali import fn, pipeline_def\n"
+        "@pipeline_def(batch_size=4, num_threads=1, seed=1, enable_checkpointing=True)\n"
+        "def train():\n"
+        f"    return fn.readers.file(file_root={str(files)!r}, file_filters=['*.bin'], random_shuffle=True)[0]\n"
+    )
+    pipe = Pipeline.deserialize(make(files).serialize())
+    Path(tmp_path / "graph").write_bytes(pipe.serialize())
+    assert main(["diff", f"{program}:train", f"{program}:train"]) == 0
+    assert main(["diff", f"{program}:train", str(tmp_path / "graph"), "--json"]) == 1
+    assert json.loads(capfd.readouterr().out.split("\n", 1)[1])["step"] == 0
+    assert main(["diff", f"{program}:train", str(tmp_path / "nothing")]) == 2
