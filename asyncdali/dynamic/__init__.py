@@ -8,8 +8,11 @@
 Tensors and Batches are the values, operators are functions, readers are classes that are iterated, and random state is an object. Names,
 arguments and results are those of DALI's ``experimental.dynamic``; docs/dynamic.md says what is better.
 
-    math.py    Mathematical functions on Tensors, Batches and numbers
-    random.py  Random numbers: the generator, and operators that draw from it
+    capture.py     Captured loops, which compute one step ahead
+    checkpoint.py  Checkpoints: the states of readers and random generators
+    math.py        Mathematical functions on Tensors, Batches and numbers
+    pytorch/       Nodes for torchdata
+    random.py      Random numbers: the generator, and operators that draw from it
 
 May import `imperative` and the list of operators.
 """
@@ -46,6 +49,7 @@ from ..imperative.dtypes import uint64 as uint64
 from ..imperative.functions import populate as _populate
 from ..imperative.modes import EvalMode as EvalMode
 from ..imperative.readers import populate_readers as _populate_readers
+from ..imperative.sources import ExternalSource as ExternalSource
 from ..imperative.streams import Stream as Stream
 from ..imperative.streams import get_current_stream as get_current_stream
 from ..imperative.streams import get_default_stream as get_default_stream
@@ -59,7 +63,10 @@ from ..imperative.values import as_tensor as as_tensor
 from ..imperative.values import batch as batch
 from ..imperative.values import tensor as tensor
 from ..operators import load_registry as _load_registry
+from . import capture as capture
+from . import checkpoint as checkpoint
 from . import math as math
+from . import pytorch as pytorch
 from . import random as random
 
 bool = _dtypes.bool_

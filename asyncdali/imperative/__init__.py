@@ -7,6 +7,8 @@
     arithmetic.py  Operators of Python on Tensors and Batches, and the functions of `math`
     bricks.py      Bricks: operators with their constants, ready to be called with any data
     calls.py       A call of an operator: what is data and what is constant, how many samples, which device, and which brick
+    captures.py    Captured loops: what the body of a loop calls is computed one step ahead, on a thread in the background
+    checkpoints.py Checkpoints of dynamic mode: the states of readers and random generators by name, as JSON
     contexts.py    Evaluation contexts: which device and threads the calls of a thread use
     conversion.py  Makes Tensors and Batches of data from Python and from other libraries
     cuda.py        Calls on a CUDA device: one engine per GPU, whose operators queue their work on one stream
@@ -17,11 +19,14 @@
     functions.py   Operators as functions of dynamic mode, generated from their declarations
     indexing.py    Subscripts: ``tensor[...]`` by NumPy's rules, ``batch.slice[...]`` inside of every sample
     language.py    Gives Tensors and Batches the functions of their methods
+    loops.py       The captured loop that the calls of a thread belong to
     modes.py       When calls are computed: modes of evaluation, per thread
+    nodes.py       Nodes for torchdata: readers, functions on entries of dictionaries, conversion to torch
     printing.py    The text of Tensors and Batches
     readers.py     Readers as classes of dynamic mode
     rng.py         Random generators of dynamic mode: streams of 32-bit words whose state is a position
     sharing.py     Tensors and Batches for other libraries: DLPack, torch, the CUDA array interface
+    sources.py     Data from Python, pulled by calling: the ExternalSource of dynamic mode
     states.py      States of readers: positions as text, with what they belong to
     streams.py     CUDA streams of dynamic mode
     values.py      Tensor and Batch: results of calls, and data from Python

@@ -18,6 +18,7 @@ from .calls import OperatorFunction, engine_of, finished, moved_samples, samples
 from .contexts import EvalContext
 from .conversion import make_tensor
 from .devices import gpu_number
+from .loops import LoopCall, current_loop
 from .modes import EvalMode
 from .values import Batch, DynamicValue, Tensor, repeated_part
 from .work import DelayedCall, KnownOutput
@@ -109,6 +110,9 @@ def operation(name: str, *given: object) -> Any:
         work = DelayedCall(compute, [KnownOutput(device=place)], users_line())
         context.waits(work)
         return result._later(work, 0)
+    loop = current_loop()
+    if loop is not None and place == "cpu":
+        return result._later(loop.call(LoopCall(brick, engine, operands, count, is_batch)), 0)
     return result._of(compute()[0])
 
 

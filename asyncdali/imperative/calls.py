@@ -25,8 +25,9 @@ from .conversion import make_tensor
 from .cuda import gpu_engine
 from .devices import Device, device, gpu_number, has_gpu
 from .dtypes import DType, type_id
+from .loops import LoopCall, current_loop
 from .modes import EvalMode
-from .rng import stream_for
+from .rng import get_default_rng, stream_for
 from .values import Batch, DynamicValue, Held, Tensor, copied, place_of, repeated_part
 from .work import DelayedCall, KnownOutput
 
@@ -147,6 +148,11 @@ def call(
     kind = Batch if is_batch else Tensor
     if EvalMode.current() is EvalMode.deferred and not external:
         return _later(context, brick, kind, compute)
+    loop = current_loop()
+    if loop is not None and place == "cpu" and all(value._place == "cpu" for value in data):
+        generator = None if position is None else get_default_rng() if rng is None else rng
+        work = loop.call(LoopCall(brick, engine, data, count, is_batch, position, generator))  # type: ignore[arg-type]
+        return results(brick, [kind._later(work, k) for k in range(len(work.declared))])
     made = compute()
     return results(brick, [kind._of(samples) for samples in made])
 

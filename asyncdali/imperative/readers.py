@@ -13,8 +13,8 @@ import operator
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ..errors import operator_error
 from ..operators.base import REQUIRED, Schema
 from ..readers.base import ReaderOperator
 from .calls import OperatorFunction, checked_size, engine_of, finished, is_data, results, users_line
+from .captures import CapturedLoop, EnteredContext, already_made, known
 from .contexts import EvalContext
 from .conversion import make_tensor
 from .devices import device
@@ -30,7 +31,7 @@ from .dtypes import DType, type_id
 from .functions import submodule
 from .modes import EvalMode
 from .rng import get_default_rng
-from .states import ReaderState
+from .states import ReaderState, Restorable
 from .values import Batch, DynamicValue, Tensor, repeated_part
 from .work import DelayedCall, KnownOutput
 
@@ -43,21 +44,7 @@ LAST_BATCHES = ("wrap", "partial", "drop")
 _BELONGS = ("reader", "samples", "num_shards", "shard_id", "stick_to_shard", "pad_last_batch", "shuffling", "seed", "data set")
 
 
-class _EnteredContext:
-    """A context is entered only while something is read; None: the thread's current one stays."""
-
-    def __init__(self, context: EvalContext | None):
-        self._context = context
-
-    def __enter__(self) -> EvalContext:
-        return EvalContext.current() if self._context is None else self._context.__enter__()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._context is not None:
-            self._context.__exit__(kind, error, trace)
-
-
-class DynamicReader:
+class DynamicReader(Restorable):
     """The base of all readers. ``asyncdali.dynamic.readers`` has one class for each format.
 
     Args:
@@ -91,10 +78,10 @@ class DynamicReader:
         self._name = name
         self._lock = threading.RLock()
         self._place, self._number = self._checked_device(device)
-        self._seed = self._checked_seed(arguments.pop("seed", None))
-        self._seeded = self._seed is not None
-        if self._seed is None:
-            self._seed = _seed_of_default(self.schema.name) if arguments.get("random_shuffle") else 0
+        given = self._checked_seed(arguments.pop("seed", None))
+        self._seeded = given is not None
+        unseeded = _seed_of_default(self.schema.name) if arguments.get("random_shuffle") else 0
+        self._seed = unseeded if given is None else given
         self._constants: dict[str, object] = {}
         self._data: dict[str, Tensor] = {}
         self._sort(arguments)
@@ -102,6 +89,9 @@ class DynamicReader:
         self._bricks: dict[tuple[str, ...], Brick] = {}
         self._context: EvalContext | None = None
         self._checkpointing = bool(enable_checkpointing)
+        self._loop: CapturedLoop | None = None
+        self._names: str | None = None
+        """A digest of the data set, once it was needed."""
         self._kind = ""
         self._size: int | None = None
         self._epochs = 0
@@ -179,6 +169,16 @@ class DynamicReader:
         assert isinstance(built.operator, ReaderOperator)
         return built.operator
 
+    @property
+    def output_count(self) -> int:
+        """Number of outputs."""
+        return len(self._brick(tuple(self._data)).plan.outputs)
+
+    @property
+    def output_names(self) -> list[str] | None:
+        """Names of the outputs, if items are dictionaries."""
+        return self._brick(tuple(self._data)).names
+
     # --- reading
 
     def next_epoch(
@@ -198,11 +198,15 @@ class DynamicReader:
             TypeError: a batch size that is no integer, or a `ctx` that is no context.
         """
         size = self._epoch_size_of(batch_size)
+        if capture and size is None:
+            raise ValueError("a captured loop needs a batch size: give batch_size, or max_batch_size to the constructor")
         if ctx is not None and not isinstance(ctx, EvalContext):
             raise TypeError(f"ctx is an EvalContext, got {type(ctx).__name__}")
         if last_batch not in LAST_BATCHES:
             raise ValueError(f"last_batch is one of {', '.join(map(repr, LAST_BATCHES))}, got {last_batch!r}")
-        return ReaderEpoch(self, size, ctx, last_batch)
+        if capture and self._loop is None:
+            self._loop = CapturedLoop()
+        return ReaderEpoch(self, size, ctx, last_batch, self._loop if capture else None)
 
     def _epoch_size_of(self, batch_size: object) -> int | None:
         """The checked batch size of an epoch; None: single samples."""
@@ -341,7 +345,9 @@ class DynamicReader:
             self._operator = self._reading(self._brick(tuple(self._data)))
 
     def _belongs(self) -> dict[str, object]:
-        found, order = self._operator, self._operator.order
+        if self._names is None:
+            self._names = self._operator.digest()
+        order = self._operator.order
         optional = {name: self._constants.get(name) for name in ("shuffle_after_epoch", "shuffle_after_epoch_seed")}
         shuffling = {
             "random_shuffle": bool(self._constants.get("random_shuffle")), "initial_fill": self._constants.get("initial_fill", 1024),
@@ -350,7 +356,7 @@ class DynamicReader:
         meta = order.meta()
         values = (
             self.schema.name, order.count, order.num_shards, order.shard_id, meta["stick_to_shard"], meta["pad_last_batch"], shuffling,
-            self._seed, found.digest(),
+            self._seed, self._names,
         )  # fmt: skip
         return dict(zip(_BELONGS, values, strict=True))
 
@@ -361,9 +367,28 @@ class DynamicReader:
         """
         if not self._checkpointing:
             raise RuntimeError("this reader has no checkpoints: give enable_checkpointing=True to its constructor")
+        return self.state_now()
+
+    def state_now(self) -> ReaderState:
+        """The position, also if checkpointing is not enabled, in the order without checkpoints."""
         with self._lock:
             progress = self._progress if self._resume is None else self._resume
             return ReaderState(self._operator.save(self._position), progress, self._epochs, self._belongs())
+
+    def check_state(self, state: object) -> tuple[ReaderState, Any, int]:
+        """The state, the position and the seed that :meth:`set_state` would use. Raises its errors; nothing is changed."""
+        parsed = ReaderState.parse(state)
+        if self._kind:
+            raise RuntimeError("the state of a reader cannot be set after its first item; make another reader")
+        mine, others = self._belongs(), parsed.belongs
+        if not self._seeded:
+            mine["seed"] = others.get("seed")
+        if mine != others or not isinstance(mine["seed"], int):
+            raise ValueError(f"the state belongs to another reader: {_differences(mine, others)}")
+        position = self._operator.load(parsed.position)
+        if parsed.epochs < 0 or (parsed.progress is not None and min(parsed.progress) < 0):
+            raise ValueError("this text is not the state of a reader: it has negative counts")
+        return parsed, position, mine["seed"]
 
     def set_state(self, state: object) -> None:
         """Go to a state or to its text (str or bytes); checkpointing is enabled. An epoch that was interrupted is continued.
@@ -373,21 +398,22 @@ class DynamicReader:
             ValueError: no state, or one of another data set, shard, order or seed.
             RuntimeError: something was read before.
         """
-        parsed = ReaderState.parse(state)
         with self._lock:
-            if self._kind:
-                raise RuntimeError("the state of a reader cannot be set after its first item; make another reader")
-            mine, others = self._belongs(), parsed.belongs
-            if not self._seeded:
-                mine["seed"] = others.get("seed")
-            if mine != others:
-                raise ValueError(f"the state belongs to another reader: {_differences(mine, others)}")
-            position = self._operator.load(parsed.position)
-            if parsed.epochs < 0 or (parsed.progress is not None and min(parsed.progress) < 0):
-                raise ValueError("this text is not the state of a reader: it has negative counts")
+            self.check_state(state)
             self.enable_checkpointing()
-            self._seed = mine["seed"]  # type: ignore[assignment]
+            self.go_to(state)
+
+    def go_to(self, state: object) -> None:
+        """Go to a state without enabling checkpointing; errors of :meth:`set_state`."""
+        with self._lock:
+            parsed, position, seed = self.check_state(state)
+            self._seed = seed
             self._position, self._resume, self._epochs = position, parsed.progress, parsed.epochs
+
+    @property
+    def captured_calls(self) -> int:
+        """Number of calls in captured loops that were computed ahead."""
+        return 0 if self._loop is None else self._loop.served
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} reader{f' {self._name!r}' if self._name else ''}>"
@@ -396,12 +422,24 @@ class DynamicReader:
 _KINDS = {"samples": "epochs of samples", "batches": "epochs of batches", "calls": "calls"}
 
 
+class _Ahead(NamedTuple):
+    """An item that is read ahead: its position and number of samples, and the reading."""
+
+    position: object
+    samples: int
+    work: DelayedCall
+
+
 class ReaderEpoch:
     """The items of one epoch. ``len()`` is the number of items left."""
 
-    def __init__(self, reader: DynamicReader, size: int | None, context: EvalContext | None, last_batch: str):
+    def __init__(
+        self, reader: DynamicReader, size: int | None, context: EvalContext | None, last_batch: str, loop: CapturedLoop | None
+    ):  # fmt: skip
         self._reader, self._size, self._last_batch = reader, size, last_batch
-        self._entered = _EnteredContext(context)
+        self._loop = loop
+        self._ahead: _Ahead | None = None
+        self._entered = EnteredContext(context)
         self._total = -1
         """Samples in all; -1: nothing was read."""
         self._done = 0
@@ -430,33 +468,67 @@ class ReaderEpoch:
         """The next item; StopIteration at the end of the epoch."""
         if self._over:
             raise StopIteration
-        reader, each = self._reader, self._size or 1
+        reader = self._reader
         with reader._lock:
             reader._use("samples" if self._size is None else "batches", self._size)
             if self._total < 0:
                 self._done, self._total = self._span()
                 reader._resume = None
-            left = self._total - self._done
-            if left <= 0 or (self._last_batch == "drop" and left < each):
-                self._end(left)
+            count = self._count()
+            if not count:
+                self._end(self._total - self._done)
                 raise StopIteration
-            count = min(each, left) if self._last_batch == "partial" else each
             return self._item(count)
+
+    def _count(self) -> int:
+        """Samples of the next item; 0 at the end."""
+        left, each = self._total - self._done, self._size or 1
+        if left <= 0 or (self._last_batch == "drop" and left < each):
+            return 0
+        return min(each, left) if self._last_batch == "partial" else each
 
     def _item(self, count: int) -> Any:
         reader = self._reader
         brick = reader._brick(tuple(reader._data))
         before = reader._position
+        work = self._read_ahead(count)
         try:
             with self._entered as context:
-                made = reader._read_and_move(brick, reader._data, count, engine_of(context, reader._place, reader._number))
+                engine = engine_of(context, reader._place, reader._number)
+                if work is None:
+                    work = already_made(reader._read_and_move(brick, reader._data, count, engine))
+                else:
+                    reader._position = reader._operator.after(before, count)
         finally:
             if reader._position is not before:
                 self._done += count
                 reader._progress = self._done, self._total
+        if self._loop is not None:
+            self._begin_step(self._loop, work, brick, engine)
         kind: type[DynamicValue] = Tensor if self._size is None else Batch
-        values = [kind._of(samples) for samples in made]
+        values: list[Any] = [kind._later(work, k) for k in range(len(work.declared))]
         return tuple(values) if brick.names is None else dict(zip(brick.names, values, strict=True))
+
+    def _read_ahead(self, count: int) -> DelayedCall | None:
+        """The item that was read ahead, if it is the one wanted, and was read without an error."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is None or ahead.position != self._reader._position or ahead.samples != count:
+            return None
+        try:
+            ahead.work.declared = known(ahead.work.batches())
+        except Exception:  # it is raised by reading the item again
+            return None
+        return ahead.work
+
+    def _begin_step(self, loop: CapturedLoop, work: DelayedCall, brick: Brick, engine: Any) -> None:
+        """The body of the loop begins; the next item is read ahead."""
+        reader, count = self._reader, self._count()
+        following = None
+        if count:
+            position, data = reader._position, reader._data
+            following = DelayedCall(lambda: reader._read(brick, data, position, count, engine), [], "an item that was read ahead")
+            self._ahead = _Ahead(position, count, following)
+        loop.begin(work, following)
 
     def _end(self, left: int) -> None:
         reader = self._reader
@@ -464,11 +536,19 @@ class ReaderEpoch:
             reader._position = reader._operator.after(reader._position, left)
         reader._epochs += 1
         reader._progress = None
-        self._over = True
+        self.close()
 
     def close(self) -> None:
         """End the iteration; the reader stays where it is."""
         self._over = True
+        self._ahead = None
+        if self._loop is not None:
+            self._loop.end()
+            self._loop = None
+
+    def __del__(self) -> None:
+        if self._loop is not None:
+            self._loop.end()
 
 
 def _positive(given: object, what: str) -> int:

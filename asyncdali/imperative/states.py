@@ -12,6 +12,36 @@ from typing import Any
 _MAGIC = "ndr1"
 
 
+class Restorable:
+    """An object with a state that can be saved and restored: what checkpoints need of a reader."""
+
+    @property
+    def is_used(self) -> bool:
+        """Whether something was read, so that no state can be set."""
+        raise TypeError("abstract")
+
+    @property
+    def keeps_states(self) -> bool:
+        """Whether checkpointing is enabled."""
+        raise TypeError("abstract")
+
+    def enable_checkpointing(self) -> None:
+        """Allow :meth:`get_state`."""
+        raise TypeError("abstract")
+
+    def get_state(self) -> ReaderState:
+        """The state."""
+        raise TypeError("abstract")
+
+    def check_state(self, state: object) -> object:
+        """TypeError, ValueError or RuntimeError if :meth:`set_state` would not take a state. Nothing is changed."""
+        raise TypeError("abstract")
+
+    def set_state(self, state: object) -> None:
+        """Go to a state or to its text."""
+        raise TypeError("abstract")
+
+
 class ReaderState:
     """The state of a reader: an immutable position. ``str()`` gives its text; a state equals its text and states with the same one.
 

@@ -90,8 +90,10 @@ class DynamicValue:
         """The samples; waits for them."""
         held = self._held
         if held is None:
-            assert self._work is not None
-            held = self._work.batches()[self._number]
+            work = self._work
+            assert work is not None
+            held = work.batches()[self._number]
+            work.read |= 1 << self._number
             if self._view_layout is not None:
                 held = relabelled(held, self._view_layout)
             self._held = held
@@ -103,6 +105,16 @@ class DynamicValue:
         if self._held is not None or self._work is None:
             return None
         return getattr(self._work.declared[self._number], name)
+
+    def _shapes(self) -> np.ndarray:
+        """The shapes of the samples, int64[samples, ndim]."""
+        held = self._held
+        if held is None:
+            found = self._declared("shapes")
+            if isinstance(found, np.ndarray):
+                return found
+            held = self._samples()
+        return held.shapes
 
     @property
     def _place(self) -> str:
@@ -228,7 +240,7 @@ class Tensor(DynamicValue):
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents."""
-        return tuple(self._samples().shapes[0].tolist())
+        return tuple(self._shapes()[0].tolist())
 
     @property
     def size(self) -> int:
@@ -358,12 +370,12 @@ class Batch(DynamicValue):
     @property
     def batch_size(self) -> int:
         """Number of samples."""
-        return len(self._samples().shapes)
+        return len(self._shapes())
 
     @property
     def shape(self) -> list[tuple[int, ...]]:
         """The shape of each sample; a new list each time."""
-        return list(map(tuple, self._samples().shapes.tolist()))
+        return list(map(tuple, self._shapes().tolist()))
 
     @property
     def tensors(self) -> BatchTensors:

@@ -12,16 +12,18 @@ from ..errors import set_aside
 class KnownOutput:
     """The facts about an output before it is computed. None: it has to be computed."""
 
-    __slots__ = ("device", "dtype", "layout", "ndim")
+    __slots__ = ("device", "dtype", "layout", "ndim", "shapes")
 
-    def __init__(self, dtype: object = None, ndim: int | None = None, layout: str | None = None, device: str = "cpu"):
-        self.dtype, self.ndim, self.layout, self.device = dtype, ndim, layout, device
+    def __init__(
+        self, dtype: object = None, ndim: int | None = None, layout: str | None = None, device: str = "cpu", shapes: object = None
+    ):  # fmt: skip
+        self.dtype, self.ndim, self.layout, self.device, self.shapes = dtype, ndim, layout, device, shapes
 
 
 class DelayedCall:
     """One call. Any thread may ask for its outputs; the first one computes them. An error is raised at each request."""
 
-    __slots__ = ("__weakref__", "_compute", "_error", "_lock", "_made", "declared", "told", "where")
+    __slots__ = ("__weakref__", "_compute", "_error", "_lock", "_made", "declared", "read", "told", "where")
 
     def __init__(self, compute: Callable[[], Sequence[Samples]], declared: Sequence[KnownOutput], where: str):
         """`where`: the user's line that made the call."""
@@ -31,6 +33,8 @@ class DelayedCall:
         self._lock = threading.Lock()
         self.declared = declared
         self.where = where
+        self.read = 0
+        """A bit for each output whose memory somebody has got, so that it may have been changed."""
         self.told = False
         """Whether its error was raised."""
 

@@ -44,7 +44,8 @@ def test_M1_imread_takes_paths_and_lists_of_them(paths):
     name = np.frombuffer(paths[1].encode(), np.uint8)
     for given in (Path(paths[1]), paths[1].encode(), name, ndd.as_tensor(name)):
         np.testing.assert_array_equal(ndd.imread(given), np.asarray(Image.open(paths[1])))
-    for given in (paths, tuple(paths), [Path(path) for path in paths], ndd.batch([path.encode() for path in paths])):
+    encoded = ndd.batch([np.frombuffer(path.encode(), np.uint8) for path in paths])
+    for given in (paths, tuple(paths), [Path(path) for path in paths], encoded):
         made = ndd.imread(given)
         assert isinstance(made, ndd.Batch) and made.shape == SHAPES
     assert ndd.imread([paths[0]]).shape == [SHAPES[0]]

@@ -318,7 +318,7 @@ SAME_NAMES = {
     # DALI's names, one for each framework
     "DALIClassificationIterator", "DALIGenericIterator", "PipelineDataset",
     # DALI's names in dynamic mode, for what users hold; the runtime has a batch, devices and streams of its own
-    "Batch", "Device", "Kind", "Stream", "Tensor",
+    "Batch", "Device", "ExternalSource", "Kind", "Stream", "Tensor",
     # an input of an operator, a name that packages of operators rely on; and an input of a data set for TensorFlow
     "Input",
 }  # fmt: skip

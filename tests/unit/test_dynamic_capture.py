@@ -1,0 +1,377 @@
+"""Captured loops: results, draws, states and errors are those of the plain loop, and calls are really computed ahead."""
+
+import gc
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import asyncdali.dynamic as ndd
+from asyncdali.imperative import loops
+
+pytestmark = pytest.mark.filterwarnings("ignore:capture")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Twelve small pictures."""
+    root = tmp_path_factory.mktemp("pictures")
+    paths = []
+    for k in range(12):
+        Image.fromarray(np.random.default_rng(k).integers(0, 256, (20 + k, 30 - k, 3), np.uint8)).save(root / f"{k:02d}.png")
+        paths.append(str(root / f"{k:02d}.png"))
+    return paths
+
+
+def content(made):
+    """A result as bytes."""
+    if isinstance(made, (tuple, list)):
+        return b"|".join(map(content, made))
+    return b"".join(np.asarray(t).tobytes() for t in (made.tensors if isinstance(made, ndd.Batch) else [made]))
+
+
+def training(item, rng):
+    """The body of a usual loop."""
+    encoded, labels = item
+    size = labels.batch_size
+    pictures = ndd.decoders.image_random_crop(encoded, rng=rng)
+    pictures = ndd.resize(pictures, size=[16, 16])
+    mirror = ndd.random.coin_flip(batch_size=size, rng=rng)
+    pictures = ndd.crop_mirror_normalize(pictures, mirror=mirror, mean=[1.0, 2.0, 3.0])
+    return [pictures, labels + 1]
+
+
+def run(files, body, capture, epochs=2, size=4, **arguments):
+    """All steps as bytes, the state of the generator, and the reader."""
+    reader = ndd.readers.File(files=files, random_shuffle=True, seed=3, enable_checkpointing=True, **arguments)
+    rng = ndd.random.RNG(7)
+    found = []
+    for _ in range(epochs):
+        for item in reader.next_epoch(batch_size=size, capture=capture):
+            found.append(content(body(item, rng)))
+    return found, str(rng.state), reader
+
+
+def assert_equal_loops(files, body, least=0, **arguments):
+    """Compare a body in a plain and in a captured loop. `least`: calls that were computed ahead."""
+    plain, state, one = run(files, body, False, **arguments)
+    captured, ended, other = run(files, body, True, **arguments)
+    assert captured == plain
+    assert ended == state and other.get_state() == one.get_state()
+    assert other.captured_calls >= least
+
+
+# --- K1
+
+
+def test_K1_results_draws_and_states_are_those_of_the_plain_loop(files):
+    assert_equal_loops(files, training, least=5 * 2, epochs=3)
+
+
+def test_K1_sources_drive_loops():
+    def items():
+        for k in range(8):
+            yield np.full((9, 8, 3), k, np.uint8)
+
+    def loop(capture):
+        source, rng, found = ndd.ExternalSource(items), ndd.random.RNG(1), []
+        for item in source.captured(3) if capture else (ndd.Batch.broadcast(ndd.tensor(array), 3) for array in items()):
+            noisy = ndd.noise.gaussian(item, stddev=20.0, rng=rng)
+            found.append(content(ndd.flip(noisy, horizontal=1)))
+        return found, str(rng.state), source
+
+    captured = loop(True)
+    assert captured[:2] == loop(False)[:2]
+    assert captured[2].captured_calls >= 2 * 5
+
+
+def test_K1_a_loop_without_calls_is_told(files):
+    reader = ndd.readers.File(files=files)
+    with pytest.warns(UserWarning, match="no operator") as told:
+        for _ in range(2):
+            for _ in reader.next_epoch(batch_size=2, capture=True):
+                pass
+    assert len(told) == 1
+
+
+# --- K2, K3, K9
+
+
+def test_K2_nothing_has_to_be_constant_or_marked(files):
+    """Constants from anywhere, arrays, functions, and arguments that differ."""
+    table = {"size": [9, 8]}
+    matrix = np.array([[1.0, 0, 2], [0, 1, 1]], np.float32)
+
+    def shrink(pictures, factor):
+        return ndd.resize(pictures, size=[extent * factor for extent in table["size"]])
+
+    def body(item, rng):
+        pictures = ndd.decoders.image(item[0])
+        moved = ndd.warp_affine(shrink(pictures, 2), ndd.capture.invariant(matrix))
+        return [moved, ndd.cast(moved, dtype=ndd.capture.invariant(ndd.float32))]
+
+    assert_equal_loops(files, body, least=4 * 2)
+
+
+def test_K3_arithmetic_slices_and_second_passes(files):
+    def body(item, rng):
+        pictures = ndd.decoders.image(item[0])
+        small = ndd.resize(pictures, size=[8, 8])
+        found = [small * 2 + 1, small.slice[2:5], ndd.math.sqrt(small), small.tensors[0], small.select([1, 0])]
+        for k in range(3):
+            found.append(ndd.random.uniform(range=[0.0, k + 1.0], batch_size=4, rng=rng))
+        found.append(ndd.random.normal(rng=rng))
+        return found
+
+    assert_equal_loops(files, body, least=6)
+
+
+def test_K9_steps_that_differ_fall_back(files):
+    def body(item, rng):
+        count = body.count = body.count + 1
+        pictures = ndd.decoders.image(item[0])
+        if count % 3 == 0:
+            pictures = ndd.flip(pictures)
+        if count % 4 == 0:
+            rng.seed = count
+        if count % 5 == 0:
+            rng()
+        size = [8, 8] if count % 2 else [7, 9]
+        return [ndd.resize(pictures, size=size), ndd.random.uniform(range=[0.0, 1.0], batch_size=4, rng=rng)]
+
+    found = []
+    for capture in (False, True):
+        body.count = 0
+        found.append(run(files, body, capture, epochs=4)[:2])
+    assert found[0] == found[1]
+
+
+def test_K9_memory_that_was_changed_is_seen(files):
+    def body(item, rng):
+        pictures = ndd.decoders.image(item[0])
+        small = ndd.resize(pictures, size=[8, 8])
+        other = ndd.as_batch(small, layout="ABC")
+        np.asarray(other.tensors[1])[...] = 7
+        constant[...] = body.count = body.count + 1
+        return [ndd.flip(small, horizontal=1), small + ndd.as_tensor(constant)]
+
+    constant = np.zeros(3, np.float32)
+    found = []
+    for capture in (False, True):
+        body.count = 0
+        found.append(run(files, body, capture)[:2])
+    assert found[0] == found[1]
+
+
+# --- K4
+
+
+def test_K4_only_a_batch_size_is_needed(files):
+    reader = ndd.readers.File(files=files)
+    with pytest.raises(ValueError, match="batch size"):
+        reader.next_epoch(capture=True)
+
+
+def test_K4_reseeding_restoring_and_drawing_between_epochs(files):
+    def loop(capture):
+        reader = ndd.readers.File(files=files, random_shuffle=True, seed=3)
+        found = []
+        for epoch in range(3):
+            ndd.random.set_seed(epoch)
+            ndd.random.get_default_rng()()
+            for item in reader.next_epoch(batch_size=4, capture=capture):
+                found.append(content(training(item, None)))
+        return found, str(ndd.random.get_default_rng().state)
+
+    assert loop(True) == loop(False)
+
+
+def test_K4_captured_and_plain_loops_of_one_reader_may_be_mixed(files):
+    def loop(kinds):
+        reader, rng, found = ndd.readers.File(files=files), ndd.random.RNG(1), []
+        for capture in kinds:
+            for item in reader.next_epoch(batch_size=5, capture=capture):
+                found.append(content(training(item, rng)))
+        return found
+
+    assert loop([False] * 4) == loop([True, False, True, True])
+
+
+def test_K4_a_loop_inside_of_a_loop(files):
+    def loop(capture):
+        outer, inner, rng, found = ndd.readers.File(files=files), ndd.readers.File(files=files[:6]), ndd.random.RNG(1), []
+        for item in outer.next_epoch(batch_size=4, capture=capture):
+            found.append(content(training(item, rng)))
+            for other in inner.next_epoch(batch_size=2, capture=capture):
+                found.append(content(training(other, rng)))
+            found.append(content(ndd.cast(item[1], dtype=ndd.float32)))
+        return found, str(rng.state)
+
+    assert loop(True) == loop(False)
+
+
+def test_K4_a_later_epoch_may_run_in_another_thread(files):
+    def loop(capture):
+        reader, rng, found = ndd.readers.File(files=files), ndd.random.RNG(1), []
+
+        def epoch():
+            for item in reader.next_epoch(batch_size=4, capture=capture):
+                found.append(content(training(item, rng)))
+
+        epoch()
+        thread = threading.Thread(target=epoch)
+        thread.start()
+        thread.join(60)
+        epoch()
+        return found
+
+    assert loop(True) == loop(False)
+
+
+# --- K5
+
+
+def test_K5_other_sources_feed_the_loop(files):
+    def loop(capture):
+        reader, rng, found = ndd.readers.File(files=files), ndd.random.RNG(1), []
+        feeder = ndd.ExternalSource(np.arange(5) * 30.0)
+        with pytest.raises(StopIteration):
+            for _ in range(4):
+                for item in reader.next_epoch(batch_size=4, capture=capture):
+                    pictures = ndd.resize(ndd.decoders.image(item[0]), size=[8, 8])
+                    found.append(content([ndd.rotate(pictures, angle=feeder(batch_size=4)), ndd.random.coin_flip(batch_size=4, rng=rng)]))
+        return found
+
+    assert len(loop(True)) == 5
+    assert loop(True) == loop(False)
+
+
+# --- K6
+
+
+def test_K6_leaving_early_loses_nothing(files):
+    def loop(capture):
+        reader, rng, found = ndd.readers.File(files=files, enable_checkpointing=True), ndd.random.RNG(1), []
+        for stop in (2, 1, 3):
+            for k, item in enumerate(reader.next_epoch(batch_size=3, capture=capture)):
+                found.append(content(training(item, rng)))
+                if k + 1 == stop:
+                    break
+        return found, str(rng.state), reader.get_state()
+
+    assert loop(True) == loop(False)
+    source, found = ndd.ExternalSource(range(20)), []
+    for stop in (1, 3, 2):
+        for k, item in enumerate(source.captured(2)):
+            found.append(ndd.cast(item, dtype=ndd.int32).tensors[0].item())
+            if k + 1 == stop:
+                break
+    assert found == list(range(6))
+    assert source().item() == 6
+
+
+def test_K6_a_second_loop_is_recorded_again(files):
+    reader, rng = ndd.readers.File(files=files), ndd.random.RNG(1)
+    before = 0
+    for _ in range(3):
+        for item in reader.next_epoch(batch_size=3, capture=True):
+            training(item, rng)
+        assert reader.captured_calls > before
+        before = reader.captured_calls
+
+
+# --- K7
+
+
+def test_K7_an_error_is_raised_at_the_call_and_the_loop_goes_on(files, tmp_path):
+    bad = tmp_path / "bad.png"
+    bad.write_bytes(b"no picture")
+    names = [*files[:5], str(bad), *files[6:]]
+
+    def loop(capture):
+        reader, rng, found = ndd.readers.File(files=names), ndd.random.RNG(1), []
+        for _ in range(2):
+            for item in reader.next_epoch(batch_size=2, capture=capture):
+                try:
+                    pictures = ndd.decoders.image(item[0])
+                except RuntimeError as error:
+                    assert "bad.png" in str(error)
+                    found.append("error")
+                    continue
+                small = ndd.resize(pictures, size=[8, 8])
+                found.append(content(ndd.noise.gaussian(small, stddev=3.0, rng=rng)))
+        return found, str(rng.state)
+
+    captured = loop(True)
+    assert captured[0].count("error") == 2
+    assert captured == loop(False)
+
+
+def test_K7_an_item_that_cannot_be_read_is_an_error_of_its_step(files, tmp_path):
+    names = []
+    for k in range(8):
+        (tmp_path / f"{k}").write_bytes(bytes([k]))
+        names.append(str(tmp_path / f"{k}"))
+    reader = ndd.readers.File(files=names)
+    (tmp_path / "4").unlink()
+    items = reader.next_epoch(batch_size=2, capture=True)
+    found = []
+    for _ in range(2):
+        found.append(np.asarray(next(items)[1].tensors[0]).item())
+    with pytest.raises(OSError, match=r"/4\b"):
+        next(items)
+    found += [np.asarray(item[1].tensors[0]).item() for item in items]
+    assert found == [0, 2, 6]
+
+
+# --- K8
+
+
+def test_K8_marked_values_are_the_values():
+    for value in ([1, 2], (3,), np.arange(3), None, 2.5, ndd.tensor(3)):
+        marked = ndd.capture.invariant(value)
+        assert isinstance(marked, type(value))
+        assert ndd.capture.invariant(marked) is marked
+    array = ndd.capture.invariant(np.arange(3))
+    assert (array + 1).tolist() == [1, 2, 3] and array.shape == (3,) and list(array) == [0, 1, 2]
+    np.testing.assert_array_equal(ndd.cast(array, dtype=ndd.float32), [0.0, 1.0, 2.0])
+    assert ndd.as_tensor(array).shape == (3,)
+
+
+# --- the machinery
+
+
+def test_loops_end_with_their_iterators(files):
+    def body(reader):
+        for item in reader.next_epoch(batch_size=3, capture=True):
+            ndd.decoders.image(item[0])
+            assert loops.current_loop() is not None
+            break
+
+    body(ndd.readers.File(files=files))
+    gc.collect()
+    assert loops.current_loop() is None
+    before = threading.active_count()
+    for _ in range(5):
+        body(ndd.readers.File(files=files))
+    gc.collect()
+    for thread in threading.enumerate():
+        if thread.name.startswith("asyncdali-capture"):
+            thread.join(30)
+    assert threading.active_count() <= before
+
+
+def test_shapes_are_known_without_a_copy_of_the_work(files):
+    """Asking for shapes and types does not keep a value from being computed ahead."""
+
+    def body(item, rng):
+        pictures = ndd.decoders.image(item[0])
+        assert all(shape[2] == 3 for shape in pictures.shape)
+        assert (pictures.dtype, pictures.layout, pictures.ndim, pictures.batch_size) == (ndd.uint8, "HWC", 3, 4)
+        return [ndd.resize(pictures, size=[8, 8])]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_equal_loops(files, body, least=2 * 2)
