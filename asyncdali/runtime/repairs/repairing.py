@@ -134,7 +134,7 @@ class Repairs:
             index = int(reader.replacing.applied(position, drawn)[sample])
             if index != int(drawn[sample]) and count == 1:
                 continue  # the drawn one became known after this iteration was planned: try again before another one is blamed
-            origin = error.source_info or getattr(error, "filename", None)
+            origin = error.source_info or _origin(reader, index)
             entry = BadSample(origin, error.operator, _cause(error), name, index, record.number, sample, "replace", self._data[name])
             self._actions[name][index] = self._decide(attempt, error, entry)
             reader.replacing.left_out.add(index)
@@ -285,6 +285,16 @@ def _rows_of(batch: Batch, rows: np.ndarray) -> Batch:
     reused = batch.reused_memory
     made.reused = reused if isinstance(reused, bool) else reused[rows]
     return made
+
+
+def _origin(reader: Any, index: int) -> str | None:
+    """The file or record of a sample; None for a reader of another package that cannot say."""
+    try:
+        found = reader.origin_of(index)
+    except TypeError:
+        return None
+    where = "" if found.offset is None else f", byte {found.offset}"
+    return f"{found.file}{where}{f' ({found.part})' if found.part else ''}"
 
 
 def _cause(error: OperatorError) -> str:
